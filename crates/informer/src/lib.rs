@@ -1,0 +1,1 @@
+//! Informers for Kubernetes: reflector, delta queue, indexed cache, shared informers, work queues.

@@ -1,0 +1,37 @@
+//! How a store fails.
+
+use listwatch_wire::Revision;
+
+/// How a store fails. Every variant says what the caller can do about it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The asked revision is no longer in history: read at a newer one.
+    #[error("revision {asked} has been compacted, the oldest readable one is {oldest}")]
+    Compacted {
+        /// What was asked for.
+        asked: Revision,
+        /// The oldest revision that can still be read.
+        oldest: Revision,
+    },
+    /// The asked revision has not happened yet: wait, or read at the current one.
+    #[error("revision {asked} is in the future, the current one is {current}")]
+    Future {
+        /// What was asked for.
+        asked: Revision,
+        /// The newest revision.
+        current: Revision,
+    },
+    /// The store refuses writes, for example because the disk is full; reads go on. Try again when space is back.
+    #[error("storage is read-only: {0}")]
+    ReadOnly(String),
+    /// The store cannot be reached in time. The write may or may not have happened: read before trying again.
+    #[error("storage is unavailable: {0}")]
+    Unavailable(String),
+    /// The store's files or answers are damaged: needs a person.
+    #[error("storage is corrupt: {0}")]
+    Corrupt(String),
+    /// The store is shutting down: nothing was written.
+    #[error("storage is closed")]
+    Closed,
+}

@@ -1,0 +1,1 @@
+//! Deduplicating, delaying, rate-limited and fair work queues.
