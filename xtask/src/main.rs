@@ -1,2 +1,86 @@
-//! The listwatch command line.
-fn main() {}
+//! `cargo xtask`: what a person would otherwise type by hand.
+//!
+//! It runs the checks and tests ([`checks`], [`real`]), brings in what they need ([`parts`]), and starts benchmarks
+//! ([`bench`]). It is not part of the product: nothing depends on it, and it depends on nothing of the product, so
+//! that it compiles in seconds and works while the rest does not.
+//!
+//! Start reading at [`report`]: a run is a list of steps, each with an outcome, and a summary at the end.
+
+#![expect(clippy::print_stdout, reason = "a tool for people talks to its terminal")]
+
+mod bench;
+mod checks;
+mod parts;
+mod real;
+mod report;
+mod rooms;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Checks, tests with real parts, benchmarks")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what is missing, then run every check and test; name steps to run only those
+    Test(TestArguments),
+    /// Run one benchmark, or all of them
+    Bench(bench::Arguments),
+}
+
+#[derive(clap::Args)]
+struct TestArguments {
+    /// Only these steps, in their usual order (see --list)
+    steps: Vec<String>,
+    /// Print the steps and what each one is for
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Test(arguments) => test(&arguments),
+        Task::Bench(arguments) => bench::run(&arguments),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            println!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
+    let mut steps = checks::steps();
+    steps.extend(real::steps());
+    if arguments.list {
+        for step in &steps {
+            println!("{:12} {}", step.name, step.about);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(report::run(report::select(steps, &arguments.steps)?))
+}
+
+/// The workspace's root: xtask always lives one folder below it.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// Where downloads live between runs: outside the checkout, so that a fresh clone starts with what an older one fetched.
+fn cache() -> PathBuf {
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")))
+        .unwrap_or_else(std::env::temp_dir);
+    base.join("listwatch")
+}

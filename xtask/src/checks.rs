@@ -1,0 +1,81 @@
+//! The steps that need nothing but Rust: format, lints, documentation, who depends on whom, tests.
+//!
+//! All of them say `--workspace` with the default features and the dev profile: cargo then resolves one set of
+//! features and compiles each dependency once for checking and once for running, however many steps there are.
+
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use crate::report::{Outcome, Step};
+use crate::{parts, rooms, root};
+
+pub(crate) fn steps() -> Vec<Step> {
+    vec![
+        Step {
+            name: "fmt",
+            about: "formatted as rustfmt.toml says",
+            run: || cargo(&["fmt", "--all", "--check"]),
+        },
+        Step { name: "clippy", about: "no warning in any target", run: clippy },
+        Step { name: "rooms", about: "no crate depends on what it must not", run: rooms::check },
+        Step { name: "docs", about: "rustdoc without warnings or broken links", run: docs },
+        Step { name: "tests", about: "unit and integration tests, with real parts", run: tests },
+        Step { name: "doctests", about: "every example in the documentation runs", run: doctests },
+    ]
+}
+
+fn clippy() -> anyhow::Result<Outcome> {
+    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+}
+
+fn docs() -> anyhow::Result<Outcome> {
+    let mut command =
+        cargo_command(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
+    run(command)
+}
+
+/// Prefers nextest, which runs test binaries side by side and ends a hung test; a machine with only Rust uses cargo's own.
+fn tests() -> anyhow::Result<Outcome> {
+    let missing = parts::etcd()?;
+    let nextest = parts::succeeds(Command::new("cargo").args(["nextest", "--version"]));
+    let arguments: &[&str] = if nextest {
+        &["nextest", "run", "--workspace", "--no-fail-fast"]
+    } else {
+        &["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"]
+    };
+    let mut command = cargo_command(arguments);
+    match &missing {
+        None => drop(command.env("LISTWATCH_REAL", "1")),
+        Some(message) => println!("without real parts: {message}"),
+    }
+    run(command)?;
+    Ok(match missing {
+        None => Outcome::Passed("with real parts".into()),
+        Some(message) => Outcome::Skipped(format!("passed, but without etcd: {message}")),
+    })
+}
+
+fn doctests() -> anyhow::Result<Outcome> {
+    cargo(&["test", "--workspace", "--doc", "--quiet"])
+}
+
+fn cargo(arguments: &[&str]) -> anyhow::Result<Outcome> {
+    run(cargo_command(arguments))
+}
+
+fn cargo_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a command that talks to the terminal itself.
+pub(crate) fn run(mut command: Command) -> anyhow::Result<Outcome> {
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    if !status.success() {
+        bail!("{status}: {command:?}");
+    }
+    Ok(Outcome::Passed(String::new()))
+}

@@ -1,0 +1,99 @@
+//! The real parts that tests talk to, brought in when they are missing.
+//!
+//! System packages are installed only as root, because changing somebody's machine needs more than a test command; the
+//! packages of other languages go into [`crate::cache`], one folder per version, and never into the checkout.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::cache;
+
+/// Pinned, so that a run today and a run next year test the same thing.
+const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
+const JAVASCRIPT_CLIENT: &str = "@kubernetes/client-node@2.0.1";
+
+/// Makes sure that etcd is there; otherwise says what to do.
+pub(crate) fn etcd() -> anyhow::Result<Option<String>> {
+    system("etcd", "etcd-server")
+}
+
+/// Makes sure that Python is there; otherwise says what to do.
+pub(crate) fn python() -> anyhow::Result<Option<String>> {
+    system("python3", "python3")
+}
+
+/// The folder to put on `PYTHONPATH` for the official Python client.
+pub(crate) fn python_client() -> anyhow::Result<PathBuf> {
+    fetched("python", PYTHON_CLIENT, |folder| {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(folder).arg(PYTHON_CLIENT);
+        pip
+    })
+}
+
+/// The folder with the `node_modules` of the official JavaScript client.
+pub(crate) fn javascript_client() -> anyhow::Result<PathBuf> {
+    fetched("javascript", JAVASCRIPT_CLIENT, |folder| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
+            .arg(folder)
+            .arg(JAVASCRIPT_CLIENT);
+        npm
+    })
+}
+
+/// Whether a program can be started at all.
+pub(crate) fn present(program: &str) -> bool {
+    succeeds(Command::new("sh").args(["-c", &format!("command -v {program}")]))
+}
+
+/// Whether a command ends well; what it says is dropped.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+fn system(program: &str, package: &str) -> anyhow::Result<Option<String>> {
+    if present(program) {
+        return Ok(None);
+    }
+    if !present("apt-get") || !is_root() {
+        return Ok(Some(format!("{program} is missing; install it as root: apt-get install {package}")));
+    }
+    println!("installing {package}");
+    let mut apt = Command::new("apt-get");
+    apt.args(["install", "--yes", "--no-install-recommends", package])
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    // A fresh image has no package lists yet; a machine in use has, and then this costs one download.
+    succeeds(Command::new("apt-get").arg("update"));
+    if !succeeds(&mut apt) || !present(program) {
+        bail!("{program} is missing and `apt-get install {package}` failed");
+    }
+    Ok(None)
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+/// A folder that is complete or absent: the install goes beside it and is renamed when done, so that an interrupted run
+/// leaves nothing that a later one takes for good.
+fn fetched(language: &str, package: &str, install: impl Fn(&PathBuf) -> Command) -> anyhow::Result<PathBuf> {
+    let folder = cache().join(language).join(package.replace('/', "-"));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let unfinished = folder.with_extension(format!("unfinished-{}", std::process::id()));
+    std::fs::create_dir_all(&unfinished)
+        .with_context(|| format!("cannot create {}", unfinished.display()))?;
+    println!("fetching {package} into {}", folder.display());
+    let mut command = install(&unfinished);
+    let installed = command.status().is_ok_and(|status| status.success());
+    if !installed {
+        std::fs::remove_dir_all(&unfinished).ok();
+        bail!("cannot install {package}: {command:?} failed");
+    }
+    std::fs::rename(&unfinished, &folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder)
+}

@@ -1,0 +1,63 @@
+//! Who may depend on whom, checked against what cargo resolves (dev-dependencies included).
+//!
+//! A user of the informer library must not compile a server, and what both ends agree on must stay free of IO: both are
+//! easy to break with one line in a manifest and hard to notice.
+
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use crate::report::Outcome;
+use crate::root;
+
+/// A package, and what its dependency tree must not contain.
+const RULES: [(&str, &[&str]); 4] = [
+    ("listwatch", &["listwatch-server", "listwatch-storage", "listwatch-kinds", "listwatch-testkit"]),
+    ("listwatch-wire", &["tokio", "hyper", "rustls"]),
+    ("listwatch-kinds", &["tokio", "hyper", "rustls"]),
+    ("listwatch-workqueue", &["listwatch", "listwatch-wire", "listwatch-server", "kube"]),
+];
+
+pub(crate) fn check() -> anyhow::Result<Outcome> {
+    for (package, forbidden) in RULES {
+        let tree = tree(package)?;
+        if let Some(name) = offender(&tree, forbidden) {
+            bail!(
+                "{package} must not depend on {name}; find the way with `cargo tree -p {package} -i {name}`"
+            );
+        }
+    }
+    Ok(Outcome::Passed(format!("{} packages", RULES.len())))
+}
+
+fn tree(package: &str) -> anyhow::Result<String> {
+    let output = Command::new("cargo")
+        .args(["tree", "--prefix", "none", "--package", package])
+        .current_dir(root())
+        .output()
+        .context("cannot start cargo tree")?;
+    if !output.status.success() {
+        bail!("cargo tree -p {package}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The first forbidden package in the tree, whose lines read `name vVERSION …`. The first line is the package itself.
+fn offender<'a>(tree: &str, forbidden: &[&'a str]) -> Option<&'a str> {
+    tree.lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .find_map(|name| forbidden.iter().find(|forbidden| **forbidden == name).copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_names_below_the_package_itself_count() {
+        let tree = "listwatch v0.1.0 (/x)\nserde v1.0.0\ntokio-util v0.7.0\n\nhyper v1.0.0 (*)\n";
+        assert_eq!(offender(tree, &["tokio", "hyper"]), Some("hyper"));
+        assert_eq!(offender(tree, &["listwatch", "tokio"]), None);
+    }
+}
