@@ -31,6 +31,18 @@ pub enum Expect {
     At(Revision),
 }
 
+impl Expect {
+    /// Whether the condition holds for a key last written at `current`, or absent.
+    #[must_use]
+    pub fn holds(self, current: Option<Revision>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Absent => current.is_none(),
+            Self::At(revision) => current == Some(revision),
+        }
+    }
+}
+
 /// One conditional write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
@@ -40,6 +52,19 @@ pub struct Write {
     pub value: Option<Bytes>,
     /// The condition under which the write takes place.
     pub expect: Expect,
+}
+
+impl Write {
+    /// Refuses what no engine takes: an empty key.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.key.is_empty() { Err(Error::Invalid("the key is empty".to_owned())) } else { Ok(()) }
+    }
+
+    /// Whether the write takes place on a key last written at `current`, or absent. Deleting nothing is no write.
+    #[must_use]
+    pub fn applies(&self, current: Option<Revision>) -> bool {
+        self.expect.holds(current) && (self.value.is_some() || current.is_some())
+    }
 }
 
 /// What a write did.
@@ -62,12 +87,45 @@ pub enum Written {
 pub struct Range {
     /// The first key, inclusive.
     pub start: Arc<str>,
-    /// The end, exclusive.
+    /// The end, exclusive; empty means no end.
     pub end: Arc<str>,
     /// At most so many; zero means all.
     pub limit: usize,
     /// The revision to read at; `None` reads the latest.
     pub at: Option<Revision>,
+}
+
+impl Range {
+    /// All keys that start with `prefix`, at the latest revision.
+    ///
+    /// ```
+    /// let range = listwatch_storage::Range::prefix("/registry/pods/");
+    /// assert_eq!(&*range.end, "/registry/pods0");
+    /// ```
+    #[must_use]
+    pub fn prefix(prefix: &str) -> Self {
+        Self { start: prefix.into(), end: after_prefix(prefix).into(), limit: 0, at: None }
+    }
+
+    /// Whether the range can hold no key at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.end.is_empty() && self.end <= self.start
+    }
+}
+
+/// The first string after all those that start with `prefix`, or nothing if there is none.
+fn after_prefix(prefix: &str) -> String {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        // The surrogate gap has no characters: the one after U+D7FF is U+E000.
+        let next = if last == '\u{D7FF}' { Some('\u{E000}') } else { char::from_u32(u32::from(last).saturating_add(1)) };
+        if let Some(next) = next {
+            end.push(next);
+            break;
+        }
+    }
+    end
 }
 
 /// A page of a range.
@@ -95,10 +153,12 @@ pub struct Change {
 }
 
 /// Changes in revision order, and how far they reach.
+///
+/// A batch is shared by everyone who reads the log: cloning it copies two words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The changes, each revision greater than the one before; empty when only `upto` moved.
-    pub changes: Vec<Change>,
+    pub changes: Arc<[Change]>,
     /// Every change up to and including this revision has now been delivered.
     pub upto: Revision,
 }
@@ -114,7 +174,24 @@ pub trait Changes: Send + Debug {
     async fn next(&mut self) -> Result<Batch, Error>;
 }
 
+/// Whether a store can do its work, for readiness.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// Reads and writes work.
+    #[default]
+    Ready,
+    /// Reads work, writes fail with [`Error::ReadOnly`]; the text says why. The store tries by itself to recover.
+    ReadOnly(String),
+    /// Neither works at the moment; the text says why. The store tries by itself to recover.
+    Unavailable(String),
+}
+
 /// A revisioned, ordered, watchable key-value store.
+///
+/// # History
+/// Every engine keeps the changes after some revision, [`Engine::compacted`], which is zero at first and moves on by
+/// [`Engine::compact`] or by the engine's own retention. The state *at* that revision and the log *after* it can be
+/// read; anything before fails with [`Error::Compacted`], anything after the newest write with [`Error::Future`].
 #[async_trait]
 pub trait Engine: Send + Sync + Debug + 'static {
     /// The revision of the newest durable write, linearizable: every write acknowledged before the call is in it.
@@ -132,9 +209,21 @@ pub trait Engine: Send + Sync + Debug + 'static {
     /// The log of changes after `after`, including those of the future. Only durable changes are in it.
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error>;
 
-    /// Forgets history up to and including `upto`: older reads and logs then fail with [`Error::Compacted`].
+    /// Forgets what was before `upto`: reads at an older revision and logs after an older revision then fail with
+    /// [`Error::Compacted`]. Compacting to where history already begins, or before, does nothing.
     async fn compact(&self, upto: Revision) -> Result<(), Error>;
 
-    /// The newest revision whose history is forgotten; reads at it or before it fail.
+    /// Where history begins: the oldest revision that can be read, and after which the log can be read.
     async fn compacted(&self) -> Result<Revision, Error>;
+
+    /// Whether the store can do its work, without asking it: cheap enough for every readiness probe.
+    fn health(&self) -> Health {
+        Health::Ready
+    }
+
+    /// Finishes what was accepted, stops what runs in the background and lets go of files and connections. Everything
+    /// afterwards, and every open log, fails with [`Error::Closed`].
+    async fn close(&self) -> Result<(), Error> {
+        Ok(())
+    }
 }

@@ -22,6 +22,9 @@ pub enum Error {
         /// The newest revision.
         current: Revision,
     },
+    /// The request can never succeed as it is, for example an empty key or a value the store cannot take: change it.
+    #[error("invalid storage request: {0}")]
+    Invalid(String),
     /// The store refuses writes, for example because the disk is full; reads go on. Try again when space is back.
     #[error("storage is read-only: {0}")]
     ReadOnly(String),

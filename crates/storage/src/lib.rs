@@ -1,7 +1,30 @@
-//! A revisioned, ordered, watchable key-value store: memory, SQLite and etcd engines.
+//! A revisioned, ordered, watchable key-value store, in the terms of etcd.
+//!
+//! [`Engine`] says what a store can do; three engines do it: [`MemoryEngine`] for tests, an embedded one on SQLite for
+//! one machine, and one on etcd for many. What is in the values is none of a store's business: objects, kinds and watch
+//! events live in the server.
+//!
+//! Where to go next: [`Engine`] for the contract, `tail.rs` for how changes reach those who follow the log.
+//!
+//! ```
+//! use listwatch_storage::{Engine, Expect, MemoryEngine, Write, Written};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), listwatch_storage::Error> {
+//! let engine = MemoryEngine::default();
+//! let mut log = engine.changes(engine.current().await?).await?;
+//! let put = Write { key: "/a".into(), value: Some("1".into()), expect: Expect::Absent };
+//! let Written::Done { revision } = engine.write(put).await? else { unreachable!() };
+//! assert_eq!(log.next().await?.upto, revision);
+//! # Ok(())
+//! # }
+//! ```
 
 mod engine;
 mod error;
+mod memory;
+mod tail;
 
-pub use engine::{Batch, Change, Changes, Engine, Expect, KeyValue, Page, Range, Write, Written};
+pub use engine::{Batch, Change, Changes, Engine, Expect, Health, KeyValue, Page, Range, Write, Written};
 pub use error::Error;
+pub use memory::{MemoryEngine, MemoryOptions};

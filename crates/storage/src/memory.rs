@@ -1,0 +1,202 @@
+//! The memory engine: the same promises as the others, except that a restart forgets everything.
+//!
+//! The state is a persistent ordered map, so that a reader takes a snapshot in constant time and never holds up a
+//! writer. History is the [tail](crate::tail) of the log alone: the state at an older revision is the newest state with
+//! the changes since then undone, which costs as much as there were changes since then.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use imbl::OrdMap;
+use listwatch_wire::Revision;
+use parking_lot::Mutex;
+
+use crate::tail::{Cursor, NoBacklog, Tail, TailBounds};
+use crate::{Batch, Change, Changes, Engine, Error, KeyValue, Page, Range, Write, Written};
+
+/// The bounds of a [`MemoryEngine`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryOptions {
+    /// How many changes of the past can be read. 100,000 are minutes of a busy cluster.
+    pub history_changes: usize,
+    /// How many bytes those may take. 64 MiB, about half of what 100,000 objects of a usual size would.
+    pub history_bytes: usize,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self { history_changes: 100_000, history_bytes: 64 << 20 }
+    }
+}
+
+type Version = (Revision, Bytes);
+type State = OrdMap<Arc<str>, Version>;
+
+/// A store that lives as long as its process.
+#[derive(Debug)]
+pub struct MemoryEngine {
+    /// Writers hold this over publishing as well, so that the log has the order of the revisions.
+    latest: Mutex<(Revision, State)>,
+    tail: Arc<Tail>,
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        Self::new(MemoryOptions::default())
+    }
+}
+
+impl MemoryEngine {
+    /// An empty store.
+    #[must_use]
+    pub fn new(options: MemoryOptions) -> Self {
+        let bounds = TailBounds { changes: options.history_changes, bytes: options.history_bytes };
+        Self { latest: Mutex::default(), tail: Arc::new(Tail::new(Revision::ZERO, bounds)) }
+    }
+
+    fn snapshot(&self) -> Result<(Revision, State), Error> {
+        if self.tail.is_closed() { Err(Error::Closed) } else { Ok(self.latest.lock().clone()) }
+    }
+
+    /// A snapshot, and what must be undone in it to show `at`.
+    fn snapshot_at(&self, at: Option<Revision>) -> Result<(Revision, State, Undo), Error> {
+        let (current, state) = self.snapshot()?;
+        let asked = at.unwrap_or(current);
+        if asked > current {
+            return Err(Error::Future { asked, current });
+        }
+        if asked == current {
+            // The log may already have moved past this snapshot; nothing needs to be undone in it.
+            return Ok((current, state, Undo(HashMap::new())));
+        }
+        let batches = self.tail.since(asked).ok_or_else(|| self.compacted_at(asked))?;
+        Ok((asked, state, Undo::of(&batches, asked, current)))
+    }
+
+    fn compacted_at(&self, asked: Revision) -> Error {
+        Error::Compacted { asked, oldest: self.tail.floor() }
+    }
+
+    fn commit(&self, (current, state): &mut (Revision, State), write: Write) -> Revision {
+        let revision = current.next();
+        let previous = match &write.value {
+            Some(value) => state.insert(Arc::clone(&write.key), (revision, value.clone())),
+            None => state.remove(&write.key),
+        };
+        *current = revision;
+        let change = Change { revision, key: write.key, value: write.value, previous };
+        self.tail.publish(Batch { changes: Arc::new([change]), upto: revision });
+        revision
+    }
+}
+
+/// What keys held at an older revision, where that differs from a newer state.
+struct Undo(HashMap<Arc<str>, Option<Version>>);
+
+impl Undo {
+    /// The first change of a key after `at` says what it held at that time.
+    fn of(batches: &[Batch], at: Revision, current: Revision) -> Self {
+        let mut undo = HashMap::new();
+        let since = |change: &&Change| change.revision > at && change.revision <= current;
+        for change in batches.iter().flat_map(|batch| batch.changes.iter()).filter(since) {
+            undo.entry(Arc::clone(&change.key)).or_insert_with(|| change.previous.clone());
+        }
+        Self(undo)
+    }
+
+    /// `state` with the changes of the range undone.
+    fn apply(self, mut state: State, range: &Range) -> State {
+        for (key, version) in self.0.into_iter().filter(|(key, _)| contains(range, key)) {
+            match version {
+                Some(version) => state.insert(key, version),
+                None => state.remove(&key),
+            };
+        }
+        state
+    }
+}
+
+fn contains(range: &Range, key: &str) -> bool {
+    key >= &*range.start && (range.end.is_empty() || key < &*range.end)
+}
+
+fn key_value(key: &Arc<str>, (revision, value): &Version) -> KeyValue {
+    KeyValue { key: Arc::clone(key), value: value.clone(), revision: *revision }
+}
+
+fn page(state: &State, range: &Range, revision: Revision) -> Page {
+    if range.is_empty() {
+        return Page { revision, items: Vec::new(), count: 0 };
+    }
+    let end = if range.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(Arc::clone(&range.end)) };
+    let mut entries = state.range((Bound::Included(Arc::clone(&range.start)), end));
+    let limit = if range.limit == 0 { usize::MAX } else { range.limit };
+    let items: Vec<_> = entries.by_ref().take(limit).map(|(key, version)| key_value(key, version)).collect();
+    let count = items.len().saturating_add(entries.count()) as u64;
+    Page { revision, items, count }
+}
+
+#[async_trait]
+impl Engine for MemoryEngine {
+    async fn current(&self) -> Result<Revision, Error> {
+        self.snapshot().map(|(current, _)| current)
+    }
+
+    async fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, Error> {
+        let (_, state, undo) = self.snapshot_at(at)?;
+        match undo.0.get_key_value(key) {
+            Some((key, version)) => Ok(version.as_ref().map(|version| key_value(key, version))),
+            None => Ok(state.get_key_value(key).map(|(key, version)| key_value(key, version))),
+        }
+    }
+
+    async fn range(&self, range: Range) -> Result<Page, Error> {
+        let (revision, state, undo) = self.snapshot_at(range.at)?;
+        Ok(page(&undo.apply(state, &range), &range, revision))
+    }
+
+    async fn write(&self, write: Write) -> Result<Written, Error> {
+        write.check()?;
+        let mut latest = self.latest.lock();
+        if self.tail.is_closed() {
+            return Err(Error::Closed);
+        }
+        let current = latest.1.get_key_value(&write.key);
+        if !write.applies(current.map(|(_, (revision, _))| *revision)) {
+            return Ok(Written::Refused { current: current.map(|(key, version)| key_value(key, version)) });
+        }
+        Ok(Written::Done { revision: self.commit(&mut latest, write) })
+    }
+
+    async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {
+        let current = self.current().await?;
+        if after > current {
+            return Err(Error::Future { asked: after, current });
+        }
+        if after < self.tail.floor() {
+            return Err(self.compacted_at(after));
+        }
+        Ok(Box::new(Cursor::new(Arc::clone(&self.tail), Arc::new(NoBacklog(Arc::clone(&self.tail))), after)))
+    }
+
+    async fn compact(&self, upto: Revision) -> Result<(), Error> {
+        let current = self.current().await?;
+        if upto > current {
+            return Err(Error::Future { asked: upto, current });
+        }
+        self.tail.forget(upto);
+        Ok(())
+    }
+
+    async fn compacted(&self) -> Result<Revision, Error> {
+        Ok(self.tail.floor())
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.tail.close();
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! The recent end of the log of changes, in memory: written by one, followed by many.
+//!
+//! An engine publishes each durable batch here. A [`Cursor`] is a position in the log; it shares the batches with all
+//! other cursors, waits without polling, and costs nothing while it is slow: when the tail has moved past it, it reads
+//! on from the engine's [`Backlog`], and where there is none, history has ended for it.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use listwatch_wire::Revision;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use crate::{Batch, Change, Changes, Error};
+
+/// What one change costs beside its bytes: its own fields, two counters and the slot in the queue.
+const CHANGE_OVERHEAD: usize = size_of::<Change>() + 64;
+
+/// How much of the log stays in memory; whichever bound is reached first counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TailBounds {
+    pub(crate) changes: usize,
+    pub(crate) bytes: usize,
+}
+
+/// The recent end of the log.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    bounds: TailBounds,
+    recent: RwLock<Recent>,
+    /// How far the log reaches. A separate channel, so that a waiting cursor takes no lock that the writer needs.
+    reached: watch::Sender<Reached>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    upto: Revision,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Recent {
+    /// All changes after this revision are in `batches`.
+    floor: Revision,
+    batches: VecDeque<Batch>,
+    changes: usize,
+    bytes: usize,
+}
+
+/// What the tail knows about the log after some position.
+enum Found {
+    Batch(Batch),
+    Nothing,
+    Behind,
+}
+
+impl Tail {
+    /// An empty tail of a log that so far reaches up to `upto`.
+    pub(crate) fn new(upto: Revision, bounds: TailBounds) -> Self {
+        let recent = Recent { floor: upto, batches: VecDeque::new(), changes: 0, bytes: 0 };
+        Self { bounds, recent: RwLock::new(recent), reached: watch::Sender::new(Reached { upto, closed: false }) }
+    }
+
+    /// How far the log reaches.
+    #[allow(dead_code, reason = "for the engines on disk and on etcd")]
+    pub(crate) fn upto(&self) -> Revision {
+        self.reached.borrow().upto
+    }
+
+    /// All changes after this revision are in memory.
+    pub(crate) fn floor(&self) -> Revision {
+        self.recent.read().floor
+    }
+
+    /// Whether [`Tail::close`] was called.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.reached.borrow().closed
+    }
+
+    /// Appends a batch and wakes everyone who waits for it. Revisions must not go back.
+    pub(crate) fn publish(&self, batch: Batch) {
+        let upto = batch.upto;
+        {
+            let mut recent = self.recent.write();
+            recent.push(batch);
+            recent.shrink(self.bounds);
+        }
+        self.reached.send_modify(|reached| reached.upto = reached.upto.max(upto));
+    }
+
+    /// Forgets what is before `upto`.
+    pub(crate) fn forget(&self, upto: Revision) {
+        self.recent.write().forget(upto);
+    }
+
+    /// Forgets everything and goes on at `upto`: for a log that lost its place.
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only a remote log can lose its place"))]
+    pub(crate) fn restart(&self, upto: Revision) {
+        *self.recent.write() = Recent { floor: upto, batches: VecDeque::new(), changes: 0, bytes: 0 };
+        self.reached.send_modify(|reached| reached.upto = upto);
+    }
+
+    /// Ends the log: all cursors fail with [`Error::Closed`].
+    pub(crate) fn close(&self) {
+        self.reached.send_modify(|reached| reached.closed = true);
+    }
+
+    /// The batches after `after`, oldest first, or `None` if the tail begins later. The first may begin at or before it.
+    pub(crate) fn since(&self, after: Revision) -> Option<Vec<Batch>> {
+        let recent = self.recent.read();
+        (after >= recent.floor).then(|| recent.batches.iter().skip(recent.first_after(after)).cloned().collect())
+    }
+
+    /// Waits until the log reaches `revision`.
+    #[allow(dead_code, reason = "for the engines on disk and on etcd")]
+    pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
+        let mut reached = self.reached.subscribe();
+        let found = reached.wait_for(|reached| reached.closed || reached.upto >= revision).await;
+        if found.is_ok_and(|reached| !reached.closed) { Ok(()) } else { Err(Error::Closed) }
+    }
+
+    fn find(&self, after: Revision) -> Found {
+        let recent = self.recent.read();
+        if after < recent.floor {
+            return Found::Behind;
+        }
+        match recent.batches.get(recent.first_after(after)) {
+            None => Found::Nothing,
+            Some(batch) => Found::Batch(cut(batch, after)),
+        }
+    }
+}
+
+/// The part of a batch after `after`; shares the batch itself whenever all of it is.
+fn cut(batch: &Batch, after: Revision) -> Batch {
+    match batch.changes.first() {
+        Some(first) if first.revision <= after => {
+            let changes = batch.changes.iter().filter(|change| change.revision > after).cloned().collect();
+            Batch { changes, upto: batch.upto }
+        }
+        _ => batch.clone(),
+    }
+}
+
+impl Recent {
+    /// Where the first batch stands that reaches further than `after`.
+    fn first_after(&self, after: Revision) -> usize {
+        self.batches.partition_point(|batch| batch.upto <= after)
+    }
+
+    fn push(&mut self, batch: Batch) {
+        match self.batches.back_mut() {
+            // A log that only moves on, as etcd's does by the writes of others, must not pile up empty batches.
+            Some(last) if batch.changes.is_empty() => last.upto = last.upto.max(batch.upto),
+            _ => {
+                self.changes += batch.changes.len();
+                self.bytes += cost(&batch);
+                self.batches.push_back(batch);
+            }
+        }
+    }
+
+    fn shrink(&mut self, bounds: TailBounds) {
+        while self.changes > bounds.changes || self.bytes > bounds.bytes {
+            if !self.pop() {
+                break;
+            }
+        }
+    }
+
+    fn forget(&mut self, upto: Revision) {
+        while self.batches.front().is_some_and(|batch| batch.upto <= upto) {
+            self.pop();
+        }
+        self.floor = self.floor.max(upto);
+    }
+
+    fn pop(&mut self) -> bool {
+        let Some(batch) = self.batches.pop_front() else { return false };
+        self.changes -= batch.changes.len();
+        self.bytes -= cost(&batch);
+        self.floor = self.floor.max(batch.upto);
+        true
+    }
+}
+
+/// What a batch keeps in memory. Previous values are not counted: each is the value of an earlier change, or the reader's.
+fn cost(batch: &Batch) -> usize {
+    let one = |change: &Change| CHANGE_OVERHEAD + change.key.len() + change.value.as_ref().map_or(0, |value| value.len());
+    CHANGE_OVERHEAD + batch.changes.iter().map(one).sum::<usize>()
+}
+
+/// Where a cursor that fell behind the tail reads on.
+#[async_trait]
+pub(crate) trait Backlog: Send + Sync + Debug {
+    /// Some changes after `after`, at least one or a later `upto`.
+    async fn read(&self, after: Revision) -> Result<Batch, Error>;
+}
+
+/// A backlog that has nothing: what the tail forgot is gone.
+#[derive(Debug)]
+pub(crate) struct NoBacklog(pub(crate) Arc<Tail>);
+
+#[async_trait]
+impl Backlog for NoBacklog {
+    async fn read(&self, after: Revision) -> Result<Batch, Error> {
+        Err(Error::Compacted { asked: after, oldest: self.0.floor() })
+    }
+}
+
+/// A position in the log.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    tail: Arc<Tail>,
+    backlog: Arc<dyn Backlog>,
+    reached: watch::Receiver<Reached>,
+    position: Revision,
+}
+
+impl Cursor {
+    /// A cursor whose first batch begins after `after`.
+    pub(crate) fn new(tail: Arc<Tail>, backlog: Arc<dyn Backlog>, after: Revision) -> Self {
+        let reached = tail.reached.subscribe();
+        Self { tail, backlog, reached, position: after }
+    }
+
+    async fn wait(&mut self) -> Result<(), Error> {
+        let position = self.position;
+        let moved = self.reached.wait_for(|reached| reached.closed || reached.upto > position).await;
+        moved.map(drop).map_err(|_| Error::Closed)
+    }
+
+    /// What is there to deliver now. An await here loses nothing: the position moves only with the answer.
+    async fn poll(&self) -> Result<Option<Batch>, Error> {
+        if self.tail.is_closed() {
+            return Err(Error::Closed);
+        }
+        match self.tail.find(self.position) {
+            Found::Batch(batch) => Ok(Some(batch)),
+            Found::Nothing => Ok(None),
+            Found::Behind => self.backlog.read(self.position).await.map(Some),
+        }
+    }
+}
+
+#[async_trait]
+impl Changes for Cursor {
+    async fn next(&mut self) -> Result<Batch, Error> {
+        loop {
+            if let Some(batch) = self.poll().await? {
+                self.position = batch.upto;
+                return Ok(batch);
+            }
+            self.wait().await?;
+        }
+    }
+}
