@@ -1,0 +1,126 @@
+//! Who may do what: rbac, authentication, authorization, admission, certificates, flow control.
+
+use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
+
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+const CERTIFICATES: &str = "certificates.k8s.io";
+const FLOW: &str = "flowcontrol.apiserver.k8s.io";
+
+/// RBAC names may hold colons (`system:node`) and are created by PUT.
+const fn rbac(kind: Kind) -> Kind {
+    kind.names(NameRule::PathSegment).create_on_update()
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Admission configuration counts generations and insists on a resourceVersion.
+const fn admission(
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+    categories: &'static [&'static str],
+) -> Kind {
+    Kind::cluster(ADMISSION, kind, plural, singular).categories(categories).conditional_update().generation()
+}
+
+const EXTENSIONS: &[&str] = &["api-extensions"];
+
+pub(super) const KINDS: &[Kind] = &[
+    rbac(Kind::cluster(RBAC, "ClusterRole", "clusterroles", "clusterrole")),
+    rbac(Kind::cluster(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding")),
+    rbac(Kind::namespaced(RBAC, "Role", "roles", "role")),
+    rbac(Kind::namespaced(RBAC, "RoleBinding", "rolebindings", "rolebinding")),
+    Kind::cluster("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview")
+        .virtual_review(),
+    Kind::cluster("authentication.k8s.io", "TokenReview", "tokenreviews", "tokenreview").virtual_review(),
+    Kind::namespaced(
+        AUTHORIZATION,
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+        "localsubjectaccessreview",
+    )
+    .virtual_review(),
+    Kind::cluster(
+        AUTHORIZATION,
+        "SelfSubjectAccessReview",
+        "selfsubjectaccessreviews",
+        "selfsubjectaccessreview",
+    )
+    .virtual_review(),
+    Kind::cluster(
+        AUTHORIZATION,
+        "SelfSubjectRulesReview",
+        "selfsubjectrulesreviews",
+        "selfsubjectrulesreview",
+    )
+    .virtual_review(),
+    Kind::cluster(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview")
+        .virtual_review(),
+    admission("MutatingAdmissionPolicy", "mutatingadmissionpolicies", "mutatingadmissionpolicy", &[]),
+    admission(
+        "MutatingAdmissionPolicyBinding",
+        "mutatingadmissionpolicybindings",
+        "mutatingadmissionpolicybinding",
+        &[],
+    ),
+    admission(
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        "mutatingwebhookconfiguration",
+        EXTENSIONS,
+    ),
+    admission(
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicy",
+        EXTENSIONS,
+    )
+    .sub(&[Sub::status("ValidatingAdmissionPolicy")]),
+    admission(
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        "validatingadmissionpolicybinding",
+        EXTENSIONS,
+    ),
+    admission(
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        "validatingwebhookconfiguration",
+        EXTENSIONS,
+    ),
+    Kind::cluster(
+        CERTIFICATES,
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        "certificatesigningrequest",
+    )
+    .short(&["csr"])
+    .sub(&[Sub::view("approval", "CertificateSigningRequest"), Sub::status("CertificateSigningRequest")])
+    .fields(&[Field::text("spec.signerName")]),
+    Kind::cluster(CERTIFICATES, "ClusterTrustBundle", "clustertrustbundles", "clustertrustbundle")
+        .conditional_update()
+        // A signer's bundles are named `signer.example.com:path:name`.
+        .names(NameRule::PathSegment)
+        .fields(&[Field::text("spec.signerName")]),
+    Kind::namespaced(
+        CERTIFICATES,
+        "PodCertificateRequest",
+        "podcertificaterequests",
+        "podcertificaterequest",
+    )
+    .conditional_update()
+    .sub(&[Sub::status("PodCertificateRequest")])
+    .fields(&[Field::text("spec.signerName"), Field::text("spec.podName"), Field::text("spec.nodeName")]),
+    Kind::cluster(FLOW, "FlowSchema", "flowschemas", "flowschema")
+        .generation()
+        .sub(&[Sub::status("FlowSchema")]),
+    Kind::cluster(
+        FLOW,
+        "PriorityLevelConfiguration",
+        "prioritylevelconfigurations",
+        "prioritylevelconfiguration",
+    )
+    .generation()
+    .sub(&[Sub::status("PriorityLevelConfiguration")]),
+];
