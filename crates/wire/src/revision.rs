@@ -29,15 +29,13 @@ impl fmt::Display for Revision {
 
 /// A `resourceVersion` that is not a decimal number of 64 bits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid value: {0:?}: not a decimal resource version")]
+#[error("Invalid value: {quoted}: {problem}", quoted = crate::go::quote(.0), problem = crate::go::parse_uint(.0).err().unwrap_or_default())]
 pub struct ParseRevisionError(pub String);
 
 impl FromStr for Revision {
     type Err = ParseRevisionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // `u64::from_str` takes a leading plus sign, which no resource version has.
-        let digits = text.bytes().all(|b| b.is_ascii_digit());
-        text.parse().ok().filter(|_| digits).map(Self).ok_or_else(|| ParseRevisionError(text.to_owned()))
+        crate::go::parse_uint(text).map(Self).map_err(|_| ParseRevisionError(text.to_owned()))
     }
 }

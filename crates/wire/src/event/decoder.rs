@@ -1,0 +1,228 @@
+//! [`Decoder`]: cuts a byte stream into events.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr;
+
+use super::EventType;
+use crate::json::raw;
+
+/// Bounds of a [`Decoder`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecoderOptions {
+    /// The longest event in bytes. The default of 16 MiB is several times what any server stores as one object; it
+    /// bounds what a peer that never sends a newline can make us hold.
+    pub max_event: usize,
+}
+
+impl Default for DecoderOptions {
+    fn default() -> Self {
+        Self { max_event: 16 << 20 }
+    }
+}
+
+/// An event with its object left as bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub event_type: EventType,
+    /// The object. Shares the memory of the chunk it came in; copy it if it is to be kept for long.
+    pub object: Bytes,
+}
+
+/// Why a stream is no watch stream. Nothing more can be decoded; connect again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// No newline within [`DecoderOptions::max_event`] bytes.
+    #[error("watch event of more than {0} bytes")]
+    TooLarge(usize),
+    /// A line that is not a JSON object with a type and an object.
+    #[error("malformed watch event: {0}")]
+    Malformed(String),
+    /// A type that is none of the protocol's.
+    #[error("unknown watch event type {0}")]
+    UnknownType(String),
+    /// The stream ended within an event.
+    #[error("watch stream ended within an event")]
+    Truncated,
+}
+
+/// Cuts a byte stream into events, whatever the chunks it comes in.
+///
+/// Each byte is searched for a newline once. An event within one chunk is not copied.
+///
+/// ```
+/// use listwatch_wire::event::{Decoder, EventType};
+///
+/// let mut decoder = Decoder::default();
+/// decoder.push(&b"{\"type\":\"ADDED\",\"obj"[..]);
+/// assert_eq!(decoder.next_event()?, None);
+/// decoder.push(&b"ect\":{}}\n"[..]);
+/// let event = decoder.next_event()?.unwrap();
+/// assert_eq!((event.event_type, &event.object[..]), (EventType::Added, &b"{}"[..]));
+/// decoder.finish()?;
+/// # Ok::<(), listwatch_wire::event::DecodeError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Decoder {
+    options: DecoderOptions,
+    /// What came last and is not yet searched.
+    chunk: Bytes,
+    /// The beginning of an event whose end is not there yet; holds no newline.
+    partial: BytesMut,
+    failed: Option<DecodeError>,
+}
+
+impl Decoder {
+    /// A decoder with other bounds.
+    #[must_use]
+    pub fn new(options: DecoderOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Adds a chunk. Take all events out before adding the next, or the chunks are copied together.
+    pub fn push(&mut self, chunk: impl Into<Bytes>) {
+        let chunk = chunk.into();
+        if self.chunk.is_empty() {
+            self.chunk = chunk;
+        } else {
+            let mut joined = BytesMut::with_capacity(self.chunk.len() + chunk.len());
+            joined.extend_from_slice(&self.chunk);
+            joined.extend_from_slice(&chunk);
+            self.chunk = joined.freeze();
+        }
+    }
+
+    /// The next event, or `None` until more bytes are pushed.
+    ///
+    /// # Errors
+    /// See [`DecodeError`]; once failed, always failed.
+    pub fn next_event(&mut self) -> Result<Option<Event>, DecodeError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let result = self.next_line().and_then(|line| line.map(parse).transpose());
+        self.failed = result.as_ref().err().cloned();
+        result
+    }
+
+    fn next_line(&mut self) -> Result<Option<Bytes>, DecodeError> {
+        loop {
+            let Some(end) = memchr(b'\n', &self.chunk) else {
+                self.check_size(self.chunk.len())?;
+                self.partial.extend_from_slice(&self.chunk);
+                self.chunk.clear();
+                return Ok(None);
+            };
+            self.check_size(end)?;
+            let mut line = self.chunk.split_to(end + 1);
+            if !self.partial.is_empty() {
+                self.partial.extend_from_slice(&line);
+                line = self.partial.split().freeze();
+            }
+            if !line.trim_ascii().is_empty() {
+                return Ok(Some(line));
+            }
+        }
+    }
+
+    fn check_size(&self, more: usize) -> Result<(), DecodeError> {
+        let max = self.options.max_event;
+        if self.partial.len() + more > max { Err(DecodeError::TooLarge(max)) } else { Ok(()) }
+    }
+
+    /// Says that the stream has ended.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if it ended within an event.
+    pub fn finish(&self) -> Result<(), DecodeError> {
+        let rest = [self.partial.as_ref(), self.chunk.as_ref()];
+        if rest.iter().all(|bytes| bytes.trim_ascii().is_empty()) {
+            Ok(())
+        } else {
+            Err(DecodeError::Truncated)
+        }
+    }
+}
+
+fn parse(line: Bytes) -> Result<Event, DecodeError> {
+    let malformed = || DecodeError::Malformed(excerpt(&line));
+    let (mut event_type, mut object) = (None, None);
+    let mut fields = raw::fields(&line, 0).ok_or_else(malformed)?;
+    for field in &mut fields {
+        if field.is(&line, "type") {
+            event_type = line.get(field.value).map(<[u8]>::trim_ascii);
+        } else if field.is(&line, "object") {
+            object = Some(field.value);
+        }
+    }
+    if !fields.is_complete() || !rest_is_empty(&line, fields.position()) {
+        return Err(malformed());
+    }
+    let (Some(text), Some(object)) = (event_type, object) else { return Err(malformed()) };
+    let name = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\"")).ok_or_else(malformed)?;
+    let event_type = EventType::parse(name)
+        .ok_or_else(|| DecodeError::UnknownType(String::from_utf8_lossy(name).into_owned()))?;
+    Ok(Event { event_type, object: line.slice(object) })
+}
+
+fn rest_is_empty(line: &[u8], brace: usize) -> bool {
+    line.get(brace + 1..).unwrap_or_default().trim_ascii().is_empty()
+}
+
+/// Enough of a line to recognise it, not enough to fill a log.
+fn excerpt(line: &[u8]) -> String {
+    String::from_utf8_lossy(line.get(..120).unwrap_or(line)).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Result<Vec<Event>, DecodeError> {
+        let mut decoder = Decoder::default();
+        decoder.push(text.as_bytes().to_vec());
+        let mut events = Vec::new();
+        while let Some(event) = decoder.next_event()? {
+            events.push(event);
+        }
+        decoder.finish().map(|()| events)
+    }
+
+    #[test]
+    fn keys_may_come_in_any_order_and_blank_lines_are_passed() {
+        let events = all("\n{\"object\": {\"a\":1} , \"type\" : \"DELETED\", \"x\":0}\r\n\n").unwrap();
+        assert_eq!(
+            events,
+            [Event { event_type: EventType::Deleted, object: Bytes::from_static(b"{\"a\":1}") }]
+        );
+    }
+
+    #[test]
+    fn what_is_no_event_is_refused() {
+        for text in [
+            "[]\n",
+            "{}\n",
+            "{\"type\":\"ADDED\"}\n",
+            "{\"type\":1,\"object\":{}}\n",
+            "x\n",
+            "{\"type\":\"ADDED\",\"object\":{}\n",
+            "{\"type\":\"ADDED\",\"object\":{}} trailing\n",
+        ] {
+            assert!(matches!(all(text), Err(DecodeError::Malformed(_))), "{text}");
+        }
+        assert_eq!(all("{\"type\":\"ODD\",\"object\":{}}\n"), Err(DecodeError::UnknownType("ODD".into())));
+        assert_eq!(all("{\"type\":\"ADDED\",\"obj"), Err(DecodeError::Truncated));
+    }
+
+    #[test]
+    fn an_endless_line_is_cut_off_and_stays_so() {
+        let mut decoder = Decoder::new(DecoderOptions { max_event: 10 });
+        decoder.push(&b"{\"type\":"[..]);
+        assert_eq!(decoder.next_event(), Ok(None));
+        decoder.push(&b"\"ADDED\",\"object\":{}}\n"[..]);
+        assert_eq!(decoder.next_event(), Err(DecodeError::TooLarge(10)));
+        decoder.push(&b"{\"type\":\"ADDED\",\"object\":{}}\n"[..]);
+        assert_eq!(decoder.next_event(), Err(DecodeError::TooLarge(10)));
+    }
+}

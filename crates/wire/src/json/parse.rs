@@ -1,0 +1,508 @@
+//! Strict parsing into a [`Value`].
+//!
+//! Stricter than a common parser in two ways: duplicate keys are reported with their paths, and nesting is bounded,
+//! so that whoever walks the tree recursively cannot be made to overflow the stack. Syntax errors read as Go's, since
+//! they are shown to users.
+
+use std::fmt::Write as _;
+
+use memchr::memchr2;
+use serde_json::{Map, Number, Value};
+
+use crate::go;
+
+/// The deepest nesting accepted.
+///
+/// Real objects stay below 100 (schemas within definitions are the deepest). Each level costs a stack frame in every
+/// recursive walk, and a worker's stack is 2 MiB.
+pub const MAX_DEPTH: usize = 512;
+
+/// The most duplicates reported, as in the reference; more would only make the answer large.
+const MAX_DUPLICATES: usize = 100;
+
+/// A tree, and what was wrong with it that a lenient reader would pass over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    /// The value; the last of duplicate keys wins.
+    pub value: Value,
+    /// The paths of duplicate keys in document order, for example `spec.ports[0].name`.
+    pub duplicates: Vec<String>,
+}
+
+/// Why bytes are not acceptable JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// The input stops within a value.
+    #[error("unexpected end of JSON input")]
+    UnexpectedEnd,
+    /// A byte that cannot stand there.
+    #[error("invalid character {} {context}", go::quote_byte(*.byte))]
+    InvalidCharacter {
+        /// The byte.
+        byte: u8,
+        /// What was being read.
+        context: &'static str,
+    },
+    /// A byte that ends a literal too early.
+    #[error("invalid character {} in literal {literal} (expecting '{}')", go::quote_byte(*.byte), char::from(*.expected))]
+    InvalidLiteral {
+        /// The byte.
+        byte: u8,
+        /// `true`, `false` or `null`.
+        literal: &'static str,
+        /// The byte that should stand there.
+        expected: u8,
+    },
+    /// A number no double can hold.
+    #[error("json: cannot unmarshal number {0} into Go value of type float64")]
+    NumberOutOfRange(String),
+    /// More than [`MAX_DEPTH`] levels.
+    #[error("exceeded max depth")]
+    TooDeep,
+    /// A string that is not UTF-8.
+    #[error("invalid UTF-8 in string literal at byte {0}")]
+    InvalidUtf8(usize),
+}
+
+/// Parses one JSON text.
+///
+/// ```
+/// use listwatch_wire::json;
+///
+/// let parsed = json::parse(br#"{"data":{"a":"1","a":"2"}}"#)?;
+/// assert_eq!(parsed.value["data"]["a"], "2");
+/// assert_eq!(parsed.duplicates, ["data.a"]);
+/// assert_eq!(json::parse(b"{]").unwrap_err().to_string(),
+///     "invalid character ']' looking for beginning of object key string");
+/// # Ok::<(), json::ParseError>(())
+/// ```
+///
+/// # Errors
+/// See [`ParseError`].
+pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    let mut parser = Parser::new(bytes);
+    let value = parser.document()?;
+    match parser.invalid_utf8 {
+        Some(at) => Err(ParseError::InvalidUtf8(at)),
+        None => Ok(Parsed { value, duplicates: parser.duplicates }),
+    }
+}
+
+/// Whether the bytes have the syntax of JSON, whatever their encoding.
+///
+/// # Errors
+/// See [`ParseError`].
+pub fn check_syntax(bytes: &[u8]) -> Result<(), ParseError> {
+    Parser::new(bytes).document().map(drop)
+}
+
+/// Where the parser is, as a list on the stack: paths are needed only for duplicates, which are rare.
+#[derive(Clone, Copy)]
+struct Path<'p> {
+    parent: Option<&'p Path<'p>>,
+    step: Step<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Key(&'p str),
+    Index(usize),
+}
+
+impl Path<'_> {
+    fn write(&self, out: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.write(out);
+        }
+        match self.step {
+            Step::Key(key) => {
+                if !out.is_empty() {
+                    out.push('.');
+                }
+                out.push_str(key);
+            }
+            Step::Index(index) => {
+                let _ = write!(out, "[{index}]");
+            }
+        }
+    }
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+    duplicates: Vec<String>,
+    invalid_utf8: Option<usize>,
+}
+
+type Outcome<T> = Result<T, ParseError>;
+
+impl<'a> Parser<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, depth: 0, duplicates: Vec::new(), invalid_utf8: None }
+    }
+
+    fn document(&mut self) -> Outcome<Value> {
+        let value = self.value(None)?;
+        match self.peek_token() {
+            None => Ok(value),
+            Some(byte) => Err(ParseError::InvalidCharacter { byte, context: "after top-level value" }),
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// The next byte that is not white space, not yet taken.
+    fn peek_token(&mut self) -> Option<u8> {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
+            self.at += 1;
+        }
+        self.peek()
+    }
+
+    fn unexpected<T>(&self, context: &'static str) -> Outcome<T> {
+        match self.peek() {
+            None => Err(ParseError::UnexpectedEnd),
+            Some(byte) => Err(ParseError::InvalidCharacter { byte, context }),
+        }
+    }
+
+    fn value(&mut self, path: Option<&Path<'_>>) -> Outcome<Value> {
+        match self.peek_token() {
+            Some(b'"') => self.string().map(Value::String),
+            Some(b'{') => self.nested(|p| p.object(path)),
+            Some(b'[') => self.nested(|p| p.array(path)),
+            Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
+            Some(b't') => self.literal("true").map(|()| Value::Bool(true)),
+            Some(b'f') => self.literal("false").map(|()| Value::Bool(false)),
+            Some(b'n') => self.literal("null").map(|()| Value::Null),
+            _ => self.unexpected("looking for beginning of value"),
+        }
+    }
+
+    fn nested(&mut self, inner: impl FnOnce(&mut Self) -> Outcome<Value>) -> Outcome<Value> {
+        self.at += 1;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(ParseError::TooDeep);
+        }
+        let value = inner(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn object(&mut self, path: Option<&Path<'_>>) -> Outcome<Value> {
+        let mut map = Map::new();
+        if self.peek_token() == Some(b'}') {
+            self.at += 1;
+            return Ok(Value::Object(map));
+        }
+        loop {
+            if self.peek_token() != Some(b'"') {
+                return self.unexpected("looking for beginning of object key string");
+            }
+            let key = self.string()?;
+            if self.peek_token() != Some(b':') {
+                return self.unexpected("after object key");
+            }
+            self.at += 1;
+            let here = Path { parent: path, step: Step::Key(&key) };
+            let value = self.value(Some(&here))?;
+            if map.contains_key(&key) {
+                self.duplicate(&here);
+            }
+            map.insert(key, value);
+            match self.peek_token() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Value::Object(map));
+                }
+                _ => return self.unexpected("after object key:value pair"),
+            }
+        }
+    }
+
+    fn array(&mut self, path: Option<&Path<'_>>) -> Outcome<Value> {
+        let mut items = Vec::new();
+        if self.peek_token() == Some(b']') {
+            self.at += 1;
+            return Ok(Value::Array(items));
+        }
+        loop {
+            let here = Path { parent: path, step: Step::Index(items.len()) };
+            items.push(self.value(Some(&here))?);
+            match self.peek_token() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Value::Array(items));
+                }
+                _ => return self.unexpected("after array element"),
+            }
+        }
+    }
+
+    fn duplicate(&mut self, path: &Path<'_>) {
+        if self.duplicates.len() < MAX_DUPLICATES {
+            let mut text = String::new();
+            path.write(&mut text);
+            if !self.duplicates.contains(&text) {
+                self.duplicates.push(text);
+            }
+        }
+    }
+
+    fn literal(&mut self, literal: &'static str) -> Outcome<()> {
+        for expected in literal.bytes() {
+            match self.peek() {
+                Some(byte) if byte == expected => self.at += 1,
+                Some(byte) => return Err(ParseError::InvalidLiteral { byte, literal, expected }),
+                None => return Err(ParseError::UnexpectedEnd),
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Outcome<Number> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits("in numeric literal")?,
+            _ => return self.unexpected("in numeric literal"),
+        }
+        let mut integer = true;
+        if self.peek() == Some(b'.') {
+            integer = false;
+            self.at += 1;
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            integer = false;
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits("in exponent of numeric literal")?;
+        }
+        number_from(self.text(start, self.at), integer)
+    }
+
+    /// One digit or more.
+    fn digits(&mut self, context: &'static str) -> Outcome<()> {
+        if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            return self.unexpected(context);
+        }
+        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn text(&self, start: usize, end: usize) -> &'a str {
+        self.bytes.get(start..end).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
+    }
+
+    /// A string; `at` is on its opening quote.
+    fn string(&mut self) -> Outcome<String> {
+        self.at += 1;
+        let start = self.at;
+        let end = self.plain_run()?;
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            return Ok(self.decoded(start, end));
+        }
+        let mut out = self.decoded(start, end);
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    out.push(self.escape()?);
+                }
+                _ => return Err(ParseError::UnexpectedEnd),
+            }
+            let start = self.at;
+            let end = self.plain_run()?;
+            out.push_str(&self.decoded(start, end));
+        }
+    }
+
+    /// Goes to the next quote or backslash and returns where it is.
+    fn plain_run(&mut self) -> Outcome<usize> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let length = memchr2(b'"', b'\\', rest);
+        let run = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
+        if let Some(at) = run.iter().position(|b| *b < 0x20) {
+            self.at += at;
+            return self.unexpected("in string literal");
+        }
+        self.at += run.len();
+        length.map(|_| self.at).ok_or(ParseError::UnexpectedEnd)
+    }
+
+    fn decoded(&mut self, start: usize, end: usize) -> String {
+        let bytes = self.bytes.get(start..end).unwrap_or_default();
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(error) => {
+                self.invalid_utf8.get_or_insert(start + error.valid_up_to());
+                String::new()
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Outcome<char> {
+        let c = match self.peek() {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.at += 1;
+                return self.unicode_escape();
+            }
+            _ => return self.unexpected("in string escape code"),
+        };
+        self.at += 1;
+        Ok(c)
+    }
+
+    /// `XXXX`, or a pair `XXXX\uXXXX`; half a pair becomes the replacement character, as in Go.
+    fn unicode_escape(&mut self) -> Outcome<char> {
+        let high = self.hex4()?;
+        if let Some(c) = char::from_u32(high) {
+            return Ok(c);
+        }
+        let resume = self.at;
+        if high < 0xdc00 && self.bytes.get(self.at..self.at + 2) == Some(b"\\u") {
+            self.at += 2;
+            let low = self.hex4()?;
+            if (0xdc00..0xe000).contains(&low) {
+                let code = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            self.at = resume;
+        }
+        Ok(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn hex4(&mut self) -> Outcome<u32> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let digit = self.peek().and_then(|b| char::from(b).to_digit(16));
+            let Some(digit) = digit else {
+                return self.unexpected("in \\u hexadecimal character escape");
+            };
+            code = code << 4 | digit;
+            self.at += 1;
+        }
+        Ok(code)
+    }
+}
+
+fn number_from(text: &str, integer: bool) -> Outcome<Number> {
+    if integer {
+        if let Ok(n) = text.parse::<i64>() {
+            return Ok(n.into());
+        }
+        if let Ok(n) = text.parse::<u64>() {
+            return Ok(n.into());
+        }
+    }
+    let float = text.parse::<f64>().ok().and_then(Number::from_f64);
+    float.ok_or_else(|| ParseError::NumberOutOfRange(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse(text.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn syntax_errors_read_as_go() {
+        for (text, expected) in [
+            ("", "unexpected end of JSON input"),
+            ("{", "unexpected end of JSON input"),
+            ("not json", "invalid character 'o' in literal null (expecting 'u')"),
+            (r#"{"a":{},}"#, "invalid character '}' looking for beginning of object key string"),
+            ("{'a':1}", "invalid character '\\'' looking for beginning of object key string"),
+            ("{} {}", "invalid character '{' after top-level value"),
+            ("[1 2]", "invalid character '2' after array element"),
+            (r#"{"a" 1}"#, "invalid character '1' after object key"),
+            (r#"{"a":1 "b":2}"#, "invalid character '\"' after object key:value pair"),
+            ("[01]", "invalid character '1' after array element"),
+            ("[-]", "invalid character ']' in numeric literal"),
+            ("[1.]", "invalid character ']' after decimal point in numeric literal"),
+            ("[1e]", "invalid character ']' in exponent of numeric literal"),
+            ("\"\n\"", "invalid character '\\n' in string literal"),
+            (r#""\x""#, "invalid character 'x' in string escape code"),
+            (r#""\u12g4""#, "invalid character 'g' in \\u hexadecimal character escape"),
+            ("*", "invalid character '*' looking for beginning of value"),
+            (r#""abc"#, "unexpected end of JSON input"),
+        ] {
+            assert_eq!(error(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn duplicates_are_reported_once_with_their_paths() {
+        let text = r#"{"a":[{"b":1,"b":2},{"b":1,"b":2,"b":3}],"a":0,"c":{"d":{"e":1,"e":1}}}"#;
+        assert_eq!(parse(text.as_bytes()).unwrap().duplicates, ["a[0].b", "a[1].b", "a", "c.d.e"]);
+    }
+
+    #[test]
+    fn a_bomb_of_duplicates_is_cut_off() {
+        let text = format!("[{}]", vec![r#"{"a":1,"a":2}"#; 5000].join(","));
+        assert_eq!(parse(text.as_bytes()).unwrap().duplicates.len(), MAX_DUPLICATES);
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        assert!(parse(("[".repeat(MAX_DEPTH) + &"]".repeat(MAX_DEPTH)).as_bytes()).is_ok());
+        assert_eq!(parse("[".repeat(1_000_000).as_bytes()), Err(ParseError::TooDeep));
+        assert_eq!(parse(r#"{"a":"#.repeat(1_000_000).as_bytes()), Err(ParseError::TooDeep));
+    }
+
+    #[test]
+    fn numbers_keep_integers_whole() {
+        let parsed = |text: &str| parse(text.as_bytes()).unwrap().value;
+        assert_eq!(parsed("18446744073709551615"), Value::from(u64::MAX));
+        assert_eq!(parsed("-9223372036854775808"), Value::from(i64::MIN));
+        assert_eq!(parsed("-0"), Value::from(0));
+        assert_eq!(parsed("1.5e3"), Value::from(1500.0));
+        assert!(parsed(&"9".repeat(300)).is_f64());
+        let huge = "9".repeat(400);
+        assert_eq!(parse(huge.as_bytes()), Err(ParseError::NumberOutOfRange(huge)));
+        assert!(parse(b"1e999").is_err());
+    }
+
+    #[test]
+    fn strings_must_be_utf8_and_may_hold_anything() {
+        assert_eq!(parse(b"{\"a\":\"x\xff\"}"), Err(ParseError::InvalidUtf8(7)));
+        assert_eq!(
+            parse(b"\xff"),
+            Err(ParseError::InvalidCharacter { byte: 0xff, context: "looking for beginning of value" })
+        );
+        let escapes = r#""\"\\\/\b\f\n\r\té\ud83d\ude00\ud800x\udc00\ud800\u0041""#;
+        let expected = "\"\\/\u{8}\u{c}\n\r\té😀\u{fffd}x\u{fffd}\u{fffd}A";
+        assert_eq!(parse(escapes.as_bytes()).unwrap().value, Value::from(expected));
+    }
+}

@@ -1,0 +1,213 @@
+//! Walking JSON bytes without a tree.
+//!
+//! For bytes that were parsed once, on the way in: nothing here validates more than it needs to find its way, and
+//! nothing here panics on bytes that are no JSON. Positions are byte offsets into the text.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::memchr2;
+
+/// The bytes of the value at a path of object keys.
+///
+/// ```
+/// use listwatch_wire::json::raw;
+///
+/// let text = br#"{"metadata":{"name":"a"},"spec":{"replicas":3}}"#;
+/// assert_eq!(raw::lookup(text, &["spec", "replicas"]), Some(&b"3"[..]));
+/// assert_eq!(raw::lookup(text, &["spec", "paused"]), None);
+/// ```
+#[must_use]
+pub fn lookup<'a>(bytes: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
+    let mut range = 0..bytes.len();
+    for step in path {
+        range = fields(bytes, range.start)?.find(|field| field.is(bytes, step))?.value;
+    }
+    bytes.get(range).map(<[u8]>::trim_ascii)
+}
+
+/// The fields of the object that begins at `at`, or `None` if none begins there.
+#[must_use]
+pub fn fields(bytes: &[u8], at: usize) -> Option<Fields<'_>> {
+    let at = skip_space(bytes, at);
+    (bytes.get(at) == Some(&b'{')).then_some(Fields { bytes, at: at + 1 })
+}
+
+/// A key and where its value is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The key without its quotes, escapes untouched.
+    pub key: Range<usize>,
+    /// The value.
+    pub value: Range<usize>,
+}
+
+impl Field {
+    /// Whether the key is this one. Keys with escapes are compared by meaning.
+    #[must_use]
+    pub fn is(&self, bytes: &[u8], key: &str) -> bool {
+        match bytes.get(self.key.clone()) {
+            Some(raw) if raw == key.as_bytes() => true,
+            Some(raw) if raw.contains(&b'\\') => unescape(raw).is_some_and(|k| k == key),
+            _ => false,
+        }
+    }
+}
+
+/// The fields of one object, in order. Ends at the closing brace, or at the first thing that is no field.
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Fields<'_> {
+    /// Where the walk stands: after the last field, at the brace that closes the object.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Whether the walk ended at the brace that closes the object.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.bytes.get(self.at) == Some(&b'}')
+    }
+
+    /// The next key and where its value begins. The value must be passed with [`Fields::pass`] before the next call.
+    pub fn next_key(&mut self) -> Option<(Range<usize>, usize)> {
+        let mut at = skip_space(self.bytes, self.at);
+        if self.bytes.get(at) == Some(&b',') {
+            at = skip_space(self.bytes, at + 1);
+        }
+        self.at = at;
+        if self.bytes.get(at) != Some(&b'"') {
+            return None;
+        }
+        let end = skip_string(self.bytes, at)?;
+        let colon = skip_space(self.bytes, end);
+        if self.bytes.get(colon) != Some(&b':') {
+            return None;
+        }
+        Some((at + 1..end - 1, skip_space(self.bytes, colon + 1)))
+    }
+
+    /// Says where the value of the last key ended.
+    pub fn pass(&mut self, end: usize) {
+        self.at = skip_space(self.bytes, end);
+    }
+}
+
+impl Iterator for Fields<'_> {
+    type Item = Field;
+
+    fn next(&mut self) -> Option<Field> {
+        let (key, start) = self.next_key()?;
+        let end = skip_value(self.bytes, start)?;
+        self.pass(end);
+        Some(Field { key, value: start..end })
+    }
+}
+
+/// The position after white space.
+#[must_use]
+pub fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t' | b'\r' | b'\n') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// The position after the value that begins at `at`.
+#[must_use]
+pub fn skip_value(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes.get(at)? {
+        b'"' => skip_string(bytes, at),
+        b'{' | b'[' => skip_container(bytes, at),
+        b'}' | b']' | b',' | b':' => None,
+        _ => {
+            let rest = bytes.get(at..)?;
+            let ends = |b: &u8| matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
+            Some(at + rest.iter().position(ends).unwrap_or(rest.len()))
+        }
+    }
+}
+
+/// Counts brackets without telling the two kinds apart; strings, which may hold brackets, are passed whole.
+fn skip_container(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    loop {
+        match bytes.get(at)? {
+            b'"' => {
+                at = skip_string(bytes, at)?;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// The position after the string whose opening quote is at `at`.
+fn skip_string(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut at = at + 1;
+    loop {
+        let found = at + memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes.get(found) == Some(&b'"') {
+            return Some(found + 1);
+        }
+        at = found + 2;
+    }
+}
+
+/// The text between the quotes of a string, without its escapes; `None` if it is no valid string.
+#[must_use]
+pub fn unescape(raw: &[u8]) -> Option<Cow<'_, str>> {
+    if !raw.contains(&b'\\') {
+        return std::str::from_utf8(raw).ok().map(Cow::Borrowed);
+    }
+    let mut quoted = Vec::with_capacity(raw.len() + 2);
+    quoted.push(b'"');
+    quoted.extend_from_slice(raw);
+    quoted.push(b'"');
+    serde_json::from_slice(&quoted).ok().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_and_escapes_are_met_anywhere() {
+        let text = b" { \"a\\u0062\" : { \"x\" : [ \"}\\\"\" , 1 ] } , \"c\" : true } ";
+        assert_eq!(lookup(text, &["ab", "x"]), Some(&b"[ \"}\\\"\" , 1 ]"[..]));
+        assert_eq!(lookup(text, &["c"]), Some(&b"true"[..]));
+        assert_eq!(lookup(text, &["c", "d"]), None);
+    }
+
+    #[test]
+    fn garbage_ends_the_walk() {
+        for text in [
+            "",
+            "{",
+            "{\"",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":[",
+            "{\"a\":\"\\",
+            "[}",
+            "{,}",
+            "{\"a\":}",
+            "{\"a\"]",
+        ] {
+            assert_eq!(lookup(text.as_bytes(), &["a"]), None, "{text}");
+        }
+    }
+}

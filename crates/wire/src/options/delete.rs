@@ -1,0 +1,172 @@
+//! [`DeleteOptions`]: how an object should go.
+
+use serde::{Deserialize, Serialize};
+
+use super::query::{Query, QueryWriter};
+use super::write::dry_run_complaint;
+use crate::status::{FieldError, Result, Status};
+
+/// What becomes of an object's dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Propagation {
+    /// Deleted later.
+    Background,
+    /// Deleted first.
+    Foreground,
+    /// Kept.
+    Orphan,
+}
+
+/// What must hold of the object for the deletion to take place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Preconditions {
+    /// Its uid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// Its resource version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+}
+
+/// How an object should go. Comes in the body of a DELETE or, if there is none, in its query.
+///
+/// ```
+/// use listwatch_wire::options::{DeleteOptions, Propagation};
+///
+/// let body = br#"{"propagationPolicy":"Foreground","preconditions":{"uid":"u"}}"#;
+/// let options: DeleteOptions = serde_json::from_slice(body)?;
+/// assert_eq!(options.propagation(), Some(Propagation::Foreground));
+/// assert!(options.check().is_ok());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeleteOptions {
+    /// How long the object may take to stop; zero for no time at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_period_seconds: Option<i64>,
+    /// What must hold of the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preconditions: Option<Preconditions>,
+    /// The older form of the policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orphan_dependents: Option<bool>,
+    /// As sent; see [`DeleteOptions::propagation`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub propagation_policy: Option<String>,
+    /// `All` to do everything but the deletion.
+    #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
+    pub dry_run: Vec<String>,
+    /// Delete what can no longer be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignore_store_read_error_with_cluster_breaking_potential: Option<bool>,
+}
+
+fn nullable<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<String>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl DeleteOptions {
+    /// Reads the options of a request without a body.
+    ///
+    /// # Errors
+    /// 400 if the grace period is no number.
+    pub fn parse(query: &Query<'_>) -> Result<Self> {
+        Ok(Self {
+            grace_period_seconds: query.integer("gracePeriodSeconds")?,
+            preconditions: None,
+            orphan_dependents: query.optional_flag("orphanDependents"),
+            propagation_policy: query.first("propagationPolicy").map(str::to_owned),
+            dry_run: query.all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect(),
+            ignore_store_read_error_with_cluster_breaking_potential: query
+                .optional_flag("ignoreStoreReadErrorWithClusterBreakingPotential"),
+        })
+    }
+
+    /// Whether nothing may be deleted.
+    #[must_use]
+    pub fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+
+    /// What becomes of the dependents, if the request says so in either form.
+    #[must_use]
+    pub fn propagation(&self) -> Option<Propagation> {
+        match (self.propagation_policy.as_deref(), self.orphan_dependents) {
+            (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+            _ => None,
+        }
+    }
+
+    /// Validates the options.
+    ///
+    /// # Errors
+    /// 422 with a cause per complaint.
+    pub fn check(&self) -> Result<()> {
+        let errors = self.validate();
+        if errors.is_empty() { Ok(()) } else { Err(Status::invalid_options("DeleteOptions", &errors)) }
+    }
+
+    /// Complaints about the options.
+    #[must_use]
+    pub fn validate(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let (Some(policy), Some(_)) = (&self.propagation_policy, self.orphan_dependents) {
+            let text = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(FieldError::invalid("propagationPolicy", policy.as_str(), text));
+        }
+        if let Some(policy) = &self.propagation_policy
+            && !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan")
+        {
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
+            errors.push(FieldError::not_supported("propagationPolicy", policy.as_str(), &supported));
+        }
+        errors.extend(dry_run_complaint(&self.dry_run));
+        errors
+    }
+
+    /// The query string of a request with these options; preconditions need a body.
+    #[must_use]
+    pub fn to_query(&self) -> String {
+        let mut writer = QueryWriter::default();
+        writer
+            .option("gracePeriodSeconds", self.grace_period_seconds)
+            .option("orphanDependents", self.orphan_dependents)
+            .option("propagationPolicy", self.propagation_policy.as_deref());
+        for value in &self.dry_run {
+            writer.text("dryRun", value);
+        }
+        writer.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_refusals() {
+        let refused =
+            |query| DeleteOptions::parse(&Query::parse(query)).unwrap().check().unwrap_err().message;
+        assert_eq!(
+            refused("propagationPolicy=Sideways"),
+            "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"Sideways\": supported \
+             values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+        );
+        assert_eq!(
+            refused("propagationPolicy=Orphan&orphanDependents=true"),
+            "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: \"Orphan\": orphanDependents \
+             and deletionPropagation cannot be both set"
+        );
+    }
+
+    #[test]
+    fn bodies_may_hold_nulls() {
+        let body = r#"{"kind":"DeleteOptions","apiVersion":"v1","dryRun":null,"gracePeriodSeconds":0}"#;
+        let options: DeleteOptions = serde_json::from_str(body).unwrap();
+        assert_eq!((options.grace_period_seconds, options.is_dry_run()), (Some(0), false));
+    }
+}

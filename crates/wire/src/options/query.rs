@@ -1,0 +1,176 @@
+//! [`Query`]: the decoded pairs of a query string.
+
+use std::borrow::Cow;
+
+use crate::go;
+use crate::status::{Result, Status};
+
+/// The pairs of a query string, decoded.
+///
+/// ```
+/// use listwatch_wire::options::Query;
+///
+/// let query = Query::parse("watch=1&labelSelector=app%3Dweb%2Cx&limit=5&limit=6");
+/// assert!(query.flag("watch"));
+/// assert_eq!(query.text("labelSelector"), "app=web,x");
+/// assert_eq!(query.integer("limit")?, Some(5));
+/// # Ok::<(), listwatch_wire::Status>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query<'a> {
+    pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+impl<'a> Query<'a> {
+    /// Decodes a query string without its question mark.
+    ///
+    /// Pairs that cannot be decoded are left out, as the reference does.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
+        let decoded = pairs.filter_map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decode(key)?, decode(value)?))
+        });
+        Self { pairs: decoded.collect() }
+    }
+
+    /// The first value of a key.
+    #[must_use]
+    pub fn first(&self, key: &str) -> Option<&str> {
+        self.pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_ref())
+    }
+
+    /// Every value of a key.
+    pub fn all<'s>(&'s self, key: &'s str) -> impl Iterator<Item = &'s str> {
+        self.pairs.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_ref())
+    }
+
+    /// The first value, empty if there is none.
+    #[must_use]
+    pub fn text(&self, key: &str) -> &str {
+        self.first(key).unwrap_or_default()
+    }
+
+    /// A boolean: absent, `0` and `false` in any case are false, everything else is true, even nothing at all.
+    #[must_use]
+    pub fn flag(&self, key: &str) -> bool {
+        self.optional_flag(key).unwrap_or(false)
+    }
+
+    /// A boolean for which absence means something of its own.
+    #[must_use]
+    pub fn optional_flag(&self, key: &str) -> Option<bool> {
+        self.first(key).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// An integer.
+    ///
+    /// # Errors
+    /// 400 if there is a value that is none.
+    pub fn integer(&self, key: &str) -> Result<Option<i64>> {
+        match self.first(key) {
+            None => Ok(None),
+            // The reference reads an empty value as zero.
+            Some("") => Ok(Some(0)),
+            Some(text) => go::parse_int(text).map(Some).map_err(Status::bad_request),
+        }
+    }
+}
+
+fn decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.bytes().any(|b| matches!(b, b'%' | b'+')) {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'+' => b' ',
+            b'%' => hex(bytes.next()?)? << 4 | hex(bytes.next()?)?,
+            other => other,
+        });
+    }
+    String::from_utf8(out).ok().map(Cow::Owned)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
+}
+
+/// Collects pairs for a query string.
+#[derive(Debug, Default)]
+pub(super) struct QueryWriter {
+    text: String,
+}
+
+impl QueryWriter {
+    /// Adds a pair unless the value is empty.
+    pub(super) fn text(&mut self, key: &str, value: &str) -> &mut Self {
+        if !value.is_empty() {
+            self.pair(key, value);
+        }
+        self
+    }
+
+    /// Adds `key=true` if the flag is set.
+    pub(super) fn flag(&mut self, key: &str, value: bool) -> &mut Self {
+        if value {
+            self.pair(key, "true");
+        }
+        self
+    }
+
+    /// Adds a pair if there is a value.
+    pub(super) fn option(&mut self, key: &str, value: Option<impl ToString>) -> &mut Self {
+        if let Some(value) = value {
+            self.pair(key, &value.to_string());
+        }
+        self
+    }
+
+    pub(super) fn finish(&mut self) -> String {
+        std::mem::take(&mut self.text)
+    }
+
+    fn pair(&mut self, key: &str, value: &str) {
+        if !self.text.is_empty() {
+            self.text.push('&');
+        }
+        self.text.push_str(key);
+        self.text.push('=');
+        for byte in value.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    self.text.push(char::from(byte));
+                }
+                _ => self.text.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_true() {
+        let watch = |text| Query::parse(text).flag("watch");
+        assert!(["watch=1", "watch=true", "watch=", "watch=no", "watch"].into_iter().all(watch));
+        assert!(!["watch=0", "watch=false", "watch=FALSE", ""].into_iter().any(watch));
+    }
+
+    #[test]
+    fn undecodable_pairs_are_left_out() {
+        let query = Query::parse("a=%zz&b=%2&c=%ff&d=a%20b+c&e;f=1");
+        assert_eq!(query.pairs, [("d".into(), "a b c".into())]);
+    }
+
+    #[test]
+    fn integers_must_parse() {
+        let status = Query::parse("limit=abc").integer("limit").unwrap_err();
+        assert_eq!(status.message, "strconv.ParseInt: parsing \"abc\": invalid syntax");
+        assert_eq!(status.code, 400);
+    }
+}

@@ -1,0 +1,302 @@
+//! The grammar of label selectors.
+//!
+//! ```text
+//! selector    = [ requirement { "," requirement } ]
+//! requirement = [ "!" ] key | key ( "=" | "==" | "!=" | ">" | "<" ) [ value ] | key ( "in" | "notin" ) "(" values ")"
+//! ```
+//!
+//! Recursive descent with one token of lookahead. `in` and `notin` are operators only where an operator may stand,
+//! so labels may have these names. The error texts are the reference's.
+
+use super::label::{Operator, Requirement};
+use crate::names::label_key_errors;
+use crate::status::FieldError;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Error,
+    End,
+    ClosedPar,
+    Comma,
+    Not,
+    DoubleEquals,
+    Equals,
+    GreaterThan,
+    Identifier,
+    In,
+    LessThan,
+    NotEquals,
+    NotIn,
+    OpenPar,
+}
+
+type Parsed<T> = Result<T, String>;
+
+pub(super) fn parse(text: &str) -> Parsed<Vec<Requirement>> {
+    let mut parser = Parser { tokens: tokens(text), at: 0 };
+    let mut requirements = Vec::new();
+    loop {
+        match parser.peek() {
+            (Token::Identifier | Token::Not, _) => requirements.push(parser.requirement_in_context()?),
+            (Token::End, _) => return Ok(requirements),
+            (_, literal) => {
+                return Err(format!("found '{literal}', expected: !, identifier, or 'end of string'"));
+            }
+        }
+        match parser.take() {
+            (Token::End, _) => return Ok(requirements),
+            (Token::Comma, _) => parser.expect_requirement_after_comma()?,
+            (_, literal) => return Err(format!("found '{literal}', expected: ',' or 'end of string'")),
+        }
+    }
+}
+
+struct Parser {
+    tokens: Vec<(Token, String)>,
+    at: usize,
+}
+
+impl Parser {
+    fn raw(&self) -> (Token, String) {
+        self.tokens.get(self.at).cloned().unwrap_or((Token::End, String::new()))
+    }
+
+    /// The next token where names and values stand.
+    fn peek(&self) -> (Token, String) {
+        let (token, literal) = self.raw();
+        (if matches!(token, Token::In | Token::NotIn) { Token::Identifier } else { token }, literal)
+    }
+
+    fn take(&mut self) -> (Token, String) {
+        let next = self.peek();
+        self.at += 1;
+        next
+    }
+
+    fn take_operator(&mut self) -> (Token, String) {
+        let next = self.raw();
+        self.at += 1;
+        next
+    }
+
+    fn expect_requirement_after_comma(&self) -> Parsed<()> {
+        match self.peek() {
+            (Token::Identifier | Token::Not, _) => Ok(()),
+            (_, literal) => Err(format!("found '{literal}', expected: identifier after ','")),
+        }
+    }
+
+    fn requirement_in_context(&mut self) -> Parsed<Requirement> {
+        self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))
+    }
+
+    fn requirement(&mut self) -> Parsed<Requirement> {
+        let (key, negated) = self.key()?;
+        let unary = matches!(self.peek().0, Token::End | Token::Comma);
+        let (operator, values) = match (negated, unary) {
+            (true, _) => (Operator::DoesNotExist, Vec::new()),
+            (false, true) => (Operator::Exists, Vec::new()),
+            (false, false) => self.operator_and_values()?,
+        };
+        Requirement::new(&key, operator, values).map_err(|e| e.0)
+    }
+
+    fn key(&mut self) -> Parsed<(String, bool)> {
+        let (mut token, mut literal) = self.take();
+        let negated = token == Token::Not;
+        if negated {
+            (token, literal) = self.take();
+        }
+        if token != Token::Identifier {
+            return Err(format!("found '{literal}', expected: identifier"));
+        }
+        let errors = label_key_errors(&literal);
+        if !errors.is_empty() {
+            return Err(FieldError::invalid("", literal, errors.join("; ")).to_string());
+        }
+        Ok((literal, negated))
+    }
+
+    fn operator_and_values(&mut self) -> Parsed<(Operator, Vec<String>)> {
+        let (token, literal) = self.take_operator();
+        let operator = match token {
+            Token::In => return Ok((Operator::In, self.values()?)),
+            Token::NotIn => return Ok((Operator::NotIn, self.values()?)),
+            Token::Equals => Operator::Equals,
+            Token::DoubleEquals => Operator::DoubleEquals,
+            Token::NotEquals => Operator::NotEquals,
+            Token::GreaterThan => Operator::GreaterThan,
+            Token::LessThan => Operator::LessThan,
+            _ => return Err(format!("found '{literal}', expected: in, notin, =, ==, !=, gt, lt")),
+        };
+        Ok((operator, vec![self.exact_value()?]))
+    }
+
+    fn exact_value(&mut self) -> Parsed<String> {
+        if matches!(self.peek().0, Token::End | Token::Comma) {
+            return Ok(String::new());
+        }
+        match self.take() {
+            (Token::Identifier, literal) => Ok(literal),
+            (_, literal) => Err(format!("found '{literal}', expected: identifier")),
+        }
+    }
+
+    fn values(&mut self) -> Parsed<Vec<String>> {
+        match self.take() {
+            (Token::OpenPar, _) => {}
+            (_, literal) => return Err(format!("found '{literal}' expected: '('")),
+        }
+        match self.peek() {
+            (Token::ClosedPar, _) => {
+                self.take();
+                Ok(vec![String::new()])
+            }
+            (Token::Identifier | Token::Comma, _) => self.value_list(),
+            (_, literal) => Err(format!("found '{literal}', expected: ',', ')' or identifier")),
+        }
+    }
+
+    /// Up to and with the closing parenthesis; nothing between two commas is the empty value.
+    fn value_list(&mut self) -> Parsed<Vec<String>> {
+        let mut values = Vec::new();
+        loop {
+            match self.take() {
+                (Token::Identifier, literal) => values.push(literal),
+                (Token::Comma, _) => {
+                    if values.is_empty() || matches!(self.peek().0, Token::ClosedPar | Token::Comma) {
+                        values.push(String::new());
+                    }
+                    match self.peek().0 {
+                        Token::Comma => self.at += 1,
+                        Token::ClosedPar => {
+                            self.at += 1;
+                            return Ok(values);
+                        }
+                        _ => {}
+                    }
+                    continue;
+                }
+                (_, literal) => return Err(format!("found '{literal}', expected: ',', or identifier")),
+            }
+            match self.peek() {
+                (Token::Comma, _) => {}
+                (Token::ClosedPar, _) => {
+                    self.at += 1;
+                    return Ok(values);
+                }
+                (_, literal) => return Err(format!("found '{literal}', expected: ',' or ')'")),
+            }
+        }
+    }
+}
+
+fn tokens(text: &str) -> Vec<(Token, String)> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
+        let Some(first) = rest.chars().next() else { return tokens };
+        let (token, length) = if is_special(first) { special(rest) } else { word(rest) };
+        let (literal, tail) = rest.split_at(length);
+        tokens.push((token, literal.to_owned()));
+        rest = tail;
+    }
+}
+
+fn is_special(c: char) -> bool {
+    matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
+}
+
+fn word(text: &str) -> (Token, usize) {
+    let end = text.find(|c| is_special(c) || matches!(c, ' ' | '\t' | '\r' | '\n')).unwrap_or(text.len());
+    let token = match text.get(..end) {
+        Some("in") => Token::In,
+        Some("notin") => Token::NotIn,
+        // The reference's lexer reads bytes up to a NUL, which ends its input; it is nothing a key or value may hold.
+        Some(word) if word.contains('\0') => Token::Error,
+        _ => Token::Identifier,
+    };
+    (token, end)
+}
+
+fn special(text: &str) -> (Token, usize) {
+    let two = match text.get(..2) {
+        Some("==") => Some(Token::DoubleEquals),
+        Some("!=") => Some(Token::NotEquals),
+        _ => None,
+    };
+    if let Some(token) = two {
+        return (token, 2);
+    }
+    let token = match text.chars().next() {
+        Some('=') => Token::Equals,
+        Some('!') => Token::Not,
+        Some('(') => Token::OpenPar,
+        Some(')') => Token::ClosedPar,
+        Some(',') => Token::Comma,
+        Some('>') => Token::GreaterThan,
+        Some('<') => Token::LessThan,
+        _ => Token::Error,
+    };
+    (token, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::selector::LabelSelector;
+
+    #[test]
+    fn refusals_read_as_the_reference() {
+        for (text, expected) in [
+            ("app==a==b", "found '==', expected: ',' or 'end of string'"),
+            ("app in a", "unable to parse requirement: found 'a' expected: '('"),
+            ("app in (a", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("=a", "found '=', expected: !, identifier, or 'end of string'"),
+            ("app=a,,b", "found ',', expected: identifier after ','"),
+            ("bad key!", "unable to parse requirement: found 'key', expected: in, notin, =, ==, !=, gt, lt"),
+            ("app=has space", "found 'space', expected: ',' or 'end of string'"),
+            ("app in (a,!)", "unable to parse requirement: found '!', expected: ',', or identifier"),
+            (
+                "n>abc",
+                "unable to parse requirement: values[0]: Invalid value: \"abc\": for 'Gt', 'Lt' operators, the value must be \
+                 an integer",
+            ),
+            ("a,", "found '', expected: identifier after ','"),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+            ("a in", "unable to parse requirement: found '' expected: '('"),
+            ("!a=b", "found '=', expected: ',' or 'end of string'"),
+        ] {
+            assert_eq!(text.parse::<LabelSelector>().unwrap_err().0, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn empty_values_stand_between_commas() {
+        for (text, printed) in [
+            ("a in ()", "a in ()"),
+            ("a in (,)", "a in ()"),
+            ("a in (,b)", "a in (,b)"),
+            ("a in (b,)", "a in (,b)"),
+            ("a in (b,,c)", "a in (,b,c)"),
+            ("a=", "a="),
+            ("in in (in,notin)", "in in (in,notin)"),
+            (" a  ,\tb ", "a,b"),
+        ] {
+            assert_eq!(text.parse::<LabelSelector>().unwrap().to_string(), printed, "{text}");
+        }
+    }
+
+    #[test]
+    fn absent_labels_meet_negative_requirements_only() {
+        let absent = |text: &str| text.parse::<LabelSelector>().unwrap().matches(|_| None);
+        assert!(["a!=b", "a notin (b)", "!a", ""].iter().all(|t| absent(t)));
+        assert!(!["a=b", "a in (b)", "a", "a>1", "a<1", "a="].iter().any(|t| absent(t)));
+    }
+
+    #[test]
+    fn numbers_compare_as_numbers() {
+        let seven = |text: &str, label: &str| text.parse::<LabelSelector>().unwrap().matches(|_| Some(label));
+        assert!(seven("n>7", "10") && !seven("n>7", "7") && seven("n<7", "-1") && !seven("n>7", "x"));
+    }
+}

@@ -1,0 +1,311 @@
+//! One constructor per row of the protocol's error catalogue.
+
+use super::{FieldError, Outcome, Status, StatusCause, StatusDetails, StatusReason, aggregate};
+use crate::go;
+
+pub(super) const TOO_LARGE: &str = "Too large resource version";
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// `deployments.apps`, or `configmaps` for the core group.
+fn qualified(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+fn about(group: &str, kind: &str, name: &str) -> StatusDetails {
+    StatusDetails {
+        name: name.to_owned(),
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        ..StatusDetails::default()
+    }
+}
+
+impl Status {
+    /// Any failure; the constructors below are preferred.
+    #[must_use]
+    pub fn failure(code: u16, reason: StatusReason, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), ..Self::default() }
+    }
+
+    /// With details.
+    #[must_use]
+    pub fn with_details(mut self, details: StatusDetails) -> Self {
+        self.details = Some(Box::new(details));
+        self
+    }
+
+    /// With a hint when to try again.
+    #[must_use]
+    pub fn with_retry_after(mut self, seconds: u32) -> Self {
+        self.details.get_or_insert_default().retry_after_seconds = seconds;
+        self
+    }
+
+    /// With one more cause.
+    #[must_use]
+    pub fn with_cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Self {
+        let cause =
+            StatusCause { reason: reason.to_owned(), message: message.into(), field: field.to_owned() };
+        self.details.get_or_insert_default().causes.push(cause);
+        self
+    }
+
+    /// A complete deletion.
+    #[must_use]
+    pub fn deleted(group: &str, resource: &str, name: &str, uid: &str) -> Self {
+        let details = StatusDetails { uid: uid.to_owned(), ..about(group, resource, name) };
+        Self { status: Outcome::Success, ..Self::default() }.with_details(details)
+    }
+
+    /// 400: the request cannot be understood or contradicts itself.
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::failure(400, StatusReason::BadRequest, message)
+    }
+
+    /// 401: no valid credential.
+    #[must_use]
+    pub fn unauthorized() -> Self {
+        Self::failure(401, StatusReason::Unauthorized, "Unauthorized")
+    }
+
+    /// 403: authorisation or admission says no. An empty resource stands for a path outside the resource tree.
+    #[must_use]
+    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let qualified = qualified(group, resource);
+        let message = match (qualified.is_empty(), name.is_empty()) {
+            (true, _) => format!("forbidden: {why}"),
+            (false, true) => format!("{qualified} is forbidden: {why}"),
+            (false, false) => format!("{qualified} {} is forbidden: {why}", go::quote(name)),
+        };
+        Self::failure(403, StatusReason::Forbidden, message).with_details(about(group, resource, name))
+    }
+
+    /// 404: no such object.
+    #[must_use]
+    pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} {} not found", qualified(group, resource), go::quote(name));
+        Self::failure(404, StatusReason::NotFound, message).with_details(about(group, resource, name))
+    }
+
+    /// 404: no such path.
+    #[must_use]
+    pub fn no_such_path() -> Self {
+        Self::failure(404, StatusReason::NotFound, "the server could not find the requested resource")
+            .with_details(StatusDetails::default())
+    }
+
+    /// 405: the verb is not served on this path.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::failure(405, StatusReason::MethodNotAllowed, message).with_details(StatusDetails::default())
+    }
+
+    /// 405: the kind does not have the verb.
+    #[must_use]
+    pub fn method_not_supported(group: &str, resource: &str, verb: &str) -> Self {
+        let message = format!(
+            "{verb} is not supported on resources of kind {}",
+            go::quote(&qualified(group, resource))
+        );
+        Self::failure(405, StatusReason::MethodNotAllowed, message).with_details(about(group, resource, ""))
+    }
+
+    /// 406: nothing the caller accepts can be produced.
+    #[must_use]
+    pub fn not_acceptable(accepted: &[&str]) -> Self {
+        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+        Self::failure(406, StatusReason::NotAcceptable, message)
+    }
+
+    /// 409: the name is taken.
+    #[must_use]
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} {} already exists", qualified(group, resource), go::quote(name));
+        Self::failure(409, StatusReason::AlreadyExists, message).with_details(about(group, resource, name))
+    }
+
+    /// 409: no free name was found for a `generateName`.
+    #[must_use]
+    pub fn generate_name_exhausted(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!(
+            "{} {} already exists, the server was not able to generate a unique name for the object",
+            qualified(group, resource),
+            go::quote(name)
+        );
+        Self::failure(409, StatusReason::AlreadyExists, message)
+            .with_details(about(group, resource, name))
+            .with_retry_after(1)
+    }
+
+    /// 409: the request rests on something that is no longer so.
+    #[must_use]
+    pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let target = qualified(group, resource);
+        let message = format!("Operation cannot be fulfilled on {target} {}: {why}", go::quote(name));
+        Self::failure(409, StatusReason::Conflict, message).with_details(about(group, resource, name))
+    }
+
+    /// 409: the resource version in the request is not the current one.
+    #[must_use]
+    pub fn modified(group: &str, resource: &str, name: &str) -> Self {
+        Self::conflict(group, resource, name, MODIFIED)
+    }
+
+    /// 410: history no longer reaches the position asked for.
+    #[must_use]
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::failure(410, StatusReason::Expired, message)
+    }
+
+    /// 413: the body, or the number of patch operations, is over the limit.
+    #[must_use]
+    pub fn too_large(why: &str) -> Self {
+        Self::failure(413, StatusReason::RequestEntityTooLarge, format!("Request entity too large: {why}"))
+    }
+
+    /// 415: the content type is not understood.
+    #[must_use]
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        let accepted = accepted.join(", ");
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        );
+        Self::failure(415, StatusReason::UnsupportedMediaType, message)
+    }
+
+    /// 422: validation failed. The kind is the kind, not the plural.
+    ///
+    /// ```
+    /// use listwatch_wire::status::{FieldError, Status};
+    ///
+    /// let status = Status::invalid("apps", "Deployment", "d", &[FieldError::required("spec.selector", "")]);
+    /// assert_eq!(status.message, r#"Deployment.apps "d" is invalid: spec.selector: Required value"#);
+    /// ```
+    #[must_use]
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let mut message = format!("{} {} is invalid", qualified(group, kind), go::quote(name));
+        if !errors.is_empty() {
+            message.push_str(": ");
+            message.push_str(&aggregate(errors.iter().map(ToString::to_string)));
+        }
+        let details =
+            StatusDetails { causes: errors.iter().map(Into::into).collect(), ..about(group, kind, name) };
+        Self::failure(422, StatusReason::Invalid, message).with_details(details)
+    }
+
+    /// 422: request options failed validation.
+    #[must_use]
+    pub fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
+        Self::invalid("meta.k8s.io", kind, "", errors)
+    }
+
+    /// 422 without a word why, which is how the reference refuses a JSON patch that does not apply.
+    #[must_use]
+    pub fn unprocessable() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::failure(422, StatusReason::Invalid, message).with_details(StatusDetails::default())
+    }
+
+    /// 429: come back later.
+    #[must_use]
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
+        Self::failure(429, StatusReason::TooManyRequests, message).with_retry_after(retry_after_seconds)
+    }
+
+    /// 500 with a known origin.
+    #[must_use]
+    pub fn internal(error: impl std::fmt::Display) -> Self {
+        let text = error.to_string();
+        Self::failure(500, StatusReason::InternalError, format!("Internal error occurred: {text}"))
+            .with_cause("", text, "")
+    }
+
+    /// 500 with an empty reason, which is what the reference sends for errors it did not foresee.
+    #[must_use]
+    pub fn unforeseen(message: impl Into<String>) -> Self {
+        Self::failure(500, StatusReason::Unknown, message)
+    }
+
+    /// 500: the store did not answer in time; trying again is fine.
+    #[must_use]
+    pub fn server_timeout(group: &str, resource: &str, verb: &str, retry_after_seconds: u32) -> Self {
+        let target = qualified(group, resource);
+        let message = format!(
+            "The {verb} operation against {target} could not be completed at this time, please try again."
+        );
+        Self::failure(500, StatusReason::ServerTimeout, message)
+            .with_details(StatusDetails { name: verb.to_owned(), ..about(group, resource, "") })
+            .with_retry_after(retry_after_seconds)
+    }
+
+    /// 503: starting or stopping.
+    #[must_use]
+    pub fn service_unavailable(message: impl Into<String>) -> Self {
+        Self::failure(503, StatusReason::ServiceUnavailable, message)
+    }
+
+    /// 504: took too long.
+    #[must_use]
+    pub fn timeout(message: &str, retry_after_seconds: u32) -> Self {
+        Self::failure(504, StatusReason::Timeout, format!("Timeout: {message}"))
+            .with_retry_after(retry_after_seconds)
+    }
+
+    /// 504: the resource version asked for lies in the future.
+    ///
+    /// Clients know it by the cause's reason, its message, or the phrase in the text; all three are there.
+    #[must_use]
+    pub fn too_large_resource_version(asked: u64, current: u64, retry_after_seconds: u32) -> Self {
+        Self::timeout(&format!("{TOO_LARGE}: {asked}, current: {current}"), retry_after_seconds).with_cause(
+            "ResourceVersionTooLarge",
+            TOO_LARGE,
+            "",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_complaints_stand_in_brackets_and_repeats_once() {
+        let twice = FieldError::required("a", "");
+        let status =
+            Status::invalid("", "Pod", "p", &[twice.clone(), twice, FieldError::duplicate("b", "x")]);
+        assert_eq!(status.message, r#"Pod "p" is invalid: [a: Required value, b: Duplicate value: "x"]"#);
+        assert_eq!(status.details.unwrap().causes.len(), 3);
+    }
+
+    #[test]
+    fn nothing_known_about_the_object_still_reads_as_the_reference() {
+        let errors = [FieldError::invalid("spec", serde_json::Value::Null, "x")];
+        assert_eq!(
+            Status::invalid("", "", "", &errors).message,
+            r#" "" is invalid: spec: Invalid value: null: x"#
+        );
+        assert_eq!(Status::forbidden("", "", "", "no").message, "forbidden: no");
+    }
+
+    #[test]
+    fn too_large_is_recognised_by_what_it_carries() {
+        let status = Status::too_large_resource_version(9, 5, 1);
+        assert_eq!(status.message, "Timeout: Too large resource version: 9, current: 5");
+        assert!(status.is_too_large_resource_version());
+        assert_eq!(status.retry_after(), Some(1));
+    }
+
+    #[test]
+    fn statuses_of_other_servers_parse() {
+        let status: Status = serde_json::from_str(
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"m","reason":"Odd","code":418}"#,
+        )
+        .unwrap();
+        assert_eq!((status.reason, status.code), (StatusReason::Other("Odd".into()), 418));
+        let bare: Status = serde_json::from_str("{}").unwrap();
+        assert_eq!(bare, Status::default());
+    }
+}

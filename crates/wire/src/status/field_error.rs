@@ -1,0 +1,210 @@
+//! [`FieldError`]: one complaint about one field.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::StatusCause;
+use crate::go;
+
+/// The kind of a complaint; decides the text before the detail and the reason of the cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldErrorKind {
+    /// Something the field refers to does not exist.
+    NotFound,
+    /// A required field is missing.
+    Required,
+    /// Something that must be unique is there twice.
+    Duplicate,
+    /// The value is malformed.
+    Invalid,
+    /// The value is none of the supported ones.
+    NotSupported,
+    /// The field must not be set here.
+    Forbidden,
+    /// Too many bytes.
+    TooLong,
+    /// Too many elements.
+    TooMany,
+    /// The server failed, not the caller.
+    Internal,
+    /// The value is of another type than the schema says.
+    TypeInvalid,
+}
+
+impl FieldErrorKind {
+    /// The machine-readable reason in a status cause.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::Internal => "InternalError",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::Internal => "Internal error",
+        }
+    }
+
+    const fn shows_value(self) -> bool {
+        !matches!(self, Self::Required | Self::Forbidden | Self::TooLong | Self::Internal)
+    }
+}
+
+/// One complaint about one field.
+///
+/// ```
+/// use listwatch_wire::status::FieldError;
+///
+/// let error = FieldError::invalid("spec.replicas", -1, "must be greater than or equal to 0");
+/// assert_eq!(error.to_string(), "spec.replicas: Invalid value: -1: must be greater than or equal to 0");
+/// let error = FieldError::not_supported("type", "x", &["a", "b"]);
+/// assert_eq!(error.to_string(), r#"type: Unsupported value: "x": supported values: "a", "b""#);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldError {
+    /// What is wrong with it.
+    pub kind: FieldErrorKind,
+    /// The path, for example `spec.ports[0].name`; empty prints as `<nil>`.
+    pub field: String,
+    /// The offending value; shown for some kinds only.
+    pub value: Value,
+    /// The explanation; may be empty.
+    pub detail: String,
+}
+
+impl FieldError {
+    /// Any kind.
+    #[must_use]
+    pub fn new(
+        kind: FieldErrorKind,
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { kind, field: field.into(), value: value.into(), detail: detail.into() }
+    }
+
+    /// A malformed value.
+    #[must_use]
+    pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::Invalid, field, value, detail)
+    }
+
+    /// A value of the wrong type.
+    #[must_use]
+    pub fn type_invalid(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(FieldErrorKind::TypeInvalid, field, value, detail)
+    }
+
+    /// A missing field.
+    #[must_use]
+    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::Required, field, Value::Null, detail)
+    }
+
+    /// A field that must not be set.
+    #[must_use]
+    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::Forbidden, field, Value::Null, detail)
+    }
+
+    /// Something that is there twice.
+    #[must_use]
+    pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(FieldErrorKind::Duplicate, field, value, "")
+    }
+
+    /// Something referred to that is not there.
+    #[must_use]
+    pub fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(FieldErrorKind::NotFound, field, value, "")
+    }
+
+    /// A value outside of the supported ones.
+    #[must_use]
+    pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> Self {
+        let list: Vec<String> = supported.iter().map(|s| go::quote(s)).collect();
+        let detail =
+            if list.is_empty() { String::new() } else { format!("supported values: {}", list.join(", ")) };
+        Self::new(FieldErrorKind::NotSupported, field, value, detail)
+    }
+
+    /// More bytes than allowed.
+    #[must_use]
+    pub fn too_long(field: impl Into<String>, max: usize) -> Self {
+        Self::new(FieldErrorKind::TooLong, field, Value::Null, format!("may not be more than {max} bytes"))
+    }
+
+    /// More elements than allowed.
+    #[must_use]
+    pub fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
+        let items = if max == 1 { "item" } else { "items" };
+        Self::new(FieldErrorKind::TooMany, field, actual, format!("must have at most {max} {items}"))
+    }
+
+    /// The text without the field.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let mut out = self.kind.text().to_owned();
+        if self.kind.shows_value() {
+            out.push_str(": ");
+            match &self.value {
+                Value::String(text) => out.push_str(&go::quote(text)),
+                other => out.push_str(&other.to_string()),
+            }
+        }
+        if !self.detail.is_empty() {
+            out.push_str(": ");
+            out.push_str(&self.detail);
+        }
+        out
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let field = if self.field.is_empty() { "<nil>" } else { &self.field };
+        write!(f, "{field}: {}", self.body())
+    }
+}
+
+impl From<&FieldError> for StatusCause {
+    fn from(error: &FieldError) -> Self {
+        Self { reason: error.kind.reason().to_owned(), message: error.body(), field: error.field.clone() }
+    }
+}
+
+/// Several texts as one: alone as it is, many in brackets, repeated ones once.
+#[must_use]
+pub fn aggregate(texts: impl IntoIterator<Item = String>) -> String {
+    let mut seen: Vec<String> = Vec::new();
+    for text in texts {
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    }
+    if seen.len() == 1 { seen.concat() } else { format!("[{}]", seen.join(", ")) }
+}
