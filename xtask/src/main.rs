@@ -10,6 +10,7 @@
 
 mod bench;
 mod checks;
+mod kinds;
 mod parts;
 mod real;
 mod report;
@@ -34,6 +35,8 @@ enum Task {
     Test(TestArguments),
     /// Run one benchmark, or all of them
     Bench(bench::Arguments),
+    /// Make the schema table of the built-in kinds again
+    Kinds(kinds::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test(arguments) => test(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Kinds(arguments) => kinds::run(&arguments),
     };
     match outcome {
         Ok(code) => code,

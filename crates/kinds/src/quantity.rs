@@ -1,0 +1,291 @@
+//! Amounts of resources: `100m`, `1.5Gi`, `12e6`, and the one canonical way to write each.
+//!
+//! A quantity is kept as text everywhere; this module only rewrites it the way the API does, so that equal amounts are equal
+//! text. It does not do arithmetic beyond [`compare`].
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// The text is no quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+pub struct InvalidQuantity;
+
+/// Nothing finer than this is kept; what is finer is rounded away from zero.
+const FINEST: i32 = -9;
+/// Amounts are capped here, as the API does.
+const LARGEST: i128 = i64::MAX as i128;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Format {
+    DecimalSi,
+    BinarySi,
+    DecimalExponent,
+}
+
+/// A parsed amount: `mantissa * 10^exponent`.
+struct Amount {
+    mantissa: i128,
+    exponent: i32,
+    format: Format,
+}
+
+/// Writes a quantity in its canonical form; borrows when it already is.
+///
+/// # Errors
+/// When the text is no quantity.
+///
+/// ```
+/// use listwatch_kinds::quantity::canonical;
+/// assert_eq!(canonical("0.5").unwrap(), "500m");
+/// assert_eq!(canonical("1024Mi").unwrap(), "1Gi");
+/// assert_eq!(canonical("2000m").unwrap(), "2");
+/// ```
+pub fn canonical(text: &str) -> Result<Cow<'_, str>, InvalidQuantity> {
+    let written = parse(text)?.to_text();
+    Ok(if written == text { Cow::Borrowed(text) } else { Cow::Owned(written) })
+}
+
+/// Compares two quantities by amount.
+///
+/// # Errors
+/// When one of the texts is no quantity.
+pub fn compare(a: &str, b: &str) -> Result<Ordering, InvalidQuantity> {
+    let (a, b) = (parse(a)?.in_finest(), parse(b)?.in_finest());
+    Ok(a.cmp(&b))
+}
+
+fn parse(text: &str) -> Result<Amount, InvalidQuantity> {
+    let (negative, unsigned) = match text.as_bytes().first() {
+        Some(b'-') => (true, text.get(1..).unwrap_or_default()),
+        Some(b'+') => (false, text.get(1..).unwrap_or_default()),
+        _ => (false, text),
+    };
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Err(InvalidQuantity);
+    }
+    let (base2, base10, format) = suffix_of(suffix)?;
+    let mut amount = digits(whole, fraction);
+    amount.format = format;
+    amount.exponent = amount.exponent.saturating_add(base10);
+    amount.mantissa =
+        amount.mantissa.checked_shl(base2).filter(|m| m >> base2 == amount.mantissa).unwrap_or(i128::MAX);
+    amount.settle();
+    if negative {
+        amount.mantissa = -amount.mantissa;
+    }
+    Ok(amount)
+}
+
+/// Reads digits, dropping (rounding up) what no amount can hold.
+fn digits(whole: &str, fraction: &str) -> Amount {
+    /// Enough for the largest amount in its finest unit.
+    const ENOUGH: i128 = 1_000_000_000_000_000_000_000_000_000_000;
+    let mut amount = Amount { mantissa: 0, exponent: 0, format: Format::DecimalSi };
+    let mut lost = false;
+    for digit in whole.bytes().map(|b| i128::from(b - b'0')) {
+        if amount.mantissa < ENOUGH {
+            amount.mantissa = amount.mantissa * 10 + digit;
+        } else {
+            amount.exponent = amount.exponent.saturating_add(1);
+        }
+    }
+    for digit in fraction.bytes().map(|b| i128::from(b - b'0')) {
+        if amount.mantissa < ENOUGH && amount.exponent <= 0 {
+            amount.mantissa = amount.mantissa * 10 + digit;
+            amount.exponent -= 1;
+        } else {
+            lost |= digit != 0;
+        }
+    }
+    amount.mantissa += i128::from(lost);
+    amount
+}
+
+/// The powers of two and of ten a suffix stands for.
+fn suffix_of(suffix: &str) -> Result<(u32, i32, Format), InvalidQuantity> {
+    let decimal = |exponent| Ok((0, exponent, Format::DecimalSi));
+    let binary = |power| Ok((power, 0, Format::BinarySi));
+    match suffix {
+        "" => decimal(0),
+        "n" => decimal(-9),
+        "u" => decimal(-6),
+        "m" => decimal(-3),
+        "k" => decimal(3),
+        "M" => decimal(6),
+        "G" => decimal(9),
+        "T" => decimal(12),
+        "P" => decimal(15),
+        "E" => decimal(18),
+        "Ki" => binary(10),
+        "Mi" => binary(20),
+        "Gi" => binary(30),
+        "Ti" => binary(40),
+        "Pi" => binary(50),
+        "Ei" => binary(60),
+        _ => {
+            let exponent = suffix.strip_prefix(['e', 'E']).ok_or(InvalidQuantity)?;
+            let exponent: i16 = exponent.parse().map_err(|_| InvalidQuantity)?;
+            Ok((0, i32::from(exponent), Format::DecimalExponent))
+        }
+    }
+}
+
+impl Amount {
+    /// Rounds to the finest unit, caps at the largest amount, and drops trailing zeros.
+    fn settle(&mut self) {
+        if self.exponent < FINEST {
+            let by = u32::try_from(FINEST - self.exponent).unwrap_or(u32::MAX);
+            self.mantissa = match 10i128.checked_pow(by) {
+                Some(divisor) => self.mantissa / divisor + i128::from(self.mantissa % divisor != 0),
+                None => i128::from(self.mantissa != 0),
+            };
+            self.exponent = FINEST;
+        }
+        while self.mantissa != 0 && self.mantissa % 10 == 0 {
+            self.mantissa /= 10;
+            self.exponent += 1;
+        }
+        if self.exponent >= 0 && power(self.mantissa, self.exponent).is_none_or(|amount| amount > LARGEST)
+            || self.exponent < 0 && self.mantissa / 10i128.pow(self.exponent.unsigned_abs()) > LARGEST
+        {
+            (self.mantissa, self.exponent) = (LARGEST, 0);
+        }
+        if self.mantissa == 0 {
+            self.exponent = 0;
+        }
+    }
+
+    /// The amount as an integer, if it is one.
+    fn as_integer(&self) -> Option<i128> {
+        if self.exponent < 0 { None } else { power(self.mantissa, self.exponent) }
+    }
+
+    fn in_finest(&self) -> i128 {
+        power(self.mantissa, self.exponent - FINEST).unwrap_or(i128::MAX)
+    }
+
+    fn to_text(&self) -> String {
+        if self.mantissa == 0 {
+            return "0".to_owned();
+        }
+        if self.format == Format::BinarySi
+            && let Some(amount) = self.as_integer()
+            && amount.abs() >= 1024
+        {
+            return binary_text(amount);
+        }
+        // Suffixes stand for powers of a thousand, so the exponent goes down to the next one.
+        let exponent = (self.exponent.div_euclid(3) * 3).min(18);
+        let mantissa = power(self.mantissa, self.exponent - exponent).unwrap_or(LARGEST);
+        match (self.format, exponent) {
+            (_, 0) => mantissa.to_string(),
+            (Format::DecimalExponent, _) => format!("{mantissa}e{exponent}"),
+            _ => format!("{mantissa}{}", decimal_suffix(exponent)),
+        }
+    }
+}
+
+fn power(mantissa: i128, exponent: i32) -> Option<i128> {
+    mantissa.checked_mul(10i128.checked_pow(u32::try_from(exponent).ok()?)?)
+}
+
+fn binary_text(mut amount: i128) -> String {
+    let mut suffixes = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].into_iter();
+    let mut suffix = "";
+    while amount % 1024 == 0
+        && let Some(next) = suffixes.next()
+    {
+        amount /= 1024;
+        suffix = next;
+    }
+    format!("{amount}{suffix}")
+}
+
+fn decimal_suffix(exponent: i32) -> &'static str {
+    match exponent {
+        -9 => "n",
+        -6 => "u",
+        -3 => "m",
+        3 => "k",
+        6 => "M",
+        9 => "G",
+        12 => "T",
+        15 => "P",
+        _ => "E",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_form_has_the_largest_suffix_that_loses_nothing() {
+        for (given, wanted) in [
+            ("1", "1"),
+            ("1000", "1k"),
+            ("1500", "1500"),
+            ("0.5", "500m"),
+            ("1.5", "1500m"),
+            ("100m", "100m"),
+            ("2000m", "2"),
+            (".5Gi", "512Mi"),
+            ("1.5Gi", "1536Mi"),
+            ("1024Mi", "1Gi"),
+            ("1Ki", "1Ki"),
+            ("1000Ki", "1000Ki"),
+            ("0.1Ki", "102400m"),
+            ("12e6", "12e6"),
+            ("1E3", "1e3"),
+            ("1200e3", "1200e3"),
+            ("+5", "5"),
+            ("-5Mi", "-5Mi"),
+            ("0", "0"),
+            ("0Gi", "0"),
+            ("00012", "12"),
+            ("1.0", "1"),
+            ("1n", "1n"),
+            ("0.1n", "1n"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("99999999999999999999", "9223372036854775807"),
+            ("16Ei", "9223372036854775807"),
+        ] {
+            assert_eq!(canonical(given).as_deref(), Ok(wanted), "{given}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused() {
+        for text in ["", "abc", "1.2.3", "1gi", "1 Gi", "Gi", "1e", "1e99999999999", ".", "-", "1Kii", "١"] {
+            assert_eq!(canonical(text), Err(InvalidQuantity), "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_compare_across_suffixes() {
+        assert_eq!(compare("1Gi", "1G"), Ok(Ordering::Greater));
+        assert_eq!(compare("1000m", "1"), Ok(Ordering::Equal));
+        assert_eq!(compare("-1", "0"), Ok(Ordering::Less));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_canonical_form_is_canonical_and_the_same_amount(
+            number in "[0-9]{1,12}(\\.[0-9]{1,6})?", suffix in "(n|u|m||k|M|G|Ki|Mi|Gi|e3|e-2)",
+        ) {
+            let given = format!("{number}{suffix}");
+            let once = canonical(&given).unwrap().into_owned();
+            proptest::prop_assert_eq!(canonical(&once).unwrap().into_owned(), once.clone());
+            proptest::prop_assert_eq!(compare(&given, &once), Ok(Ordering::Equal));
+        }
+
+        #[test]
+        fn any_text_is_answered(text in "\\PC{0,40}") {
+            let _ = canonical(&text);
+        }
+    }
+}

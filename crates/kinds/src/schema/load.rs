@@ -1,0 +1,218 @@
+//! Reads `table.txt` into arrays.
+//!
+//! The text is part of the program and its tests load it whole, so an unreadable line is a defect of the build, not input:
+//! it is skipped here and fails there.
+
+use std::collections::HashMap;
+
+use super::{ElementId, Field, KindEntry, ListKind, PatchStrategy, Schema, Struct, StructId, Type};
+
+const SCHEMA_PROPS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+
+/// What is needed only while reading.
+struct Loader {
+    ids: HashMap<&'static str, StructId>,
+    elements: HashMap<Type, ElementId>,
+    schema: Schema,
+}
+
+pub(super) fn load(text: &'static str) -> Schema {
+    let ids: HashMap<_, _> = lines(text)
+        .filter_map(|l| l.strip_prefix("struct "))
+        .map(first_word)
+        .zip((0..).map(StructId))
+        .collect();
+    let schema_props = ids.get(SCHEMA_PROPS).copied().unwrap_or(StructId(u16::MAX));
+    let mut loader = Loader {
+        ids,
+        elements: HashMap::new(),
+        schema: Schema {
+            structs: Vec::new(),
+            fields: Vec::new(),
+            elements: Vec::new(),
+            kinds: Vec::new(),
+            schema_props,
+        },
+    };
+    let mut doc = 0;
+    for line in lines(text) {
+        if let Some(rest) = line.strip_prefix("kind ") {
+            loader.kind(rest);
+            continue;
+        }
+        match line.strip_prefix("struct ") {
+            Some(rest) => loader.structure(rest, doc),
+            None => loader.field(line, doc),
+        }
+        doc += 1;
+    }
+    loader.finish()
+}
+
+fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.lines().filter(|l| !l.starts_with('#'))
+}
+
+fn first_word(line: &'static str) -> &'static str {
+    line.split(' ').next().unwrap_or(line)
+}
+
+impl Loader {
+    fn kind(&mut self, rest: &'static str) {
+        let mut words = rest.split(' ');
+        let (Some(gv), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else { return };
+        let (group, version) = gv.split_once('/').unwrap_or(("", gv));
+        if let Some(&id) = self.ids.get(name) {
+            self.schema.kinds.push(KindEntry { group, version, kind, id });
+        }
+    }
+
+    fn structure(&mut self, rest: &'static str, doc: u32) {
+        self.schema.structs.push(Struct {
+            name: first_word(rest),
+            atomic: rest.ends_with(" map=atomic"),
+            fills: false,
+            first: u32::try_from(self.schema.fields.len()).unwrap_or(u32::MAX),
+            count: 0,
+            doc,
+        });
+    }
+
+    fn field(&mut self, line: &'static str, doc: u32) {
+        let mut words = line.split(' ');
+        let (Some(name), Some(ty), Some(number)) = (words.next(), words.next(), words.next()) else { return };
+        let mut field = Field {
+            name,
+            ty: self.ty(ty),
+            numbers: numbers(number),
+            required: false,
+            pointer: false,
+            omit_empty: false,
+            omit_zero: false,
+            list: None,
+            keys: Box::default(),
+            atomic: false,
+            merge_key: None,
+            patch: PatchStrategy::default(),
+            go_type: None,
+            doc,
+        };
+        words.for_each(|flag| apply(&mut field, flag));
+        self.schema.fields.push(field);
+        if let Some(last) = self.schema.structs.last_mut() {
+            last.count += 1;
+        }
+    }
+
+    fn ty(&mut self, word: &'static str) -> Type {
+        if let Some(item) = word.strip_prefix("[]") {
+            let item = self.ty(item);
+            return Type::List(self.element(item));
+        }
+        if let Some(value) = word.strip_prefix("{}") {
+            let value = self.ty(value);
+            return Type::Map(self.element(value));
+        }
+        match word {
+            "string" => Type::String,
+            "bool" => Type::Bool,
+            "int32" => Type::Int32,
+            "int64" => Type::Int64,
+            "double" => Type::Double,
+            "bytes" => Type::Bytes,
+            "quantity" => Type::Quantity,
+            "intorstring" => Type::IntOrString,
+            "time" => Type::Time,
+            "microtime" => Type::MicroTime,
+            "duration" => Type::Duration,
+            "raw" => Type::Raw,
+            "fieldsv1" => Type::FieldsV1,
+            "schemaorarray" => Type::SchemaOrArray,
+            "schemaorbool" => Type::SchemaOrBool,
+            "schemaorstrings" => Type::SchemaOrStrings,
+            name => self.ids.get(name).map_or(Type::Json, |&id| Type::Struct(id)),
+        }
+    }
+
+    fn element(&mut self, ty: Type) -> ElementId {
+        let next = ElementId(u16::try_from(self.schema.elements.len()).unwrap_or(u16::MAX));
+        *self.elements.entry(ty).or_insert_with(|| {
+            self.schema.elements.push(ty);
+            next
+        })
+    }
+
+    fn finish(mut self) -> Schema {
+        self.schema.kinds.sort_by_key(|k| (k.group, k.version, k.kind));
+        self.mark_fills();
+        self.schema.fields.shrink_to_fit();
+        self.schema.structs.shrink_to_fit();
+        self.schema
+    }
+
+    /// A struct needs filling if a field of it does, or if one leads to a struct that does: repeated until nothing changes.
+    fn mark_fills(&mut self) {
+        loop {
+            let marked: Vec<StructId> = self
+                .schema
+                .structs()
+                .filter(|(id, s)| !s.fills && self.schema.fields(*id).iter().any(|f| self.fills(f)))
+                .map(|(id, _)| id)
+                .collect();
+            if marked.is_empty() {
+                return;
+            }
+            for id in marked {
+                if let Some(structure) = self.schema.structs.get_mut(usize::from(id.0)) {
+                    structure.fills = true;
+                }
+            }
+        }
+    }
+
+    fn fills(&self, field: &Field) -> bool {
+        let mut ty = field.ty;
+        while let Type::List(id) | Type::Map(id) = ty {
+            ty = self.schema.element(id);
+        }
+        let below = matches!(ty, Type::Struct(id) if self.schema.structure(id).fills);
+        field.always_written() || below
+    }
+}
+
+/// `3`, `2.5` for a field of an inlined message, `-` for none.
+fn numbers(word: &str) -> [u8; 3] {
+    let mut numbers = [0; 3];
+    for (slot, part) in numbers.iter_mut().zip(word.split('.')) {
+        *slot = part.parse().unwrap_or(0);
+    }
+    numbers
+}
+
+fn apply(field: &mut Field, flag: &'static str) {
+    match flag.split_once('=').unwrap_or((flag, "")) {
+        ("req", _) => field.required = true,
+        ("ptr", _) => field.pointer = true,
+        ("omit", _) => field.omit_empty = true,
+        ("zero", _) => field.omit_zero = true,
+        ("list", "atomic") => field.list = Some(ListKind::Atomic),
+        ("list", "set") => field.list = Some(ListKind::Set),
+        ("list", keys) => {
+            field.list = Some(ListKind::Map);
+            field.keys = keys.strip_prefix("map:").unwrap_or_default().split(',').collect();
+        }
+        ("map", kind) => field.atomic = kind == "atomic",
+        ("key", key) => field.merge_key = Some(key),
+        ("patch", words) => {
+            for word in words.split(',') {
+                match word {
+                    "merge" => field.patch.merge = true,
+                    "retainKeys" => field.patch.retain_keys = true,
+                    _ => field.patch.replace = true,
+                }
+            }
+        }
+        ("go", name) => field.go_type = Some(name),
+        _ => {}
+    }
+}

@@ -1,0 +1,395 @@
+//! The fields of every built-in type: one flat table, read-only and shared by everything that walks objects.
+//!
+//! The table is text, `table.txt`, made by `cargo xtask kinds` from published sources and committed; [`load`] reads it on
+//! first use into a few arrays (about 200 KB) whose strings are slices of that text. Nothing else in this crate knows field
+//! names: type checks, protobuf, patches and OpenAPI are walks over this table.
+//!
+//! [`Node`] is how others see it: a small copyable handle on "the type at this place".
+
+mod load;
+
+use std::sync::LazyLock;
+
+/// A type of the table. Ids are indexes into the [`Schema`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// Text.
+    String,
+    /// True or false.
+    Bool,
+    /// 32-bit integer.
+    Int32,
+    /// 64-bit integer.
+    Int64,
+    /// Floating point.
+    Double,
+    /// Bytes, base64 in JSON.
+    Bytes,
+    /// `resource.Quantity`: a number with a suffix, written in one canonical way.
+    Quantity,
+    /// A port or percentage: number or text.
+    IntOrString,
+    /// RFC 3339 time in seconds.
+    Time,
+    /// RFC 3339 time in microseconds.
+    MicroTime,
+    /// A Go duration as text.
+    Duration,
+    /// Any object (`runtime.RawExtension`).
+    Raw,
+    /// A set of field paths (`FieldsV1`).
+    FieldsV1,
+    /// Any JSON (`apiextensions.JSON`).
+    Json,
+    /// A JSON schema, or a list of them.
+    SchemaOrArray,
+    /// A JSON schema, or true or false.
+    SchemaOrBool,
+    /// A JSON schema, or a list of names.
+    SchemaOrStrings,
+    /// A struct.
+    Struct(StructId),
+    /// A list of something.
+    List(ElementId),
+    /// A map from text to something.
+    Map(ElementId),
+}
+
+/// Index of a struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StructId(u16);
+
+/// Index of the element type of a list or map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ElementId(u16);
+
+/// How server-side apply treats a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// One value with one owner.
+    Atomic,
+    /// Each item is its own.
+    Set,
+    /// Items are found by their keys.
+    Map,
+}
+
+/// How a strategic merge patch treats a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatchStrategy {
+    /// Lists merge (by the merge key, or as a set of scalars) rather than being replaced.
+    pub merge: bool,
+    /// The patch lists the keys that survive.
+    pub retain_keys: bool,
+    /// The whole value is replaced.
+    pub replace: bool,
+}
+
+/// One field of a struct.
+#[derive(Debug)]
+pub struct Field {
+    /// Name in JSON.
+    pub name: &'static str,
+    /// Type of its value.
+    pub ty: Type,
+    /// Protobuf field numbers: the last non-zero one is the field's, those before it the inlined messages around it.
+    pub numbers: [u8; 3],
+    /// The definition calls it required.
+    pub required: bool,
+    /// A pointer in Go: zero and absent differ.
+    pub pointer: bool,
+    /// Left out when empty.
+    pub omit_empty: bool,
+    /// Left out when zero, structs included.
+    pub omit_zero: bool,
+    /// Merge behaviour of a list, where stated.
+    pub list: Option<ListKind>,
+    /// Keys of a list that is a map.
+    pub keys: Box<[&'static str]>,
+    /// A map or struct with a single owner.
+    pub atomic: bool,
+    /// Merge key of strategic merge patches.
+    pub merge_key: Option<&'static str>,
+    /// Strategy of strategic merge patches.
+    pub patch: PatchStrategy,
+    /// The Go type where it is not the obvious one, for messages.
+    pub go_type: Option<&'static str>,
+    /// Line of its description in the texts.
+    pub(crate) doc: u32,
+}
+
+/// One struct.
+#[derive(Debug)]
+pub struct Struct {
+    /// Name of its OpenAPI definition.
+    pub name: &'static str,
+    /// One owner for the whole.
+    pub atomic: bool,
+    /// Some field below is written even when empty, so that [`crate::typecheck::fill`] has to look.
+    pub(crate) fills: bool,
+    first: u32,
+    count: u32,
+    /// Line of its description in the texts.
+    pub(crate) doc: u32,
+}
+
+/// The struct behind a group, version and kind.
+#[derive(Debug)]
+pub struct KindEntry {
+    /// API group.
+    pub group: &'static str,
+    /// Version.
+    pub version: &'static str,
+    /// Kind; lists, reviews and request options included.
+    pub kind: &'static str,
+    /// Its struct.
+    pub id: StructId,
+}
+
+/// The whole table.
+#[derive(Debug)]
+pub struct Schema {
+    structs: Vec<Struct>,
+    fields: Vec<Field>,
+    elements: Vec<Type>,
+    kinds: Vec<KindEntry>,
+    schema_props: StructId,
+}
+
+/// The table, read on first use.
+#[must_use]
+pub fn schema() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| load::load(include_str!("table.txt")));
+    &SCHEMA
+}
+
+/// The node of a kind's object.
+///
+/// ```
+/// let pod = listwatch_kinds::schema::node("", "v1", "Pod").unwrap();
+/// let containers = pod.field("spec").and_then(|spec| spec.field("containers")).unwrap();
+/// assert_eq!(containers.list_keys(), ["name"]);
+/// ```
+#[must_use]
+pub fn node(group: &str, version: &str, kind: &str) -> Option<Node> {
+    let schema = schema();
+    let position =
+        schema.kinds.binary_search_by(|k| (k.group, k.version, k.kind).cmp(&(group, version, kind))).ok()?;
+    let id = schema.kinds.get(position)?.id;
+    Some(Node { ty: Type::Struct(id), field: None })
+}
+
+static NO_STRUCT: Struct = Struct { name: "", atomic: false, fills: false, first: 0, count: 0, doc: 0 };
+
+impl Schema {
+    /// The struct of an id; ids only come from this table.
+    #[must_use]
+    pub fn structure(&self, id: StructId) -> &Struct {
+        self.structs.get(usize::from(id.0)).unwrap_or(&NO_STRUCT)
+    }
+
+    /// The fields of a struct, sorted by name.
+    #[must_use]
+    pub fn fields(&self, id: StructId) -> &[Field] {
+        let s = self.structure(id);
+        self.fields.get(s.first as usize..(s.first + s.count) as usize).unwrap_or_default()
+    }
+
+    /// One field and its position among the struct's fields.
+    #[must_use]
+    pub fn field(&self, id: StructId, name: &str) -> Option<(usize, &Field)> {
+        let fields = self.fields(id);
+        let position = fields.binary_search_by(|f| f.name.cmp(name)).ok()?;
+        fields.get(position).map(|field| (position, field))
+    }
+
+    /// The type of the elements of a list or map.
+    #[must_use]
+    pub fn element(&self, id: ElementId) -> Type {
+        self.elements.get(usize::from(id.0)).copied().unwrap_or(Type::Json)
+    }
+
+    /// Every kind of the table, sorted by group, version and kind.
+    #[must_use]
+    pub fn kinds(&self) -> &[KindEntry] {
+        &self.kinds
+    }
+
+    /// The struct of JSON schemas, the one type that contains itself.
+    #[must_use]
+    pub fn schema_props(&self) -> StructId {
+        self.schema_props
+    }
+
+    /// All structs in the order of their names.
+    pub fn structs(&self) -> impl Iterator<Item = (StructId, &Struct)> {
+        (0u16..).map(StructId).zip(&self.structs)
+    }
+}
+
+impl Struct {
+    /// The struct's own name: `PodSpec`.
+    #[must_use]
+    pub fn short_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+
+    /// The name Go prints: `v1.PodSpec`.
+    #[must_use]
+    pub fn go_name(&self) -> &'static str {
+        let mut dots = self.name.rmatch_indices('.').map(|(at, _)| at);
+        let start = dots.nth(1).map_or(0, |at| at + 1);
+        self.name.get(start..).unwrap_or(self.name)
+    }
+}
+
+impl Field {
+    /// A value struct, or a scalar without `omitempty`: written whether or not it holds anything.
+    #[must_use]
+    pub fn always_written(&self) -> bool {
+        let structural = matches!(
+            self.ty,
+            Type::Struct(_) | Type::Time | Type::MicroTime | Type::Quantity | Type::IntOrString
+        );
+        !self.omit_zero && (!self.omit_empty || (structural && !self.pointer))
+    }
+}
+
+/// A place in an object: the type there and, below a struct, the field that leads to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Node {
+    ty: Type,
+    field: Option<&'static Field>,
+}
+
+impl Node {
+    /// The type of the value here.
+    #[must_use]
+    pub fn ty(self) -> Type {
+        self.ty
+    }
+
+    /// The field that leads here, if a struct is above.
+    #[must_use]
+    pub fn as_field(self) -> Option<&'static Field> {
+        self.field
+    }
+
+    /// The struct here, if it is one.
+    #[must_use]
+    pub fn as_struct(self) -> Option<&'static Struct> {
+        match self.ty {
+            Type::Struct(id) => Some(schema().structure(id)),
+            _ => None,
+        }
+    }
+
+    /// The node below a key: a field of a struct, or any key of a map.
+    #[must_use]
+    pub fn field(self, name: &str) -> Option<Self> {
+        match self.ty {
+            Type::Struct(id) => {
+                let (_, field) = schema().field(id, name)?;
+                Some(Self { ty: field.ty, field: Some(field) })
+            }
+            Type::Map(id) => Some(Self { ty: schema().element(id), field: None }),
+            Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings => {
+                Self { ty: Type::Struct(schema().schema_props()), field: None }.field(name)
+            }
+            _ => None,
+        }
+    }
+
+    /// The node of a list's items.
+    #[must_use]
+    pub fn items(self) -> Option<Self> {
+        match self.ty {
+            Type::List(id) => Some(Self { ty: schema().element(id), field: None }),
+            _ => None,
+        }
+    }
+
+    /// How server-side apply treats the list here; atomic unless the definition says otherwise.
+    #[must_use]
+    pub fn list_kind(self) -> ListKind {
+        self.field.and_then(|f| f.list).unwrap_or(ListKind::Atomic)
+    }
+
+    /// The keys of the list here, if it is a map.
+    #[must_use]
+    pub fn list_keys(self) -> &'static [&'static str] {
+        self.field.map_or(&[], |f| &f.keys)
+    }
+
+    /// True if the map or struct here has a single owner.
+    #[must_use]
+    pub fn is_atomic(self) -> bool {
+        self.field.is_some_and(|f| f.atomic) || self.as_struct().is_some_and(|s| s.atomic)
+    }
+
+    /// The merge key of strategic merge patches.
+    #[must_use]
+    pub fn merge_key(self) -> Option<&'static str> {
+        self.field?.merge_key
+    }
+
+    /// The strategy of strategic merge patches.
+    #[must_use]
+    pub fn patch_strategy(self) -> PatchStrategy {
+        self.field.map(|f| f.patch).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stored_kind_has_a_struct_with_metadata_and_a_list() {
+        for kind in crate::all() {
+            let object = node(kind.group, kind.version, kind.kind).unwrap_or_else(|| panic!("{}", kind.kind));
+            assert!(object.field("metadata").is_some(), "{}", kind.kind);
+            if kind.flags.stored {
+                assert!(node(kind.group, kind.version, &kind.list_kind()).is_some(), "{}", kind.kind);
+            }
+        }
+    }
+
+    #[test]
+    fn fields_are_sorted_and_few_enough_for_a_bit_set() {
+        for (id, structure) in schema().structs() {
+            let fields = schema().fields(id);
+            assert!(fields.is_sorted_by_key(|f| f.name), "{}", structure.name);
+            assert!(fields.len() <= 128, "{}", structure.name);
+        }
+    }
+
+    #[test]
+    fn merge_key_and_map_keys_differ_where_kubernetes_lets_them() {
+        let service = node("", "v1", "Service").and_then(|n| n.field("spec")?.field("ports")).unwrap();
+        assert_eq!(service.merge_key(), Some("port"));
+        assert_eq!(service.list_keys(), ["port", "protocol"]);
+        assert_eq!(service.list_kind(), ListKind::Map);
+        let volumes = node("", "v1", "Pod").and_then(|n| n.field("spec")?.field("volumes")).unwrap();
+        assert_eq!(
+            volumes.patch_strategy(),
+            PatchStrategy { merge: true, retain_keys: true, replace: false }
+        );
+    }
+
+    #[test]
+    fn structs_know_the_name_go_prints() {
+        let spec = node("", "v1", "Pod").and_then(|n| n.field("spec")).and_then(Node::as_struct).unwrap();
+        assert_eq!((spec.short_name(), spec.go_name()), ("PodSpec", "v1.PodSpec"));
+    }
+
+    #[test]
+    fn protobuf_numbers_are_unique_in_each_message() {
+        for (id, structure) in schema().structs() {
+            let mut seen = std::collections::HashSet::new();
+            for field in schema().fields(id).iter().filter(|f| f.numbers != [0; 3]) {
+                assert!(seen.insert(field.numbers), "{}.{}", structure.name, field.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Points in time as the API writes them: RFC 3339, in UTC, in seconds (`Time`) or microseconds (`MicroTime`).
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+/// Writes a time as `2006-01-02T15:04:05Z`, dropping fractions.
+///
+/// # Errors
+/// The words of Go's parser for what it cannot read.
+pub fn seconds(text: &str) -> Result<Cow<'_, str>, String> {
+    if is_plain(text.as_bytes()) {
+        return Ok(Cow::Borrowed(text));
+    }
+    Ok(Cow::Owned(format_seconds(parse(text, SECONDS)?)))
+}
+
+/// Writes a time as `2006-01-02T15:04:05.000000Z`.
+///
+/// # Errors
+/// The words of Go's parser for what it cannot read.
+pub fn micros(text: &str) -> Result<String, String> {
+    Ok(format_micros(parse(text, MICROS)?))
+}
+
+/// A time of protobuf's seconds and nanoseconds; `None` if it is not in the years 0 to 9999.
+pub(crate) fn from_parts(seconds: i64, nanos: i32) -> Option<Timestamp> {
+    Timestamp::new(seconds, nanos).ok()
+}
+
+pub(crate) fn parts(text: &str) -> Option<(i64, i32)> {
+    let time: Timestamp = text.parse().ok()?;
+    Some((time.as_second(), time.subsec_nanosecond()))
+}
+
+pub(crate) fn format_seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+pub(crate) fn format_micros(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
+const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
+
+fn parse(text: &str, layout: &str) -> Result<Timestamp, String> {
+    let shape = |(at, b): (usize, u8)| match at {
+        4 | 7 => b == b'-',
+        10 => b == b'T',
+        13 | 16 => b == b':',
+        _ => b.is_ascii_digit(),
+    };
+    let wrong = text.bytes().enumerate().take(19).position(|b| !shape(b));
+    let short = if text.len() < 20 { Some(text.len()) } else { None };
+    match (wrong.or(short), text.parse()) {
+        (None, Ok(time)) => Ok(time),
+        (at, _) => Err(complaint(text, layout, at.unwrap_or(0))),
+    }
+}
+
+/// Go names the rest of the text and the element of the layout where it stopped.
+fn complaint(text: &str, layout: &str, at: usize) -> String {
+    const ELEMENTS: [(usize, &str); 12] = [
+        (0, "2006"),
+        (4, "-"),
+        (5, "01"),
+        (7, "-"),
+        (8, "02"),
+        (10, "T"),
+        (11, "15"),
+        (13, ":"),
+        (14, "04"),
+        (16, ":"),
+        (17, "05"),
+        (19, "Z07:00"),
+    ];
+    let &(start, element) = ELEMENTS.iter().rev().find(|(start, _)| *start <= at).unwrap_or(&(0, "2006"));
+    let rest = text.get(start..).unwrap_or_default();
+    format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}")
+}
+
+/// Already in the form of `Time`, with numbers in range: the usual case, recognised without parsing.
+fn is_plain(b: &[u8]) -> bool {
+    let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', i1, i2, b':', s1, s2, b'Z'] = b
+    else {
+        return false;
+    };
+    let two = |a: u8, b: u8| (a.wrapping_sub(b'0')).wrapping_mul(10).wrapping_add(b.wrapping_sub(b'0'));
+    [y1, y2, y3, y4, m1, m2, d1, d2, h1, h2, i1, i2, s1, s2].iter().all(u8::is_ascii_digit)
+        && (1..=12).contains(&two(m1, m2))
+        // Days after the 28th depend on the month: the parser knows.
+        && (1..=28).contains(&two(d1, d2))
+        && two(h1, h2) < 24
+        && two(i1, i2) < 60
+        && two(s1, s2) < 60
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc_and_whole_seconds() {
+        assert_eq!(seconds("2026-01-02T03:04:05Z").unwrap(), "2026-01-02T03:04:05Z");
+        assert_eq!(seconds("2026-01-02T03:04:05.987Z").unwrap(), "2026-01-02T03:04:05Z");
+        assert_eq!(seconds("2026-01-31T03:04:05+02:00").unwrap(), "2026-01-31T01:04:05Z");
+    }
+
+    #[test]
+    fn micro_times_have_six_digits() {
+        assert_eq!(micros("2026-01-02T03:04:05Z").unwrap(), "2026-01-02T03:04:05.000000Z");
+        assert_eq!(micros("2026-01-02T03:04:05.1234567Z").unwrap(), "2026-01-02T03:04:05.123456Z");
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_in_the_words_of_go() {
+        assert_eq!(
+            seconds("yesterday").unwrap_err(),
+            r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#
+        );
+        for text in ["", "2026-02-30T00:00:00Z", "2026-01-02", "2026-01-02T25:00:00Z", "2026-01-02 03:04:05Z"]
+        {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_answered(text in "\\PC{0,40}") {
+            let _ = (seconds(&text), micros(&text));
+        }
+    }
+}

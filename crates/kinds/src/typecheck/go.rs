@@ -1,0 +1,46 @@
+//! Go's names for JSON values and for types, as its decoder's messages use them.
+
+use serde_json::Value;
+
+use crate::schema::{Type, schema};
+
+/// What a JSON value is called.
+pub(super) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// What a type is called: the table's own word for it, or the obvious one.
+pub(super) fn type_name(ty: Type, known: Option<&'static str>) -> String {
+    if let Some(name) = known {
+        return name.to_owned();
+    }
+    match ty {
+        Type::String => "string".to_owned(),
+        Type::Bool => "bool".to_owned(),
+        Type::Int32 => "int32".to_owned(),
+        Type::Int64 => "int64".to_owned(),
+        Type::Double => "float64".to_owned(),
+        Type::Bytes => "[]uint8".to_owned(),
+        Type::Struct(id) => schema().structure(id).go_name().to_owned(),
+        Type::List(id) => format!("[]{}", type_name(schema().element(id), None)),
+        Type::Map(id) => format!("map[string]{}", type_name(schema().element(id), None)),
+        Type::Quantity => "resource.Quantity".to_owned(),
+        Type::IntOrString => "intstr.IntOrString".to_owned(),
+        Type::Time => "v1.Time".to_owned(),
+        Type::MicroTime => "v1.MicroTime".to_owned(),
+        Type::Duration => "v1.Duration".to_owned(),
+        Type::Raw => "runtime.RawExtension".to_owned(),
+        Type::FieldsV1 => "v1.FieldsV1".to_owned(),
+        Type::Json => "v1.JSON".to_owned(),
+        Type::SchemaOrArray => "v1.JSONSchemaPropsOrArray".to_owned(),
+        Type::SchemaOrBool => "v1.JSONSchemaPropsOrBool".to_owned(),
+        Type::SchemaOrStrings => "v1.JSONSchemaPropsOrStringArray".to_owned(),
+    }
+}

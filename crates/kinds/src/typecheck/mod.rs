@@ -1,0 +1,188 @@
+//! What typed decoding does to a body: one walk of an object against its schema, in place.
+//!
+//! The reference server decodes JSON into Go structs and writes them back. What its users see of that is reproduced here
+//! without the structs: fields that no struct has disappear (and are reported), values of the wrong type are errors in Go's
+//! words, nulls and empty optional values vanish, quantities and times take their canonical form. [`decode`] does all of it
+//! in one pass; [`fill`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after
+//! defaults, so that "absent" stays visible to those.
+//!
+//! Syntax, duplicate keys and nesting depth are the parser's business, rules about values are validation's.
+
+mod fill;
+mod go;
+mod path;
+mod scalar;
+
+use serde_json::{Map, Value};
+
+use crate::schema::{Field, Node, Schema, StructId, Type, schema};
+use path::Path;
+
+pub use fill::fill;
+
+/// What a walk found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Paths of fields the schema does not have, such as `spec.containers[0].foo`; they are no longer in the object.
+    pub unknown: Vec<String>,
+    /// The first value of the wrong type, in the words of the reference: the object must be refused.
+    pub error: Option<String>,
+}
+
+impl Report {
+    /// The unknown fields as warnings and strict errors word them.
+    pub fn warnings(&self) -> impl Iterator<Item = String> + '_ {
+        self.unknown.iter().map(|path| format!("unknown field \"{path}\""))
+    }
+}
+
+/// Checks and normalises an object. A value that is no object is an error too.
+///
+/// ```
+/// use listwatch_kinds::{schema, typecheck};
+/// let node = schema::node("", "v1", "ConfigMap").unwrap();
+/// let mut object = serde_json::json!({"metadata": {"name": "a", "labels": null}, "Data": {}});
+/// let report = typecheck::decode(node, &mut object);
+/// assert_eq!(report.unknown, ["Data"]);
+/// assert_eq!(object, serde_json::json!({"metadata": {"name": "a"}}));
+/// ```
+pub fn decode(node: Node, object: &mut Value) -> Report {
+    let mut walk = Walk { schema: schema(), report: Report::default() };
+    let Type::Struct(id) = node.ty() else { return walk.report };
+    match object {
+        Value::Object(map) => walk.structure(id, map, &Path::Root),
+        other => {
+            let go = walk.schema.structure(id).go_name();
+            walk.report.error =
+                Some(format!("json: cannot unmarshal {} into Go value of type {go}", go::kind_of(other)));
+        }
+    }
+    walk.report
+}
+
+/// One walk. The path lives on the stack, so that nothing is allocated for an object without faults.
+struct Walk {
+    schema: &'static Schema,
+    report: Report,
+}
+
+/// Where a value stands, for messages: the struct around it and the Go type it should have.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    path: &'a Path<'a>,
+    owner: StructId,
+    go_type: Option<&'static str>,
+}
+
+impl Walk {
+    fn structure(&mut self, id: StructId, map: &mut Map<String, Value>, path: &Path<'_>) {
+        map.retain(|name, value| match self.schema.field(id, name) {
+            Some((_, field)) => {
+                let path = path.field(field.name);
+                self.value(field.ty, value, Place { path: &path, owner: id, go_type: field.go_type });
+                !left_out(field, value)
+            }
+            None => {
+                self.report.unknown.push(path.field(name).to_string());
+                false
+            }
+        });
+    }
+
+    /// Nulls stay where they are: they mean "absent" to a struct and "zero" to a list or map, which decide themselves.
+    fn value(&mut self, ty: Type, value: &mut Value, place: Place<'_>) {
+        match (ty, &mut *value) {
+            (_, Value::Null) => {}
+            (Type::Struct(id), Value::Object(map)) => self.structure(id, map, place.path),
+            (Type::List(id), Value::Array(items)) => self.list(self.schema.element(id), items, place),
+            (Type::Map(id), Value::Object(map)) => self.map(self.schema.element(id), map, place),
+            (Type::Struct(_) | Type::List(_) | Type::Map(_), _) => {
+                self.mismatch(go::kind_of(value), ty, place);
+            }
+            (Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings, _) => {
+                self.schema_or(ty, value, place);
+            }
+            _ => {
+                if let Err(fault) = scalar::normalise(ty, value) {
+                    self.fault(fault, ty, place);
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, item: Type, items: &mut [Value], place: Place<'_>) {
+        for (index, value) in items.iter_mut().enumerate() {
+            let path = place.path.index(index);
+            let go_type = place.go_type.and_then(|go| go.strip_prefix("[]"));
+            self.value(item, value, Place { path: &path, go_type, ..place });
+            zero_if_null(item, value);
+        }
+    }
+
+    fn map(&mut self, item: Type, map: &mut Map<String, Value>, place: Place<'_>) {
+        let go_type = place.go_type.and_then(|go| go.strip_prefix("map[")?.split_once(']')).map(|(_, go)| go);
+        for (key, value) in map.iter_mut() {
+            let path = place.path.entry(key);
+            self.value(item, value, Place { path: &path, go_type, ..place });
+            zero_if_null(item, value);
+        }
+    }
+
+    /// JSON schemas may stand where a list, a bool or names may stand; what is neither is ignored, as the reference does.
+    fn schema_or(&mut self, ty: Type, value: &mut Value, place: Place<'_>) {
+        let props = self.schema.schema_props();
+        match (ty, &mut *value) {
+            (_, Value::Object(map)) => self.structure(props, map, place.path),
+            (Type::SchemaOrArray, Value::Array(items)) => self.list(Type::Struct(props), items, place),
+            (Type::SchemaOrStrings, Value::Array(items)) => self.list(Type::String, items, place),
+            (Type::SchemaOrBool, Value::Bool(_)) => {}
+            (Type::SchemaOrBool, _) => self.refuse("boolean or JSON schema expected".to_owned()),
+            _ => *value = Value::Null,
+        }
+    }
+
+    fn fault(&mut self, fault: scalar::Fault, ty: Type, place: Place<'_>) {
+        match fault {
+            scalar::Fault::Kind(kind) => self.mismatch(&kind, ty, place),
+            scalar::Fault::Text(text) => self.refuse(text),
+        }
+    }
+
+    fn mismatch(&mut self, found: &str, ty: Type, place: Place<'_>) {
+        if self.report.error.is_none() {
+            let owner = self.schema.structure(place.owner).short_name();
+            let (path, wanted) = (place.path.fields_only(), go::type_name(ty, place.go_type));
+            self.refuse(format!(
+                "json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}"
+            ));
+        }
+    }
+
+    fn refuse(&mut self, text: String) {
+        self.report.error.get_or_insert(text);
+    }
+}
+
+/// Whether a struct would not write the value back.
+fn left_out(field: &Field, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        _ if field.pointer => false,
+        Value::Object(map) if field.omit_zero => map.is_empty(),
+        Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, Type::Struct(_)),
+        Value::Array(items) => field.omit_empty && items.is_empty(),
+        Value::String(text) => field.omit_empty && text.is_empty(),
+        Value::Bool(on) => field.omit_empty && !on,
+        Value::Number(number) => field.omit_empty && number.as_f64() == Some(0.0),
+    }
+}
+
+/// A null inside a list or map is the zero value of its element.
+fn zero_if_null(item: Type, value: &mut Value) {
+    if value.is_null() {
+        *value = fill::zero(item);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Values without fields: their types, and the one form in which each is kept.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde_json::{Number, Value};
+
+use super::go::kind_of;
+use crate::schema::Type;
+use crate::{quantity, time};
+
+/// Why a value is refused.
+pub(super) enum Fault {
+    /// It is of another type; the text is what Go calls the value.
+    Kind(Cow<'static, str>),
+    /// The type's own decoder refuses it, and this is all the message says.
+    Text(String),
+}
+
+/// Go decodes base64 with padding required and does not look at bits that are left over.
+pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
+
+/// Checks a value that is not null and brings it into its canonical form.
+pub(super) fn normalise(ty: Type, value: &mut Value) -> Result<(), Fault> {
+    match ty {
+        Type::String if value.is_string() => Ok(()),
+        Type::Bool if value.is_boolean() => Ok(()),
+        Type::Int32 => integer(value, i64::from(i32::MIN), i64::from(i32::MAX)),
+        Type::Int64 => integer(value, i64::MIN, i64::MAX),
+        Type::Double if value.is_number() => Ok(()),
+        Type::Bytes => bytes(value),
+        Type::Quantity => amount(value),
+        Type::IntOrString => int_or_string(value),
+        Type::Time | Type::MicroTime => point_in_time(ty, value),
+        Type::Duration => text_of(value).map(|_| ()),
+        Type::Raw | Type::FieldsV1 | Type::Json => Ok(()),
+        _ => Err(Fault::Kind(kind_of(value).into())),
+    }
+}
+
+fn integer(value: &mut Value, low: i64, high: i64) -> Result<(), Fault> {
+    let Value::Number(number) = value else { return Err(Fault::Kind(kind_of(value).into())) };
+    match number.as_i64() {
+        Some(n) if (low..=high).contains(&n) => Ok(()),
+        _ => Err(Fault::Kind(format!("number {number}").into())),
+    }
+}
+
+fn bytes(value: &mut Value) -> Result<(), Fault> {
+    let Value::String(text) = value else { return Err(Fault::Kind(kind_of(value).into())) };
+    // Line breaks are allowed in base64 and not kept.
+    if text.contains(['\n', '\r']) {
+        text.retain(|c| c != '\n' && c != '\r');
+    }
+    match BASE64.decode(text.as_bytes()) {
+        Ok(_) => Ok(()),
+        Err(base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _)) => {
+            Err(Fault::Text(format!("illegal base64 data at input byte {at}")))
+        }
+        Err(_) => Err(Fault::Text(format!("illegal base64 data at input byte {}", text.len() / 4 * 4))),
+    }
+}
+
+fn amount(value: &mut Value) -> Result<(), Fault> {
+    let text = match &*value {
+        Value::String(text) => Cow::Borrowed(text.trim()),
+        Value::Number(number) => Cow::Owned(number.to_string()),
+        // Its decoder looks at the bytes and finds no number in them.
+        _ => Cow::Borrowed("?"),
+    };
+    // An empty string is an amount of nothing.
+    let text = if text.is_empty() { Cow::Borrowed("0") } else { text };
+    let canonical = quantity::canonical(&text).map_err(|e| Fault::Text(e.to_string()))?;
+    if value.as_str() != Some(&canonical) {
+        *value = Value::String(canonical.into_owned());
+    }
+    Ok(())
+}
+
+fn int_or_string(value: &mut Value) -> Result<(), Fault> {
+    match value {
+        Value::String(_) => Ok(()),
+        Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
+        Value::Number(number) => Err(untyped(&format!("number {number}"), "int32")),
+        other => Err(untyped(kind_of(other), "int32")),
+    }
+}
+
+fn point_in_time(ty: Type, value: &mut Value) -> Result<(), Fault> {
+    let text = text_of(value)?;
+    let canonical = match ty {
+        Type::MicroTime => Cow::Owned(time::micros(text).map_err(Fault::Text)?),
+        _ => time::seconds(text).map_err(Fault::Text)?,
+    };
+    if canonical != *text {
+        *value = Value::String(canonical.into_owned());
+    }
+    Ok(())
+}
+
+fn text_of(value: &Value) -> Result<&str, Fault> {
+    value.as_str().ok_or_else(|| untyped(kind_of(value), "string"))
+}
+
+/// A type with its own decoder does not know which field it is in.
+fn untyped(found: &str, wanted: &str) -> Fault {
+    Fault::Text(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
+}
+
+/// A number of the table, for values that are made here.
+pub(super) fn number(n: i64) -> Value {
+    Value::Number(Number::from(n))
+}
