@@ -1,6 +1,6 @@
 //! A revisioned, ordered, watchable key-value store, in the terms of etcd.
 //!
-//! [`Engine`] says what a store can do; three engines do it: [`MemoryEngine`] for tests, an embedded one on SQLite for
+//! [`Engine`] says what a store can do; three engines do it: [`MemoryEngine`] for tests, [`EmbeddedEngine`] on SQLite for
 //! one machine, and one on etcd for many. What is in the values is none of a store's business: objects, kinds and watch
 //! events live in the server.
 //!
@@ -20,11 +20,15 @@
 //! # }
 //! ```
 
+pub mod embedded;
 mod engine;
 mod error;
 mod memory;
+#[cfg(feature = "suite")]
+pub mod suite;
 mod tail;
 
+pub use embedded::{EmbeddedEngine, EmbeddedOptions};
 pub use engine::{Batch, Change, Changes, Engine, Expect, Health, KeyValue, Page, Range, Write, Written};
 pub use error::Error;
 pub use memory::{MemoryEngine, MemoryOptions};

@@ -9,6 +9,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use listwatch_wire::Revision;
 use parking_lot::RwLock;
 use tokio::sync::watch;
@@ -64,7 +65,6 @@ impl Tail {
     }
 
     /// How far the log reaches.
-    #[allow(dead_code, reason = "for the engines on disk and on etcd")]
     pub(crate) fn upto(&self) -> Revision {
         self.reached.borrow().upto
     }
@@ -113,8 +113,18 @@ impl Tail {
         (after >= recent.floor).then(|| recent.batches.iter().skip(recent.first_after(after)).cloned().collect())
     }
 
+    /// The value that the change at `revision` put, if it is in memory.
+    pub(crate) fn value_at(&self, revision: Revision) -> Option<Bytes> {
+        let recent = self.recent.read();
+        if revision <= recent.floor {
+            return None;
+        }
+        let batch = recent.batches.get(recent.batches.partition_point(|batch| batch.upto < revision))?;
+        let position = batch.changes.binary_search_by_key(&revision, |change| change.revision).ok()?;
+        batch.changes.get(position)?.value.clone()
+    }
+
     /// Waits until the log reaches `revision`.
-    #[allow(dead_code, reason = "for the engines on disk and on etcd")]
     pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
         let mut reached = self.reached.subscribe();
         let found = reached.wait_for(|reached| reached.closed || reached.upto >= revision).await;

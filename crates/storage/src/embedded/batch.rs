@@ -1,0 +1,110 @@
+//! Writes that will share one transaction: decided one after the other, visible to nobody until they are durable.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use listwatch_wire::Revision;
+use rusqlite::{Connection, OptionalExtension, Result, Statement, params};
+
+use super::index::{Head, Index};
+use super::schema::{revision, sql};
+use super::shared::Shared;
+use crate::{Change, KeyValue, Write, Written};
+
+/// The statements of the write path, prepared once.
+pub(super) struct Statements<'c> {
+    pub(super) begin: Statement<'c>,
+    pub(super) commit: Statement<'c>,
+    append: Statement<'c>,
+    head: Statement<'c>,
+    value: Statement<'c>,
+}
+
+impl<'c> Statements<'c> {
+    pub(super) fn prepare(connection: &'c Connection) -> Result<Self> {
+        Ok(Self {
+            begin: connection.prepare("BEGIN IMMEDIATE")?,
+            commit: connection.prepare("COMMIT")?,
+            append: connection.prepare("INSERT INTO log (revision, key, previous, value) VALUES (?, ?, ?, ?)")?,
+            head: connection.prepare("SELECT revision, live FROM keys WHERE key = ?")?,
+            value: connection.prepare("SELECT value FROM log WHERE revision = ?")?,
+        })
+    }
+
+    fn head(&mut self, key: &str) -> Result<Option<Head>> {
+        let head = |row: &rusqlite::Row<'_>| {
+            let live = row.get(1)?;
+            Ok(Head { revision: revision(row.get(0)?), live, stored: live })
+        };
+        self.head.query_row([key], head).optional()
+    }
+
+    fn value(&mut self, at: Revision) -> Result<Bytes> {
+        self.value.query_row([sql(at)], |row| Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_blob()?)))
+    }
+
+    fn append(&mut self, at: Revision, previous: Option<Head>, write: &Write) -> Result<()> {
+        let previous = previous.map_or(0, |head| sql(head.revision));
+        self.append.execute(params![sql(at), &*write.key, previous, write.value.as_deref()]).map(drop)
+    }
+}
+
+/// The changes of a transaction that is not committed yet.
+#[derive(Debug, Default)]
+pub(super) struct Staged {
+    pub(super) changes: Vec<Change>,
+    /// The heads after those changes, for the index.
+    pub(super) heads: HashMap<Arc<str>, Head, foldhash::fast::RandomState>,
+    /// How many bytes the changes have.
+    pub(super) bytes: u64,
+}
+
+impl Staged {
+    /// Decides a write on top of the index and of what was staged before it.
+    pub(super) fn stage(
+        &mut self,
+        write: Write,
+        index: &Index,
+        shared: &Shared,
+        statements: &mut Statements<'_>,
+    ) -> Result<Written> {
+        let head = match self.heads.get(&write.key).copied().or_else(|| index.get(&write.key).map(|(_, head)| head)) {
+            Some(head) => Some(head),
+            None => statements.head(&write.key)?,
+        };
+        let current = head.filter(|head| head.live).map(|head| head.revision);
+        let applies = write.applies(current);
+        let previous = match current {
+            Some(at) => Some((at, self.value(at, index, shared, statements)?)),
+            None => None,
+        };
+        if !applies {
+            let current = previous.map(|(revision, value)| KeyValue { key: write.key, value, revision });
+            return Ok(Written::Refused { current });
+        }
+        let at = self.changes.last().map_or(index.upto, |change| change.revision).next();
+        statements.append(at, head, &write)?;
+        Ok(self.note(at, head, write, previous))
+    }
+
+    fn note(&mut self, at: Revision, head: Option<Head>, write: Write, previous: Option<(Revision, Bytes)>) -> Written {
+        let stored = head.is_some_and(|head| head.stored);
+        self.heads.insert(Arc::clone(&write.key), Head { revision: at, live: write.value.is_some(), stored });
+        self.bytes += (write.key.len() + write.value.as_ref().map_or(0, Bytes::len)) as u64;
+        self.changes.push(Change { revision: at, key: write.key, value: write.value, previous });
+        Written::Done { revision: at }
+    }
+
+    /// A value from this batch, from memory, or from the log.
+    fn value(&self, at: Revision, index: &Index, shared: &Shared, statements: &mut Statements<'_>) -> Result<Bytes> {
+        if at > index.upto {
+            let staged = self.changes.iter().rev().find(|change| change.revision == at);
+            return staged.and_then(|change| change.value.clone()).ok_or(rusqlite::Error::QueryReturnedNoRows);
+        }
+        match shared.tail.value_at(at) {
+            Some(value) => Ok(value),
+            None => statements.value(at),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What SQLite's and the operating system's errors mean to a caller.
+
+use rusqlite::ErrorCode;
+
+use crate::Error;
+
+/// A database error while reading.
+pub(super) fn reading(error: &rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Corrupt(error.to_string()),
+        _ => Error::Unavailable(error.to_string()),
+    }
+}
+
+/// A database error while writing.
+///
+/// A full disk is noticed before the record that makes a transaction count is written, so the write has certainly not
+/// happened. Of other errors, such as a failed sync, nobody can say that.
+pub(super) fn writing(error: &rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Error::ReadOnly(format!("the disk is full: {error}")),
+        Some(ErrorCode::TooBig) => Error::Invalid(error.to_string()),
+        _ => reading(error),
+    }
+}
+
+/// A file system error on `path`.
+pub(super) fn file(what: &str, path: &std::path::Path, error: &std::io::Error) -> Error {
+    Error::Unavailable(format!("cannot {what} {}: {error}", path.display()))
+}

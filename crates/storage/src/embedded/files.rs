@@ -1,0 +1,73 @@
+//! The data directory: who may read it, and that one process has it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::failure::file;
+use crate::Error;
+
+const DATABASE: &str = "store.db";
+const LOCK: &str = "store.lock";
+
+/// A data directory that this process has for itself until the value is dropped.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Directory {
+    /// Takes the directory, making it if needed.
+    pub(super) fn take(path: &Path) -> Result<Self, Error> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| file("create", path, &error))?;
+        let lock_path = path.join(LOCK);
+        let lock = private(&lock_path)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::Unavailable(format!("another process is using {}", path.display())))
+            }
+            Err(TryLockError::Error(error)) => Err(file("lock", &lock_path, &error)),
+        }
+    }
+
+    /// The database's path, where a private file now is.
+    pub(super) fn database(&self) -> Result<PathBuf, Error> {
+        let path = database_in(&self.path);
+        private(&path)?;
+        sync(&self.path)?;
+        Ok(path)
+    }
+}
+
+/// Where the database of a directory is.
+pub(super) fn database_in(directory: &Path) -> PathBuf {
+    directory.join(DATABASE)
+}
+
+/// The files SQLite keeps beside a database.
+pub(super) fn companions(database: &Path) -> [PathBuf; 2] {
+    ["-wal", "-shm"].map(|suffix| {
+        let mut name = database.as_os_str().to_owned();
+        name.push(suffix);
+        name.into()
+    })
+}
+
+/// Opens or creates a file that only its owner can read. SQLite gives its companions the mode of the database.
+pub(super) fn private(path: &Path) -> Result<File, Error> {
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let opened = opened.map_err(|error| file("open", path, &error))?;
+    let mode = opened.metadata().map_err(|error| file("look at", path, &error))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| file("protect", path, &error))?;
+    }
+    Ok(opened)
+}
+
+/// Makes what was written to a file or a directory durable.
+pub(super) fn sync(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|opened| opened.sync_all()).map_err(|error| file("sync", path, &error))
+}

@@ -1,0 +1,239 @@
+//! The embedded engine: a store on the disk of one machine, on SQLite.
+//!
+//! The way of a write: [`EmbeddedEngine::write`] puts it in a queue; the [writer](writer) takes what waits there,
+//! [decides](batch) it and commits it with one sync, publishes it to the [index](index) and the [tail](crate::tail), and
+//! answers. [Upkeep](upkeep) goes on between batches, [checkpoints](checkpoint) on a thread beside them. Reads that the
+//! index and the tail cannot answer use [connections of their own](reader). [Offline](offline) has what a person does with
+//! a store: check, back up, restore, compact.
+
+mod batch;
+mod checkpoint;
+mod failure;
+mod files;
+mod index;
+pub mod offline;
+mod options;
+mod reader;
+mod recover;
+mod retention;
+mod schema;
+mod shared;
+mod snapshot;
+mod upkeep;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::{self, JoinHandle};
+
+use async_trait::async_trait;
+use listwatch_wire::Revision;
+use parking_lot::{Mutex, RwLock};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+pub use options::EmbeddedOptions;
+
+use crate::tail::{Cursor, Tail, TailBounds};
+use crate::{Changes, Engine, Error, Health, KeyValue, Page, Range, Write, Written};
+use files::Directory;
+use reader::{DiskBacklog, Readers};
+use recover::{Recovered, recover};
+use schema::{Role, connect};
+use shared::Shared;
+use writer::{Request, Writer};
+
+/// SQLite takes no larger values than about this; what the server takes is far below.
+const MAX_VALUE: usize = 512 << 20;
+
+/// A durable store in a directory.
+///
+/// Dropping it finishes what was accepted and waits for that; [`Engine::close`] does the same without blocking a thread.
+#[derive(Debug)]
+pub struct EmbeddedEngine {
+    shared: Arc<Shared>,
+    readers: Arc<Readers>,
+    /// Taken away on close.
+    requests: Mutex<Option<mpsc::Sender<Request>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    directory: Mutex<Option<Directory>>,
+}
+
+impl EmbeddedEngine {
+    /// Opens the store in `directory`, making one if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the directory cannot be used or another process has it, [`Error::Corrupt`] if what is in
+    /// it cannot be a store that a crash left behind.
+    pub async fn open(directory: impl Into<PathBuf>, options: EmbeddedOptions) -> Result<Self, Error> {
+        let directory = directory.into();
+        let opened = tokio::task::spawn_blocking(move || Self::open_blocking(&directory, options)).await;
+        opened.map_err(|error| Error::Unavailable(format!("opening the store was interrupted: {error}")))?
+    }
+
+    fn open_blocking(directory: &Path, options: EmbeddedOptions) -> Result<Self, Error> {
+        let directory = Directory::take(directory)?;
+        let path = directory.database()?;
+        let mut connection = connect(&path, Role::Writer)?;
+        schema::prepare(&mut connection)?;
+        if options.max_pages > 0 {
+            let limit = connection.pragma_update(None, "max_page_count", options.max_pages);
+            limit.map_err(|error| failure::writing(&error))?;
+        }
+        let mut recovered = recover(&connection)?;
+        let bounds = TailBounds { changes: options.tail_changes, bytes: options.tail_bytes };
+        let index = std::mem::take(&mut recovered.index);
+        let tail = Arc::new(Tail::new(index.upto, bounds));
+        let shared = Arc::new(Shared { index: RwLock::new(index), tail, health: RwLock::default() });
+        let readers = Arc::new(Readers::new(path.clone(), Arc::clone(&shared), options.readers));
+        let (requests, threads) = start(path, connection, &shared, recovered, options)?;
+        Ok(Self {
+            shared,
+            readers,
+            requests: Mutex::new(Some(requests)),
+            threads: Mutex::new(threads),
+            directory: Mutex::new(Some(directory)),
+        })
+    }
+
+    fn requests(&self) -> Result<mpsc::Sender<Request>, Error> {
+        self.requests.lock().clone().ok_or(Error::Closed)
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request) -> Result<T, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.requests()?.send(request(answer)).await.map_err(|_| Error::Closed)?;
+        // The writer answers everything it took; if it is gone without, nobody knows how far it came.
+        answered.await.map_err(|_| Error::Unavailable("the storage writer stopped".to_owned()))?
+    }
+
+    /// Answers a read of one key from memory, if everything about it is recent.
+    fn recent(&self, key: &str, at: Option<Revision>) -> Result<Option<Option<KeyValue>>, Error> {
+        let index = self.shared.index.read();
+        let revision = index.readable(at)?;
+        Ok(match index.get(key) {
+            Some((_, head)) if head.revision > revision => None,
+            Some((_, head)) if !head.live => Some(None),
+            Some((key, head)) => {
+                let value = self.shared.tail.value_at(head.revision);
+                value.map(|value| Some(KeyValue { key: Arc::clone(key), value, revision: head.revision }))
+            }
+            None => None,
+        })
+    }
+
+    fn join(&self) {
+        for thread in self.threads.lock().drain(..) {
+            let _ = thread.join();
+        }
+        self.readers.close();
+        self.directory.lock().take();
+    }
+}
+
+/// Starts the writer and the checkpointer.
+fn start(
+    path: PathBuf,
+    connection: Connection,
+    shared: &Arc<Shared>,
+    recovered: Recovered,
+    options: EmbeddedOptions,
+) -> Result<(mpsc::Sender<Request>, Vec<JoinHandle<()>>), Error> {
+    let (requests, inbox) = mpsc::channel(options.queue.max(1));
+    let (wanted, wants) = sync_channel(1);
+    let weak = requests.downgrade();
+    let shared = Arc::clone(shared);
+    let write = move || match Writer::new(&connection, Arc::clone(&shared), recovered, options, wanted) {
+        Ok(writer) => writer.run(inbox),
+        Err(error) => *shared.health.write() = Health::Unavailable(error.to_string()),
+    };
+    let writer = spawn("listwatch-store", write)?;
+    let checkpointer = spawn("listwatch-move", move || checkpoint::run(&path, &wants, &weak))?;
+    Ok((requests, vec![writer, checkpointer]))
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
+    spawned.map_err(|error| Error::Unavailable(format!("cannot start a storage thread: {error}")))
+}
+
+#[async_trait]
+impl Engine for EmbeddedEngine {
+    async fn current(&self) -> Result<Revision, Error> {
+        self.shared.open()?;
+        Ok(self.shared.index.read().upto)
+    }
+
+    async fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, Error> {
+        self.shared.open()?;
+        if let Some(recent) = self.recent(key, at)? {
+            return Ok(recent);
+        }
+        let key: Arc<str> = key.into();
+        let select = {
+            let key = Arc::clone(&key);
+            move |index: &index::Index| index.get(&key).map(|(_, head)| head)
+        };
+        self.readers.read(at, select, move |snapshot, recent| snapshot.get(&key, recent)).await
+    }
+
+    async fn range(&self, range: Range) -> Result<Page, Error> {
+        self.shared.open()?;
+        let select = {
+            let (start, end) = (Arc::clone(&range.start), Arc::clone(&range.end));
+            move |index: &index::Index| index.between(&start, &end)
+        };
+        self.readers.read(range.at, select, move |snapshot, recent| snapshot.page(&range, recent)).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Written, Error> {
+        write.check()?;
+        if write.value.as_ref().is_some_and(|value| value.len() > MAX_VALUE) {
+            return Err(Error::Invalid(format!("the value is larger than {MAX_VALUE} bytes")));
+        }
+        self.ask(|answer| Request::Write(write, answer)).await
+    }
+
+    async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {
+        self.shared.open()?;
+        // The index is published before the tail: whoever read it may ask for a position that the tail is about to reach.
+        let upto = self.shared.index.read().readable(Some(after))?;
+        self.shared.tail.wait_for(upto).await?;
+        let backlog = Arc::new(DiskBacklog(Arc::clone(&self.readers)));
+        Ok(Box::new(Cursor::new(Arc::clone(&self.shared.tail), backlog, after)))
+    }
+
+    async fn compact(&self, upto: Revision) -> Result<(), Error> {
+        self.ask(|answer| Request::Compact(upto, answer)).await
+    }
+
+    async fn compacted(&self) -> Result<Revision, Error> {
+        self.shared.open()?;
+        Ok(self.shared.index.read().compacted)
+    }
+
+    fn health(&self) -> Health {
+        self.shared.health.read().clone()
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        let Ok(requests) = self.requests() else { return Ok(()) };
+        let (answer, answered) = oneshot::channel();
+        let sent = requests.send(Request::Close(answer)).await;
+        drop(requests);
+        self.requests.lock().take();
+        if sent.is_ok() {
+            let _ = answered.await;
+        }
+        self.join();
+        Ok(())
+    }
+}
+
+impl Drop for EmbeddedEngine {
+    fn drop(&mut self) {
+        self.requests.lock().take();
+        self.join();
+    }
+}

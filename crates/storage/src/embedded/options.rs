@@ -1,0 +1,48 @@
+//! The bounds of the embedded engine, each with its reason.
+
+use std::time::Duration;
+
+/// The bounds of an [`EmbeddedEngine`](super::EmbeddedEngine). The defaults suit a cluster of some thousand nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmbeddedOptions {
+    /// How long changes stay readable, in time that the store was open. One hour lets clients resume their watches after
+    /// a long absence, and a store that was shut over night still has the evening's changes.
+    pub history_age: Duration,
+    /// How many bytes of changes stay readable, if that is less. 2 GiB is an hour at 600 KiB/s.
+    pub history_bytes: u64,
+    /// How many bytes of the newest changes stay in memory, for those who follow the log closely. Whoever is further
+    /// behind reads from disk.
+    pub tail_bytes: usize,
+    /// How many changes stay in memory, if that is less.
+    pub tail_changes: usize,
+    /// How many writes may wait for the disk before callers have to wait for a place in the queue.
+    pub queue: usize,
+    /// How many writes share one transaction at most: bounds how long the first of a batch waits for the last.
+    pub batch: usize,
+    /// How many reads use the disk at the same time. More would only fight for it.
+    pub readers: usize,
+    /// How many bytes may be written before they are moved from the write-ahead log to their place. Bounds what a start
+    /// after a crash has to look through.
+    pub checkpoint_bytes: u64,
+    /// How many changes may be newer than the table of keys. Bounds what every start has to look through, and memory.
+    pub unindexed_changes: u64,
+    /// The largest size of the main file in pages, or zero for what the disk gives.
+    pub max_pages: u32,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self {
+            history_age: Duration::from_secs(3600),
+            history_bytes: 2 << 30,
+            tail_bytes: 16 << 20,
+            tail_changes: 65_536,
+            queue: 4096,
+            batch: 1024,
+            readers: 4,
+            checkpoint_bytes: 16 << 20,
+            unindexed_changes: 16_384,
+            max_pages: 0,
+        }
+    }
+}

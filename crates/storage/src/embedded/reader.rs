@@ -1,0 +1,110 @@
+//! Reads from disk: a few connections, used by whoever needs one, away from the async threads.
+//!
+//! A read takes what it needs of the [index](super::index) first and begins its transaction second, so the tables are
+//! never older than the index; if they turn out to be newer, it starts over.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use listwatch_wire::Revision;
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use super::failure::reading;
+use super::index::Index;
+use super::schema::{Role, connect};
+use super::shared::Shared;
+use super::snapshot::Snapshot;
+use crate::tail::Backlog;
+use crate::{Batch, Error};
+
+/// The connections for reading.
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: PathBuf,
+    pub(super) shared: Arc<Shared>,
+    idle: Mutex<Vec<Connection>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf, shared: Arc<Shared>, limit: usize) -> Self {
+        Self { path, shared, idle: Mutex::default(), permits: Arc::new(Semaphore::new(limit.max(1))) }
+    }
+
+    /// Reads at `at`: `select` takes what it needs of the index, `read` does the rest within one transaction.
+    pub(super) async fn read<S: Send + 'static, T: Send + 'static>(
+        self: &Arc<Self>,
+        at: Option<Revision>,
+        select: impl Fn(&Index) -> S + Send + 'static,
+        read: impl FnOnce(&Snapshot<'_>, S) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
+        let readers = Arc::clone(self);
+        let task = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            readers.shared.open()?;
+            let connection = readers.connection()?;
+            let answer = readers.within(&connection, at, select, read);
+            readers.put_back(connection);
+            answer
+        });
+        task.await.map_err(|error| Error::Unavailable(format!("the read was lost: {error}")))?
+    }
+
+    fn within<S, T>(
+        &self,
+        connection: &Connection,
+        at: Option<Revision>,
+        select: impl Fn(&Index) -> S,
+        read: impl FnOnce(&Snapshot<'_>, S) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            let (revision, upto, epoch, selected) = {
+                let index = self.shared.index.read();
+                (index.readable(at)?, index.upto, index.epoch, select(&index))
+            };
+            let transaction = connection.unchecked_transaction().map_err(|error| reading(&error))?;
+            if epoch_of(&transaction).map_err(|error| reading(&error))? == epoch {
+                let snapshot = Snapshot { connection: &transaction, tail: &self.shared.tail, revision, upto };
+                return read(&snapshot, selected);
+            }
+            // The writer is about to publish the index that belongs to these tables.
+            drop(transaction);
+            std::thread::yield_now();
+        }
+    }
+
+    fn connection(&self) -> Result<Connection, Error> {
+        let idle = self.idle.lock().pop();
+        idle.map_or_else(|| connect(&self.path, Role::Reader), Ok)
+    }
+
+    fn put_back(&self, connection: Connection) {
+        if self.shared.open().is_ok() {
+            self.idle.lock().push(connection);
+        }
+    }
+
+    /// Lets go of the connections.
+    pub(super) fn close(&self) {
+        self.idle.lock().clear();
+    }
+}
+
+fn epoch_of(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("SELECT epoch FROM state")?.query_row([], |row| row.get(0))
+}
+
+/// A [`Backlog`] of all history on disk.
+#[derive(Debug)]
+pub(super) struct DiskBacklog(pub(super) Arc<Readers>);
+
+#[async_trait]
+impl Backlog for DiskBacklog {
+    async fn read(&self, after: Revision) -> Result<Batch, Error> {
+        self.0.read(Some(after), |_| (), |snapshot, ()| snapshot.changes()).await
+    }
+}

@@ -1,0 +1,202 @@
+//! What the store looks like in one read transaction, at the newest or an older revision.
+//!
+//! A key's changes form a chain through the log, each naming the one before. Reading at an older revision follows it from
+//! the newest change back, so it costs as much as the keys in question have changed since.
+
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use listwatch_wire::Revision;
+use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
+
+use super::failure::reading;
+use super::index::Head;
+use super::schema::{revision, sql};
+use crate::tail::Tail;
+use crate::{Batch, Change, Error, KeyValue, Page, Range};
+
+/// As much of the log is read from disk at a time: enough to be quick, little enough to hold for everyone who lags.
+const BACKLOG_BYTES: usize = 1 << 20;
+
+/// One read transaction.
+pub(super) struct Snapshot<'c> {
+    pub(super) connection: &'c Connection,
+    pub(super) tail: &'c Tail,
+    /// The revision to show.
+    pub(super) revision: Revision,
+    /// The newest revision in the index that belongs to the transaction.
+    pub(super) upto: Revision,
+}
+
+type Recent = Vec<(Arc<str>, Head)>;
+
+impl Snapshot<'_> {
+    /// One key, of which the index has `recent`.
+    pub(super) fn get(&self, key: &Arc<str>, recent: Option<Head>) -> Result<Option<KeyValue>, Error> {
+        self.find(key, recent).map_err(|error| reading(&error))
+    }
+
+    fn find(&self, key: &Arc<str>, recent: Option<Head>) -> Sql<Option<KeyValue>> {
+        let head = match recent {
+            Some(head) => Some(head),
+            None => {
+                let mut statement = self.connection.prepare_cached("SELECT revision, live FROM keys WHERE key = ?")?;
+                statement.query_row([&**key], |row| stored_head(row, 0)).optional()?
+            }
+        };
+        let Some(at) = head.map(|head| self.resolve(head)).transpose()?.flatten() else { return Ok(None) };
+        self.load(Arc::clone(key), at).map(Some)
+    }
+
+    /// A page, where the index has `recent` of the range.
+    pub(super) fn page(&self, range: &Range, recent: Recent) -> Result<Page, Error> {
+        if range.is_empty() {
+            return Ok(Page { revision: self.revision, items: Vec::new(), count: 0 });
+        }
+        self.collect(range, recent).map_err(|error| reading(&error))
+    }
+
+    fn collect(&self, range: &Range, recent: Recent) -> Sql<Page> {
+        let limit = if range.limit == 0 { usize::MAX } else { range.limit };
+        let mut found = Vec::new();
+        let mut more = 0;
+        let mut rest = recent.clone();
+        let mut merge = Merge { recent: recent.into_iter().peekable() };
+        let mut statement = self.connection.prepare_cached(
+            "SELECT key, revision, live FROM keys WHERE key >= ?1 AND (key < ?2 OR ?2 = '') ORDER BY key",
+        )?;
+        let mut rows = statement.query(params![&*range.start, &*range.end])?;
+        let mut stored = next_stored(&mut rows)?;
+        while let Some((key, head)) = merge.next(&mut stored, || next_stored(&mut rows))? {
+            let Some(at) = self.resolve(head)? else { continue };
+            if found.len() < limit {
+                found.push((key, at));
+            } else if self.revision == self.upto {
+                rest.retain(|(recent, _)| *recent >= key);
+                more = self.count(&key, &range.end, &rest)?;
+                break;
+            } else {
+                more += 1;
+            }
+        }
+        let count = found.len() as u64 + more;
+        let items = found.into_iter().map(|(key, at)| self.load(key, at)).collect::<Sql<_>>()?;
+        Ok(Page { revision: self.revision, items, count })
+    }
+
+    /// How many keys are live from `start` to `end` at the newest revision: what the table says, put right by the index.
+    fn count(&self, start: &str, end: &str, recent: &[(Arc<str>, Head)]) -> Sql<u64> {
+        let query = "SELECT count(*) FROM keys WHERE key >= ?1 AND (key < ?2 OR ?2 = '') AND live";
+        let stored: i64 = self.connection.prepare_cached(query)?.query_row([start, end], |row| row.get(0))?;
+        let put_right: i64 = recent.iter().map(|(_, head)| i64::from(head.live) - i64::from(head.stored)).sum();
+        Ok(u64::try_from(stored + put_right).unwrap_or(0))
+    }
+
+    /// The change that a key shows at this revision, if that put a value.
+    fn resolve(&self, head: Head) -> Sql<Option<Revision>> {
+        if head.revision <= self.revision {
+            return Ok(head.live.then_some(head.revision));
+        }
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT previous, typeof(value) != 'null' FROM log WHERE revision = ?")?;
+        let mut at = head.revision;
+        loop {
+            let link = statement.query_row([sql(at)], |row| Ok((revision(row.get(0)?), row.get::<_, bool>(1)?)));
+            // A deletion before the begin of history is cleared away although a later change still names it.
+            let Some((previous, live)) = link.optional()? else { return Ok(None) };
+            if at <= self.revision {
+                return Ok(live.then_some(at));
+            }
+            if previous == Revision::ZERO {
+                return Ok(None);
+            }
+            at = previous;
+        }
+    }
+
+    fn load(&self, key: Arc<str>, at: Revision) -> Sql<KeyValue> {
+        let value = match self.tail.value_at(at) {
+            Some(value) => value,
+            None => {
+                let mut statement = self.connection.prepare_cached("SELECT value FROM log WHERE revision = ?")?;
+                statement.query_row([sql(at)], |row| blob(row, 0))?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
+            }
+        };
+        Ok(KeyValue { key, value, revision: at })
+    }
+
+    /// Some changes after this revision.
+    pub(super) fn changes(&self) -> Result<Batch, Error> {
+        self.read_changes().map_err(|error| reading(&error))
+    }
+
+    fn read_changes(&self) -> Sql<Batch> {
+        let query = "SELECT l.revision, l.key, l.value, p.revision, p.value FROM log l LEFT JOIN log p ON p.revision = l.previous
+                     WHERE l.revision > ? AND l.revision <= ? ORDER BY l.revision";
+        let mut statement = self.connection.prepare_cached(query)?;
+        let mut rows = statement.query([sql(self.revision), sql(self.upto)])?;
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = rows.next()? {
+            let change = read_change(row)?;
+            bytes += change.key.len() + change.value.as_ref().map_or(0, Bytes::len);
+            let upto = change.revision;
+            changes.push(change);
+            if bytes >= BACKLOG_BYTES {
+                return Ok(Batch { changes: changes.into(), upto });
+            }
+        }
+        Ok(Batch { changes: changes.into(), upto: self.upto })
+    }
+}
+
+fn read_change(row: &rusqlite::Row<'_>) -> Sql<Change> {
+    // A deletion has no value: then the key did not exist before this change, though the chain goes on.
+    let previous = match (row.get::<_, Option<i64>>(3)?, blob(row, 4)?) {
+        (Some(at), Some(value)) => Some((revision(at), value)),
+        _ => None,
+    };
+    Ok(Change { revision: revision(row.get(0)?), key: row.get(1)?, value: blob(row, 2)?, previous })
+}
+
+fn blob(row: &rusqlite::Row<'_>, column: usize) -> Sql<Option<Bytes>> {
+    Ok(row.get_ref(column)?.as_blob_or_null()?.map(Bytes::copy_from_slice))
+}
+
+fn stored_head(row: &rusqlite::Row<'_>, column: usize) -> Sql<Head> {
+    let live = row.get(column + 1)?;
+    Ok(Head { revision: revision(row.get(column)?), live, stored: live })
+}
+
+type Entry = Option<(Arc<str>, Head)>;
+
+fn next_stored(rows: &mut rusqlite::Rows<'_>) -> Sql<Entry> {
+    rows.next()?.map(|row| Ok((row.get(0)?, stored_head(row, 1)?))).transpose()
+}
+
+/// Two ordered streams made one; where both have a key, the recent head counts.
+struct Merge {
+    recent: Peekable<std::vec::IntoIter<(Arc<str>, Head)>>,
+}
+
+impl Merge {
+    fn next(&mut self, stored: &mut Entry, mut advance: impl FnMut() -> Sql<Entry>) -> Sql<Entry> {
+        let order = match (self.recent.peek(), stored.as_ref()) {
+            (Some((recent, _)), Some((stored, _))) => recent.cmp(stored),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, _) => std::cmp::Ordering::Greater,
+        };
+        if order.is_eq() {
+            *stored = advance()?;
+        }
+        if order.is_le() {
+            return Ok(self.recent.next());
+        }
+        let next = stored.take();
+        if next.is_some() {
+            *stored = advance()?;
+        }
+        Ok(next)
+    }
+}

@@ -1,0 +1,273 @@
+//! What the writer does between batches, in small steps: bring the table of keys up to date, clear the log of what is no
+//! longer history, and decide what still is.
+//!
+//! None of this changes what the store says, so these transactions are not synced: a crash may undo the newest of them,
+//! and the work is done again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use listwatch_wire::Revision;
+use rusqlite::{Connection, Result, Transaction, TransactionBehavior, params};
+
+use super::EmbeddedOptions;
+use super::index::Head;
+use super::recover::Recovered;
+use super::retention::{Mark, Retention, mark_due};
+use super::schema::{revision, sql};
+use super::writer::Writer;
+use crate::Error;
+
+/// The most rows of one step: a few milliseconds.
+const STEP: usize = 512;
+
+/// How many rows a step may take for every write of the batch before it. Clearing has to be faster than filling.
+const ROWS_PER_WRITE: usize = 4;
+
+/// About what a row changed by a step costs in the write-ahead log.
+const STEP_ROW_BYTES: u64 = 1024;
+
+/// How far upkeep has come.
+#[derive(Debug)]
+pub(super) struct Upkeep {
+    indexed: Revision,
+    swept: Revision,
+    /// The pass over the recent keys that is under way.
+    pass: Option<Pass>,
+    unindexed_changes: u64,
+    retention: Retention,
+    marks: VecDeque<Mark>,
+    bytes: u64,
+    opened: Instant,
+    uptime_before_ms: u64,
+}
+
+/// One pass over the recent keys. When it is through, the table has all changes up to the revision where it began; keys
+/// that changed behind its back wait for the next one.
+#[derive(Debug)]
+struct Pass {
+    upto: Revision,
+    after: Arc<str>,
+}
+
+impl Upkeep {
+    pub(super) fn new(recovered: Recovered, options: &EmbeddedOptions) -> Self {
+        let last = recovered.marks.back().copied();
+        Self {
+            indexed: recovered.indexed,
+            swept: recovered.swept,
+            pass: None,
+            unindexed_changes: options.unindexed_changes,
+            retention: Retention { age: options.history_age, bytes: options.history_bytes },
+            bytes: last.map_or(0, |mark| mark.bytes) + recovered.unmarked,
+            uptime_before_ms: last.map_or(0, |mark| mark.uptime_ms),
+            marks: recovered.marks,
+            opened: Instant::now(),
+        }
+    }
+
+    /// Counts bytes written.
+    pub(super) fn written(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    fn now(&self, revision: Revision) -> Mark {
+        let open_ms = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Mark { revision, uptime_ms: self.uptime_before_ms.saturating_add(open_ms), bytes: self.bytes }
+    }
+}
+
+/// A transaction that a crash may undo.
+fn relaxed<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    let done = Transaction::new_unchecked(connection, TransactionBehavior::Immediate).and_then(|transaction| {
+        let done = work(&transaction)?;
+        transaction.commit().map(|()| done)
+    });
+    connection.execute_batch("PRAGMA synchronous = FULL")?;
+    done
+}
+
+impl Writer<'_> {
+    /// Whether a step would find something to do.
+    pub(super) fn upkeep_due(&self) -> bool {
+        let index = self.shared.index.read();
+        self.upkeep.pass.is_some() || self.upkeep.swept < index.compacted || self.unindexed() >= self.upkeep.unindexed_changes
+    }
+
+    fn unindexed(&self) -> u64 {
+        self.shared.tail.upto().0.saturating_sub(self.upkeep.indexed.0)
+    }
+
+    /// One step after a batch of `writes`.
+    pub(super) fn upkeep_step(&mut self, writes: usize) {
+        let rows = if writes == 0 { STEP } else { (writes * ROWS_PER_WRITE).clamp(STEP / 8, STEP) };
+        if self.upkeep.pass.is_some() || self.unindexed() >= self.upkeep.unindexed_changes {
+            self.index_step(rows);
+        } else if let Err(error) = self.sweep_step(rows) {
+            self.fail(&error);
+        }
+    }
+
+    /// Brings some keys of the table up to date. False once the pass is through.
+    pub(super) fn index_step(&mut self, rows: usize) -> bool {
+        let pass = self.upkeep.pass.get_or_insert_with(|| Pass { upto: self.shared.tail.upto(), after: Arc::from("") });
+        let heads = self.shared.index.read().after(&pass.after, rows);
+        let Some((last, _)) = heads.last() else {
+            let upto = pass.upto;
+            self.upkeep.pass = None;
+            return self.indexed(upto).is_err_and(|error| matches!(self.fail(&error), Error::Closed));
+        };
+        pass.after = Arc::clone(last);
+        match self.store_heads(&heads) {
+            Ok(()) => true,
+            Err(error) => {
+                self.upkeep.pass = None;
+                self.fail(&error);
+                false
+            }
+        }
+    }
+
+    fn store_heads(&mut self, heads: &[(Arc<str>, Head)]) -> Result<()> {
+        let epoch = relaxed(self.connection, |connection| {
+            let store = "INSERT INTO keys VALUES (?, ?, ?)
+                         ON CONFLICT (key) DO UPDATE SET revision = excluded.revision, live = excluded.live";
+            let mut store = connection.prepare_cached(store)?;
+            for (key, head) in heads {
+                store.execute(params![&**key, sql(head.revision), head.live])?;
+            }
+            next_epoch(connection)
+        })?;
+        let mut index = self.shared.index.write();
+        heads.iter().for_each(|(key, _)| index.stored(key));
+        index.epoch = epoch;
+        self.unmoved_bytes += heads.len() as u64 * STEP_ROW_BYTES;
+        Ok(())
+    }
+
+    fn indexed(&mut self, upto: Revision) -> Result<()> {
+        relaxed(self.connection, |connection| connection.execute("UPDATE state SET indexed = ?", [sql(upto)]))?;
+        self.upkeep.indexed = upto;
+        Ok(())
+    }
+
+    /// Clears some of the log of what is before the begin of history: whatever was replaced by a change up to there, and
+    /// deletions themselves.
+    fn sweep_step(&mut self, rows: usize) -> Result<()> {
+        let goal = self.shared.index.read().compacted;
+        let begin = self.upkeep.swept;
+        let (swept, gone, epoch) = relaxed(self.connection, |connection| {
+            let (swept, gone) = sweep(connection, begin, goal, rows)?;
+            connection.execute("UPDATE state SET swept = ?", [sql(swept)])?;
+            Ok((swept, gone, next_epoch(connection)?))
+        })?;
+        self.upkeep.swept = swept;
+        self.unmoved_bytes += rows as u64 * STEP_ROW_BYTES;
+        let mut index = self.shared.index.write();
+        gone.iter().for_each(|(key, at)| index.swept(key, *at));
+        index.epoch = epoch;
+        Ok(())
+    }
+
+    /// Moves the begin of history to `upto`; the log is cleared later.
+    pub(super) fn compact(&mut self, upto: Revision) -> std::result::Result<(), Error> {
+        let (current, compacted) = {
+            let index = self.shared.index.read();
+            (index.upto, index.compacted)
+        };
+        if upto > current {
+            return Err(Error::Future { asked: upto, current });
+        }
+        if upto <= compacted {
+            return Ok(());
+        }
+        self.begin_history(upto).map_err(|error| self.fail(&error))
+    }
+
+    fn begin_history(&mut self, at: Revision) -> Result<()> {
+        let epoch = relaxed(self.connection, |connection| {
+            connection.execute("UPDATE state SET compacted = ?", [sql(at)])?;
+            connection.execute("DELETE FROM marks WHERE revision < ?", [sql(at)])?;
+            next_epoch(connection)
+        })?;
+        self.upkeep.marks.retain(|mark| mark.revision >= at);
+        let mut index = self.shared.index.write();
+        index.compacted = at;
+        index.epoch = epoch;
+        Ok(())
+    }
+
+    /// Sets a mark if it is time for one, and lets history begin where its bounds say.
+    pub(super) fn retain(&mut self) -> Result<()> {
+        let now = self.upkeep.now(self.shared.tail.upto());
+        if mark_due(self.upkeep.marks.back().copied(), now) {
+            let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+            let values = params![sql(now.revision), number(now.uptime_ms), number(now.bytes)];
+            relaxed(self.connection, |connection| {
+                connection.execute("INSERT OR REPLACE INTO marks VALUES (?, ?, ?)", values)
+            })?;
+            self.upkeep.marks.push_back(now);
+        }
+        let compacted = self.shared.index.read().compacted;
+        match self.upkeep.retention.expired(&self.upkeep.marks, now) {
+            Some(expired) if expired > compacted => self.begin_history(expired),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Counts a change of the tables, so that no reader takes them together with an index that does not belong to them.
+fn next_epoch(connection: &Connection) -> Result<i64> {
+    connection.query_row("UPDATE state SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get(0))
+}
+
+type Gone = Vec<(Arc<str>, Revision)>;
+
+/// Clears at most `rows` changes from `begin` to `goal`; returns how far it came and which keys are gone.
+///
+/// The change at `goal` itself stays even if it is a deletion, so that the log never loses its newest revision; the next
+/// time starts with it.
+fn sweep(connection: &Connection, begin: Revision, goal: Revision, rows: usize) -> Result<(Revision, Gone)> {
+    let query = "SELECT revision, key, previous, typeof(value) = 'null' FROM log
+                 WHERE revision >= ? AND revision <= ? ORDER BY revision LIMIT ?";
+    let mut statement = connection.prepare_cached(query)?;
+    let limit = i64::try_from(rows).unwrap_or(i64::MAX);
+    let change = |row: &rusqlite::Row<'_>| {
+        Ok((revision(row.get(0)?), row.get::<_, Arc<str>>(1)?, row.get::<_, i64>(2)?, row.get::<_, bool>(3)?))
+    };
+    let changes = statement.query_map(params![sql(begin), sql(goal), limit], change)?.collect::<Result<Vec<_>>>()?;
+    let mut remove = connection.prepare_cached("DELETE FROM log WHERE revision = ?")?;
+    let mut forget = connection.prepare_cached("DELETE FROM keys WHERE key = ? AND revision <= ?")?;
+    let mut gone = Vec::new();
+    let swept = if changes.len() < rows { goal } else { changes.last().map_or(goal, |change| change.0) };
+    for (at, key, previous, deleted) in changes {
+        if previous > 0 {
+            remove.execute([previous])?;
+        }
+        if deleted && at < goal {
+            remove.execute([sql(at)])?;
+            forget.execute(params![&*key, sql(at)])?;
+            gone.push((key, at));
+        }
+    }
+    Ok((swept, gone))
+}
+
+/// Brings the table of keys up to date and drops all history at once, for a store that nobody else uses.
+pub(super) fn forget_all(connection: &mut Connection) -> Result<()> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(
+        "INSERT INTO keys SELECT key, max(revision), typeof(value) != 'null' FROM log
+             WHERE revision > (SELECT indexed FROM state) GROUP BY key
+             ON CONFLICT (key) DO UPDATE SET revision = excluded.revision, live = excluded.live;
+         UPDATE state SET indexed = (SELECT coalesce(max(revision), 0) FROM log);
+         UPDATE state SET compacted = indexed, swept = indexed, epoch = epoch + 1;
+         DELETE FROM log WHERE revision < (SELECT compacted FROM state)
+             AND revision NOT IN (SELECT revision FROM keys WHERE live);
+         DELETE FROM keys WHERE NOT live AND revision < (SELECT compacted FROM state);
+         DELETE FROM marks WHERE revision < (SELECT compacted FROM state);",
+    )?;
+    transaction.commit()
+}

@@ -1,0 +1,98 @@
+//! Gets and ranges, now and in the past.
+
+use std::sync::Arc;
+
+use super::{listing, remove, set, value};
+use crate::{Engine, Error, Range};
+
+pub(super) async fn range_is_ordered_and_half_open(engine: &Arc<dyn Engine>) {
+    for key in ["/c", "/a", "/b", "/d"] {
+        set(engine, key, "v").await;
+    }
+    let range = |start: &str, end: &str| Range { start: start.into(), end: end.into(), limit: 0, at: None };
+    for (start, end, expected) in
+        [("/a", "/c", "/a /b"), ("/b", "", "/b /c /d"), ("", "/b", "/a"), ("/c", "/c", ""), ("/d", "/a", "")]
+    {
+        let page = engine.range(range(start, end)).await.expect("a range");
+        let keys: Vec<&str> = page.items.iter().map(|item| &*item.key).collect();
+        assert_eq!(keys.join(" "), expected, "from {start:?} to {end:?}");
+    }
+}
+
+pub(super) async fn limit_bounds_items_but_not_count(engine: &Arc<dyn Engine>) {
+    for n in 0..10 {
+        set(engine, &format!("/k/{n}"), "v").await;
+    }
+    let before = remove(engine, "/k/3").await;
+    remove(engine, "/k/7").await;
+    for (limit, at, items, count) in [(3, None, 3, 8), (8, None, 8, 8), (0, None, 8, 8), (2, Some(before), 2, 9)] {
+        let page = engine.range(Range { limit, at, ..Range::prefix("/k/") }).await.expect("a range");
+        assert_eq!((page.items.len(), page.count), (items, count), "limit {limit} at {at:?}");
+    }
+}
+
+pub(super) async fn pages_follow_each_other(engine: &Arc<dyn Engine>) {
+    for n in 0..25 {
+        set(engine, &format!("/k/{n:02}"), "old").await;
+    }
+    let mut range = Range { limit: 10, ..Range::prefix("/k/") };
+    let mut seen = Vec::new();
+    loop {
+        let page = engine.range(range.clone()).await.expect("a range");
+        assert_eq!(page.count, 25 - seen.len() as u64);
+        seen.extend(page.items.iter().map(|item| (item.key.to_string(), super::text(&item.value))));
+        if page.items.len() as u64 == page.count {
+            break;
+        }
+        range.at = Some(page.revision);
+        range.start = format!("{}\0", seen.last().expect("an item").0).into();
+        // None of this may show on later pages.
+        set(engine, "/k/24", "new").await;
+        set(engine, &format!("/k/{}x", seen.len()), "new").await;
+        if seen.len() == 10 {
+            remove(engine, "/k/20").await;
+        }
+    }
+    let expected: Vec<_> = (0..25).map(|n| (format!("/k/{n:02}"), "old".to_owned())).collect();
+    assert_eq!(seen, expected);
+}
+
+pub(super) async fn older_revisions_stay_as_they_were(engine: &Arc<dyn Engine>) {
+    let mut history = Vec::new();
+    for n in 0..10 {
+        let revision = set(engine, &format!("/k/{}", n % 3), &n.to_string()).await;
+        history.push((revision, listing(engine, "/k/", None).await));
+    }
+    for (revision, expected) in history {
+        assert_eq!(listing(engine, "/k/", Some(revision)).await, expected, "at {revision}");
+    }
+}
+
+pub(super) async fn older_ranges_show_what_is_deleted_now(engine: &Arc<dyn Engine>) {
+    set(engine, "/k/a", "1").await;
+    let both = set(engine, "/k/b", "2").await;
+    let one = remove(engine, "/k/a").await;
+    let none = remove(engine, "/k/b").await;
+    assert_eq!(listing(engine, "/k/", Some(both)).await, ["/k/a=1", "/k/b=2"]);
+    assert_eq!(listing(engine, "/k/", Some(one)).await, ["/k/b=2"]);
+    assert!(listing(engine, "/k/", Some(none)).await.is_empty());
+    assert_eq!(value(engine, "/k/a", Some(both)).await.as_deref(), Some("1"));
+    assert_eq!(value(engine, "/k/a", Some(one)).await, None);
+}
+
+pub(super) async fn future_is_an_error(engine: &Arc<dyn Engine>) {
+    set(engine, "/a", "1").await;
+    let current = engine.current().await.expect("a revision");
+    let at = Some(crate::suite::Revision(current.0 + 1000));
+    let read = engine.get("/a", at).await;
+    assert!(matches!(read, Err(Error::Future { .. })), "{read:?}");
+    let read = engine.range(Range { at, ..Range::prefix("/") }).await;
+    assert!(matches!(read, Err(Error::Future { .. })), "{read:?}");
+}
+
+pub(super) async fn neighbours_of_a_prefix_stay_out(engine: &Arc<dyn Engine>) {
+    for key in ["/a", "/a/", "/a/1", "/ab/1", "/a0", "/A/1"] {
+        set(engine, key, "v").await;
+    }
+    assert_eq!(listing(engine, "/a/", None).await, ["/a/=v", "/a/1=v"]);
+}
