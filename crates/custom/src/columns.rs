@@ -1,0 +1,174 @@
+//! The columns a definition declares for tables, and the small JSONPath they are written in.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The columns of one version: the name first, then the declared ones, or the age if none are declared.
+#[derive(Clone, Debug, Default)]
+pub struct Columns(Vec<Column>);
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Column {
+    name: String,
+    #[serde(rename = "type")]
+    type_name: String,
+    format: String,
+    description: String,
+    priority: i32,
+    json_path: Path,
+}
+
+impl Columns {
+    /// Reads `additionalPrinterColumns` of a version.
+    #[must_use]
+    pub fn read(declared: Option<&Value>) -> Self {
+        let columns: Vec<Column> = declared.and_then(|v| Vec::deserialize(v).ok()).unwrap_or_default();
+        Self(if columns.is_empty() { vec![Column::age()] } else { columns })
+    }
+
+    /// The `columnDefinitions` of a Table.
+    pub fn definitions(&self) -> impl Iterator<Item = Value> {
+        let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0,
+            "description": "Name must be unique within a namespace."});
+        std::iter::once(name).chain(self.0.iter().map(Column::definition))
+    }
+
+    /// The cells of one object; `age` turns a timestamp into how long ago it was.
+    pub fn cells(&self, object: &Value, age: impl Fn(&str) -> String) -> Vec<Value> {
+        let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
+        std::iter::once(name).chain(self.0.iter().map(|column| column.cell(object, &age))).collect()
+    }
+}
+
+impl Column {
+    fn age() -> Self {
+        Self {
+            name: "Age".into(),
+            type_name: "date".into(),
+            json_path: Path::from(".metadata.creationTimestamp".to_owned()),
+            ..Self::default()
+        }
+    }
+
+    fn definition(&self) -> Value {
+        json!({"name": self.name, "type": self.type_name, "format": self.format, "priority": self.priority,
+            "description": self.description})
+    }
+
+    fn cell(&self, object: &Value, age: &impl Fn(&str) -> String) -> Value {
+        let found = self.json_path.find(object);
+        match self.type_name.as_str() {
+            "date" => found.and_then(Value::as_str).map(|time| age(time).into()).unwrap_or_default(),
+            "integer" => found.filter(|v| v.is_i64() || v.is_u64()).cloned().unwrap_or_default(),
+            "number" => found.filter(|v| v.is_number()).cloned().unwrap_or_default(),
+            "boolean" => found.filter(|v| v.is_boolean()).cloned().unwrap_or_default(),
+            _ => found.map(text).unwrap_or_default(),
+        }
+    }
+}
+
+fn text(value: &Value) -> Value {
+    match value {
+        Value::String(_) => value.clone(),
+        other => other.to_string().into(),
+    }
+}
+
+/// A path such as `.spec.ports[0].name` or `.status.conditions[?(@.type=="Ready")].status`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "String")]
+pub(crate) struct Path(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Field(String),
+    Index(usize),
+    /// The first element whose field has this text.
+    Where(String, String),
+}
+
+impl From<String> for Path {
+    fn from(text: String) -> Self {
+        Self(parse(&text))
+    }
+}
+
+impl Path {
+    /// The first value the path leads to.
+    pub(crate) fn find<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(object, |value, step| match step {
+            Step::Field(name) => value.get(name),
+            Step::Index(index) => value.get(index),
+            Step::Where(field, wanted) => {
+                value.as_array()?.iter().find(|item| item.get(field).and_then(Value::as_str) == Some(wanted))
+            }
+        })
+    }
+}
+
+fn parse(text: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut rest = text.trim_start_matches(['{', '$']).trim_end_matches('}');
+    while !rest.is_empty() {
+        let (step, left) = match rest.strip_prefix('[') {
+            Some(inside) => bracket(inside),
+            None => field(rest.trim_start_matches('.')),
+        };
+        steps.extend(step);
+        rest = left;
+    }
+    steps
+}
+
+/// A field name up to the next separator; `\.` stands for a dot in the name.
+fn field(text: &str) -> (Option<Step>, &str) {
+    let mut escaped = false;
+    let end = text.find(|c: char| !std::mem::replace(&mut escaped, c == '\\') && (c == '.' || c == '['));
+    let (name, left) = text.split_at(end.unwrap_or(text.len()));
+    ((!name.is_empty()).then(|| Step::Field(name.replace('\\', ""))), left)
+}
+
+fn bracket(text: &str) -> (Option<Step>, &str) {
+    let (inside, left) = text.split_once(']').unwrap_or((text, ""));
+    let unquoted = |text: &str| text.trim().trim_matches(['\'', '"']).to_owned();
+    let filter = inside.strip_prefix("?(@.").and_then(|f| f.strip_suffix(')')).and_then(|f| f.split_once("=="));
+    let step = match (filter, inside.parse()) {
+        (Some((name, wanted)), _) => Step::Where(name.trim().to_owned(), unquoted(wanted)),
+        (None, Ok(index)) => Step::Index(index),
+        (None, Err(_)) => Step::Field(unquoted(inside)),
+    };
+    (Some(step), left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(path: &str, object: &Value) -> Option<Value> {
+        Path::from(path.to_owned()).find(object).cloned()
+    }
+
+    #[test]
+    fn paths_lead_through_fields_elements_and_filters() {
+        let object = json!({"spec": {"ports": [{"name": "a"}, {"name": "b"}]}, "metadata": {"labels": {"a.b/c": "x"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        assert_eq!(find(".spec.ports[1].name", &object), Some(json!("b")));
+        assert_eq!(find(r".metadata.labels.a\.b/c", &object), Some(json!("x")));
+        assert_eq!(find(".metadata.labels['a.b/c']", &object), Some(json!("x")));
+        assert_eq!(find(r#".status.conditions[?(@.type=="Ready")].status"#, &object), Some(json!("True")));
+        assert_eq!(find(".spec.nothing.here", &object), None);
+    }
+
+    #[test]
+    fn missing_values_and_values_of_another_type_are_null() {
+        let declared = json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+            {"name": "Since", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]);
+        let columns = Columns::read(Some(&declared));
+        let age = |_: &str| "5m".to_owned();
+        let full = json!({"metadata": {"name": "a", "creationTimestamp": "t"}, "spec": {"size": 3}});
+        assert_eq!(columns.cells(&full, age), [json!("a"), json!(3), json!("5m")]);
+        let empty = json!({"metadata": {"name": "b"}, "spec": {"size": "x"}});
+        assert_eq!(columns.cells(&empty, age), [json!("b"), Value::Null, Value::Null]);
+    }
+}

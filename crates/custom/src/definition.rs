@@ -1,0 +1,271 @@
+//! [`Definition`]: a CustomResourceDefinition as the server uses it.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::{Columns, Rules, Schema};
+
+mod check;
+
+pub use check::{validate_create, validate_update};
+
+/// Where objects of a kind live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In namespaces.
+    Namespaced,
+    /// In the cluster as a whole.
+    Cluster,
+}
+
+/// What objects of a kind are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Names {
+    /// In paths.
+    pub plural: String,
+    /// On the command line.
+    pub singular: String,
+    /// Abbreviations for the command line.
+    pub short_names: Vec<String>,
+    /// In objects.
+    pub kind: String,
+    /// In lists.
+    pub list_kind: String,
+    /// Groups of kinds this one is part of, such as `all`.
+    pub categories: Vec<String>,
+}
+
+/// One version of a kind.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// For example `v1beta1`.
+    pub name: String,
+    /// Whether it can be asked for.
+    pub served: bool,
+    /// Whether objects are stored in this version.
+    pub storage: bool,
+    /// The parsed schema.
+    pub schema: Arc<Schema>,
+    /// The schema as declared, for publishing.
+    pub schema_json: Arc<Value>,
+    /// The compiled expression rules.
+    pub rules: Arc<Rules>,
+    /// The columns of its tables.
+    pub columns: Columns,
+    /// Whether status is written at its own path only.
+    pub status: bool,
+    /// The paths of the scale subresource, if there is one.
+    pub scale: Option<Scale>,
+    /// The fields that field selectors may name, as `spec.color`.
+    pub selectable: Vec<String>,
+    /// The warning to give to who uses this version.
+    pub deprecation: Option<String>,
+}
+
+/// The paths of a scale subresource, each as `.spec.replicas`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Scale {
+    /// The wanted number.
+    pub spec_replicas_path: String,
+    /// The actual number.
+    pub status_replicas_path: String,
+    /// The selector, if any.
+    pub label_selector_path: Option<String>,
+}
+
+/// A CustomResourceDefinition, read once and shared.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// `plural.group`.
+    pub name: String,
+    /// The API group.
+    pub group: String,
+    /// Where objects live.
+    pub scope: Scope,
+    /// What objects are called.
+    pub names: Names,
+    /// The names that were accepted; empty until they are.
+    pub accepted: Names,
+    /// All versions, in the declared order.
+    pub versions: Vec<Version>,
+    /// Whether it is served.
+    pub established: bool,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+}
+
+impl Definition {
+    /// Reads a stored definition; `None` if it is damaged beyond use.
+    #[must_use]
+    pub fn read(object: &Value) -> Option<Self> {
+        let spec = object.get("spec")?;
+        let group = text(spec, "group")?.to_owned();
+        let names = Names::deserialize(spec.get("names")?).ok()?;
+        let scope = if text(spec, "scope")? == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+        let versions = spec.get("versions")?.as_array()?;
+        Some(Self {
+            name: text(object.get("metadata")?, "name")?.to_owned(),
+            versions: versions.iter().map(|v| Version::read(v, &group, &names.kind)).collect::<Option<_>>()?,
+            accepted: object.pointer("/status/acceptedNames").and_then(|n| Names::deserialize(n).ok()).unwrap_or_default(),
+            established: has_condition(object, "Established"),
+            terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
+            group,
+            scope,
+            names,
+        })
+    }
+
+    /// The version objects are stored in.
+    #[must_use]
+    pub fn storage_version(&self) -> Option<&Version> {
+        self.versions.iter().find(|version| version.storage)
+    }
+}
+
+impl Version {
+    fn read(value: &Value, group: &str, kind: &str) -> Option<Self> {
+        let name = text(value, "name")?.to_owned();
+        let schema_json = value.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
+        let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or_default();
+        let subresources = value.get("subresources");
+        Some(Self {
+            served: flag("served"),
+            storage: flag("storage"),
+            schema: Arc::new(Schema::deserialize(&schema_json).ok()?),
+            rules: Arc::new(Rules::compile(&schema_json)),
+            schema_json: Arc::new(schema_json),
+            columns: Columns::read(value.get("additionalPrinterColumns")),
+            status: subresources.is_some_and(|s| s.get("status").is_some()),
+            scale: subresources.and_then(|s| Scale::deserialize(s.get("scale")?).ok()),
+            selectable: selectable(value),
+            deprecation: flag("deprecated").then(|| deprecation(value, group, &name, kind)),
+            name,
+        })
+    }
+}
+
+fn selectable(version: &Value) -> Vec<String> {
+    let declared = version.get("selectableFields").and_then(Value::as_array).into_iter().flatten();
+    declared.filter_map(|field| Some(text(field, "jsonPath")?.trim_start_matches('.').to_owned())).collect()
+}
+
+fn deprecation(version: &Value, group: &str, name: &str, kind: &str) -> String {
+    match text(version, "deprecationWarning") {
+        Some(warning) => warning.to_owned(),
+        None => format!("{group}/{name} {kind} is deprecated"),
+    }
+}
+
+/// Completes a definition as it is written: names that follow from others, the conversion strategy, and at birth
+/// the status it starts with.
+pub fn complete(object: &mut Value, creating: bool) {
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    if let Some(Value::Object(names)) = spec.get_mut("names") {
+        complete_names(names);
+    }
+    if creating {
+        let versions = spec.get("versions").and_then(Value::as_array).into_iter().flatten();
+        let storage = versions.filter(|v| v.get("storage") == Some(&Value::Bool(true))).filter_map(|v| text(v, "name"));
+        let stored: Vec<String> = storage.take(1).map(str::to_owned).collect();
+        let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
+        if let Some(object) = object.as_object_mut() {
+            object.insert("status".into(), status);
+        }
+    }
+}
+
+fn complete_names(names: &mut Map<String, Value>) {
+    let Some(kind) = names.get("kind").and_then(Value::as_str).filter(|k| !k.is_empty()).map(str::to_owned) else { return };
+    let mut set = |name: &str, value: String| {
+        let slot = names.entry(name).or_insert(Value::Null);
+        if slot.as_str().is_none_or(str::is_empty) {
+            *slot = value.into();
+        }
+    };
+    set("singular", kind.to_lowercase());
+    set("listKind", format!("{kind}List"));
+}
+
+/// Why the names of a definition cannot be accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameConflict {
+    /// The reason of the condition, for example `KindConflict`.
+    pub reason: &'static str,
+    /// Which name is taken.
+    pub message: String,
+}
+
+/// Whether a name is taken by another definition of the same group that was accepted before.
+///
+/// The last conflict found decides the reason: plural, singular, short names, kind, list kind, in this order.
+#[must_use]
+pub fn names_conflict<'a>(wanted: &Definition, others: impl Iterator<Item = &'a Definition> + Clone) -> Option<NameConflict> {
+    let rivals = others.filter(|other| other.group == wanted.group && other.name != wanted.name);
+    let resource_taken = |name: &str| {
+        rivals.clone().any(|other| {
+            let names = &other.accepted;
+            names.plural == name || names.singular == name || names.short_names.iter().any(|short| short == name)
+        })
+    };
+    let kind_taken = |name: &str| rivals.clone().any(|other| other.accepted.kind == name || other.accepted.list_kind == name);
+    let conflict = |reason, name: &str, taken: bool| {
+        (taken && !name.is_empty()).then(|| NameConflict { reason, message: format!("{name:?} is already in use") })
+    };
+    let Names { plural, singular, short_names, kind, list_kind, .. } = &wanted.names;
+    let short = short_names.iter().filter_map(|name| conflict("ShortNamesConflict", name, resource_taken(name)));
+    let before = [
+        conflict("PluralConflict", plural, resource_taken(plural)),
+        conflict("SingularConflict", singular, resource_taken(singular)),
+    ];
+    let after = [
+        conflict("KindConflict", kind, kind_taken(kind)),
+        conflict("ListKindConflict", list_kind, kind_taken(list_kind)),
+    ];
+    before.into_iter().flatten().chain(short).chain(after.into_iter().flatten()).last()
+}
+
+fn has_condition(object: &Value, kind: &str) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.into_iter().any(|c| text(c, "type") == Some(kind) && text(c, "status") == Some("True"))
+}
+
+pub(crate) fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
+    value.get(field).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn definition(plural: &str, kind: &str) -> Value {
+        let mut object = json!({"metadata": {"name": format!("{plural}.example.test")}, "spec": {
+            "group": "example.test", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}}]}});
+        complete(&mut object, true);
+        object
+    }
+
+    #[test]
+    fn names_follow_from_the_kind() {
+        let object = definition("widgets", "Widget");
+        assert_eq!(object.pointer("/spec/names/singular"), Some(&json!("widget")));
+        assert_eq!(object.pointer("/spec/names/listKind"), Some(&json!("WidgetList")));
+        assert_eq!(object.pointer("/status/storedVersions"), Some(&json!(["v1"])));
+    }
+
+    #[test]
+    fn a_taken_kind_is_a_conflict_and_the_last_one_found_is_the_reason() {
+        let mut first = Definition::read(&definition("widgets", "Widget")).unwrap();
+        first.accepted = first.names.clone();
+        let second = Definition::read(&definition("gizmos", "Widget")).unwrap();
+        let conflict = names_conflict(&second, [&first].into_iter()).unwrap();
+        assert_eq!(conflict.reason, "ListKindConflict");
+        assert_eq!(names_conflict(&first, [&first, &second].into_iter()), None);
+    }
+}

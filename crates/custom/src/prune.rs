@@ -1,0 +1,141 @@
+//! Dropping what the schema does not know.
+
+use serde_json::{Map, Value};
+
+use crate::Schema;
+
+/// The fields of ObjectMeta; anything else in `metadata` is unknown in every custom object.
+const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Removes unknown fields from a whole custom object and returns their paths, sorted.
+pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
+    let mut walk = Walk::default();
+    walk.resource(schema, object);
+    walk.unknown.sort();
+    walk.unknown
+}
+
+#[derive(Default)]
+struct Walk {
+    unknown: Vec<String>,
+    path: Vec<String>,
+}
+
+impl Walk {
+    /// An object with apiVersion, kind and metadata of its own: the root, or an embedded resource.
+    fn resource(&mut self, schema: &Schema, value: &mut Value) {
+        let Value::Object(fields) = value else { return };
+        if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+            self.at("metadata", |walk| walk.retain(metadata, |name| METADATA.contains(&name)));
+        }
+        self.fields(schema, fields, |name| matches!(name, "apiVersion" | "kind" | "metadata"));
+    }
+
+    fn value(&mut self, schema: &Schema, value: &mut Value) {
+        match value {
+            Value::Object(_) if schema.embedded => self.resource(schema, value),
+            Value::Object(fields) => self.fields(schema, fields, |_| false),
+            Value::Array(items) => self.items(schema, items),
+            _ => {}
+        }
+    }
+
+    fn fields(&mut self, schema: &Schema, fields: &mut Map<String, Value>, exempt: fn(&str) -> bool) {
+        if !schema.keeps_unknown() {
+            self.retain(fields, |name| exempt(name) || schema.field(name).is_some());
+        }
+        for (name, value) in fields.iter_mut().filter(|(name, _)| !exempt(name)) {
+            if let Some(field) = schema.field(name) {
+                self.at(name, |walk| walk.value(field, value));
+            }
+        }
+    }
+
+    fn items(&mut self, schema: &Schema, items: &mut [Value]) {
+        let Some(item) = schema.items.as_deref() else { return };
+        for (index, value) in items.iter_mut().enumerate() {
+            self.at(&format!("[{index}]"), |walk| walk.value(item, value));
+        }
+    }
+
+    fn retain(&mut self, fields: &mut Map<String, Value>, known: impl Fn(&str) -> bool) {
+        let unknown: Vec<String> = fields.keys().filter(|name| !known(name)).cloned().collect();
+        for name in unknown {
+            fields.remove(&name);
+            let path = self.at(&name, |walk| join(&walk.path));
+            self.unknown.push(path);
+        }
+    }
+
+    fn at<T>(&mut self, step: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(step.to_owned());
+        let result = inside(self);
+        self.path.pop();
+        result
+    }
+}
+
+fn join(steps: &[String]) -> String {
+    steps.iter().fold(String::new(), |mut path, step| {
+        if !path.is_empty() && !step.starts_with('[') {
+            path.push('.');
+        }
+        path + step
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::schema;
+    use serde_json::json;
+
+    #[test]
+    fn unknown_fields_go_and_are_named() {
+        let schema = schema(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "known": {"type": "string"},
+            "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}}}}}));
+        let mut object = json!({"kind": "W", "metadata": {"name": "a", "oops": 1}, "extra": 1,
+            "spec": {"known": "k", "zap": 1, "list": [{"a": "1"}, {"b": 1}]}});
+        let unknown = prune(&schema, &mut object);
+        assert_eq!(unknown, ["extra", "metadata.oops", "spec.list[1].b", "spec.zap"]);
+        assert_eq!(
+            object,
+            json!({"kind": "W", "metadata": {"name": "a"}, "spec": {"known": "k", "list": [{"a": "1"}, {}]}})
+        );
+    }
+
+    #[test]
+    fn preserved_parts_keep_unknown_fields_but_known_ones_inside_are_pruned() {
+        let schema = schema(json!({"type": "object", "properties": {"free": {"type": "object",
+            "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"tight": {"type": "object", "properties": {}}}}}}));
+        let mut object = json!({"free": {"any": {"thing": 1}, "tight": {"x": 1}}});
+        assert_eq!(prune(&schema, &mut object), ["free.tight.x"]);
+        assert_eq!(object, json!({"free": {"any": {"thing": 1}, "tight": {}}}));
+    }
+
+    #[test]
+    fn an_embedded_resource_keeps_its_type_and_known_metadata() {
+        let schema = schema(json!({"type": "object", "properties": {"t": {"type": "object",
+            "x-kubernetes-embedded-resource": true, "properties": {"data": {"type": "object"}}}}}));
+        let mut object = json!({"t": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "junk": 1}, "y": 1}});
+        assert_eq!(prune(&schema, &mut object), ["t.metadata.junk", "t.y"]);
+    }
+}

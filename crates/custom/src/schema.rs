@@ -1,0 +1,180 @@
+//! [`Schema`]: one node of a structural OpenAPI v3 schema, as a definition declares it.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One node of a structural schema.
+///
+/// Parsed once when a definition is accepted and shared by pruning, defaulting, validation and apply.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Schema {
+    /// `object`, `array`, `string`, `integer`, `number`, `boolean`, or empty.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Whether `null` is a value of its own here.
+    pub nullable: bool,
+    /// Known fields of an object.
+    pub properties: BTreeMap<String, Schema>,
+    /// What unnamed fields of an object look like.
+    pub additional_properties: Option<Additional>,
+    /// What elements of an array look like.
+    pub items: Option<Box<Schema>>,
+    /// Fields that must be there.
+    pub required: Vec<String>,
+    /// The value of an absent field.
+    pub default: Option<Value>,
+    /// The only values allowed, if any are named.
+    #[serde(rename = "enum")]
+    pub allowed: Vec<Value>,
+    /// A named form of a string, such as `date-time`.
+    pub format: String,
+    /// A regular expression a string must match somewhere.
+    pub pattern: Pattern,
+    /// The least number allowed.
+    pub minimum: Option<f64>,
+    /// The greatest number allowed.
+    pub maximum: Option<f64>,
+    /// Whether `minimum` itself is refused.
+    pub exclusive_minimum: bool,
+    /// Whether `maximum` itself is refused.
+    pub exclusive_maximum: bool,
+    /// The number must be a multiple of this.
+    pub multiple_of: Option<f64>,
+    /// The fewest characters.
+    pub min_length: Option<usize>,
+    /// The most characters.
+    pub max_length: Option<usize>,
+    /// The fewest elements.
+    pub min_items: Option<usize>,
+    /// The most elements.
+    pub max_items: Option<usize>,
+    /// Whether elements must differ.
+    pub unique_items: bool,
+    /// The fewest fields.
+    pub min_properties: Option<usize>,
+    /// The most fields.
+    pub max_properties: Option<usize>,
+    /// All of these must hold too.
+    pub all_of: Vec<Schema>,
+    /// At least one of these must hold too.
+    pub any_of: Vec<Schema>,
+    /// Exactly one of these must hold too.
+    pub one_of: Vec<Schema>,
+    /// This must not hold.
+    pub not: Option<Box<Schema>>,
+    /// Unknown fields are kept from here on down.
+    #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
+    pub preserve_unknown: bool,
+    /// The value is an object with its own apiVersion, kind and metadata.
+    #[serde(rename = "x-kubernetes-embedded-resource")]
+    pub embedded: bool,
+    /// The value is an integer or a string.
+    #[serde(rename = "x-kubernetes-int-or-string")]
+    pub int_or_string: bool,
+    /// `atomic`, `set` or `map`; empty means atomic.
+    #[serde(rename = "x-kubernetes-list-type")]
+    pub list_type: String,
+    /// The fields that name an element of a `map` list.
+    #[serde(rename = "x-kubernetes-list-map-keys")]
+    pub list_map_keys: Vec<String>,
+    /// `granular` or `atomic`; empty means granular.
+    #[serde(rename = "x-kubernetes-map-type")]
+    pub map_type: String,
+    /// Expression rules, evaluated by [`crate::Rules`].
+    #[serde(rename = "x-kubernetes-validations")]
+    pub validations: Vec<Value>,
+}
+
+/// What a schema says of fields it does not name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Additional {
+    /// `true` keeps them as they are, `false` is the same as nothing.
+    Any(bool),
+    /// Each of them looks like this.
+    Schema(Box<Schema>),
+}
+
+/// A regular expression, compiled when first used: most objects of most kinds never reach most patterns.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "String")]
+pub struct Pattern {
+    text: String,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl From<String> for Pattern {
+    fn from(text: String) -> Self {
+        Self { text, compiled: OnceLock::new() }
+    }
+}
+
+impl Pattern {
+    /// Larger compiled programs are refused, so that a definition cannot hold memory at will.
+    const MAX_COMPILED_BYTES: usize = 1 << 20;
+
+    /// The pattern as written; empty if there is none.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the value matches. A pattern that does not compile was refused with its definition.
+    #[must_use]
+    pub fn matches(&self, value: &str) -> bool {
+        self.text.is_empty() || self.regex().is_none_or(|regex| regex.is_match(value))
+    }
+
+    /// Whether the pattern is a valid expression.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.text.is_empty() || self.regex().is_some()
+    }
+
+    fn regex(&self) -> Option<&Regex> {
+        let compile = || regex::RegexBuilder::new(&self.text).size_limit(Self::MAX_COMPILED_BYTES).build().ok();
+        self.compiled.get_or_init(compile).as_ref()
+    }
+}
+
+impl Schema {
+    /// The schema of a field, named or not, or `None` if the field is unknown here.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Schema> {
+        self.properties.get(name).or_else(|| self.additional())
+    }
+
+    /// The schema that every unnamed field has.
+    #[must_use]
+    pub fn additional(&self) -> Option<&Schema> {
+        match &self.additional_properties {
+            Some(Additional::Schema(schema)) => Some(schema),
+            _ => None,
+        }
+    }
+
+    /// Whether fields without a schema stay.
+    #[must_use]
+    pub fn keeps_unknown(&self) -> bool {
+        self.preserve_unknown || matches!(self.additional_properties, Some(Additional::Any(true)))
+    }
+
+    /// Whether this list is keyed by [`Self::list_map_keys`].
+    #[must_use]
+    pub fn is_keyed_list(&self) -> bool {
+        self.list_type == "map"
+    }
+
+    /// The nodes below this one that describe values: fields, unnamed fields, elements; each with its path step.
+    pub fn children(&self) -> impl Iterator<Item = (String, &Schema)> {
+        let named = self.properties.iter().map(|(name, schema)| (format!(".properties[{name}]"), schema));
+        let unnamed = self.additional().map(|schema| (".additionalProperties".to_owned(), schema));
+        let items = self.items.as_deref().map(|schema| (".items".to_owned(), schema));
+        named.chain(unnamed).chain(items)
+    }
+}

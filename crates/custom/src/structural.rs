@@ -1,0 +1,155 @@
+//! Whether a schema is structural: what a definition must satisfy before anything is stored under it.
+
+use listwatch_wire::status::FieldError;
+
+use crate::Rules;
+use crate::fill::fill;
+use crate::schema::Schema;
+use crate::validate::validate;
+
+/// Schemas nested deeper are refused: every walk over objects recurses along the schema.
+pub const MAX_DEPTH: usize = 64;
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+/// What is wrong with the schema of one version, at paths under `path`.
+#[must_use]
+pub fn check(schema: &Schema, rules: &Rules, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if schema.type_name != "object" {
+        let wrong = FieldError::invalid(format!("{path}.type"), schema.type_name.clone(), "must be object at the root");
+        let missing = FieldError::required(format!("{path}.type"), "must not be empty at the root");
+        errors.push(if schema.type_name.is_empty() { missing } else { wrong });
+    }
+    node(schema, path, 0, &mut errors);
+    if errors.is_empty() {
+        errors = rules.errors(path);
+    }
+    errors
+}
+
+fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
+    if depth > MAX_DEPTH {
+        errors.push(FieldError::forbidden(path, format!("must not be nested deeper than {MAX_DEPTH} levels")));
+        return;
+    }
+    types(schema, path, depth, errors);
+    lists(schema, path, errors);
+    if !schema.properties.is_empty() && schema.additional_properties.is_some() {
+        let detail = "additionalProperties and properties are mutual exclusive";
+        errors.push(FieldError::forbidden(format!("{path}.additionalProperties"), detail));
+    }
+    if !schema.pattern.is_valid() {
+        let detail = "must be a valid regular expression";
+        errors.push(FieldError::invalid(format!("{path}.pattern"), schema.pattern.text(), detail));
+    }
+    default(schema, path, errors);
+    for (step, child) in schema.children() {
+        node(child, &format!("{path}{step}"), depth + 1, errors);
+    }
+}
+
+fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
+    let field = format!("{path}.type");
+    let may_be_empty = schema.int_or_string || schema.preserve_unknown || depth == 0;
+    match schema.type_name.as_str() {
+        "" if may_be_empty => {}
+        "" => {
+            let what = if path.ends_with(".items") { "array items" } else { "object fields" };
+            errors.push(FieldError::required(field, format!("must not be empty for specified {what}")));
+        }
+        name if TYPES.contains(&name) => {}
+        name => errors.push(FieldError::not_supported(field, name, &TYPES)),
+    }
+    if schema.type_name == "array" && schema.items.is_none() {
+        errors.push(FieldError::required(format!("{path}.items"), "must be specified"));
+    }
+    if schema.embedded && schema.type_name != "object" {
+        errors.push(FieldError::invalid(format!("{path}.type"), schema.type_name.clone(), "must be object if x-kubernetes-embedded-resource is true"));
+    }
+}
+
+fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+    let field = format!("{path}.x-kubernetes-list-type");
+    match schema.list_type.as_str() {
+        "" | "atomic" | "set" if schema.list_map_keys.is_empty() => {}
+        "map" if !schema.list_map_keys.is_empty() => keys(schema, path, errors),
+        "map" => errors.push(FieldError::required(format!("{path}.x-kubernetes-list-map-keys"), "must not be empty if x-kubernetes-list-type is map")),
+        "" | "atomic" | "set" => errors.push(FieldError::required(field, "must be map if x-kubernetes-list-map-keys is non-empty")),
+        other => errors.push(FieldError::not_supported(field, other, &["atomic", "set", "map"])),
+    }
+    if !matches!(schema.map_type.as_str(), "" | "atomic" | "granular") {
+        let field = format!("{path}.x-kubernetes-map-type");
+        errors.push(FieldError::not_supported(field, schema.map_type.clone(), &["granular", "atomic"]));
+    }
+    if schema.unique_items {
+        errors.push(FieldError::forbidden(format!("{path}.uniqueItems"), "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"));
+    }
+}
+
+/// A key of a keyed list must be a known scalar field that is always there: required, or with a default.
+fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+    let Some(items) = schema.items.as_deref() else { return };
+    for (index, key) in schema.list_map_keys.iter().enumerate() {
+        let field = format!("{path}.x-kubernetes-list-map-keys[{index}]");
+        match items.properties.get(key) {
+            None => errors.push(FieldError::invalid(field, key.clone(), "entries must all be names of item properties")),
+            Some(property) if property.default.is_none() && !items.required.contains(key) => {
+                let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+                errors.push(FieldError::required(format!("{path}.items.properties[{key}].default"), detail));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn default(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+    let Some(default) = &schema.default else { return };
+    let mut value = default.clone();
+    fill(schema, &mut value);
+    for mut error in validate(schema, &value, None) {
+        let below = if error.field.is_empty() || error.field.starts_with('[') { "" } else { "." };
+        error.field = format!("{path}.default{below}{}", error.field);
+        errors.push(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn errors(schema_json: Value) -> Vec<String> {
+        let schema = crate::tests::schema(schema_json.clone());
+        let errors = check(&schema, &Rules::compile(&schema_json), "s");
+        errors.iter().map(|error| format!("{} {:?}", error.field, error.kind)).collect()
+    }
+
+    #[test]
+    fn every_node_needs_a_type() {
+        assert_eq!(errors(json!({"type": "object", "properties": {"a": {"properties": {"b": {"type": "string"}}}}})), ["s.properties[a].type Required"]);
+        assert_eq!(errors(json!({"type": "object", "properties": {"a": {"type": "array", "items": {}}}})), ["s.properties[a].items.type Required"]);
+        assert_eq!(errors(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})), [""; 0]);
+    }
+
+    #[test]
+    fn a_default_must_fit() {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "string", "default": 5}}});
+        assert_eq!(errors(schema), ["s.properties[a].default TypeInvalid"]);
+    }
+
+    #[test]
+    fn keys_of_keyed_lists_must_always_be_there() {
+        let list = |required: &[&str]| json!({"type": "object", "properties": {"l": {"type": "array",
+            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "required": required, "properties": {"k": {"type": "string"}}}}}});
+        assert_eq!(errors(list(&[])), ["s.properties[l].items.properties[k].default Required"]);
+        assert_eq!(errors(list(&["k"])), [""; 0]);
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = (0..100).fold(json!({"type": "string"}), |inner, _| json!({"type": "object", "properties": {"a": inner}}));
+        assert!(errors(deep).iter().any(|error| error.ends_with("Forbidden")));
+    }
+}

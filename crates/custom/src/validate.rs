@@ -1,0 +1,301 @@
+//! Checking values against a schema, in the words the API server uses.
+//!
+//! Expression rules are not here but in [`crate::Rules`]; they run only when this found nothing.
+
+use listwatch_wire::status::FieldError;
+use serde_json::Value;
+
+use crate::format;
+use crate::schema::Schema;
+
+/// Errors are collected up to this many: enough to mend an object by, too few to be used as an amplifier.
+const MAX_ERRORS: usize = 100;
+
+/// Checks a value, and on update only what changed: a part equal to the old one is not judged again, so that a
+/// tightened schema does not lock up objects that were valid once.
+pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut walk = Walk { errors: Vec::new(), path: String::new() };
+    walk.value(schema, value, old);
+    walk.errors
+}
+
+struct Walk {
+    errors: Vec<FieldError>,
+    path: String,
+}
+
+impl Walk {
+    fn value(&mut self, schema: &Schema, value: &Value, old: Option<&Value>) {
+        if old == Some(value) || self.errors.len() >= MAX_ERRORS || (value.is_null() && schema.nullable) {
+            return;
+        }
+        if !self.has_type(schema, value) {
+            return;
+        }
+        match value {
+            Value::String(text) => self.string(schema, text),
+            Value::Number(number) => self.number(schema, number.as_f64().unwrap_or_default(), value),
+            Value::Array(items) => self.array(schema, items, old),
+            Value::Object(_) => self.object(schema, value, old),
+            _ => {}
+        }
+        self.enumeration(schema, value);
+        self.combinations(schema, value);
+    }
+
+    fn has_type(&mut self, schema: &Schema, value: &Value) -> bool {
+        let actual = type_of(value);
+        if schema.int_or_string {
+            return self.expect_type(matches!(actual, "integer" | "string"), "integer,string", actual);
+        }
+        match schema.type_name.as_str() {
+            "" => true,
+            "number" => self.expect_type(matches!(actual, "integer" | "number"), "number", actual),
+            "integer" if actual == "number" => {
+                self.expect_type(false, "integer", actual);
+                // The reference checks the default integer format too and loses the path on the way.
+                let detail = format!("Checked value must be of type integer (default format) in {}", self.path);
+                self.errors.push(FieldError::invalid("<nil>", "", detail));
+                false
+            }
+            expected => self.expect_type(expected == actual, expected, actual),
+        }
+    }
+
+    fn expect_type(&mut self, fits: bool, expected: &str, actual: &str) -> bool {
+        if !fits {
+            let detail = self.in_body(&format!("must be of type {expected}: {actual:?}"));
+            self.errors.push(FieldError::type_invalid(self.field(), actual, detail));
+        }
+        fits
+    }
+
+    fn string(&mut self, schema: &Schema, text: &str) {
+        let length = text.chars().count();
+        if let Some(max) = schema.max_length.filter(|&max| length > max) {
+            self.errors.push(FieldError::too_long(self.field(), max));
+        }
+        if let Some(min) = schema.min_length.filter(|&min| length < min) {
+            self.refuse(text, &format!("should be at least {min} chars long"));
+        }
+        if !schema.pattern.matches(text) {
+            self.refuse(text, &format!("should match '{}'", schema.pattern.text()));
+        }
+        if !format::is_valid(&schema.format, text) {
+            let detail = self.in_body(&format!("must be of type {}: {text:?}", schema.format));
+            self.errors.push(FieldError::type_invalid(self.field(), text, detail));
+        }
+    }
+
+    fn number(&mut self, schema: &Schema, number: f64, value: &Value) {
+        if let Some(max) = schema.maximum {
+            match schema.exclusive_maximum {
+                true if number >= max => self.refuse(value.clone(), &format!("should be less than {max}")),
+                false if number > max => self.refuse(value.clone(), &format!("should be less than or equal to {max}")),
+                _ => {}
+            }
+        }
+        if let Some(min) = schema.minimum {
+            match schema.exclusive_minimum {
+                true if number <= min => self.refuse(value.clone(), &format!("should be greater than {min}")),
+                false if number < min => {
+                    self.refuse(value.clone(), &format!("should be greater than or equal to {min}"));
+                }
+                _ => {}
+            }
+        }
+        if let Some(step) = schema.multiple_of.filter(|&step| step > 0.0 && (number / step).fract() != 0.0) {
+            self.refuse(value.clone(), &format!("should be a multiple of {step}"));
+        }
+    }
+
+    fn array(&mut self, schema: &Schema, items: &[Value], old: Option<&Value>) {
+        if let Some(max) = schema.max_items.filter(|&max| items.len() > max) {
+            self.errors.push(FieldError::too_many(self.field(), items.len(), max));
+        }
+        if let Some(min) = schema.min_items.filter(|&min| items.len() < min) {
+            self.refuse(items.len(), &format!("should have at least {min} items"));
+        }
+        self.duplicates(schema, items);
+        let Some(item) = schema.items.as_deref() else { return };
+        for (index, value) in items.iter().enumerate() {
+            let old = old.and_then(|old| correlate(schema, value, old));
+            self.below(&format!("[{index}]"), |walk| walk.value(item, value, old));
+        }
+    }
+
+    /// Elements of sets and keyed lists must differ, the latter in their keys only.
+    fn duplicates(&mut self, schema: &Schema, items: &[Value]) {
+        let key_of: fn(&Schema, &Value) -> Value = match schema.list_type.as_str() {
+            "map" => map_key,
+            "set" => |_, value| value.clone(),
+            _ if schema.unique_items => |_, value| value.clone(),
+            _ => return,
+        };
+        let mut seen = std::collections::HashSet::new();
+        for (index, value) in items.iter().enumerate() {
+            let key = key_of(schema, value);
+            if !seen.insert(key.to_string()) {
+                self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.path), key));
+            }
+        }
+    }
+
+    fn object(&mut self, schema: &Schema, value: &Value, old: Option<&Value>) {
+        let Some(fields) = value.as_object() else { return };
+        if let Some(max) = schema.max_properties.filter(|&max| fields.len() > max) {
+            self.errors.push(FieldError::too_many(self.field(), fields.len(), max));
+        }
+        if let Some(min) = schema.min_properties.filter(|&min| fields.len() < min) {
+            self.refuse(fields.len(), &format!("should have at least {min} properties"));
+        }
+        let embedded: &[&str] = if schema.embedded { &["apiVersion", "kind"] } else { &[] };
+        let required = schema.required.iter().map(String::as_str).chain(embedded.iter().copied());
+        for name in required.filter(|&name| !fields.contains_key(name)) {
+            let field = self.below(&format!(".{name}"), |walk| walk.field());
+            self.errors.push(FieldError::required(field, ""));
+        }
+        for (name, value) in fields {
+            if let Some(schema) = schema.field(name) {
+                let old = old.and_then(|old| old.get(name));
+                self.below(&format!(".{name}"), |walk| walk.value(schema, value, old));
+            }
+        }
+    }
+
+    fn enumeration(&mut self, schema: &Schema, value: &Value) {
+        if schema.allowed.is_empty() || schema.allowed.contains(value) {
+            return;
+        }
+        let supported: Vec<String> =
+            schema.allowed.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned)).collect();
+        let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
+        self.errors.push(FieldError::not_supported(self.field(), value.clone(), &supported));
+    }
+
+    fn combinations(&mut self, schema: &Schema, value: &Value) {
+        for part in &schema.all_of {
+            self.value(part, value, None);
+        }
+        let holds = |part: &&Schema| validate(part, value, None).is_empty();
+        if !schema.any_of.is_empty() && !schema.any_of.iter().any(|part| holds(&part)) {
+            self.refuse(value.clone(), "must validate at least one schema (anyOf)");
+        }
+        if !schema.one_of.is_empty() && schema.one_of.iter().filter(holds).count() != 1 {
+            self.refuse(value.clone(), "must validate one and only one schema (oneOf)");
+        }
+        if schema.not.as_deref().is_some_and(|part| holds(&part)) {
+            self.refuse(value.clone(), "must not validate the schema (not)");
+        }
+    }
+
+    fn refuse(&mut self, value: impl Into<Value>, what: &str) {
+        let detail = self.in_body(what);
+        self.errors.push(FieldError::invalid(self.field(), value, detail));
+    }
+
+    fn in_body(&self, what: &str) -> String {
+        format!("{} in body {what}", self.field())
+    }
+
+    fn field(&self) -> String {
+        self.path.trim_start_matches('.').to_owned()
+    }
+
+    fn below<T>(&mut self, step: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.len();
+        self.path.push_str(step);
+        let result = inside(self);
+        self.path.truncate(length);
+        result
+    }
+}
+
+/// The element of the old list that `value` replaces: by key in a keyed list, nothing elsewhere, because position
+/// does not tell.
+pub(crate) fn correlate<'a>(schema: &Schema, value: &Value, old: &'a Value) -> Option<&'a Value> {
+    let items = old.as_array().filter(|_| schema.is_keyed_list())?;
+    let key = map_key(schema, value);
+    items.iter().find(|item| map_key(schema, item) == key)
+}
+
+fn map_key(schema: &Schema, value: &Value) -> Value {
+    let field = |name: &String| value.get(name).map(|value| (name.clone(), value.clone()));
+    Value::Object(schema.list_map_keys.iter().filter_map(field).collect())
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() && n.as_f64().is_some_and(|n| n.fract() != 0.0) => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::schema;
+    use serde_json::json;
+
+    /// `field reason` of each error, for a schema of one field `f`.
+    fn errors(field: Value, value: Value) -> Vec<String> {
+        let schema = schema(json!({"type": "object", "properties": {"f": field}}));
+        let errors = validate(&schema, &json!({"f": value}), None);
+        errors.iter().map(|error| format!("{} {:?}", error.field, error.kind)).collect()
+    }
+
+    #[test]
+    fn wrong_types_are_named_with_their_path() {
+        assert_eq!(errors(json!({"type": "string"}), json!(5)), ["f TypeInvalid"]);
+        assert_eq!(errors(json!({"type": "array", "items": {"type": "string"}}), json!(["a", 2])), ["f[1] TypeInvalid"]);
+        assert_eq!(errors(json!({"type": "integer"}), json!(1.5)), ["f TypeInvalid", "<nil> Invalid"]);
+        assert_eq!(errors(json!({"type": "integer"}), json!(2.0)), [""; 0], "a whole float is an integer");
+        assert_eq!(errors(json!({"type": "number"}), json!(2)), [""; 0]);
+        assert_eq!(errors(json!({"x-kubernetes-int-or-string": true}), json!(true)), ["f TypeInvalid"]);
+    }
+
+    #[test]
+    fn bounds_hold() {
+        assert_eq!(errors(json!({"type": "integer", "minimum": 1}), json!(0)), ["f Invalid"]);
+        assert_eq!(errors(json!({"type": "number", "minimum": 0, "exclusiveMinimum": true}), json!(0)), ["f Invalid"]);
+        assert_eq!(errors(json!({"type": "integer", "multipleOf": 5}), json!(7)), ["f Invalid"]);
+        assert_eq!(errors(json!({"type": "string", "maxLength": 3}), json!("äöü")), [""; 0], "characters, not bytes");
+        assert_eq!(errors(json!({"type": "string", "maxLength": 3}), json!("abcd")), ["f TooLong"]);
+        assert_eq!(errors(json!({"type": "string", "pattern": "^a+$"}), json!("b")), ["f Invalid"]);
+        assert_eq!(errors(json!({"type": "string", "enum": ["red"]}), json!("green")), ["f NotSupported"]);
+        assert_eq!(errors(json!({"type": "array", "maxItems": 1}), json!([1, 2])), ["f TooMany"]);
+        assert_eq!(errors(json!({"type": "object", "required": ["x"]}), json!({})), ["f.x Required"]);
+    }
+
+    #[test]
+    fn keyed_lists_and_sets_refuse_duplicates() {
+        let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"],
+            "items": {"type": "object", "properties": {"port": {"type": "integer"}}}});
+        assert_eq!(errors(keyed, json!([{"port": 1}, {"port": 1}])), ["f[1] Duplicate"]);
+        let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+        assert_eq!(errors(set, json!(["x", "x"])), ["f[1] Duplicate"]);
+    }
+
+    #[test]
+    fn an_untouched_part_is_not_judged_again() {
+        let schema = schema(json!({"type": "object", "properties": {
+            "a": {"type": "string", "maxLength": 3}, "b": {"type": "string"}}}));
+        let old = json!({"a": "toolong", "b": "1"});
+        assert!(validate(&schema, &json!({"a": "toolong", "b": "2"}), Some(&old)).is_empty());
+        assert_eq!(validate(&schema, &json!({"a": "alsolong", "b": "1"}), Some(&old)).len(), 1);
+    }
+
+    #[test]
+    fn combinations_hold() {
+        let any = json!({"anyOf": [{"type": "integer"}, {"type": "string"}]});
+        assert_eq!(errors(any.clone(), json!(1)), [""; 0]);
+        assert_eq!(errors(any, json!(true)), ["f Invalid"]);
+        assert_eq!(errors(json!({"not": {"enum": ["x"]}}), json!("x")), ["f Invalid"]);
+        assert_eq!(errors(json!({"oneOf": [{"minimum": 1}, {"maximum": 3}]}), json!(2)), ["f Invalid"]);
+    }
+}
