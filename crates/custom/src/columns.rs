@@ -132,7 +132,8 @@ fn field(text: &str) -> (Option<Step>, &str) {
 fn bracket(text: &str) -> (Option<Step>, &str) {
     let (inside, left) = text.split_once(']').unwrap_or((text, ""));
     let unquoted = |text: &str| text.trim().trim_matches(['\'', '"']).to_owned();
-    let filter = inside.strip_prefix("?(@.").and_then(|f| f.strip_suffix(')')).and_then(|f| f.split_once("=="));
+    let filter =
+        inside.strip_prefix("?(@.").and_then(|f| f.strip_suffix(')')).and_then(|f| f.split_once("=="));
     let step = match (filter, inside.parse()) {
         (Some((name, wanted)), _) => Step::Where(name.trim().to_owned(), unquoted(wanted)),
         (None, Ok(index)) => Step::Index(index),

@@ -109,8 +109,14 @@ impl Definition {
         let versions = spec.get("versions")?.as_array()?;
         Some(Self {
             name: text(object.get("metadata")?, "name")?.to_owned(),
-            versions: versions.iter().map(|v| Version::read(v, &group, &names.kind)).collect::<Option<_>>()?,
-            accepted: object.pointer("/status/acceptedNames").and_then(|n| Names::deserialize(n).ok()).unwrap_or_default(),
+            versions: versions
+                .iter()
+                .map(|v| Version::read(v, &group, &names.kind))
+                .collect::<Option<_>>()?,
+            accepted: object
+                .pointer("/status/acceptedNames")
+                .and_then(|n| Names::deserialize(n).ok())
+                .unwrap_or_default(),
             established: has_condition(object, "Established"),
             terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
             group,
@@ -170,7 +176,8 @@ pub fn complete(object: &mut Value, creating: bool) {
     }
     if creating {
         let versions = spec.get("versions").and_then(Value::as_array).into_iter().flatten();
-        let storage = versions.filter(|v| v.get("storage") == Some(&Value::Bool(true))).filter_map(|v| text(v, "name"));
+        let storage =
+            versions.filter(|v| v.get("storage") == Some(&Value::Bool(true))).filter_map(|v| text(v, "name"));
         let stored: Vec<String> = storage.take(1).map(str::to_owned).collect();
         let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
         if let Some(object) = object.as_object_mut() {
@@ -180,7 +187,10 @@ pub fn complete(object: &mut Value, creating: bool) {
 }
 
 fn complete_names(names: &mut Map<String, Value>) {
-    let Some(kind) = names.get("kind").and_then(Value::as_str).filter(|k| !k.is_empty()).map(str::to_owned) else { return };
+    let Some(kind) = names.get("kind").and_then(Value::as_str).filter(|k| !k.is_empty()).map(str::to_owned)
+    else {
+        return;
+    };
     let mut set = |name: &str, value: String| {
         let slot = names.entry(name).or_insert(Value::Null);
         if slot.as_str().is_none_or(str::is_empty) {
@@ -204,20 +214,29 @@ pub struct NameConflict {
 ///
 /// The last conflict found decides the reason: plural, singular, short names, kind, list kind, in this order.
 #[must_use]
-pub fn names_conflict<'a>(wanted: &Definition, others: impl Iterator<Item = &'a Definition> + Clone) -> Option<NameConflict> {
+pub fn names_conflict<'a>(
+    wanted: &Definition,
+    others: impl Iterator<Item = &'a Definition> + Clone,
+) -> Option<NameConflict> {
     let rivals = others.filter(|other| other.group == wanted.group && other.name != wanted.name);
     let resource_taken = |name: &str| {
         rivals.clone().any(|other| {
             let names = &other.accepted;
-            names.plural == name || names.singular == name || names.short_names.iter().any(|short| short == name)
+            names.plural == name
+                || names.singular == name
+                || names.short_names.iter().any(|short| short == name)
         })
     };
-    let kind_taken = |name: &str| rivals.clone().any(|other| other.accepted.kind == name || other.accepted.list_kind == name);
+    let kind_taken = |name: &str| {
+        rivals.clone().any(|other| other.accepted.kind == name || other.accepted.list_kind == name)
+    };
     let conflict = |reason, name: &str, taken: bool| {
-        (taken && !name.is_empty()).then(|| NameConflict { reason, message: format!("{name:?} is already in use") })
+        (taken && !name.is_empty())
+            .then(|| NameConflict { reason, message: format!("{name:?} is already in use") })
     };
     let Names { plural, singular, short_names, kind, list_kind, .. } = &wanted.names;
-    let short = short_names.iter().filter_map(|name| conflict("ShortNamesConflict", name, resource_taken(name)));
+    let short =
+        short_names.iter().filter_map(|name| conflict("ShortNamesConflict", name, resource_taken(name)));
     let before = [
         conflict("PluralConflict", plural, resource_taken(plural)),
         conflict("SingularConflict", singular, resource_taken(singular)),

@@ -29,10 +29,12 @@ static DATE_TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 static DATE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$").ok());
-static UUID: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$").ok());
-static DURATION: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"^-?(\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|h|d|w|seconds?|minutes?|hours?|days?|weeks?)\s*)+$").ok());
+static UUID: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$").ok()
+});
+static DURATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^-?(\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|h|d|w|seconds?|minutes?|hours?|days?|weeks?)\s*)+$").ok()
+});
 
 fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };

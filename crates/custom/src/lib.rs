@@ -23,7 +23,10 @@ pub mod structural;
 mod validate;
 
 pub use columns::Columns;
-pub use definition::{Definition, NameConflict, Names, Scope, Version, complete, names_conflict, validate_create, validate_update};
+pub use definition::{
+    Definition, NameConflict, Names, Scope, Version, complete, names_conflict, validate_create,
+    validate_update,
+};
 pub use fill::fill;
 pub use prune::prune;
 pub use rules::Rules;

@@ -108,9 +108,11 @@ mod tests {
 
     #[test]
     fn unknown_fields_go_and_are_named() {
-        let schema = schema(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        let schema = schema(
+            json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "known": {"type": "string"},
-            "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}}}}}));
+            "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}}}}}),
+        );
         let mut object = json!({"kind": "W", "metadata": {"name": "a", "oops": 1}, "extra": 1,
             "spec": {"known": "k", "zap": 1, "list": [{"a": "1"}, {"b": 1}]}});
         let unknown = prune(&schema, &mut object);
@@ -135,7 +137,8 @@ mod tests {
     fn an_embedded_resource_keeps_its_type_and_known_metadata() {
         let schema = schema(json!({"type": "object", "properties": {"t": {"type": "object",
             "x-kubernetes-embedded-resource": true, "properties": {"data": {"type": "object"}}}}}));
-        let mut object = json!({"t": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "junk": 1}, "y": 1}});
+        let mut object =
+            json!({"t": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "junk": 1}, "y": 1}});
         assert_eq!(prune(&schema, &mut object), ["t.metadata.junk", "t.y"]);
     }
 }

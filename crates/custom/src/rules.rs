@@ -41,9 +41,8 @@ impl Rules {
         if !self.any {
             return Vec::new();
         }
-        let result = VALIDATOR.with(|cell| {
-            cell.get_or_init(Validator::new).validate_compiled(&self.compiled, object, old)
-        });
+        let result = VALIDATOR
+            .with(|cell| cell.get_or_init(Validator::new).validate_compiled(&self.compiled, object, old));
         let failures = result.err().map(kube_cel::ValidationErrors::into_vec).unwrap_or_default();
         failures.into_iter().map(|failure| field_error(object, failure)).collect()
     }
@@ -91,7 +90,9 @@ fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
 fn collect(node: &CompiledSchema, path: &str, errors: &mut Vec<FieldError>) {
     for (index, rule) in node.validations.iter().enumerate() {
         let problem = match rule {
-            Err(CompilationError::MessageExpressionParse { .. }) => Some(("messageExpression", "compilation failed".into())),
+            Err(CompilationError::MessageExpressionParse { .. }) => {
+                Some(("messageExpression", "compilation failed".into()))
+            }
             Err(error) => Some(("rule", format!("compilation failed: {error}"))),
             Ok(rule) => unknown_function(&rule.program).map(|text| ("rule", text)),
         };
@@ -115,7 +116,9 @@ fn collect(node: &CompiledSchema, path: &str, errors: &mut Vec<FieldError>) {
 fn source(rule: &Result<kube_cel::CompilationResult, CompilationError>) -> String {
     match rule {
         Ok(rule) => rule.rule.rule.clone(),
-        Err(CompilationError::Parse { rule, .. } | CompilationError::MessageExpressionParse { rule, .. }) => rule.clone(),
+        Err(CompilationError::Parse { rule, .. } | CompilationError::MessageExpressionParse { rule, .. }) => {
+            rule.clone()
+        }
         Err(_) => String::new(),
     }
 }
@@ -124,7 +127,9 @@ fn unknown_function(program: &kube_cel::cel::Program) -> Option<String> {
     let references = program.references();
     let mut unknown: Vec<&str> = references.functions().into_iter().filter(|name| !is_known(name)).collect();
     unknown.sort_unstable();
-    unknown.first().map(|name| format!("compilation failed: undeclared reference to '{name}' (in container '')"))
+    unknown
+        .first()
+        .map(|name| format!("compilation failed: undeclared reference to '{name}' (in container '')"))
 }
 
 /// Whether a function exists in the dialect. Operators come under names with punctuation and always exist.
@@ -173,9 +178,11 @@ mod tests {
 
     #[test]
     fn a_rule_refuses_with_its_own_message_reason_and_path() {
-        let rules = rules(json!({"type": "object", "properties": {"min": {"type": "integer"}, "max": {"type": "integer"}},
+        let rules = rules(
+            json!({"type": "object", "properties": {"min": {"type": "integer"}, "max": {"type": "integer"}},
             "x-kubernetes-validations": [{"rule": "self.min <= self.max", "message": "min above max",
-                "reason": "FieldValueForbidden", "fieldPath": ".min"}]}));
+                "reason": "FieldValueForbidden", "fieldPath": ".min"}]}),
+        );
         let errors = rules.evaluate(&json!({"f": {"min": 5, "max": 1}}), None);
         assert_eq!(shown(&errors), ["f.min Forbidden"]);
         assert!(rules.evaluate(&json!({"f": {"min": 1, "max": 5}}), None).is_empty());
@@ -183,7 +190,8 @@ mod tests {
 
     #[test]
     fn rules_over_the_old_value_hold_on_update_only() {
-        let rules = rules(json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}));
+        let rules =
+            rules(json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}));
         assert!(rules.evaluate(&json!({"f": "x"}), None).is_empty());
         assert_eq!(shown(&rules.evaluate(&json!({"f": "y"}), Some(&json!({"f": "x"})))), ["f Invalid"]);
     }
@@ -193,7 +201,11 @@ mod tests {
         for rule in ["self.nothing()", "self ==", "nosuch(self)"] {
             let rules = rules(json!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]}));
             let errors = rules.errors("schema");
-            assert_eq!(shown(&errors), ["schema.properties[f].x-kubernetes-validations[0].rule Invalid"], "{rule}");
+            assert_eq!(
+                shown(&errors),
+                ["schema.properties[f].x-kubernetes-validations[0].rule Invalid"],
+                "{rule}"
+            );
         }
     }
 }

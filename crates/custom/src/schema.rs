@@ -137,7 +137,8 @@ impl Pattern {
     }
 
     fn regex(&self) -> Option<&Regex> {
-        let compile = || regex::RegexBuilder::new(&self.text).size_limit(Self::MAX_COMPILED_BYTES).build().ok();
+        let compile =
+            || regex::RegexBuilder::new(&self.text).size_limit(Self::MAX_COMPILED_BYTES).build().ok();
         self.compiled.get_or_init(compile).as_ref()
     }
 }

@@ -17,7 +17,11 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 pub fn check(schema: &Schema, rules: &Rules, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if schema.type_name != "object" {
-        let wrong = FieldError::invalid(format!("{path}.type"), schema.type_name.clone(), "must be object at the root");
+        let wrong = FieldError::invalid(
+            format!("{path}.type"),
+            schema.type_name.clone(),
+            "must be object at the root",
+        );
         let missing = FieldError::required(format!("{path}.type"), "must not be empty at the root");
         errors.push(if schema.type_name.is_empty() { missing } else { wrong });
     }
@@ -30,7 +34,8 @@ pub fn check(schema: &Schema, rules: &Rules, path: &str) -> Vec<FieldError> {
 
 fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
     if depth > MAX_DEPTH {
-        errors.push(FieldError::forbidden(path, format!("must not be nested deeper than {MAX_DEPTH} levels")));
+        errors
+            .push(FieldError::forbidden(path, format!("must not be nested deeper than {MAX_DEPTH} levels")));
         return;
     }
     types(schema, path, depth, errors);
@@ -65,7 +70,11 @@ fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>
         errors.push(FieldError::required(format!("{path}.items"), "must be specified"));
     }
     if schema.embedded && schema.type_name != "object" {
-        errors.push(FieldError::invalid(format!("{path}.type"), schema.type_name.clone(), "must be object if x-kubernetes-embedded-resource is true"));
+        errors.push(FieldError::invalid(
+            format!("{path}.type"),
+            schema.type_name.clone(),
+            "must be object if x-kubernetes-embedded-resource is true",
+        ));
     }
 }
 
@@ -74,8 +83,13 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     match schema.list_type.as_str() {
         "" | "atomic" | "set" if schema.list_map_keys.is_empty() => {}
         "map" if !schema.list_map_keys.is_empty() => keys(schema, path, errors),
-        "map" => errors.push(FieldError::required(format!("{path}.x-kubernetes-list-map-keys"), "must not be empty if x-kubernetes-list-type is map")),
-        "" | "atomic" | "set" => errors.push(FieldError::required(field, "must be map if x-kubernetes-list-map-keys is non-empty")),
+        "map" => errors.push(FieldError::required(
+            format!("{path}.x-kubernetes-list-map-keys"),
+            "must not be empty if x-kubernetes-list-type is map",
+        )),
+        "" | "atomic" | "set" => {
+            errors.push(FieldError::required(field, "must be map if x-kubernetes-list-map-keys is non-empty"))
+        }
         other => errors.push(FieldError::not_supported(field, other, &["atomic", "set", "map"])),
     }
     if !matches!(schema.map_type.as_str(), "" | "atomic" | "granular") {
@@ -83,7 +97,10 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::not_supported(field, schema.map_type.clone(), &["granular", "atomic"]));
     }
     if schema.unique_items {
-        errors.push(FieldError::forbidden(format!("{path}.uniqueItems"), "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"));
+        errors.push(FieldError::forbidden(
+            format!("{path}.uniqueItems"),
+            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+        ));
     }
 }
 
@@ -93,7 +110,11 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     for (index, key) in schema.list_map_keys.iter().enumerate() {
         let field = format!("{path}.x-kubernetes-list-map-keys[{index}]");
         match items.properties.get(key) {
-            None => errors.push(FieldError::invalid(field, key.clone(), "entries must all be names of item properties")),
+            None => errors.push(FieldError::invalid(
+                field,
+                key.clone(),
+                "entries must all be names of item properties",
+            )),
             Some(property) if property.default.is_none() && !items.required.contains(key) => {
                 let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
                 errors.push(FieldError::required(format!("{path}.items.properties[{key}].default"), detail));
@@ -127,8 +148,14 @@ mod tests {
 
     #[test]
     fn every_node_needs_a_type() {
-        assert_eq!(errors(json!({"type": "object", "properties": {"a": {"properties": {"b": {"type": "string"}}}}})), ["s.properties[a].type Required"]);
-        assert_eq!(errors(json!({"type": "object", "properties": {"a": {"type": "array", "items": {}}}})), ["s.properties[a].items.type Required"]);
+        assert_eq!(
+            errors(json!({"type": "object", "properties": {"a": {"properties": {"b": {"type": "string"}}}}})),
+            ["s.properties[a].type Required"]
+        );
+        assert_eq!(
+            errors(json!({"type": "object", "properties": {"a": {"type": "array", "items": {}}}})),
+            ["s.properties[a].items.type Required"]
+        );
         assert_eq!(errors(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})), [""; 0]);
     }
 
@@ -140,16 +167,21 @@ mod tests {
 
     #[test]
     fn keys_of_keyed_lists_must_always_be_there() {
-        let list = |required: &[&str]| json!({"type": "object", "properties": {"l": {"type": "array",
+        let list = |required: &[&str]| {
+            json!({"type": "object", "properties": {"l": {"type": "array",
             "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-            "items": {"type": "object", "required": required, "properties": {"k": {"type": "string"}}}}}});
+            "items": {"type": "object", "required": required, "properties": {"k": {"type": "string"}}}}}})
+        };
         assert_eq!(errors(list(&[])), ["s.properties[l].items.properties[k].default Required"]);
         assert_eq!(errors(list(&["k"])), [""; 0]);
     }
 
     #[test]
     fn nesting_is_bounded() {
-        let deep = (0..100).fold(json!({"type": "string"}), |inner, _| json!({"type": "object", "properties": {"a": inner}}));
+        let deep = (0..100).fold(
+            json!({"type": "string"}),
+            |inner, _| json!({"type": "object", "properties": {"a": inner}}),
+        );
         assert!(errors(deep).iter().any(|error| error.ends_with("Forbidden")));
     }
 }

@@ -54,7 +54,8 @@ impl Walk {
             "integer" if actual == "number" => {
                 self.expect_type(false, "integer", actual);
                 // The reference checks the default integer format too and loses the path on the way.
-                let detail = format!("Checked value must be of type integer (default format) in {}", self.path);
+                let detail =
+                    format!("Checked value must be of type integer (default format) in {}", self.path);
                 self.errors.push(FieldError::invalid("<nil>", "", detail));
                 false
             }
@@ -91,7 +92,9 @@ impl Walk {
         if let Some(max) = schema.maximum {
             match schema.exclusive_maximum {
                 true if number >= max => self.refuse(value.clone(), &format!("should be less than {max}")),
-                false if number > max => self.refuse(value.clone(), &format!("should be less than or equal to {max}")),
+                false if number > max => {
+                    self.refuse(value.clone(), &format!("should be less than or equal to {max}"))
+                }
                 _ => {}
             }
         }
@@ -136,7 +139,7 @@ impl Walk {
         for (index, value) in items.iter().enumerate() {
             let key = key_of(schema, value);
             if !seen.insert(key.to_string()) {
-                self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.path), key));
+                self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.field()), key));
             }
         }
     }
@@ -252,7 +255,10 @@ mod tests {
     #[test]
     fn wrong_types_are_named_with_their_path() {
         assert_eq!(errors(json!({"type": "string"}), json!(5)), ["f TypeInvalid"]);
-        assert_eq!(errors(json!({"type": "array", "items": {"type": "string"}}), json!(["a", 2])), ["f[1] TypeInvalid"]);
+        assert_eq!(
+            errors(json!({"type": "array", "items": {"type": "string"}}), json!(["a", 2])),
+            ["f[1] TypeInvalid"]
+        );
         assert_eq!(errors(json!({"type": "integer"}), json!(1.5)), ["f TypeInvalid", "<nil> Invalid"]);
         assert_eq!(errors(json!({"type": "integer"}), json!(2.0)), [""; 0], "a whole float is an integer");
         assert_eq!(errors(json!({"type": "number"}), json!(2)), [""; 0]);
@@ -262,9 +268,16 @@ mod tests {
     #[test]
     fn bounds_hold() {
         assert_eq!(errors(json!({"type": "integer", "minimum": 1}), json!(0)), ["f Invalid"]);
-        assert_eq!(errors(json!({"type": "number", "minimum": 0, "exclusiveMinimum": true}), json!(0)), ["f Invalid"]);
+        assert_eq!(
+            errors(json!({"type": "number", "minimum": 0, "exclusiveMinimum": true}), json!(0)),
+            ["f Invalid"]
+        );
         assert_eq!(errors(json!({"type": "integer", "multipleOf": 5}), json!(7)), ["f Invalid"]);
-        assert_eq!(errors(json!({"type": "string", "maxLength": 3}), json!("äöü")), [""; 0], "characters, not bytes");
+        assert_eq!(
+            errors(json!({"type": "string", "maxLength": 3}), json!("äöü")),
+            [""; 0],
+            "characters, not bytes"
+        );
         assert_eq!(errors(json!({"type": "string", "maxLength": 3}), json!("abcd")), ["f TooLong"]);
         assert_eq!(errors(json!({"type": "string", "pattern": "^a+$"}), json!("b")), ["f Invalid"]);
         assert_eq!(errors(json!({"type": "string", "enum": ["red"]}), json!("green")), ["f NotSupported"]);

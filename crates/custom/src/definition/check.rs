@@ -22,7 +22,8 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
         let path = format!("/spec/{part}");
         let (new, old) = (object.pointer(&path), old.pointer(&path));
         let field = format!("spec.{}", part.replace('/', "."));
-        (new != old).then(|| FieldError::invalid(field, new.cloned().unwrap_or_default(), "field is immutable"))
+        (new != old)
+            .then(|| FieldError::invalid(field, new.cloned().unwrap_or_default(), "field is immutable"))
     });
     let mut errors: Vec<_> = fixed.collect();
     errors.extend(spec(object));
@@ -41,7 +42,7 @@ fn spec(object: &Value) -> Vec<FieldError> {
     let empty = Map::new();
     let spec = object.get("spec").and_then(Value::as_object).unwrap_or(&empty);
     let get = |name: &str| spec.get(name).and_then(Value::as_str).unwrap_or_default();
-    let mut errors = group(get("group"));
+    let mut errors: Vec<_> = group(get("group")).into_iter().collect();
     errors.extend(scope(get("scope")));
     errors.extend(names(spec.get("names").unwrap_or(&Value::Null)));
     let versions = spec.get("versions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -82,7 +83,11 @@ fn names(names: &Value) -> Vec<FieldError> {
         }
     }
     if text(names, "kind").is_some_and(|kind| !kind.is_empty() && Some(kind) == text(names, "listKind")) {
-        errors.push(FieldError::invalid("spec.names.listKind", text(names, "listKind"), "kind and listKind may not be the same"));
+        errors.push(FieldError::invalid(
+            "spec.names.listKind",
+            text(names, "listKind"),
+            "kind and listKind may not be the same",
+        ));
     }
     errors
 }
@@ -102,9 +107,11 @@ fn storage(versions: &[Value], object: &Value) -> Vec<FieldError> {
     if marked == 1 {
         return Vec::new();
     }
-    let stored = object.pointer("/status/storedVersions").filter(|v| v.as_array().is_some_and(|v| !v.is_empty()));
+    let stored =
+        object.pointer("/status/storedVersions").filter(|v| v.as_array().is_some_and(|v| !v.is_empty()));
     let detail = "must have exactly one version marked as storage version";
-    let about = if marked == 0 { "must have at least one stored version" } else { "must have the storage version" };
+    let about =
+        if marked == 0 { "must have at least one stored version" } else { "must have the storage version" };
     vec![
         FieldError::invalid("spec.versions", Value::Array(versions.to_vec()), detail),
         FieldError::invalid("status.storedVersions", stored.cloned().unwrap_or_default(), about),
@@ -134,8 +141,11 @@ fn schemas(versions: &[Value]) -> Vec<FieldError> {
     let mut errors: Vec<_> = missing
         .map(|(index, _)| FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""))
         .collect();
-    let present: Vec<(usize, Value)> =
-        versions.iter().enumerate().filter_map(|(index, v)| schema_of(v).map(|schema| (index, schema))).collect();
+    let present: Vec<(usize, Value)> = versions
+        .iter()
+        .enumerate()
+        .filter_map(|(index, v)| schema_of(v).map(|schema| (index, schema)))
+        .collect();
     let shared = present.windows(2).all(|pair| matches!(pair, [a, b] if a.1 == b.1));
     for (index, schema) in present.iter().take(if shared { 1 } else { usize::MAX }) {
         let path = match shared {
@@ -189,8 +199,12 @@ mod tests {
     #[test]
     fn scope_and_schema_are_checked() {
         assert_eq!(errors(set("/spec/scope", json!("Galaxy"))), ["spec.scope NotSupported"]);
-        assert_eq!(errors(set("/spec/versions/0/schema", json!({}))), ["spec.versions[0].schema.openAPIV3Schema Required"]);
-        let untyped = json!({"type": "object", "properties": {"spec": {"properties": {"a": {"type": "string"}}}}});
+        assert_eq!(
+            errors(set("/spec/versions/0/schema", json!({}))),
+            ["spec.versions[0].schema.openAPIV3Schema Required"]
+        );
+        let untyped =
+            json!({"type": "object", "properties": {"spec": {"properties": {"a": {"type": "string"}}}}});
         assert_eq!(
             errors(set("/spec/versions/0/schema/openAPIV3Schema", untyped)),
             ["spec.validation.openAPIV3Schema.properties[spec].type Required"]
