@@ -12,7 +12,8 @@ use crate::cache;
 
 /// Pinned, so that a run today and a run next year test the same thing.
 const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
-const JAVASCRIPT_CLIENT: &str = "@kubernetes/client-node@2.0.1";
+/// The last one that runs on the Node.js of Debian 12; 2.x needs Node.js 22.
+const JAVASCRIPT_CLIENT: &str = "@kubernetes/client-node@1.4.0";
 
 /// Makes sure that etcd is there; otherwise says what to do.
 pub(crate) fn etcd() -> anyhow::Result<Option<String>> {

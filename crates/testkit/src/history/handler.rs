@@ -1,0 +1,138 @@
+//! The history of one informer handler: what it was told about each key must tell one consistent story.
+//!
+//! An informer may leave out states that were overwritten while it was cut off, so the truth is not compared change by
+//! change. What it must never do: invent or repeat an object, go back in time, tell an update of something it never
+//! added, or end in a state that is not the server's.
+
+use std::collections::BTreeMap;
+
+use listwatch_wire::ObjectKey;
+use serde_json::Value;
+
+use super::Seen;
+
+/// One call of a handler.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// An object appeared.
+    Added(Seen),
+    /// An object changed.
+    Updated {
+        /// What the handler was told last.
+        old: Seen,
+        /// What it is now.
+        new: Seen,
+    },
+    /// An object is gone; this is the last state known of it.
+    Deleted(Seen),
+}
+
+/// A rule that a handler's history broke. The text tells where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Broken {
+    /// An object was added that was there, or changed or deleted that was not.
+    #[error("out of turn: {0}")]
+    OutOfTurn(String),
+    /// The old object of an update is not the one told before.
+    #[error("wrong old object: {0}")]
+    WrongOld(String),
+    /// A key went back to an older revision.
+    #[error("back in time: {0}")]
+    BackInTime(String),
+    /// One object was told as the update of another with the same name.
+    #[error("mixed identities: {0}")]
+    MixedIdentities(String),
+    /// At the end, what the handler knows is not what the server has.
+    #[error("not converged: {0}")]
+    NotConverged(String),
+}
+
+/// Checks a handler's history against itself and against the server's state at the end.
+#[must_use]
+pub fn check(history: &[Told], server: &BTreeMap<ObjectKey, Seen>) -> Vec<Broken> {
+    let mut story = Story::default();
+    history.iter().for_each(|told| story.told(told));
+    story.finish(server)
+}
+
+#[derive(Default)]
+struct Story<'a> {
+    /// What the handler must believe to exist.
+    present: BTreeMap<&'a ObjectKey, &'a Seen>,
+    /// The newest state told per key, kept over deletion: a key must not come back older than it went.
+    newest: BTreeMap<&'a ObjectKey, &'a Seen>,
+    broken: Vec<Broken>,
+}
+
+impl<'a> Story<'a> {
+    fn told(&mut self, told: &'a Told) {
+        match told {
+            Told::Added(new) => {
+                if self.present.contains_key(&new.key) {
+                    self.broken
+                        .push(Broken::OutOfTurn(format!("{} added at {} but there", new.key, new.revision)));
+                }
+                self.forward(new);
+                self.present.insert(&new.key, new);
+            }
+            Told::Updated { old, new } => self.updated(old, new),
+            Told::Deleted(last) => {
+                if self.present.remove(&last.key).is_none() {
+                    self.broken.push(Broken::OutOfTurn(format!(
+                        "{} deleted at {} but not there",
+                        last.key, last.revision
+                    )));
+                }
+                self.forward(last);
+            }
+        }
+    }
+
+    fn updated(&mut self, old: &Seen, new: &'a Seen) {
+        let at = format!("{} updated at {}", new.key, new.revision);
+        match self.present.get(&new.key) {
+            None => self.broken.push(Broken::OutOfTurn(format!("{at} but not there"))),
+            Some(before) if *before != old => {
+                self.broken.push(Broken::WrongOld(format!(
+                    "{at}: told {} before, old is {}",
+                    before.revision, old.revision
+                )));
+            }
+            Some(_) if uid(old) != uid(new) => {
+                self.broken.push(Broken::MixedIdentities(format!("{at}: another uid")))
+            }
+            Some(_) => {}
+        }
+        self.forward(new);
+        self.present.insert(&new.key, new);
+    }
+
+    fn forward(&mut self, seen: &'a Seen) {
+        if let Some(before) =
+            self.newest.insert(&seen.key, seen).filter(|before| before.revision > seen.revision)
+        {
+            let text = format!("{} at {} after {}", seen.key, seen.revision, before.revision);
+            self.broken.push(Broken::BackInTime(text));
+        }
+    }
+
+    fn finish(mut self, server: &BTreeMap<ObjectKey, Seen>) -> Vec<Broken> {
+        let keys: std::collections::BTreeSet<_> = self.present.keys().copied().chain(server.keys()).collect();
+        let differing = keys.into_iter().filter(|key| self.present.get(key).copied() != server.get(*key));
+        let describe =
+            |side: Option<&Seen>| side.map_or("absent".to_owned(), |seen| seen.revision.to_string());
+        let texts: Vec<_> = differing
+            .map(|key| {
+                let (here, there) = (describe(self.present.get(key).copied()), describe(server.get(key)));
+                Broken::NotConverged(format!("{key}: handler {here}, server {there}"))
+            })
+            .collect();
+        self.broken.extend(texts);
+        self.broken
+    }
+}
+
+fn uid(seen: &Seen) -> Option<&Value> {
+    seen.content.pointer("/metadata/uid")
+}

@@ -1,0 +1,192 @@
+//! What happened, and whether it may have happened.
+//!
+//! A test records what the store committed ([`Truth`]), what each watch delivered ([`Watch`]), what each list answered
+//! ([`List`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::Told`]);
+//! the validators then hold every record against the truth. They are pure functions over finished records: they know
+//! nothing of servers, sockets or time, and the same ones judge every engine.
+//!
+//! Each promise is one variant of [`Violation`], so that a broken history names the promise it broke:
+//!
+//! | promise | in one sentence |
+//! |---|---|
+//! | ordered | revisions never go back within a stream |
+//! | unique | no change is delivered twice |
+//! | reliable | no matching change is left out between two that were delivered |
+//! | atomic | an event shows exactly what was committed at its revision, whole |
+//! | resumable | a stream opened after revision N begins with the first matching change after N |
+//! | bookmarkable | a bookmark at N means: everything up to N was delivered, and only later changes follow |
+//! | filter | the selector decides, on old and new content, whether and as which type a change is seen |
+//! | previous value | a deletion carries the last content |
+//! | initial | initial events are the matching state at the revision of their closing bookmark |
+//! | snapshot | a list is the matching state at its revision, and not older than what was asked for |
+//! | durable | what was acknowledged is in the store's log, as acknowledged |
+
+pub mod handler;
+mod snapshot;
+mod truth;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use listwatch_wire::event::EventType;
+use listwatch_wire::selector::LabelSelector;
+use listwatch_wire::{ObjectKey, Revision};
+use serde_json::Value;
+
+pub use truth::{Change, Truth};
+
+/// An object as it was seen at one revision. The content leaves the resourceVersion out: that is the revision's job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Which object.
+    pub key: ObjectKey,
+    /// Its resourceVersion.
+    pub revision: Revision,
+    /// Everything else.
+    pub content: Value,
+}
+
+impl Seen {
+    /// Takes an object apart as it came over the wire; `None` if it has no name or no resourceVersion.
+    #[must_use]
+    pub fn from_object(mut object: Value) -> Option<Self> {
+        let metadata = object.get_mut("metadata")?.as_object_mut()?;
+        let revision = metadata.remove("resourceVersion")?.as_str()?.parse().ok()?;
+        let name = metadata.get("name")?.as_str()?;
+        let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+        let key = ObjectKey::namespaced(namespace, name);
+        // Items of a typed list leave these out, and the path already says them.
+        let fields = object.as_object_mut()?;
+        fields.remove("kind");
+        fields.remove("apiVersion");
+        Some(Self { key, revision, content: object })
+    }
+}
+
+/// One line of a watch stream.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame {
+    /// A change.
+    Event {
+        /// `ADDED`, `MODIFIED` or `DELETED`.
+        kind: EventType,
+        /// The object it carried.
+        object: Seen,
+    },
+    /// A position without a change.
+    Bookmark {
+        /// The position.
+        revision: Revision,
+        /// Whether it closes the initial events.
+        ends_initial: bool,
+    },
+}
+
+/// Where a watch was asked to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With the first change after this revision.
+    After(Revision),
+    /// With the state, not older than this revision, as initial events closed by a bookmark.
+    Initial(Revision),
+}
+
+/// What one watch stream delivered.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// Who watched, for the message.
+    pub name: String,
+    /// Which changes were asked for.
+    pub filter: Filter,
+    /// Where it was asked to begin.
+    pub start: Start,
+    /// Everything it delivered, in order.
+    pub frames: Vec<Frame>,
+    /// The stream stayed open until every change up to here must have come, if the test made sure of that.
+    pub complete_until: Option<Revision>,
+}
+
+/// What one list answered.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// Who listed, for the message.
+    pub name: String,
+    /// Which objects were asked for.
+    pub filter: Filter,
+    /// The newest revision that was acknowledged to anybody before the request was sent, if a consistent list was asked for.
+    pub not_older_than: Revision,
+    /// The resourceVersion of the list.
+    pub revision: Revision,
+    /// Its items, in order.
+    pub items: Vec<Seen>,
+}
+
+/// A write that a client was told to be done.
+#[derive(Clone, Debug)]
+pub struct Acknowledged {
+    /// Which object.
+    pub key: ObjectKey,
+    /// The object that the answer carried; `None` for a deletion, whose answer carries no revision.
+    pub object: Option<Seen>,
+}
+
+/// Which objects a watch or a list asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only this namespace.
+    pub namespace: Option<String>,
+    /// Only objects with these labels.
+    pub labels: LabelSelector,
+}
+
+impl Filter {
+    /// Whether an object is asked for.
+    #[must_use]
+    pub fn matches(&self, key: &ObjectKey, content: &Value) -> bool {
+        let labels = content.pointer("/metadata/labels");
+        self.namespace.as_deref().is_none_or(|namespace| key.namespace() == namespace)
+            && self
+                .labels
+                .matches(|label| labels.and_then(|labels| labels.get(label)).and_then(Value::as_str))
+    }
+}
+
+/// A promise that a history broke. The text tells where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// Revisions went back within a stream.
+    #[error("broke ordered: {0}")]
+    Ordered(String),
+    /// A change was delivered twice.
+    #[error("broke unique: {0}")]
+    Unique(String),
+    /// A matching change between two delivered ones was left out.
+    #[error("broke reliable: {0}")]
+    Reliable(String),
+    /// An event showed what was never committed at its revision.
+    #[error("broke atomic: {0}")]
+    Atomic(String),
+    /// A resumed stream repeated what came before its start or left out what came first after it.
+    #[error("broke resumable: {0}")]
+    Resumable(String),
+    /// Something up to a bookmark was missing before it, or came after it.
+    #[error("broke bookmarkable: {0}")]
+    Bookmarkable(String),
+    /// A change was delivered that the selector excludes, or as the wrong type.
+    #[error("broke filter: {0}")]
+    Filter(String),
+    /// A deletion carried something else than the last content.
+    #[error("broke previous value: {0}")]
+    PreviousValue(String),
+    /// The initial events were not the matching state at their closing bookmark.
+    #[error("broke initial: {0}")]
+    Initial(String),
+    /// A list was not the matching state at its revision, or was older than what it had to reflect.
+    #[error("broke snapshot: {0}")]
+    Snapshot(String),
+    /// An acknowledged write is not in the log.
+    #[error("broke durable: {0}")]
+    Durable(String),
+}

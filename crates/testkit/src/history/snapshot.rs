@@ -1,0 +1,52 @@
+//! The promise of a list, and of the initial events of a watch: the state of one revision, whole.
+
+use listwatch_wire::Revision;
+
+use super::{Filter, List, Seen, Truth, Violation};
+
+impl List {
+    /// Everything this list did wrong.
+    #[must_use]
+    pub fn check(&self, truth: &Truth) -> Vec<Violation> {
+        let mut broken = Vec::new();
+        if self.revision < self.not_older_than {
+            broken.push(format!(
+                "at {}, but {} was acknowledged before it",
+                self.revision, self.not_older_than
+            ));
+        }
+        broken.extend(truth.compare_state(&self.filter, self.revision, self.items.iter()));
+        broken.into_iter().map(|what| Violation::Snapshot(format!("{}: {what}", self.name))).collect()
+    }
+}
+
+impl Truth {
+    /// The first difference between some objects and the matching state of a revision. Order counts: `namespace/name` sorts
+    /// bytewise, so that `a-b/x` comes before `a/x`.
+    pub(super) fn compare_state<'a>(
+        &self,
+        filter: &Filter,
+        revision: Revision,
+        objects: impl Iterator<Item = &'a Seen>,
+    ) -> Option<String> {
+        let state = self.state(filter, revision);
+        let mut expected: Vec<_> = state.iter().collect();
+        expected.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
+        let mut expected = expected.into_iter();
+        for object in objects {
+            let Some((key, (at, content))) = expected.next() else {
+                return Some(format!("{} is too many at {revision}", object.key));
+            };
+            if *key != object.key {
+                return Some(format!("{} where {key} should be at {revision}", object.key));
+            }
+            if *at != object.revision || **content != object.content {
+                return Some(format!(
+                    "{key} is not as of {revision}: shown {}, committed {at}",
+                    object.revision
+                ));
+            }
+        }
+        expected.next().map(|(key, _)| format!("{key} is missing at {revision}"))
+    }
+}

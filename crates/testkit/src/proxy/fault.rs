@@ -1,0 +1,94 @@
+//! [`Fault`]: what can go wrong with one request.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Response, header};
+use listwatch_wire::Status;
+use listwatch_wire::event::{self, EventType};
+
+use super::Faulty;
+
+/// What the proxy does to one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// The connection is closed without an answer.
+    Refuse,
+    /// The server never sees the request; the client gets this.
+    Answer(Answer),
+    /// The request waits before it is forwarded, so that later ones overtake it.
+    Delay(Duration),
+    /// The answer's body breaks off.
+    Break {
+        /// Where.
+        place: Place,
+        /// How.
+        then: Then,
+    },
+}
+
+/// Where a body breaks off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// After so many bytes.
+    Bytes(u64),
+    /// After so many whole lines: between two watch events.
+    Lines(u64),
+    /// After so many whole lines and a piece of the next: inside a watch event.
+    InsideLine(u64),
+}
+
+/// How a body breaks off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The connection is cut: the client sees an error.
+    Cut,
+    /// The body ends in due form: the client sees a clean end, though there was more to come.
+    End,
+    /// Nothing comes for so long, then it goes on.
+    Stall(Duration),
+}
+
+/// An answer that the server never gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    code: u16,
+    content_type: &'static str,
+    retry_after: Option<u32>,
+    body: Bytes,
+}
+
+impl Answer {
+    /// A `Status` as the answer's body, with its own code and `Retry-After`.
+    #[must_use]
+    pub fn status(status: &Status) -> Self {
+        let body = status.to_json().into();
+        Self { code: status.code, content_type: "application/json", retry_after: status.retry_after(), body }
+    }
+
+    /// The same `Status` as the only event of a watch that seemed to start well.
+    #[must_use]
+    pub fn error_event(status: &Status) -> Self {
+        let mut line = Vec::new();
+        event::frame(EventType::Error, &status.to_json(), &mut line);
+        Self { code: 200, content_type: "application/json", retry_after: None, body: line.into() }
+    }
+
+    /// What a load balancer says when it finds no server behind it: not JSON, not a `Status`.
+    #[must_use]
+    pub fn html(code: u16) -> Self {
+        let body = format!("<html><head><title>{code}</title></head><body><h1>{code}</h1></body></html>\n");
+        Self { code, content_type: "text/html", retry_after: None, body: body.into() }
+    }
+
+    pub(super) fn into_response(self) -> Result<Response<Faulty>, http::Error> {
+        let mut response =
+            Response::builder().status(self.code).header(header::CONTENT_TYPE, self.content_type);
+        if let Some(seconds) = self.retry_after {
+            response = response.header(header::RETRY_AFTER, seconds);
+        }
+        response.body(Faulty::whole(http_body_util::Full::new(self.body)))
+    }
+}

@@ -1,0 +1,175 @@
+//! [`Proxy`]: an HTTP proxy between a client and a server that does to requests what bad networks, overloaded servers and
+//! careless load balancers do.
+//!
+//! It speaks plain HTTP to the client, whatever the server speaks, so that it can see where a watch event ends and cut in
+//! the middle of one. What goes wrong with which request is decided by a [`Plan`]: scripted, or drawn from a seed. Go on
+//! with [`Fault`] for what can go wrong.
+
+mod body;
+mod fault;
+mod plan;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use body::Faulty;
+pub use fault::{Answer, Fault, Place, Then};
+pub use plan::{Odds, Plan, Rule};
+
+/// A running proxy; connections through it end when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    upstream: Upstream,
+    plan: Mutex<Plan>,
+    /// Counts the calls of [`Proxy::cut_all`]: a connection ends when the number moves on.
+    era: watch::Sender<u64>,
+    requests: AtomicU64,
+    faults: AtomicU64,
+}
+
+/// The client that forwards. Its own retries are off: the client under test must see every failure.
+struct Upstream(kube::Client);
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Upstream")
+    }
+}
+
+/// Ends a connection without an answer: hyper drops the socket when the service fails.
+#[derive(Debug, thiserror::Error)]
+#[error("the proxy cut the connection")]
+struct Cut;
+
+impl Proxy {
+    /// Starts a proxy in front of the server that `config` points to. It authenticates to the server itself.
+    ///
+    /// # Errors
+    /// If no port is free or the configuration is of no use.
+    pub async fn start(mut config: kube::Config, plan: Plan) -> io::Result<Self> {
+        config.default_retry = false;
+        config.read_timeout = None;
+        let client = kube::Client::try_from(config).map_err(io::Error::other)?;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            upstream: Upstream(client),
+            plan: Mutex::new(plan),
+            era: watch::Sender::new(0),
+            requests: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+        });
+        let acceptor = tokio::spawn(accept(listener, shared.clone()));
+        Ok(Self { address, shared, acceptor })
+    }
+
+    /// A client configuration for whoever shall suffer.
+    #[must_use]
+    pub fn config(&self) -> kube::Config {
+        let url = format!("http://{}", self.address).parse().unwrap_or_default();
+        kube::Config::new(url)
+    }
+
+    /// Replaces the plan for all later requests; streams that are open go on as planned before.
+    pub fn set_plan(&self, plan: Plan) {
+        *self.shared.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
+    }
+
+    /// Cuts every connection there is, at once.
+    pub fn cut_all(&self) {
+        self.shared.era.send_modify(|era| *era += 1);
+    }
+
+    /// No more faults, for streams that are open either: they are cut, so that the next ones are clean.
+    pub fn heal(&self) {
+        self.set_plan(Plan::none());
+        self.cut_all();
+    }
+
+    /// How many requests came, and how many of them met a fault.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        (self.shared.requests.load(Ordering::Relaxed), self.shared.faults.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.acceptor.abort();
+        self.cut_all();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(connection(stream, shared.clone()));
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let mut era = shared.era.subscribe();
+    let serve = hyper::service::service_fn(|request| request_through(shared.clone(), request));
+    let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), serve);
+    tokio::select! {
+        // A connection that ends badly is this module's trade.
+        _ = connection => {}
+        _ = era.changed() => {}
+    }
+}
+
+async fn request_through(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Faulty>, Cut> {
+    let fault = shared.plan.lock().unwrap_or_else(PoisonError::into_inner).next(request.uri());
+    shared.requests.fetch_add(1, Ordering::Relaxed);
+    shared.faults.fetch_add(u64::from(fault != Fault::None), Ordering::Relaxed);
+    match fault {
+        Fault::None => forward(&shared, request).await,
+        Fault::Refuse => Err(Cut),
+        Fault::Answer(answer) => answer.into_response().map_err(|_| Cut),
+        Fault::Delay(time) => {
+            tokio::time::sleep(time).await;
+            forward(&shared, request).await
+        }
+        Fault::Break { place, then } => {
+            Ok(forward(&shared, request).await?.map(|body| body.breaking(place, then)))
+        }
+    }
+}
+
+async fn forward(shared: &Shared, request: Request<Incoming>) -> Result<Response<Faulty>, Cut> {
+    let (mut parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
+    for hop in [
+        http::header::HOST,
+        http::header::CONNECTION,
+        http::header::CONTENT_LENGTH,
+        http::header::AUTHORIZATION,
+    ] {
+        parts.headers.remove(hop);
+    }
+    let request = Request::from_parts(parts, kube::client::Body::from(body));
+    let response = shared.upstream.0.send(request).await.map_err(|_| Cut)?;
+    let (mut parts, body) = response.into_parts();
+    // The body is framed anew on the way to the client.
+    for hop in [http::header::TRANSFER_ENCODING, http::header::CONNECTION, http::header::CONTENT_LENGTH] {
+        parts.headers.remove(hop);
+    }
+    parts.version = http::Version::HTTP_11;
+    Ok(Response::from_parts(parts, Faulty::whole(body)))
+}

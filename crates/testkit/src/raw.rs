@@ -1,0 +1,190 @@
+//! [`Raw`]: requests as they go over the wire, without any client library's opinion on the answer.
+
+use std::collections::VecDeque;
+
+use futures::TryStreamExt;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, BodyStream};
+use kube::client::Body;
+use listwatch_wire::event::{Decoder, EventType};
+use serde_json::Value;
+
+use crate::history::{Frame, Seen};
+
+/// A way to send requests to one server as one user.
+#[derive(Clone)]
+pub struct Raw(kube::Client);
+
+impl std::fmt::Debug for Raw {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Raw")
+    }
+}
+
+/// Why a request or a stream failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RawError {
+    /// The connection could not be made or broke.
+    #[error("connection: {0}")]
+    Connection(String),
+    /// The server refused; the status code and what it said.
+    #[error("refused with {0}: {1}")]
+    Refused(StatusCode, Value),
+    /// What came is not what the API promises.
+    #[error("malformed: {0}")]
+    Malformed(String),
+}
+
+impl Raw {
+    /// Sends through this client; every failure is handed on, none retried.
+    ///
+    /// # Errors
+    /// If the configuration is of no use.
+    pub fn new(mut config: kube::Config) -> Result<Self, RawError> {
+        config.default_retry = false;
+        config.read_timeout = None;
+        kube::Client::try_from(config).map(Self).map_err(connection)
+    }
+
+    /// One request; the answer's code and its body (null if there is none, text if it is not JSON).
+    ///
+    /// # Errors
+    /// Only if no whole answer came; a refusal is an answer.
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Value), RawError> {
+        let content_type =
+            if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let response = self.send(method, path, content_type, body).await?;
+        let status = response.status();
+        let bytes = response.into_body().collect().await.map_err(connection)?.to_bytes();
+        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        let value = if bytes.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_slice(&bytes).unwrap_or_else(|_| text())
+        };
+        Ok((status, value))
+    }
+
+    /// The same, where anything but success is an error.
+    ///
+    /// # Errors
+    /// As [`Raw::call`], and [`RawError::Refused`].
+    pub async fn done(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, RawError> {
+        match self.call(method, path, body).await? {
+            (status, value) if status.is_success() => Ok(value),
+            (status, value) => Err(RawError::Refused(status, value)),
+        }
+    }
+
+    /// Opens a watch; the path has its query.
+    ///
+    /// # Errors
+    /// If the server refuses or cannot be reached.
+    pub async fn watch(&self, path: &str) -> Result<WatchStream, RawError> {
+        let response = self.send(Method::GET, path, "application/json", Vec::new()).await?;
+        let status = response.status();
+        if !status.is_success() {
+            let bytes = response.into_body().collect().await.map_err(connection)?.to_bytes();
+            return Err(RawError::Refused(status, serde_json::from_slice(&bytes).unwrap_or_default()));
+        }
+        Ok(WatchStream {
+            body: BodyStream::new(response.into_body()),
+            decoder: Decoder::default(),
+            ready: VecDeque::new(),
+        })
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Vec<u8>,
+    ) -> Result<http::Response<Body>, RawError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, content_type)
+            .header(header::ACCEPT, "application/json")
+            .body(Body::from(body))
+            .map_err(|error| RawError::Malformed(error.to_string()))?;
+        self.0.send(request).await.map_err(connection)
+    }
+}
+
+/// A watch as it comes in.
+#[derive(Debug)]
+pub struct WatchStream {
+    body: BodyStream<Body>,
+    decoder: Decoder,
+    ready: VecDeque<Frame>,
+}
+
+impl WatchStream {
+    /// The next frame; `None` when the stream ended in due form. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`RawError::Refused`] with the Status of an ERROR event; otherwise if the stream broke or is malformed.
+    pub async fn next(&mut self) -> Result<Option<Frame>, RawError> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Ok(Some(frame));
+            }
+            while let Some(event) = self.decoder.next_event().map_err(malformed)? {
+                self.ready.push_back(frame(event.event_type, &event.object)?);
+            }
+            if !self.ready.is_empty() {
+                continue;
+            }
+            let Some(frame) = self.body.try_next().await.map_err(connection)? else { return Ok(None) };
+            if let Ok(data) = frame.into_data() {
+                self.decoder.push(data);
+            }
+        }
+    }
+}
+
+fn frame(kind: EventType, object: &[u8]) -> Result<Frame, RawError> {
+    let object: Value = serde_json::from_slice(object).map_err(malformed)?;
+    match kind {
+        EventType::Error => {
+            let code = object.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+            let status = code
+                .and_then(|code| StatusCode::from_u16(code).ok())
+                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            Err(RawError::Refused(status, object))
+        }
+        EventType::Bookmark => {
+            let revision = object
+                .pointer("/metadata/resourceVersion")
+                .and_then(Value::as_str)
+                .and_then(|text| text.parse().ok());
+            let mark =
+                object.pointer("/metadata/annotations/k8s.io~1initial-events-end").and_then(Value::as_str);
+            let revision = revision
+                .ok_or_else(|| RawError::Malformed(format!("a bookmark without version: {object}")))?;
+            Ok(Frame::Bookmark { revision, ends_initial: mark == Some("true") })
+        }
+        kind => {
+            let text = object.to_string();
+            let object = Seen::from_object(object)
+                .ok_or_else(|| RawError::Malformed(format!("not an object: {text}")))?;
+            Ok(Frame::Event { kind, object })
+        }
+    }
+}
+
+fn connection(error: impl std::fmt::Display) -> RawError {
+    RawError::Connection(error.to_string())
+}
+
+fn malformed(error: impl std::fmt::Display) -> RawError {
+    RawError::Malformed(error.to_string())
+}

@@ -1,0 +1,184 @@
+//! Who writes, watches and lists.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use listwatch_wire::{ObjectKey, Revision};
+use rand::Rng;
+use rand::rngs::StdRng;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::{COLLECTION, Filtered, NAMESPACE, Stage, names};
+use crate::history::{Acknowledged, List, Seen, Start, Truth, Watch};
+use crate::raw::{RawError, WatchStream};
+
+/// After a failed request, so that a server that is down is not asked in a hot loop.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Creates, changes and deletes its own keys at random.
+pub(super) async fn writer(stage: Arc<Stage>, number: usize) -> Result<Vec<Acknowledged>, RawError> {
+    let mut random = stage.random(number as u64);
+    let mut exists = vec![false; stage.workload.keys];
+    let mut acknowledged = Vec::new();
+    for write in 0..stage.workload.writes {
+        let slot = random.random_range(0..exists.len().max(1));
+        let Some(there) = exists.get_mut(slot) else { break };
+        let name = format!("w{number}-{slot}");
+        let (method, path, body) = names::operation(&mut random, &name, *there, write);
+        let answer = stage.raw.done(method.clone(), &path, body.as_ref()).await?;
+        *there = method != Method::DELETE;
+        let object = if method == Method::DELETE { None } else { Seen::from_object(answer) };
+        if let Some(object) = &object {
+            stage.acknowledged.fetch_max(object.revision.0, Ordering::SeqCst);
+        }
+        acknowledged.push(Acknowledged { key: ObjectKey::namespaced(NAMESPACE, &name), object });
+    }
+    Ok(acknowledged)
+}
+
+/// Lists with random selectors for as long as there is writing.
+pub(super) async fn lister(stage: Arc<Stage>, number: usize) -> Result<Vec<List>, RawError> {
+    let mut random = stage.random(1_000 + number as u64);
+    let mut lists = Vec::new();
+    while stage.end.borrow().is_none() {
+        let (filter, query) = names::filter(&mut random);
+        let not_older_than = stage.newest_acknowledged();
+        let answer = stage.raw.done(Method::GET, &format!("{COLLECTION}?{query}"), None).await?;
+        let revision = answer
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str)
+            .and_then(|text| text.parse().ok());
+        let revision =
+            revision.ok_or_else(|| RawError::Malformed("a list without resourceVersion".into()))?;
+        lists.push(List {
+            name: format!("list {number}.{}", lists.len()),
+            filter,
+            not_older_than,
+            revision,
+            items: items(&answer),
+        });
+    }
+    Ok(lists)
+}
+
+pub(super) fn items(list: &Value) -> Vec<Seen> {
+    let items = list.get("items").and_then(Value::as_array);
+    items.into_iter().flatten().cloned().filter_map(Seen::from_object).collect()
+}
+
+/// Watches with one random selector, hangs up at random, resumes where it was, and stays to the end.
+pub(super) async fn watcher(stage: Arc<Stage>, number: usize) -> Result<Vec<Watch>, RawError> {
+    let mut random = stage.random(2_000 + number as u64);
+    let filtered = names::filter(&mut random);
+    let mut watches = Vec::<Watch>::new();
+    let mut start = first_start(&stage, &mut random, &filtered).await?;
+    let mut deadline = None;
+    loop {
+        let name = format!("watch {number}.{}", watches.len());
+        let mut watch =
+            Watch { name, filter: filtered.0.clone(), start, frames: Vec::new(), complete_until: None };
+        let hang_up_after = random.random_range(1..40);
+        let outcome = match stage.raw.watch(&path(&filtered.1, start)).await {
+            Ok(stream) => follow(&stage, stream, &mut watch, hang_up_after, &mut deadline).await,
+            Err(error) => Err(error),
+        };
+        if let Some(position) = watch.position() {
+            start = Start::After(position);
+        }
+        let ended = matches!(outcome, Ok(End::Complete));
+        watches.push(watch);
+        if ended {
+            return Ok(watches);
+        }
+        match outcome {
+            Err(RawError::Refused(StatusCode::GONE, _)) => {
+                // History ended before we came back: begin anew, as every client must.
+                start = Start::Initial(Revision::ZERO);
+            }
+            Err(error @ RawError::Malformed(_)) => return Err(error),
+            Err(_) => tokio::time::sleep(PAUSE).await,
+            Ok(_) => {}
+        }
+    }
+}
+
+enum End {
+    /// Everything that must come has come, or was waited for in vain.
+    Complete,
+    /// The stream ended, or we hung up.
+    HungUp,
+}
+
+/// Reads until it is time to hang up or, once writing has ended, until everything due has come.
+async fn follow(
+    stage: &Stage,
+    mut stream: WatchStream,
+    watch: &mut Watch,
+    hang_up_after: usize,
+    deadline: &mut Option<Instant>,
+) -> Result<End, RawError> {
+    let mut end = stage.end.subscribe();
+    loop {
+        let goal = end.borrow_and_update().clone();
+        let Some(truth) = goal else {
+            if watch.frames.len() >= hang_up_after {
+                return Ok(End::HungUp);
+            }
+            tokio::select! {
+                frame = stream.next() => match frame? {
+                    Some(frame) => watch.frames.push(frame),
+                    None => return Ok(End::HungUp),
+                },
+                _ = end.changed() => {}
+            }
+            continue;
+        };
+        let deadline = *deadline.get_or_insert_with(|| Instant::now() + stage.workload.patience);
+        if has_all(watch, &truth) {
+            watch.complete_until = Some(truth.last());
+            return Ok(End::Complete);
+        }
+        match timeout_at(deadline, stream.next()).await {
+            Ok(frame) => match frame? {
+                Some(frame) => watch.frames.push(frame),
+                None => return Ok(End::HungUp),
+            },
+            Err(_) => {
+                watch.complete_until = Some(truth.last());
+                return Ok(End::Complete);
+            }
+        }
+    }
+}
+
+fn has_all(watch: &Watch, truth: &Truth) -> bool {
+    let begin = match watch.start {
+        Start::After(revision) => Some(revision),
+        Start::Initial(_) => None,
+    };
+    watch
+        .position()
+        .max(begin)
+        .is_some_and(|position| truth.first_due(&watch.filter, position, truth.last()).is_none())
+}
+
+async fn first_start(stage: &Stage, random: &mut StdRng, filtered: &Filtered) -> Result<Start, RawError> {
+    if random.random_bool(0.5) {
+        return Ok(Start::Initial(stage.newest_acknowledged()));
+    }
+    let list = stage.raw.done(Method::GET, &format!("{COLLECTION}?{}", filtered.1), None).await?;
+    let revision =
+        list.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|text| text.parse().ok());
+    revision.map(Start::After).ok_or_else(|| RawError::Malformed("a list without resourceVersion".into()))
+}
+
+fn path(query: &str, start: Start) -> String {
+    let common = format!("{COLLECTION}?watch=true&allowWatchBookmarks=true&{query}");
+    match start {
+        Start::After(revision) => format!("{common}&resourceVersion={revision}"),
+        Start::Initial(_) => format!("{common}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+    }
+}

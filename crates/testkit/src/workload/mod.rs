@@ -1,0 +1,222 @@
+//! [`Workload`]: writers, watchers and listers on one collection, all drawn from one seed, with a record of everything.
+//!
+//! Watchers have random selectors, start in every way there is, hang up at random moments and resume where they were. When
+//! the writers are done, every watcher stays until it must have seen everything, and [`Record::check`] holds all of it
+//! against the log of the store.
+
+mod actors;
+mod names;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use listwatch_storage::Engine;
+use listwatch_wire::{ObjectKey, Revision};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::history::{Acknowledged, Filter, List, Seen, Truth, Violation, Watch};
+use crate::raw::{Raw, RawError};
+
+/// How much happens.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// Everything random comes from here.
+    pub seed: u64,
+    /// Each writes its own keys, so that it knows what it may expect.
+    pub writers: usize,
+    /// Writes per writer.
+    pub writes: usize,
+    /// Keys per writer: few, so that objects come, change and go often.
+    pub keys: usize,
+    /// How many watch.
+    pub watchers: usize,
+    /// How many list, each again and again while there is writing.
+    pub listers: usize,
+    /// How long a watcher may wait for what it must still see at the end.
+    pub patience: Duration,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            writers: 4,
+            writes: 100,
+            keys: 4,
+            watchers: 8,
+            listers: 2,
+            patience: Duration::from_secs(20),
+        }
+    }
+}
+
+/// The namespace that a workload has to itself. Nothing but the workload writes Secrets there.
+pub(crate) const NAMESPACE: &str = "default";
+pub(crate) const COLLECTION: &str = "/api/v1/namespaces/default/secrets";
+const PREFIX: &str = "/registry/secrets/default/";
+
+/// Everything that happened.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// What the store committed.
+    pub truth: Truth,
+    /// What writers were told.
+    pub acknowledged: Vec<Acknowledged>,
+    /// What each stream of each watcher delivered.
+    pub watches: Vec<Watch>,
+    /// What each list answered.
+    pub lists: Vec<List>,
+}
+
+impl Record {
+    /// Every broken promise.
+    #[must_use]
+    pub fn check(&self) -> Vec<Violation> {
+        let mut violations = self.truth.check_acknowledged(&self.acknowledged);
+        violations.extend(self.watches.iter().flat_map(|watch| watch.check(&self.truth)));
+        violations.extend(self.lists.iter().flat_map(|list| list.check(&self.truth)));
+        violations
+    }
+}
+
+/// What the actors of one run share.
+#[derive(Debug)]
+struct Stage {
+    raw: Raw,
+    workload: Workload,
+    /// The newest revision that any writer was told.
+    acknowledged: AtomicU64,
+    /// The truth, once writing has ended: watchers then know what they still have to see.
+    end: watch::Sender<Option<Arc<Truth>>>,
+}
+
+impl Stage {
+    fn newest_acknowledged(&self) -> Revision {
+        Revision(self.acknowledged.load(Ordering::SeqCst))
+    }
+
+    fn random(&self, actor: u64) -> StdRng {
+        StdRng::seed_from_u64(self.workload.seed.wrapping_mul(1_000_003).wrapping_add(actor))
+    }
+}
+
+impl Workload {
+    /// Runs it: requests go through `raw`, the truth comes from the engine's own log.
+    ///
+    /// # Errors
+    /// If a write is refused that must succeed, or the log cannot be read.
+    pub async fn run(self, raw: Raw, engine: &dyn Engine) -> Result<Record, RawError> {
+        let begin = engine.current().await.map_err(storage)?;
+        let baseline = state_before(engine, begin).await?;
+        let stage = Arc::new(Stage {
+            raw,
+            workload: self,
+            acknowledged: AtomicU64::new(begin.0),
+            end: watch::Sender::new(None),
+        });
+        let mut record = Record::default();
+        let (mut writers, mut watchers, mut listers) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+        (0..self.watchers).for_each(|n| drop(watchers.spawn(actors::watcher(stage.clone(), n))));
+        (0..self.listers).for_each(|n| drop(listers.spawn(actors::lister(stage.clone(), n))));
+        (0..self.writers).for_each(|n| drop(writers.spawn(actors::writer(stage.clone(), n))));
+        while let Some(acknowledged) = writers.join_next().await {
+            record.acknowledged.extend(acknowledged.map_err(lost)??);
+        }
+        record.truth = truth(engine, begin, baseline).await?;
+        stage.end.send_replace(Some(Arc::new(record.truth.clone())));
+        while let Some(watches) = watchers.join_next().await {
+            record.watches.extend(watches.map_err(lost)??);
+        }
+        while let Some(lists) = listers.join_next().await {
+            record.lists.extend(lists.map_err(lost)??);
+        }
+        Ok(record)
+    }
+}
+
+/// What was there before: it enters the truth as if it had just been written.
+async fn state_before(
+    engine: &dyn Engine,
+    at: Revision,
+) -> Result<Vec<(Revision, ObjectKey, Value)>, RawError> {
+    let range = listwatch_storage::Range {
+        start: PREFIX.into(),
+        end: "/registry/secrets/default0".into(),
+        limit: 0,
+        at: Some(at),
+    };
+    let page = engine.range(range).await.map_err(storage)?;
+    let items = page.items.into_iter().filter_map(|item| {
+        let (key, content) = stored(&item.key, &item.value)?;
+        Some((item.revision, key, content))
+    });
+    let mut items: Vec<_> = items.collect();
+    items.sort_by_key(|(revision, ..)| *revision);
+    Ok(items)
+}
+
+async fn truth(
+    engine: &dyn Engine,
+    begin: Revision,
+    baseline: Vec<(Revision, ObjectKey, Value)>,
+) -> Result<Truth, RawError> {
+    let mut truth = Truth::default();
+    for (revision, key, content) in baseline {
+        truth.push(revision, key, Some(content));
+    }
+    let end = engine.current().await.map_err(storage)?;
+    let mut changes = engine.changes(begin).await.map_err(storage)?;
+    let mut upto = begin;
+    while upto < end {
+        let batch = changes.next().await.map_err(storage)?;
+        upto = batch.upto;
+        for change in batch.changes.iter().filter(|change| change.key.starts_with(PREFIX)) {
+            match &change.value {
+                Some(value) => {
+                    if let Some((key, content)) = stored(&change.key, value) {
+                        truth.push(change.revision, key, Some(content));
+                    }
+                }
+                None => truth.push(change.revision, key_of(&change.key), None),
+            }
+        }
+    }
+    Ok(truth)
+}
+
+fn key_of(path: &str) -> ObjectKey {
+    ObjectKey::namespaced(NAMESPACE, path.strip_prefix(PREFIX).unwrap_or(path))
+}
+
+/// A stored object as the validators see it; the revision is put in only because [`Seen`] takes it out again.
+fn stored(path: &str, value: &[u8]) -> Option<(ObjectKey, Value)> {
+    let mut object: Value = serde_json::from_slice(value).ok()?;
+    object.get_mut("metadata")?.as_object_mut()?.insert("resourceVersion".into(), "1".into());
+    Some((key_of(path), Seen::from_object(object)?.content))
+}
+
+fn storage(error: impl std::fmt::Display) -> RawError {
+    RawError::Connection(format!("store: {error}"))
+}
+
+fn lost(error: impl std::fmt::Display) -> RawError {
+    RawError::Malformed(format!("an actor died: {error}"))
+}
+
+/// The state of a server as handlers' histories are compared with it.
+///
+/// # Errors
+/// If the list fails.
+pub async fn state(raw: &Raw, collection: &str) -> Result<BTreeMap<ObjectKey, Seen>, RawError> {
+    let list = raw.done(http::Method::GET, collection, None).await?;
+    Ok(actors::items(&list).into_iter().map(|seen| (seen.key.clone(), seen)).collect())
+}
+
+/// A filter, and the query that asks for it.
+type Filtered = (Filter, String);

@@ -1,0 +1,84 @@
+//! What is written and what is asked for: labels with few values, so that random selectors split the objects and every
+//! change may cross the border of somebody's selector.
+
+use http::Method;
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use serde_json::{Value, json};
+
+use super::{COLLECTION, Filtered, NAMESPACE};
+use crate::history::Filter;
+
+const COLORS: [&str; 3] = ["red", "green", "blue"];
+const SELECTORS: [&str; 9] = [
+    "",
+    "",
+    "color=red",
+    "color!=red",
+    "color in (red, green)",
+    "color notin (blue)",
+    "big",
+    "!big",
+    "big,color=blue",
+];
+
+/// The next request of a writer for one of its keys.
+pub(super) fn operation(
+    random: &mut StdRng,
+    name: &str,
+    there: bool,
+    write: usize,
+) -> (Method, String, Option<Value>) {
+    let item = format!("{COLLECTION}/{name}");
+    if !there {
+        return (Method::POST, COLLECTION.to_owned(), Some(object(random, name, write)));
+    }
+    match random.random_range(0..10) {
+        0..=2 => (Method::DELETE, item, None),
+        3..=6 => (Method::PUT, item, Some(object(random, name, write))),
+        _ => {
+            (Method::PATCH, item, Some(json!({"data": data(write), "metadata": {"labels": labels(random)}})))
+        }
+    }
+}
+
+fn object(random: &mut StdRng, name: &str, write: usize) -> Value {
+    json!({
+        "kind": "Secret", "apiVersion": "v1", "type": "Opaque",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels(random)},
+        "data": data(write),
+    })
+}
+
+/// Eight digits are valid base64, which the data of a Secret must be.
+fn data(write: usize) -> Value {
+    json!({"write": format!("{write:08}")})
+}
+
+fn labels(random: &mut StdRng) -> Value {
+    let color = COLORS.choose(random);
+    if random.random_bool(0.5) { json!({"color": color, "big": "yes"}) } else { json!({"color": color}) }
+}
+
+/// A random selector, and the query that asks for it.
+pub(super) fn filter(random: &mut StdRng) -> Filtered {
+    let selector = SELECTORS.choose(random).copied().unwrap_or_default();
+    let labels = selector.parse().unwrap_or_default();
+    let encoded = selector.replace(' ', "%20").replace('=', "%3D").replace('!', "%21");
+    (Filter { namespace: Some(NAMESPACE.to_owned()), labels }, format!("labelSelector={encoded}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::selector::LabelSelector;
+
+    use super::*;
+
+    #[test]
+    fn every_selector_is_one() {
+        for selector in SELECTORS {
+            assert!(selector.parse::<LabelSelector>().is_ok(), "{selector}");
+        }
+    }
+}
