@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 
-use super::{ElementId, Field, KindEntry, ListKind, PatchStrategy, Schema, Struct, StructId, Type};
+use listwatch_wire::patch::{ListKind, PatchStrategy};
+
+use super::{ElementId, Field, KindEntry, Schema, Struct, StructId, Type};
 
 const SCHEMA_PROPS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
@@ -90,7 +92,6 @@ impl Loader {
             omit_empty: false,
             omit_zero: false,
             list: None,
-            keys: Box::default(),
             atomic: false,
             merge_key: None,
             patch: PatchStrategy::default(),
@@ -198,8 +199,10 @@ fn apply(field: &mut Field, flag: &'static str) {
         ("list", "atomic") => field.list = Some(ListKind::Atomic),
         ("list", "set") => field.list = Some(ListKind::Set),
         ("list", keys) => {
-            field.list = Some(ListKind::Map);
-            field.keys = keys.strip_prefix("map:").unwrap_or_default().split(',').collect();
+            let keys: Box<[&'static str]> =
+                keys.strip_prefix("map:").unwrap_or_default().split(',').collect();
+            // The table is loaded once and never dropped.
+            field.list = Some(ListKind::Map(Box::leak(keys)));
         }
         ("map", kind) => field.atomic = kind == "atomic",
         ("key", key) => field.merge_key = Some(key),
@@ -208,7 +211,8 @@ fn apply(field: &mut Field, flag: &'static str) {
                 match word {
                     "merge" => field.patch.merge = true,
                     "retainKeys" => field.patch.retain_keys = true,
-                    _ => field.patch.replace = true,
+                    // "replace" is what happens anyway.
+                    _ => {}
                 }
             }
         }

@@ -4,11 +4,15 @@
 //! first use into a few arrays (about 200 KB) whose strings are slices of that text. Nothing else in this crate knows field
 //! names: type checks, protobuf, patches and OpenAPI are walks over this table.
 //!
-//! [`Node`] is how others see it: a small copyable handle on "the type at this place".
+//! [`Node`] is how others see it: a small copyable handle on "the type at this place", and a
+//! [`listwatch_wire::patch::Schema`].
 
 mod load;
+mod merge;
 
 use std::sync::LazyLock;
+
+use listwatch_wire::patch::{ListKind, PatchStrategy};
 
 /// A type of the table. Ids are indexes into the [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,28 +67,6 @@ pub struct StructId(u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ElementId(u16);
 
-/// How server-side apply treats a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListKind {
-    /// One value with one owner.
-    Atomic,
-    /// Each item is its own.
-    Set,
-    /// Items are found by their keys.
-    Map,
-}
-
-/// How a strategic merge patch treats a field.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PatchStrategy {
-    /// Lists merge (by the merge key, or as a set of scalars) rather than being replaced.
-    pub merge: bool,
-    /// The patch lists the keys that survive.
-    pub retain_keys: bool,
-    /// The whole value is replaced.
-    pub replace: bool,
-}
-
 /// One field of a struct.
 #[derive(Debug)]
 pub struct Field {
@@ -103,9 +85,7 @@ pub struct Field {
     /// Left out when zero, structs included.
     pub omit_zero: bool,
     /// Merge behaviour of a list, where stated.
-    pub list: Option<ListKind>,
-    /// Keys of a list that is a map.
-    pub keys: Box<[&'static str]>,
+    pub list: Option<ListKind<'static>>,
     /// A map or struct with a single owner.
     pub atomic: bool,
     /// Merge key of strategic merge patches.
@@ -166,9 +146,10 @@ pub fn schema() -> &'static Schema {
 /// The node of a kind's object.
 ///
 /// ```
+/// use listwatch_wire::patch::{ListKind, Schema};
 /// let pod = listwatch_kinds::schema::node("", "v1", "Pod").unwrap();
 /// let containers = pod.field("spec").and_then(|spec| spec.field("containers")).unwrap();
-/// assert_eq!(containers.list_keys(), ["name"]);
+/// assert_eq!(containers.list_kind(), ListKind::Map(&["name"]));
 /// ```
 #[must_use]
 pub fn node(group: &str, version: &str, kind: &str) -> Option<Node> {
@@ -283,65 +264,12 @@ impl Node {
             _ => None,
         }
     }
-
-    /// The node below a key: a field of a struct, or any key of a map.
-    #[must_use]
-    pub fn field(self, name: &str) -> Option<Self> {
-        match self.ty {
-            Type::Struct(id) => {
-                let (_, field) = schema().field(id, name)?;
-                Some(Self { ty: field.ty, field: Some(field) })
-            }
-            Type::Map(id) => Some(Self { ty: schema().element(id), field: None }),
-            Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings => {
-                Self { ty: Type::Struct(schema().schema_props()), field: None }.field(name)
-            }
-            _ => None,
-        }
-    }
-
-    /// The node of a list's items.
-    #[must_use]
-    pub fn items(self) -> Option<Self> {
-        match self.ty {
-            Type::List(id) => Some(Self { ty: schema().element(id), field: None }),
-            _ => None,
-        }
-    }
-
-    /// How server-side apply treats the list here; atomic unless the definition says otherwise.
-    #[must_use]
-    pub fn list_kind(self) -> ListKind {
-        self.field.and_then(|f| f.list).unwrap_or(ListKind::Atomic)
-    }
-
-    /// The keys of the list here, if it is a map.
-    #[must_use]
-    pub fn list_keys(self) -> &'static [&'static str] {
-        self.field.map_or(&[], |f| &f.keys)
-    }
-
-    /// True if the map or struct here has a single owner.
-    #[must_use]
-    pub fn is_atomic(self) -> bool {
-        self.field.is_some_and(|f| f.atomic) || self.as_struct().is_some_and(|s| s.atomic)
-    }
-
-    /// The merge key of strategic merge patches.
-    #[must_use]
-    pub fn merge_key(self) -> Option<&'static str> {
-        self.field?.merge_key
-    }
-
-    /// The strategy of strategic merge patches.
-    #[must_use]
-    pub fn patch_strategy(self) -> PatchStrategy {
-        self.field.map(|f| f.patch).unwrap_or_default()
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use listwatch_wire::patch::Schema as _;
+
     use super::*;
 
     #[test]
@@ -368,13 +296,10 @@ mod tests {
     fn merge_key_and_map_keys_differ_where_kubernetes_lets_them() {
         let service = node("", "v1", "Service").and_then(|n| n.field("spec")?.field("ports")).unwrap();
         assert_eq!(service.merge_key(), Some("port"));
-        assert_eq!(service.list_keys(), ["port", "protocol"]);
-        assert_eq!(service.list_kind(), ListKind::Map);
+        assert_eq!(service.list_kind(), ListKind::Map(&["port", "protocol"]));
+        assert_eq!(service.key_default("protocol"), Some("TCP".into()));
         let volumes = node("", "v1", "Pod").and_then(|n| n.field("spec")?.field("volumes")).unwrap();
-        assert_eq!(
-            volumes.patch_strategy(),
-            PatchStrategy { merge: true, retain_keys: true, replace: false }
-        );
+        assert_eq!(volumes.patch_strategy(), PatchStrategy { merge: true, retain_keys: true });
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! The table as patches see it.
+
+use listwatch_wire::patch::{ListKind, MapKind, PatchStrategy, Schema};
+
+use super::{Node, Type, schema};
+
+impl Schema for Node {
+    fn field(self, name: &str) -> Option<Self> {
+        match self.ty {
+            Type::Struct(id) => {
+                let (_, field) = schema().field(id, name)?;
+                Some(Self { ty: field.ty, field: Some(field) })
+            }
+            Type::Map(id) => Some(Self { ty: schema().element(id), field: None }),
+            Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings => {
+                Self { ty: Type::Struct(schema().schema_props()), field: None }.field(name)
+            }
+            // Objects without a schema are owned key by key, all the way down.
+            Type::Raw | Type::FieldsV1 => Some(Self { ty: Type::Raw, field: None }),
+            _ => None,
+        }
+    }
+
+    fn items(self) -> Option<Self> {
+        match self.ty {
+            Type::List(id) => Some(Self { ty: schema().element(id), field: None }),
+            _ => None,
+        }
+    }
+
+    /// Atomic unless the definition says otherwise.
+    fn list_kind(&self) -> ListKind<'_> {
+        self.field.and_then(|f| f.list).unwrap_or(ListKind::Atomic)
+    }
+
+    fn map_kind(self) -> MapKind {
+        let atomic = self.field.is_some_and(|f| f.atomic) || self.as_struct().is_some_and(|s| s.atomic);
+        match self.ty {
+            _ if atomic => MapKind::Atomic,
+            Type::Json => MapKind::Atomic,
+            Type::Map(_) | Type::Raw | Type::FieldsV1 => MapKind::Granular,
+            _ => MapKind::Struct,
+        }
+    }
+
+    fn merge_key(&self) -> Option<&str> {
+        self.field?.merge_key
+    }
+
+    fn patch_strategy(self) -> PatchStrategy {
+        self.field.map(|f| f.patch).unwrap_or_default()
+    }
+
+    /// The one key that may be left out: ports are TCP unless they say otherwise.
+    fn key_default(&self, key: &str) -> Option<serde_json::Value> {
+        (key == "protocol").then(|| "TCP".into())
+    }
+}
