@@ -22,6 +22,8 @@ pub struct Faulty {
     /// What came in together with the place of a stall and has to follow it.
     held: Bytes,
     ended: bool,
+    /// Before a cut hyper gets one turn to send what it has: it drops its buffer together with the connection.
+    sent: bool,
 }
 
 impl Faulty {
@@ -31,7 +33,7 @@ impl Faulty {
         B::Error: Into<Failure>,
     {
         let inner = body.map_err(Into::into).boxed_unsync();
-        Self { inner, breaking: None, stalled: None, held: Bytes::new(), ended: false }
+        Self { inner, breaking: None, stalled: None, held: Bytes::new(), ended: false, sent: false }
     }
 
     pub(super) fn breaking(mut self, place: Place, then: Then) -> Self {
@@ -113,6 +115,10 @@ impl Body for Faulty {
         let this = self.get_mut();
         if this.ended {
             let cut = matches!(this.breaking, Some((_, Then::Cut)));
+            if cut && !std::mem::replace(&mut this.sent, true) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             return Poll::Ready(cut.then(|| Err(Cut.into())));
         }
         if let Some(sleep) = &mut this.stalled {
