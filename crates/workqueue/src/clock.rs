@@ -1,0 +1,32 @@
+//! The time as the state machine wants it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Nanoseconds since the queue was made, by tokio's clock, which tests can pause. Monotonic: setting the wall clock
+/// changes nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        nanos(self.start.elapsed())
+    }
+
+    /// The time of day, so to speak, of `nanos`; `None` beyond what the platform can express.
+    pub(crate) fn instant(&self, nanos: u64) -> Option<Instant> {
+        self.start.checked_add(Duration::from_nanos(nanos))
+    }
+}
+
+/// A duration as nanoseconds; what exceeds 584 years is 584 years.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

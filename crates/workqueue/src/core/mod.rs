@@ -1,0 +1,321 @@
+//! The queue as a pure state machine: no locks, no clock, no waiting.
+//!
+//! Every call gets the time as nanoseconds since some fixed start. The concurrent queue ([`crate::Queue`]) wraps this in a
+//! lock; simulations and the model tests use it bare.
+//!
+//! A key is *dirty* when it needs processing, *processing* while a consumer has it, *delayed* while an occurrence of it
+//! waits for its time. Dirty and not processing means *ready*: it stands in [`Ready`]. From these four words follow all
+//! the rules:
+//! adding a dirty key changes nothing; a key that is processing is never handed out again; one that becomes dirty while
+//! processing becomes ready when it is done; a key that is neither dirty, processing nor delayed is forgotten.
+//!
+//! Read on in [`slab`] (storage), [`ready`] (order), [`tenants`] (fairness), [`wheel`] (delays).
+
+pub(crate) mod meter;
+pub(crate) mod ready;
+pub(crate) mod slab;
+pub(crate) mod tenants;
+pub(crate) mod view;
+pub(crate) mod wheel;
+
+use std::fmt;
+
+use hashbrown::hash_table::{Entry as IndexEntry, HashTable};
+
+use self::meter::Meter;
+use self::ready::Ready;
+use self::slab::{Slab, Slot};
+use self::tenants::Tenants;
+use self::wheel::Wheel;
+use crate::error::AddError;
+use crate::priority::Priority;
+use crate::reason::Reason;
+
+/// How many delayed keys one call may move, which bounds how long the lock is held when very many fall due at once.
+const ADVANCE_BUDGET: u32 = 128;
+
+/// Finds a key's tenant; see [`crate::Options::fair`].
+pub(crate) type TenantOf<K> = Box<dyn Fn(&K) -> u64 + Send>;
+
+/// The settings the state machine needs.
+pub(crate) struct Settings<K> {
+    pub(crate) capacity: usize,
+    pub(crate) tenant_of: Option<TenantOf<K>>,
+    pub(crate) tenant_in_flight_max: u32,
+    pub(crate) background_every: u32,
+    pub(crate) metered: bool,
+}
+
+/// One add, with its key's hash computed by the caller (outside any lock).
+#[derive(Debug)]
+pub(crate) struct Add<K, R> {
+    pub(crate) hash: u64,
+    pub(crate) key: K,
+    pub(crate) reason: R,
+    pub(crate) priority: Priority,
+    /// When it happened.
+    pub(crate) at: u64,
+}
+
+/// A key on its way to a consumer.
+#[derive(Debug)]
+pub(crate) struct Taken<K, R> {
+    pub(crate) slot: Slot,
+    pub(crate) key: K,
+    pub(crate) reason: R,
+    pub(crate) priority: Priority,
+}
+
+/// The state machine.
+pub(crate) struct Core<K, R> {
+    slab: Slab<K, R>,
+    /// Finds a key's slot by its hash. Holds slot numbers only: entries stay put when it grows.
+    index: HashTable<Slot>,
+    ready: Ready,
+    wheel: Wheel,
+    meter: Option<Box<Meter>>,
+    tenant_of: Option<TenantOf<K>>,
+    capacity: usize,
+    /// How many keys are dirty.
+    depth: usize,
+    /// How many keys are processing.
+    in_flight: usize,
+    closed: bool,
+    paused: bool,
+}
+
+impl<K: Eq + Clone, R: Reason> Core<K, R> {
+    pub(crate) fn new(settings: Settings<K>) -> Self {
+        let fair = settings.tenant_of.is_some().then(|| Tenants::new(settings.tenant_in_flight_max));
+        Self {
+            slab: Slab::new(),
+            index: HashTable::new(),
+            ready: Ready::new(fair, settings.background_every),
+            wheel: Wheel::new(),
+            meter: settings.metered.then(|| Box::new(Meter::new())),
+            tenant_of: settings.tenant_of,
+            capacity: settings.capacity,
+            depth: 0,
+            in_flight: 0,
+            closed: false,
+            paused: false,
+        }
+    }
+
+    /// Makes a key dirty.
+    #[inline]
+    pub(crate) fn add(&mut self, add: Add<K, R>) -> Result<(), AddError<K>> {
+        if self.closed {
+            return Err(AddError::ShutDown(add.key));
+        }
+        let slot = self.slot_for(add.hash, add.key)?;
+        self.mark_dirty(slot, add.reason, add.priority, add.at);
+        Ok(())
+    }
+
+    /// Makes a key dirty at `due`. Of several pending times of a key the earliest counts.
+    pub(crate) fn add_after(&mut self, add: Add<K, R>, due: u64) -> Result<(), AddError<K>> {
+        if self.closed {
+            return Err(AddError::ShutDown(add.key));
+        }
+        let slot = self.slot_for(add.hash, add.key)?;
+        self.note_retry();
+        let due = wheel::tick_at_or_after(due);
+        let entry = self.slab.at_mut(slot);
+        if !entry.delayed {
+            (entry.delayed, entry.due) = (true, due);
+            (entry.delayed_reason, entry.delayed_priority) = (add.reason, add.priority);
+            self.wheel.insert(&mut self.slab, slot);
+            return Ok(());
+        }
+        entry.delayed_reason.merge(add.reason);
+        entry.delayed_priority = entry.delayed_priority.min(add.priority);
+        if due < entry.due {
+            entry.due = due;
+            self.wheel.remove(&mut self.slab, slot);
+            self.wheel.insert(&mut self.slab, slot);
+        }
+        Ok(())
+    }
+
+    /// Counts a retry that needed no delay.
+    pub(crate) fn note_retry(&mut self) {
+        if let Some(meter) = &mut self.meter {
+            meter.retried();
+        }
+    }
+
+    /// Takes back a key's delayed occurrence. Says whether there was one.
+    pub(crate) fn cancel(&mut self, hash: u64, key: &K) -> bool {
+        let Some(slot) = self.find(hash, key).filter(|slot| self.slab.at(*slot).delayed) else { return false };
+        self.wheel.remove(&mut self.slab, slot);
+        self.undelay(slot);
+        self.forget_if_unused(slot);
+        true
+    }
+
+    /// Moves keys whose time has come to the ready ones. `true` means that there may be more: call again.
+    pub(crate) fn advance(&mut self, now: u64) -> bool {
+        let (tick, mut budget) = (wheel::tick_at(now), ADVANCE_BUDGET);
+        while let Some(slot) = self.wheel.pop_due(&mut self.slab, tick, &mut budget) {
+            let (reason, priority) = self.undelay(slot);
+            self.mark_dirty(slot, reason, priority, now);
+        }
+        budget == 0
+    }
+
+    /// When [`Self::advance`] has something to do next.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.wheel.next().map(wheel::nanos_of)
+    }
+
+    /// Hands out the next key.
+    #[inline]
+    pub(crate) fn take(&mut self, now: u64) -> Option<Taken<K, R>> {
+        if self.paused {
+            return None;
+        }
+        let slot = self.ready.pop(&mut self.slab)?;
+        let entry = self.slab.at_mut(slot);
+        entry.dirty = false;
+        entry.processing = true;
+        entry.started_at = now;
+        let (reason, priority) = (std::mem::take(&mut entry.reason), entry.priority);
+        let key = entry.key.clone()?;
+        self.depth -= 1;
+        self.in_flight += 1;
+        if let Some(meter) = &mut self.meter {
+            meter.taken(&mut self.slab, slot, now);
+        }
+        Some(Taken { slot, key, reason, priority })
+    }
+
+    /// Takes back a key that was handed out.
+    #[inline]
+    pub(crate) fn done(&mut self, slot: Slot, now: u64) {
+        if let Some(meter) = &mut self.meter {
+            meter.done(&mut self.slab, slot, now);
+        }
+        self.in_flight -= 1;
+        let entry = self.slab.at_mut(slot);
+        entry.processing = false;
+        self.ready.finished(entry.tenant);
+        if entry.dirty {
+            self.push_ready(slot);
+        }
+        self.forget_if_unused(slot);
+    }
+
+    /// Stops taking new keys and drops the delayed ones. Returns how many were dropped.
+    pub(crate) fn close(&mut self) -> usize {
+        self.closed = true;
+        self.paused = false;
+        let delayed: Vec<_> = self.slab.iter().filter(|(_, entry)| entry.delayed).map(|(slot, _)| slot).collect();
+        for slot in &delayed {
+            self.wheel.remove(&mut self.slab, *slot);
+            self.undelay(*slot);
+            self.forget_if_unused(*slot);
+        }
+        delayed.len()
+    }
+
+    /// Stops or resumes handing out keys. A closed queue cannot be paused: it must drain.
+    pub(crate) fn set_paused(&mut self, paused: bool) {
+        self.paused = paused && !self.closed;
+    }
+
+    #[inline]
+    fn slot_for(&mut self, hash: u64, key: K) -> Result<Slot, AddError<K>> {
+        let slab = &self.slab;
+        let found = self.index.entry(hash, |slot| slab.at(*slot).key.as_ref() == Some(&key), |slot| slab.at(*slot).hash);
+        match found {
+            IndexEntry::Occupied(found) => Ok(*found.get()),
+            IndexEntry::Vacant(_) if self.slab.live() >= self.capacity => Err(AddError::Full(key)),
+            IndexEntry::Vacant(vacant) => {
+                let slot = self.slab.insert(hash, key);
+                vacant.insert(slot);
+                Ok(slot)
+            }
+        }
+    }
+
+    fn find(&self, hash: u64, key: &K) -> Option<Slot> {
+        self.index.find(hash, |slot| self.slab.at(*slot).key.as_ref() == Some(key)).copied()
+    }
+
+    #[inline]
+    fn mark_dirty(&mut self, slot: Slot, reason: R, priority: Priority, at: u64) {
+        let entry = self.slab.at_mut(slot);
+        if entry.dirty {
+            entry.reason.merge(reason);
+            if priority < entry.priority {
+                self.raise(slot, priority);
+            }
+            return;
+        }
+        entry.dirty = true;
+        entry.reason = reason;
+        entry.priority = priority;
+        entry.queued_at = at;
+        let waits = entry.processing;
+        self.depth += 1;
+        if let Some(meter) = &mut self.meter {
+            meter.added();
+        }
+        if !waits {
+            self.push_ready(slot);
+        }
+    }
+
+    fn raise(&mut self, slot: Slot, priority: Priority) {
+        let waits = self.slab.at(slot).processing;
+        if !waits {
+            self.ready.remove(&mut self.slab, slot);
+        }
+        self.slab.at_mut(slot).priority = priority;
+        if !waits {
+            self.push_ready(slot);
+        }
+    }
+
+    #[inline]
+    fn push_ready(&mut self, slot: Slot) {
+        let tenant = match (&self.tenant_of, &self.slab.at(slot).key) {
+            (Some(tenant_of), Some(key)) if self.ready.is_fair() => tenant_of(key),
+            _ => 0,
+        };
+        self.ready.push(&mut self.slab, slot, tenant);
+    }
+
+    fn undelay(&mut self, slot: Slot) -> (R, Priority) {
+        let entry = self.slab.at_mut(slot);
+        entry.delayed = false;
+        (std::mem::take(&mut entry.delayed_reason), entry.delayed_priority)
+    }
+
+    #[inline]
+    fn forget_if_unused(&mut self, slot: Slot) {
+        let entry = self.slab.at(slot);
+        if entry.dirty || entry.processing || entry.delayed {
+            return;
+        }
+        if let Ok(found) = self.index.find_entry(entry.hash, |other| *other == slot) {
+            found.remove();
+        }
+        self.slab.remove(slot);
+        if self.slab.live() == 0 && self.index.capacity() > SMALL_INDEX {
+            // A queue that was large once gives its memory back, as the slab does.
+            self.index = HashTable::new();
+        }
+    }
+}
+
+/// An index of this size is kept when the queue runs empty.
+const SMALL_INDEX: usize = 8192;
+
+impl<K, R> fmt::Debug for Core<K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { depth, in_flight, closed, paused, .. } = self;
+        write!(f, "Core {{ depth: {depth}, in_flight: {in_flight}, closed: {closed}, paused: {paused} }}")
+    }
+}

@@ -1,0 +1,106 @@
+//! Looking at the state machine without changing it.
+
+use super::{Core, wheel};
+use crate::inspect::{KeyState, KeyView};
+use crate::metrics::Stats;
+use crate::reason::Reason;
+
+impl<K: Eq + Clone, R: Reason> Core<K, R> {
+    /// How many keys can be handed out, leaving caps per tenant aside.
+    #[inline]
+    pub(crate) fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// How many keys are dirty.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// How many keys are handed out.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// How many keys wait for their time.
+    #[inline]
+    pub(crate) fn delayed_len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// How many keys are known at all: what the capacity limits.
+    pub(crate) fn known(&self) -> usize {
+        self.slab.live()
+    }
+
+    /// Whether an add of this key needs no room.
+    pub(crate) fn knows(&self, hash: u64, key: &K) -> bool {
+        self.find(hash, key).is_some()
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.slab.live() < self.capacity
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Nothing dirty, nothing in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.depth == 0 && self.in_flight == 0
+    }
+
+    /// Whether the next key could not change by adds of normal priority.
+    #[inline]
+    pub(crate) fn next_is_settled(&self) -> bool {
+        self.ready.has_urgent_or_normal()
+    }
+
+    /// Whether [`Self::take`] would find a key.
+    pub(crate) fn can_take(&self) -> bool {
+        !self.paused && self.ready.peek().is_some()
+    }
+
+    /// The key that would be handed out next.
+    pub(crate) fn peek(&self) -> Option<&K> {
+        self.ready.peek().and_then(|slot| self.slab.at(slot).key.as_ref())
+    }
+
+    /// Every known key with its state, in no particular order.
+    pub(crate) fn list(&self, now: u64) -> Vec<KeyView<K>> {
+        let age = |since: u64| std::time::Duration::from_nanos(now.saturating_sub(since));
+        let metered = self.meter.is_some();
+        let view = |entry: &super::slab::Entry<K, R>| {
+            let state = match (entry.processing, entry.dirty) {
+                (true, again) => KeyState::Processing { again },
+                (false, true) => KeyState::Ready,
+                (false, false) => KeyState::Delayed,
+            };
+            let since = if entry.processing { entry.started_at } else { entry.queued_at };
+            let due = entry.delayed.then(|| wheel::nanos_of(entry.due).saturating_sub(now));
+            Some(KeyView {
+                key: entry.key.clone()?,
+                state,
+                priority: entry.priority,
+                age: (metered && state != KeyState::Delayed).then(|| age(since)),
+                due_in: due.map(std::time::Duration::from_nanos),
+            })
+        };
+        self.slab.iter().filter_map(|(_, entry)| view(entry)).collect()
+    }
+
+    /// The numbers at `now`.
+    pub(crate) fn stats(&self, now: u64) -> Stats {
+        let mut stats = Stats { depth: self.depth, delayed: self.wheel.len(), ..Stats::default() };
+        if let Some(meter) = &self.meter {
+            meter.fill(&mut stats, &self.slab, now);
+        }
+        stats
+    }
+}

@@ -1,0 +1,91 @@
+//! Shutting down, with and without waiting.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::reason::Reason;
+use crate::shared::Shared;
+use crate::{Key, Queue};
+
+/// How a drain ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Drained {
+    /// Every key that was queued or in flight has been processed, re-runs included.
+    Complete,
+    /// [`Queue::shut_down`] was called meanwhile, which ends the waiting.
+    Aborted,
+}
+
+/// Shutting down.
+impl<K: Key, R: Reason> Queue<K, R> {
+    /// Takes no new keys from now on. Consumers still get everything that is queued, and then `None`. Delayed keys are
+    /// dropped; the number of them is returned. Whoever waits for a drain is released.
+    pub fn shut_down(&self) -> usize {
+        let shared = self.shared();
+        let mut state = shared.state();
+        let dropped = shared.close(&mut state);
+        state.drains_aborted += 1;
+        let released = state.idle.take_all();
+        shared.release(state);
+        released.for_each(std::task::Waker::wake);
+        dropped
+    }
+
+    /// Shuts down at once, and returns a future that waits until everything queued or in flight has been processed,
+    /// keys that were added again while being processed included. Any number of callers may wait; dropping the future
+    /// ends only the waiting.
+    pub fn shut_down_with_drain(&self) -> Drain<'_, K, R> {
+        let shared = self.shared();
+        let mut state = shared.state();
+        shared.close(&mut state);
+        let aborted_before = state.drains_aborted;
+        shared.release(state);
+        Drain { shared, aborted_before, id: None }
+    }
+
+    /// Whether the queue has been told to shut down.
+    pub fn is_shut_down(&self) -> bool {
+        self.shared().state().core.is_closed()
+    }
+}
+
+/// The future of [`Queue::shut_down_with_drain`].
+#[must_use = "the queue is shut down, but nobody waits for the rest of the work"]
+pub struct Drain<'q, K: Key, R: Reason> {
+    shared: &'q Shared<K, R>,
+    aborted_before: u64,
+    id: Option<u64>,
+}
+
+impl<K: Key, R: Reason> Future for Drain<'_, K, R> {
+    type Output = Drained;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Drained> {
+        let mut state = self.shared.state();
+        if state.core.is_idle() {
+            return Poll::Ready(Drained::Complete);
+        }
+        if state.drains_aborted != self.aborted_before {
+            return Poll::Ready(Drained::Aborted);
+        }
+        state.idle.register(&mut self.id, cx.waker());
+        Poll::Pending
+    }
+}
+
+impl<K: Key, R: Reason> Drop for Drain<'_, K, R> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.shared.state().idle.remove(id);
+        }
+    }
+}
+
+impl<K: Key, R: Reason> fmt::Debug for Drain<'_, K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,23 @@
+//! What can go wrong with an add.
+
+/// Why a key was not accepted. The key comes back, so that nothing is lost by accident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddError<K> {
+    /// The queue is shutting down and takes no new keys. Drop the key, or hand it to whoever takes over.
+    #[error("the work queue is shutting down")]
+    ShutDown(K),
+    /// The queue knows as many keys as [`Options::capacity`](crate::Options::capacity) allows and this is a new one. Try
+    /// again later, or wait for room with [`Queue::add_wait`](crate::Queue::add_wait).
+    #[error("the work queue is full")]
+    Full(K),
+}
+
+impl<K> AddError<K> {
+    /// The key that was not accepted.
+    pub fn into_key(self) -> K {
+        match self {
+            Self::ShutDown(key) | Self::Full(key) => key,
+        }
+    }
+}

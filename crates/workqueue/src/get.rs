@@ -1,0 +1,139 @@
+//! Waiting for a key, in a task or in a thread.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+
+use crate::item::Item;
+use crate::reason::Reason;
+use crate::shared::{Next, Shared, Ticket};
+use crate::sync::thread;
+use crate::{Key, Queue};
+
+/// A sleeper looks at the clock at least this often, however far the next delayed key is: timers do not
+/// reach arbitrarily far, and some clocks stand still while the machine sleeps.
+const SLEEP_MAX: Duration = Duration::from_secs(600);
+
+/// The future of [`Queue::get`]. Dropping it is always safe: a key is taken in the very step that returns it.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Get<'q, K: Key, R: Reason> {
+    ticket: Ticket<'q, K, R>,
+    /// Only the sleeper that watches the clock has one.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl<'q, K: Key, R: Reason> Get<'q, K, R> {
+    pub(crate) fn new(shared: &'q Shared<K, R>) -> Self {
+        Self { ticket: Ticket::new(shared), sleep: None }
+    }
+
+    fn wake_up_at(&mut self, at: Instant) -> Pin<&mut Sleep> {
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if sleep.deadline() != at {
+            sleep.as_mut().reset(at);
+        }
+        sleep.as_mut()
+    }
+}
+
+impl<'q, K: Key, R: Reason> Future for Get<'q, K, R> {
+    type Output = Option<Item<'q, K, R>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let shared = self.ticket.shared;
+        loop {
+            let timer = match shared.next(&mut self.ticket, cx.waker()) {
+                Next::Taken(taken) => return Poll::Ready(Some(Item::new(shared, taken))),
+                Next::Closed => return Poll::Ready(None),
+                Next::Wait { timer: None } => return Poll::Pending,
+                Next::Wait { timer: Some(timer) } => timer,
+            };
+            let latest = Instant::now() + SLEEP_MAX;
+            let at = shared.clock.instant(timer).map_or(latest, |at| at.min(latest));
+            if self.wake_up_at(at).poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<K: Key, R: Reason> fmt::Debug for Get<'_, K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Get").finish_non_exhaustive()
+    }
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl<K: Key, R: Reason> Shared<K, R> {
+    pub(crate) fn get_blocking(&self) -> Option<Item<'_, K, R>> {
+        if let Some(taken) = self.try_next() {
+            return Some(Item::new(self, taken));
+        }
+        let mut ticket = Ticket::new(self);
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            match self.next(&mut ticket, &waker) {
+                Next::Taken(taken) => return Some(Item::new(self, taken)),
+                Next::Closed => return None,
+                Next::Wait { timer: None } => thread::park(),
+                Next::Wait { timer: Some(at) } => {
+                    thread::park_timeout(Duration::from_nanos(at.saturating_sub(self.clock.now())).min(SLEEP_MAX));
+                }
+            }
+        }
+    }
+}
+
+/// Consumers.
+impl<K: Key, R: Reason> Queue<K, R> {
+    /// Waits for the next key. `None` means that the queue is shut down and everything in it has been handed out.
+    ///
+    /// A queue with delayed keys must be awaited inside a tokio runtime whose timers are enabled.
+    pub fn get(&self) -> Get<'_, K, R> {
+        Get::new(self.shared())
+    }
+
+    /// [`Self::get`] for a consumer that is a thread of its own. Both kinds may serve the same queue.
+    ///
+    /// ```
+    /// use listwatch_workqueue::{Options, Queue};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue: Queue<String> = Queue::new(Options::new());
+    /// let worker = std::thread::spawn({
+    ///     let queue = queue.clone();
+    ///     move || {
+    ///         let mut seen = 0;
+    ///         while let Some(item) = queue.get_blocking() {
+    ///             seen += item.key().len(); // done when `item` goes out of scope
+    ///         }
+    ///         seen
+    ///     }
+    /// });
+    /// queue.add("default/web".to_owned())?;
+    /// queue.shut_down();
+    /// assert_eq!(worker.join().ok(), Some(11));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_blocking(&self) -> Option<Item<'_, K, R>> {
+        self.shared().get_blocking()
+    }
+
+    /// The next key if there is one now.
+    pub fn try_get(&self) -> Option<Item<'_, K, R>> {
+        self.shared().try_next().map(|taken| Item::new(self.shared(), taken))
+    }
+}

@@ -1,0 +1,151 @@
+//! A key in a consumer's hands.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Key;
+use crate::core::Taken;
+use crate::core::slab::Slot;
+use crate::priority::Priority;
+use crate::reason::Reason;
+use crate::shared::Shared;
+
+/// A key that was handed out. While it exists nobody else gets the same key; when it is dropped the key is done.
+///
+/// A key whose consumer panics is not lost: it is released *and* retried with the queue's rate limiter. For tasks that
+/// may be cancelled [`Item::at_least_once`] asks for the same.
+///
+/// What became of the work is said by how the item ends:
+/// [`finish`](Self::finish) (success), [`retry`](Self::retry) (failure), [`retry_after`](Self::retry_after) (look again
+/// later), or just a drop, which leaves the failure count alone.
+#[must_use = "dropping an item marks its key done"]
+pub struct Item<'q, K: Key, R: Reason = ()> {
+    queue: Home<'q, K, R>,
+    key: K,
+    reason: R,
+    slot: Slot,
+    priority: Priority,
+    at_least_once: bool,
+    /// Another item has taken over.
+    moved: bool,
+}
+
+/// Borrowed by default: a shared counter bumped twice per key would cost as much as the queue itself.
+enum Home<'q, K, R> {
+    Borrowed(&'q Shared<K, R>),
+    Owned(Arc<Shared<K, R>>),
+}
+
+impl<K, R> Deref for Home<'_, K, R> {
+    type Target = Shared<K, R>;
+
+    #[inline]
+    fn deref(&self) -> &Shared<K, R> {
+        match self {
+            Self::Borrowed(shared) => shared,
+            Self::Owned(shared) => shared,
+        }
+    }
+}
+
+impl<'q, K: Key, R: Reason> Item<'q, K, R> {
+    #[inline]
+    pub(crate) fn new(shared: &'q Shared<K, R>, taken: Taken<K, R>) -> Self {
+        let Taken { slot, key, reason, priority } = taken;
+        Self { queue: Home::Borrowed(shared), key, reason, slot, priority, at_least_once: false, moved: false }
+    }
+
+    /// The same item without the borrow, for a task that outlives this scope.
+    pub(crate) fn into_owned(mut self, home: &Arc<Shared<K, R>>) -> Item<'static, K, R> {
+        let owned = Item {
+            queue: Home::Owned(Arc::clone(home)),
+            key: self.key.clone(),
+            reason: std::mem::take(&mut self.reason),
+            slot: self.slot,
+            priority: self.priority,
+            at_least_once: self.at_least_once,
+            moved: false,
+        };
+        self.moved = true;
+        owned
+    }
+
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// Everything the key was added with since it was last handed out, merged.
+    pub fn reason(&self) -> &R {
+        &self.reason
+    }
+
+    /// Takes the reason out, for a consumer that wants to own it.
+    pub fn take_reason(&mut self) -> R {
+        std::mem::take(&mut self.reason)
+    }
+
+    /// The most urgent priority it was added with.
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// How often it has failed so far: the number of retries since the last success.
+    pub fn retries(&self) -> u32 {
+        self.queue.retries(&self.key)
+    }
+
+    /// From now on, dropping the item without [`finish`](Self::finish), [`retry`](Self::retry) or
+    /// [`retry_after`](Self::retry_after) retries the key: a cancelled task loses nothing.
+    pub fn at_least_once(mut self) -> Self {
+        self.at_least_once = true;
+        self
+    }
+
+    /// The work succeeded: done, and the failures so far are forgotten.
+    pub fn finish(mut self) {
+        self.at_least_once = false;
+        self.queue.forget(&self.key);
+    }
+
+    /// The work failed: done, and once more after the delay the rate limiter says. The reason is kept.
+    pub fn retry(mut self) {
+        self.at_least_once = false;
+        self.requeue_limited();
+    }
+
+    /// Done, and once more after `delay`; not a failure. The reason is not kept: this is a new occurrence.
+    pub fn retry_after(mut self, delay: Duration) {
+        self.at_least_once = false;
+        self.queue.forget(&self.key);
+        let _ = self.queue.add_after(self.key.clone(), R::default(), self.priority, delay);
+    }
+
+    fn requeue_limited(&mut self) {
+        let reason = std::mem::take(&mut self.reason);
+        // Refused only by a queue that is shutting down, which drops delayed keys anyway.
+        let _ = self.queue.add_rate_limited(self.key.clone(), reason, self.priority);
+    }
+}
+
+impl<K: Key, R: Reason> Drop for Item<'_, K, R> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.moved {
+            return;
+        }
+        if self.at_least_once || std::thread::panicking() {
+            self.requeue_limited();
+        }
+        self.queue.done(self.slot);
+    }
+}
+
+impl<K: Key + fmt::Debug, R: Reason> fmt::Debug for Item<'_, K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item").field("key", &self.key).field("priority", &self.priority).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+//! Limiters made of limiters.
+
+use std::fmt;
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+use foldhash::quality::FixedState;
+
+use super::RateLimiter;
+
+/// The longest delay that any of several limiters wants. All of them count each failure.
+pub struct MaxOf<K> {
+    limiters: Vec<Box<dyn RateLimiter<K>>>,
+}
+
+impl<K> MaxOf<K> {
+    /// No limiter yet: no delay.
+    pub fn new() -> Self {
+        Self { limiters: Vec::new() }
+    }
+
+    /// One more.
+    pub fn and(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
+        self.limiters.push(Box::new(limiter));
+        self
+    }
+}
+
+impl<K> Default for MaxOf<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K> fmt::Debug for MaxOf<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MaxOf({} limiters)", self.limiters.len())
+    }
+}
+
+impl<K> RateLimiter<K> for MaxOf<K> {
+    fn when(&mut self, key: &K, now: Duration) -> Duration {
+        // Every limiter is asked, even if an earlier one already wants longer: each keeps its own count.
+        self.limiters.iter_mut().map(|limiter| limiter.when(key, now)).max().unwrap_or_default()
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.limiters.iter_mut().for_each(|limiter| limiter.forget(key));
+    }
+
+    fn retries(&self, key: &K) -> u32 {
+        self.limiters.iter().map(|limiter| limiter.retries(key)).max().unwrap_or_default()
+    }
+}
+
+/// What another limiter wants, but never more than `max`.
+#[derive(Debug, Clone)]
+pub struct MaxWait<L> {
+    inner: L,
+    max: Duration,
+}
+
+impl<L> MaxWait<L> {
+    /// Caps `inner`.
+    pub fn new(inner: L, max: Duration) -> Self {
+        Self { inner, max }
+    }
+}
+
+impl<K, L: RateLimiter<K>> RateLimiter<K> for MaxWait<L> {
+    fn when(&mut self, key: &K, now: Duration) -> Duration {
+        self.inner.when(key, now).min(self.max)
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.inner.forget(key);
+    }
+
+    fn retries(&self, key: &K) -> u32 {
+        self.inner.retries(key)
+    }
+}
+
+/// Lengthens what another limiter wants by a random part, so that keys that failed together do not come back together.
+#[derive(Debug, Clone)]
+pub struct Jitter<L> {
+    inner: L,
+    factor: f64,
+    random: FixedState,
+    draws: u64,
+}
+
+impl<L> Jitter<L> {
+    /// Delays become up to `1 + factor` times as long. Equal seeds give equal sequences.
+    pub fn new(inner: L, factor: f64, seed: u64) -> Self {
+        Self { inner, factor: factor.max(0.0), random: FixedState::with_seed(seed), draws: 0 }
+    }
+
+    /// Uniform in 0..1. A good hash of a counter is random enough to spread retries, and reproducible.
+    fn draw(&mut self) -> f64 {
+        self.draws += 1;
+        (self.random.hash_one(self.draws) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+impl<K, L: RateLimiter<K>> RateLimiter<K> for Jitter<L> {
+    fn when(&mut self, key: &K, now: Duration) -> Duration {
+        let delay = self.inner.when(key, now);
+        let extra = delay.as_secs_f64() * self.factor * self.draw();
+        delay.saturating_add(Duration::try_from_secs_f64(extra).unwrap_or(Duration::MAX))
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.inner.forget(key);
+    }
+
+    fn retries(&self, key: &K) -> u32 {
+        self.inner.retries(key)
+    }
+}

@@ -1,0 +1,75 @@
+//! How often each key has failed, in bounded memory.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use foldhash::fast::RandomState;
+
+/// A count per key. Knows at least the last [`FailureCounts::capacity`] / 2 keys that failed, and never more than the capacity.
+///
+/// A key that fails and then is deleted is never forgotten by its controller; without a bound such counts leak.
+/// Two generations make the bound cheap: when the young one is full it becomes the old one, whose keys are dropped. A
+/// dropped key merely starts again with the shortest delay.
+#[derive(Debug, Clone)]
+pub struct FailureCounts<K> {
+    young: HashMap<K, u32, RandomState>,
+    old: HashMap<K, u32, RandomState>,
+    capacity: usize,
+}
+
+impl<K: Eq + Hash + Clone> FailureCounts<K> {
+    /// As many as a large cluster has objects of one kind that all fail at once.
+    pub const DEFAULT_CAPACITY: usize = 200_000;
+
+    /// Counts for at most `capacity` keys.
+    pub fn new(capacity: usize) -> Self {
+        Self { young: HashMap::default(), old: HashMap::default(), capacity: capacity.max(2) }
+    }
+
+    /// The most keys it remembers.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many keys it remembers now.
+    pub fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+
+    /// Whether no key has failed.
+    pub fn is_empty(&self) -> bool {
+        self.young.is_empty() && self.old.is_empty()
+    }
+
+    /// Counts one more failure and returns how many there were *before*.
+    pub fn increment(&mut self, key: &K) -> u32 {
+        if let Some(count) = self.young.get_mut(key) {
+            *count = count.saturating_add(1);
+            return *count - 1;
+        }
+        let before = self.old.remove(key).unwrap_or(0);
+        if self.young.len() >= self.capacity / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key.clone(), before.saturating_add(1));
+        before
+    }
+
+    /// How often the key has failed.
+    pub fn get(&self, key: &K) -> u32 {
+        self.young.get(key).or_else(|| self.old.get(key)).copied().unwrap_or(0)
+    }
+
+    /// Drops the key's count.
+    pub fn forget(&mut self, key: &K) {
+        if !self.is_empty() && self.young.remove(key).is_none() {
+            self.old.remove(key);
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Default for FailureCounts<K> {
+    fn default() -> Self {
+        Self::new(Self::DEFAULT_CAPACITY)
+    }
+}

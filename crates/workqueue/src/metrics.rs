@@ -1,0 +1,89 @@
+//! What a queue counts, under the names client-go gives it.
+//!
+//! The queue keeps plain numbers under the lock it holds anyway; [`Source::stats`] copies them. Gauges that depend on the
+//! time (`unfinished_work_seconds`, `longest_running_processor_seconds`) are computed when asked for, so no thread has
+//! to refresh them. [`crate::Prometheus`] renders any number of sources; another metrics system needs
+//! nothing but this trait.
+
+use std::time::Duration;
+
+/// Something whose work-queue metrics can be read: a [`Queue`](crate::Queue) of whatever type.
+pub trait Source: Send + Sync {
+    /// The value of the label `name`.
+    fn name(&self) -> &str;
+
+    /// A consistent copy of the numbers.
+    fn stats(&self) -> Stats;
+}
+
+/// The numbers of one queue at one moment. A queue without a name counts only what costs nothing: `depth` and
+/// `delayed`.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// `workqueue_depth`: keys that need processing, those included that wait for their own earlier run to end.
+    pub depth: usize,
+    /// Keys that wait for their time (not in client-go).
+    pub delayed: usize,
+    /// `workqueue_adds_total`: adds that made a key dirty; the ones that merged into an earlier add are not counted.
+    pub adds: u64,
+    /// `workqueue_retries_total`: delayed and rate-limited adds.
+    pub retries: u64,
+    /// `workqueue_queue_duration_seconds`: from the first add to the hand-out.
+    pub queue_duration: Histogram,
+    /// `workqueue_work_duration_seconds`: from the hand-out to done.
+    pub work_duration: Histogram,
+    /// `workqueue_unfinished_work_seconds`: the ages of all keys in flight, summed.
+    pub unfinished_work: Duration,
+    /// `workqueue_longest_running_processor_seconds`: the age of the oldest key in flight.
+    pub longest_running: Duration,
+}
+
+/// A histogram with the buckets client-go uses: 10 ns, 100 ns, … 10 s.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// Observations per decade; the last one counts what is above 10 s.
+    counts: [u64; Self::BOUNDS.len() + 1],
+    sum: Duration,
+}
+
+impl Histogram {
+    /// The upper bounds of the buckets.
+    pub const BOUNDS: [Duration; 10] = {
+        let mut bounds = [Duration::from_nanos(10); 10];
+        let mut i = 1;
+        while i < bounds.len() {
+            bounds[i] = Duration::from_nanos(10u64.pow(i as u32 + 1));
+            i += 1;
+        }
+        bounds
+    };
+
+    pub(crate) fn observe(&mut self, nanos: u64) {
+        // The bucket is the number of decimal digits: bounds are inclusive, hence the minus one.
+        let digits = nanos.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize;
+        if let Some(count) = self.counts.get_mut(digits.min(Self::BOUNDS.len())) {
+            *count += 1;
+        }
+        self.sum = self.sum.saturating_add(Duration::from_nanos(nanos));
+    }
+
+    /// How many observations there were.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The sum of all observations.
+    pub fn sum(&self) -> Duration {
+        self.sum
+    }
+
+    /// Each bound with the number of observations at or below it, as Prometheus wants them.
+    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let totals = self.counts.iter().scan(0, |total, count| {
+            *total += count;
+            Some(*total)
+        });
+        Self::BOUNDS.into_iter().zip(totals)
+    }
+}

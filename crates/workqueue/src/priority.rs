@@ -1,0 +1,35 @@
+//! How urgent a key is.
+
+/// The urgency of an added key. A key that is added twice keeps the more urgent of the two.
+///
+/// Levels are strict: a key is handed out only when no key of a more urgent level is ready, so that an initial
+/// sync or a resync (added as [`Priority::Background`]) never delays a live change. If live changes can saturate the
+/// workers for ever, give the lower levels a share with [`Options::background_every`](crate::Options::background_every).
+///
+/// ```
+/// use listwatch_workqueue::{Options, Priority, Queue};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue: Queue<&str> = Queue::new(Options::new());
+/// queue.add_with("resynced", (), Priority::Background)?;
+/// queue.add("changed")?;
+/// assert_eq!(queue.try_get().map(|item| *item.key()), Some("changed"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum Priority {
+    /// Before everything else: a person waits for it.
+    Urgent = 0,
+    /// A live change.
+    #[default]
+    Normal = 1,
+    /// Work that must happen but that nobody waits for: initial lists, resyncs.
+    Background = 2,
+}
+
+impl Priority {
+    /// From the most to the least urgent.
+    pub(crate) const ALL: [Self; 3] = [Self::Urgent, Self::Normal, Self::Background];
+}

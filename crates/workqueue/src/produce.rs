@@ -1,0 +1,195 @@
+//! Adding keys: at once, later, after a failure, or when there is room.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::BuildHasher;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::clock::nanos;
+use crate::core::Add;
+use crate::priority::Priority;
+use crate::reason::Reason;
+use crate::shared::Shared;
+use crate::sync::lock;
+use crate::{AddError, Key, Queue};
+
+impl<K: Key, R: Reason> Shared<K, R> {
+    #[inline]
+    fn prepare(&self, key: K, reason: R, priority: Priority) -> Add<K, R> {
+        let at = if self.metered { self.clock.now() } else { 0 };
+        Add { hash: self.hasher.hash_one(&key), key, reason, priority, at }
+    }
+
+    pub(crate) fn add_after(
+        &self,
+        key: K,
+        reason: R,
+        priority: Priority,
+        delay: Duration,
+    ) -> Result<(), AddError<K>> {
+        let add = self.prepare(key, reason, priority);
+        let mut state = self.state();
+        let result = if delay.is_zero() {
+            state.core.note_retry();
+            state.core.add(add)
+        } else {
+            state.core.add_after(add, self.clock.now().saturating_add(nanos(delay)))
+        };
+        self.release(state);
+        result
+    }
+
+    pub(crate) fn add_rate_limited(&self, key: K, reason: R, priority: Priority) -> Result<(), AddError<K>> {
+        let delay = lock(&self.limiter).when(&key, Duration::from_nanos(self.clock.now()));
+        self.add_after(key, reason, priority, delay)
+    }
+
+    pub(crate) fn forget(&self, key: &K) {
+        lock(&self.limiter).forget(key);
+    }
+
+    pub(crate) fn retries(&self, key: &K) -> u32 {
+        lock(&self.limiter).retries(key)
+    }
+}
+
+/// Producers.
+impl<K: Key, R: Reason> Queue<K, R> {
+    /// Adds a key. If it is queued already nothing changes; if it is being processed it will be handed out once more
+    /// after that.
+    ///
+    /// # Errors
+    /// When the queue is shut down, or bounded and full.
+    #[inline]
+    pub fn add(&self, key: K) -> Result<(), AddError<K>> {
+        self.add_with(key, R::default(), Priority::Normal)
+    }
+
+    /// Adds a key with a reason and a priority.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    #[inline]
+    pub fn add_with(&self, key: K, reason: R, priority: Priority) -> Result<(), AddError<K>> {
+        self.shared().add(self.shared().prepare(key, reason, priority))
+    }
+
+    /// Adds a key after `delay` (at least; at most a millisecond more). Of several pending delays of one key the one that
+    /// ends first counts, the others are dropped. It does not matter whether the key is queued or being processed
+    /// now.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_after(&self, key: K, delay: Duration) -> Result<(), AddError<K>> {
+        self.add_after_with(key, R::default(), Priority::Normal, delay)
+    }
+
+    /// [`Self::add_after`] with a reason and a priority, which apply when the time has come.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_after_with(&self, key: K, reason: R, priority: Priority, delay: Duration) -> Result<(), AddError<K>> {
+        self.shared().add_after(key, reason, priority, delay)
+    }
+
+    /// Counts a failure of the key and adds it after the delay that the rate limiter wants. (With an
+    /// [`Item`](crate::Item) in hand, use [`Item::retry`](crate::Item::retry).)
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_rate_limited(&self, key: K) -> Result<(), AddError<K>> {
+        self.shared().add_rate_limited(key, R::default(), Priority::Normal)
+    }
+
+    /// Takes back a pending [`Self::add_after`] of the key. `false` if there is none (any more).
+    pub fn cancel(&self, key: &K) -> bool {
+        let shared = self.shared();
+        let mut state = shared.state();
+        let cancelled = state.core.cancel(shared.hasher.hash_one(key), key);
+        shared.release(state);
+        cancelled
+    }
+
+    /// Forgets the failures of a key, so that the next [`Self::add_rate_limited`] starts from the beginning.
+    pub fn forget(&self, key: &K) {
+        self.shared().forget(key);
+    }
+
+    /// How often the key was added rate-limited since it was last forgotten.
+    pub fn retries(&self, key: &K) -> u32 {
+        self.shared().retries(key)
+    }
+
+    /// Adds a key, waiting while the queue is full: back-pressure for the producer.
+    ///
+    /// ```
+    /// # use listwatch_workqueue::{Options, Queue};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue: Queue<u32> = Queue::new(Options::new().capacity(1));
+    /// queue.add(1)?;
+    /// assert!(queue.add(2).is_err()); // rejection
+    /// let (added, _) = tokio::join!(queue.add_wait(2), async { drop(queue.get().await) });
+    /// added?; // back-pressure
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Only when the queue is shut down.
+    pub fn add_wait(&self, key: K) -> AddWait<'_, K, R> {
+        let add = self.shared().prepare(key, R::default(), Priority::Normal);
+        AddWait { shared: self.shared(), add: Some(add), id: None }
+    }
+}
+
+/// The future of [`Queue::add_wait`]. Dropped before it is ready, it has added nothing.
+#[must_use = "futures do nothing unless awaited"]
+pub struct AddWait<'q, K: Key, R: Reason> {
+    shared: &'q Shared<K, R>,
+    add: Option<Add<K, R>>,
+    id: Option<u64>,
+}
+
+impl<K: Key, R: Reason> Unpin for AddWait<'_, K, R> {}
+
+impl<K: Key, R: Reason> Future for AddWait<'_, K, R> {
+    type Output = Result<(), AddError<K>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let Some(add) = this.add.take() else { return Poll::Pending };
+        let mut state = this.shared.state();
+        let core = &state.core;
+        if !core.is_closed() && !core.has_room() && !core.knows(add.hash, &add.key) {
+            this.add = Some(add);
+            state.room.register(&mut this.id, cx.waker());
+            return Poll::Pending;
+        }
+        if let Some(id) = this.id.take() {
+            state.room.remove(id);
+        }
+        let result = state.core.add(add);
+        this.shared.release(state);
+        Poll::Ready(result)
+    }
+}
+
+impl<K: Key, R: Reason> Drop for AddWait<'_, K, R> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            // Whether it still slept or had been woken: `release` wakes the next one if there is room.
+            let mut state = self.shared.state();
+            state.room.remove(id);
+            self.shared.release(state);
+        }
+    }
+}
+
+impl<K: Key, R: Reason> fmt::Debug for AddWait<'_, K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddWait").finish_non_exhaustive()
+    }
+}

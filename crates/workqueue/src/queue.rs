@@ -1,0 +1,125 @@
+//! The handle that everyone holds.
+//!
+//! Its methods are spread by subject: [`crate::produce`] (adding), [`crate::get`] (consuming), [`crate::drain`] (shutting
+//! down), and here what remains: making one, pausing, looking.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::core::{Core, Settings};
+use crate::inspect::KeyView;
+use crate::metrics::{Source, Stats};
+use crate::reason::Reason;
+use crate::shared::Shared;
+use crate::{Item, Key, Options};
+
+/// A work queue. Cloning gives another handle to the same queue. See the [crate](crate) for a tour.
+pub struct Queue<K, R = ()>(Arc<Shared<K, R>>);
+
+impl<K: Key, R: Reason> Queue<K, R> {
+    /// Makes a queue. It costs no thread and no task.
+    pub fn new(options: Options<K>) -> Self {
+        let bounded = options.capacity != usize::MAX;
+        let direct = bounded || options.tenant_of.is_some();
+        let core = Core::new(Settings {
+            capacity: options.capacity,
+            tenant_of: options.tenant_of,
+            tenant_in_flight_max: options.tenant_in_flight_max,
+            background_every: options.background_every,
+            metered: !options.name.is_empty(),
+        });
+        Self(Arc::new(Shared::new(options.name, core, direct, bounded, options.limiter)))
+    }
+
+    #[inline]
+    pub(crate) fn shared(&self) -> &Shared<K, R> {
+        &self.0
+    }
+
+    /// [`Self::get`] for a consumer that moves the item into another task.
+    pub async fn get_owned(&self) -> Option<Item<'static, K, R>> {
+        Some(self.get().await?.into_owned(&self.0))
+    }
+
+    /// Stops handing out keys; adds are accepted as before and items in flight go on. Shutting down resumes.
+    pub fn pause(&self) {
+        self.0.set_paused(true);
+    }
+
+    /// Hands out keys again.
+    pub fn resume(&self) {
+        self.0.set_paused(false);
+    }
+
+    /// How many keys are ready to be handed out.
+    pub fn len(&self) -> usize {
+        self.due_state().core.ready_len()
+    }
+
+    /// Whether no key is ready.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys are in consumers' hands.
+    pub fn in_flight(&self) -> usize {
+        self.0.state().core.in_flight()
+    }
+
+    /// How many different keys the queue knows, in whatever state. This is what
+    /// [`Options::capacity`] limits.
+    pub fn known(&self) -> usize {
+        self.0.state().core.known()
+    }
+
+    /// The key that would be handed out next, left where it is.
+    pub fn peek(&self) -> Option<K> {
+        self.due_state().core.peek().cloned()
+    }
+
+    /// Every key the queue knows and where it stands, in no particular order. For debugging: it holds the lock while
+    /// it copies all keys.
+    pub fn list(&self) -> Vec<KeyView<K>> {
+        let now = self.0.clock.now();
+        self.due_state().core.list(now)
+    }
+
+    /// The state with every key whose time has come moved to the ready ones.
+    fn due_state(&self) -> crate::sync::MutexGuard<'_, crate::shared::State<K, R>> {
+        let mut state = self.0.state();
+        if state.core.delayed_len() > 0 {
+            let now = self.0.clock.now();
+            while state.core.advance(now) {}
+        }
+        state
+    }
+}
+
+impl<K: Key, R: Reason> Source for Queue<K, R> {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn stats(&self) -> Stats {
+        let now = self.0.clock.now();
+        self.due_state().core.stats(now)
+    }
+}
+
+impl<K: Key, R: Reason> Default for Queue<K, R> {
+    fn default() -> Self {
+        Self::new(Options::default())
+    }
+}
+
+impl<K, R> Clone for Queue<K, R> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K, R> fmt::Debug for Queue<K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! One run of the function, with everything that can go wrong turned into a verdict.
+
+use std::any::Any;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::time::Duration;
+
+use super::Outcome;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) timeout: Option<Duration>,
+    pub(super) retries_max: Option<u32>,
+}
+
+impl Limits {
+    /// Whether a key that has failed `retries` times before may not be retried again.
+    pub(super) fn gives_up(&self, retries: u32) -> bool {
+        self.retries_max.is_some_and(|max| retries >= max)
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Ended(Outcome),
+    /// It returned an error, panicked, or took too long; the text says which.
+    Failed(String),
+}
+
+/// Runs the function once. `start` is called here because it may panic, too.
+pub(super) async fn attempt<E, Fut>(start: impl FnOnce() -> Fut, timeout: Option<Duration>) -> Verdict
+where
+    E: fmt::Display,
+    Fut: Future<Output = Result<Outcome, E>>,
+{
+    let run = catching(start);
+    let ended = match timeout {
+        None => Ok(run.await),
+        Some(limit) => tokio::time::timeout(limit, run).await,
+    };
+    match ended {
+        Ok(Ok(Ok(outcome))) => Verdict::Ended(outcome),
+        Ok(Ok(Err(error))) => Verdict::Failed(error.to_string()),
+        Ok(Err(panic)) => Verdict::Failed(format!("panicked: {}", message(&*panic))),
+        Err(_) => Verdict::Failed("timed out".to_owned()),
+    }
+}
+
+/// Unwind safety is asserted: after a panic the future is dropped and never looked at again, and what it shares with
+/// others is the function's own affair, as with any task that panics.
+async fn catching<Fut: Future>(start: impl FnOnce() -> Fut) -> Result<Fut::Output, Box<dyn Any + Send>> {
+    let future = catch_unwind(AssertUnwindSafe(start))?;
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => std::task::Poll::Ready(Err(panic)),
+    })
+    .await
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no message)")
+}

@@ -1,0 +1,189 @@
+//! The runner: a function and a queue make a controller.
+//!
+//! A fixed number of worker tasks take keys and call the function. Keys are processed one at a time each (the queue sees to
+//! it), failures are retried with the queue's rate limiter, panics and timeouts count as failures of their
+//! key and of nothing else. What one key's run amounts to is in [`attempt`].
+
+mod attempt;
+
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use self::attempt::{Limits, Verdict, attempt};
+use crate::reason::Reason;
+use crate::{Drained, Item, Key, KeyState, Queue};
+
+/// One run of the function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Job<K, R = ()> {
+    /// What to work on.
+    pub key: K,
+    /// Why, if the queue carries reasons.
+    pub reason: R,
+    /// How often this key has failed since its last success.
+    pub retries: u32,
+}
+
+/// What became of a run that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing more to do until the key is added again.
+    Done,
+    /// All right so far; look at it again after this time, whatever happens.
+    RequeueAfter(Duration),
+    /// Not done yet: try again with the rate limiter's delay, as after an error but without the log entry.
+    Retry,
+}
+
+/// Calls a function for each key of a queue. See the [crate](crate) for an example.
+#[derive(Debug, Clone)]
+pub struct Runner<F> {
+    handler: F,
+    workers: NonZeroUsize,
+    limits: Limits,
+}
+
+impl<F> Runner<F> {
+    /// A runner with one worker, no timeout, and endless retries.
+    pub fn new(handler: F) -> Self {
+        let limits = Limits { timeout: None, retries_max: None };
+        Self { handler, workers: NonZeroUsize::MIN, limits }
+    }
+
+    /// How many keys are worked on at once. Default 1: most functions are written without thinking of concurrency.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = NonZeroUsize::new(workers).unwrap_or(NonZeroUsize::MIN);
+        self
+    }
+
+    /// A run that takes longer is dropped at its next await and counts as failed. Default: none.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limits.timeout = Some(timeout);
+        self
+    }
+
+    /// Gives a key up (until it is added again) after so many failed retries. Default: never, because the rate limiter
+    /// makes hopeless keys cheap, and giving up makes repaired ones wait.
+    pub fn retries_max(mut self, retries: u32) -> Self {
+        self.limits.retries_max = Some(retries);
+        self
+    }
+
+    /// Starts the workers on the current tokio runtime.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start<K, R, E, Fut>(self, queue: &Queue<K, R>) -> Running<K, R>
+    where
+        K: Key + fmt::Debug,
+        R: Reason + Clone,
+        E: fmt::Display + 'static,
+        F: Fn(Job<K, R>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
+    {
+        let handler = Arc::new(self.handler);
+        let mut tasks = JoinSet::new();
+        for _ in 0..self.workers.get() {
+            tasks.spawn(work(queue.clone(), Arc::clone(&handler), self.limits));
+        }
+        Running { queue: queue.clone(), tasks }
+    }
+}
+
+async fn work<K, R, E, F, Fut>(queue: Queue<K, R>, handler: Arc<F>, limits: Limits)
+where
+    K: Key + fmt::Debug,
+    R: Reason + Clone,
+    E: fmt::Display,
+    F: Fn(Job<K, R>) -> Fut,
+    Fut: Future<Output = Result<Outcome, E>>,
+{
+    while let Some(item) = queue.get().await {
+        let item = item.at_least_once();
+        let job = Job { key: item.key().clone(), reason: item.reason().clone(), retries: item.retries() };
+        let retries = job.retries;
+        let verdict = attempt(|| handler(job), limits.timeout).await;
+        conclude(item, verdict, limits.gives_up(retries));
+        // A function that never awaits anything must not keep the other tasks of its thread from running.
+        tokio::task::coop::consume_budget().await;
+    }
+}
+
+fn conclude<K: Key + fmt::Debug, R: Reason>(item: Item<'_, K, R>, verdict: Verdict, give_up: bool) {
+    match verdict {
+        Verdict::Ended(Outcome::Done) => item.finish(),
+        Verdict::Ended(Outcome::RequeueAfter(delay)) => item.retry_after(delay),
+        Verdict::Ended(Outcome::Retry) if !give_up => item.retry(),
+        Verdict::Failed(error) if !give_up => {
+            tracing::warn!(key = ?item.key(), error, "reconciling failed, will retry");
+            item.retry();
+        }
+        verdict => {
+            tracing::error!(key = ?item.key(), ?verdict, "reconciling failed too often, giving up");
+            item.finish();
+        }
+    }
+}
+
+/// A runner at work. Dropping it stops the workers at their next await; their keys stay in the queue.
+#[must_use = "dropping it stops the workers"]
+pub struct Running<K, R = ()> {
+    queue: Queue<K, R>,
+    tasks: JoinSet<()>,
+}
+
+/// The keys that were queued or in flight when the time for shutting down was over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} keys were not processed in time", keys.len())]
+pub struct Unfinished<K> {
+    /// They are lost with the process; the next one finds them again in its initial list.
+    pub keys: Vec<K>,
+}
+
+impl<K: Key, R: Reason> Running<K, R> {
+    /// Waits until the queue is shut down (by whoever) and everything in it has been processed.
+    pub async fn wait(mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// Shuts the queue down and waits until everything in it has been processed, however long that takes.
+    pub async fn shut_down(self) {
+        let drained = self.queue.shut_down_with_drain().await;
+        tracing::debug!(?drained, "work queue shut down");
+        self.wait().await;
+    }
+
+    /// [`Self::shut_down`] with a limit, after which the workers are stopped where they are.
+    ///
+    /// # Errors
+    /// With the keys that remained, if the time was too short.
+    pub async fn shut_down_within(self, limit: Duration) -> Result<(), Unfinished<K>> {
+        let drain = self.queue.shut_down_with_drain();
+        match tokio::time::timeout(limit, drain).await {
+            Ok(Drained::Complete) => {
+                self.wait().await;
+                Ok(())
+            }
+            Ok(Drained::Aborted) | Err(_) => Err(self.abandon().await),
+        }
+    }
+
+    async fn abandon(mut self) -> Unfinished<K> {
+        let views = self.queue.list().into_iter().filter(|view| view.state != KeyState::Delayed);
+        let keys = views.map(|view| view.key).collect();
+        self.tasks.shutdown().await;
+        Unfinished { keys }
+    }
+}
+
+impl<K, R> fmt::Debug for Running<K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("queue", &self.queue).field("workers", &self.tasks.len()).finish()
+    }
+}

@@ -1,0 +1,345 @@
+//! The concurrent shell around the state machine: two locks and the rules for waking.
+//!
+//! **Two locks.** Producers put keys into the *inbox*, a plain vector under its own lock; whoever holds the *state* lock
+//! next moves them into the state machine. So a producer does not touch the index and does not contend with
+//! consumers, who in turn pay for the inbox once per batch. To everyone else this is invisible: every call that looks at
+//! the state empties the inbox first ([`Shared::state`]); only the hand-out may skip that while the next
+//! key could not change by it. Bounded and fair queues and adds of other than normal priority
+//! bypass the inbox, because they need an answer or a place at once. Lock order: state, then inbox.
+//!
+//! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under
+//! that same lock, so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed
+//! out, then no consumer sleeps or at least one has been woken and will look*. A consumer that was woken and finds more than one key
+//! wakes the next ([`Shared::release`]); one that was woken and goes away without looking passes the wake on
+//! ([`Ticket`]'s drop). Nobody is notified while all consumers are awake.
+//!
+//! **Timers.** There is no thread: one of the sleeping consumers (the owner of [`Inbox::timer`]) also waits for the time at
+//! which the next delayed key falls due. While no consumer sleeps, each hand-out looks at the clock itself.
+
+use std::task::Waker;
+
+use foldhash::fast::RandomState;
+
+use crate::clock::Clock;
+use crate::core::{Add, Core, Taken};
+use crate::limiter::RateLimiter;
+use crate::reason::Reason;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use crate::waiters::Waiters;
+use crate::{AddError, Key};
+
+/// The producer that makes the inbox this long empties it, if the state is not busy.
+const INBOX_SOFT_MAX: usize = 64;
+/// The inbox never grows beyond this: duplicates are recognised only in the state machine.
+const INBOX_HARD_MAX: usize = 1024;
+
+pub(crate) struct Shared<K, R> {
+    pub(crate) name: String,
+    pub(crate) hasher: RandomState,
+    pub(crate) clock: Clock,
+    /// Whether durations are measured, which costs a look at the clock per step.
+    pub(crate) metered: bool,
+    pub(crate) bounded: bool,
+    /// Whether every add goes to the state machine at once.
+    direct: bool,
+    pub(crate) limiter: Mutex<Box<dyn RateLimiter<K>>>,
+    inbox: Padded<Mutex<Inbox<K, R>>>,
+    state: Padded<Mutex<State<K, R>>>,
+    /// How many consumers sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
+    /// so that who holds that lock misses no sleeper.
+    sleepers: AtomicUsize,
+}
+
+/// Keeps the two locks on cache lines of their own; producers and consumers would otherwise slow each other down.
+#[repr(align(128))]
+struct Padded<T>(T);
+
+struct Inbox<K, R> {
+    adds: Vec<Add<K, R>>,
+    closed: bool,
+    /// Adds wake nobody while the queue is paused.
+    paused: bool,
+    sleepers: Waiters,
+    /// The sleeper that watches the clock, and until when.
+    timer: Option<(u64, u64)>,
+}
+
+/// What the state lock protects.
+pub(crate) struct State<K, R> {
+    pub(crate) core: Core<K, R>,
+    /// Waiting for everything to be done.
+    pub(crate) idle: Waiters,
+    /// Waiting for room in a bounded queue.
+    pub(crate) room: Waiters,
+    /// Counts plain shut-downs, which release those who wait for a drain.
+    pub(crate) drains_aborted: u64,
+    /// Swapped with the inbox's vector, so that neither is ever reallocated for long.
+    spare: Vec<Add<K, R>>,
+}
+
+/// What a consumer finds.
+pub(crate) enum Next<K, R> {
+    Taken(Taken<K, R>),
+    /// Shut down and nothing left.
+    Closed,
+    /// The ticket is registered; whoever owns the timer must look again at that time.
+    Wait { timer: Option<u64> },
+}
+
+impl<K: Key, R: Reason> Shared<K, R> {
+    pub(crate) fn new(name: String, core: Core<K, R>, direct: bool, bounded: bool, limiter: Box<dyn RateLimiter<K>>) -> Self {
+        Self {
+            metered: !name.is_empty(),
+            name,
+            hasher: RandomState::default(),
+            clock: Clock::new(),
+            bounded,
+            direct,
+            limiter: Mutex::new(limiter),
+            inbox: Padded(Mutex::new(Inbox {
+                adds: Vec::new(),
+                closed: false,
+                paused: false,
+                sleepers: Waiters::default(),
+                timer: None,
+            })),
+            state: Padded(Mutex::new(State {
+                core,
+                idle: Waiters::default(),
+                room: Waiters::default(),
+                drains_aborted: 0,
+                spare: Vec::new(),
+            })),
+            sleepers: AtomicUsize::new(0),
+        }
+    }
+
+    /// Adds a key by way of the inbox if that cannot be noticed.
+    #[inline]
+    pub(crate) fn add(&self, add: Add<K, R>) -> Result<(), AddError<K>> {
+        if self.direct || add.priority != crate::Priority::Normal {
+            return self.add_directly(add);
+        }
+        let mut inbox = lock(&self.inbox.0);
+        if inbox.closed {
+            return Err(AddError::ShutDown(add.key));
+        }
+        inbox.adds.push(add);
+        let length = inbox.adds.len();
+        let waker = if inbox.paused || inbox.sleepers.is_empty() { None } else { self.pop_sleeper(&mut inbox) };
+        drop(inbox);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        if length >= INBOX_SOFT_MAX {
+            self.relieve_inbox(length);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_directly(&self, add: Add<K, R>) -> Result<(), AddError<K>> {
+        let mut state = self.state();
+        let result = state.core.add(add);
+        self.release(state);
+        result
+    }
+
+    fn relieve_inbox(&self, length: usize) {
+        if length >= INBOX_HARD_MAX {
+            drop(self.state());
+        } else if let Ok(mut state) = self.state.0.try_lock() {
+            self.empty_inbox(&mut state);
+        }
+    }
+
+    /// Locks the state, with every add that came before in it. End with [`Self::release`] after any change.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State<K, R>> {
+        let mut state = lock(&self.state.0);
+        self.empty_inbox(&mut state);
+        state
+    }
+
+    fn empty_inbox(&self, state: &mut State<K, R>) {
+        std::mem::swap(&mut lock(&self.inbox.0).adds, &mut state.spare);
+        for add in state.spare.drain(..) {
+            // Cannot fail: queues with an inbox are unbounded, and closing empties the inbox first.
+            let _ = state.core.add(add);
+        }
+    }
+
+    /// Hands out a key, or registers `ticket` to be woken when there may be one.
+    #[inline]
+    pub(crate) fn next(&self, ticket: &mut Ticket<'_, K, R>, waker: &Waker) -> Next<K, R> {
+        let mut state = lock(&self.state.0);
+        loop {
+            if let Some(taken) = self.take(&mut state) {
+                ticket.leave_bed(&state);
+                self.release(state);
+                return Next::Taken(taken);
+            }
+            if state.core.is_closed() && state.core.depth() == 0 {
+                return Next::Closed;
+            }
+            let mut inbox = lock(&self.inbox.0);
+            if inbox.adds.is_empty() {
+                let timer = self.go_to_bed(&mut inbox, ticket, waker, state.core.next_due());
+                return Next::Wait { timer };
+            }
+        }
+    }
+
+    /// Hands out a key if one is there.
+    #[inline]
+    pub(crate) fn try_next(&self) -> Option<Taken<K, R>> {
+        let mut state = lock(&self.state.0);
+        let taken = self.take(&mut state);
+        self.release(state);
+        taken
+    }
+
+    #[inline]
+    fn take(&self, state: &mut State<K, R>) -> Option<Taken<K, R>> {
+        let delayed = state.core.delayed_len() > 0;
+        let now = if delayed || self.metered { self.clock.now() } else { 0 };
+        if delayed {
+            while state.core.advance(now) && state.core.ready_len() == 0 {}
+        }
+        if !state.core.next_is_settled() {
+            self.empty_inbox(state);
+        }
+        state.core.take(now)
+    }
+
+    pub(crate) fn done(&self, slot: u32) {
+        let now = if self.metered { self.clock.now() } else { 0 };
+        let mut state = lock(&self.state.0);
+        state.core.done(slot, now);
+        self.release(state);
+    }
+
+    /// Gives up the state lock and wakes whoever the new state concerns.
+    #[inline]
+    pub(crate) fn release(&self, mut state: MutexGuard<'_, State<K, R>>) {
+        let mut wakers = Vec::new();
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            self.wake_consumers(&state.core, &mut wakers);
+        }
+        if state.core.is_closed() && !state.idle.is_empty() && state.core.is_idle() {
+            wakers.extend(state.idle.take_all());
+        }
+        if self.bounded && !state.room.is_empty() && (state.core.has_room() || state.core.is_closed()) {
+            wakers.extend(state.room.oldest());
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    #[cold]
+    fn wake_consumers(&self, core: &Core<K, R>, wakers: &mut Vec<Waker>) {
+        let mut inbox = lock(&self.inbox.0);
+        if core.is_closed() && core.depth() == 0 {
+            wakers.extend(inbox.sleepers.take_all());
+            self.count_sleepers(&inbox);
+        } else if core.can_take() {
+            wakers.extend(self.pop_sleeper(&mut inbox));
+        } else if core.next_due().is_some_and(|due| inbox.timer.is_none_or(|(_, armed)| due < armed)) {
+            wakers.extend(self.pop_timer_owner(&mut inbox));
+        }
+    }
+
+    /// Closes the queue; the delayed keys that go are counted.
+    pub(crate) fn close(&self, state: &mut State<K, R>) -> usize {
+        // Under the state lock: an add is either in the state machine before it closes, or refused.
+        let mut inbox = lock(&self.inbox.0);
+        inbox.closed = true;
+        inbox.paused = false;
+        drop(inbox);
+        self.empty_inbox(state);
+        state.core.close()
+    }
+
+    pub(crate) fn set_paused(&self, paused: bool) {
+        let mut state = self.state();
+        state.core.set_paused(paused);
+        lock(&self.inbox.0).paused = state.core.is_paused();
+        self.release(state);
+    }
+
+    fn go_to_bed(
+        &self,
+        inbox: &mut Inbox<K, R>,
+        ticket: &mut Ticket<'_, K, R>,
+        waker: &Waker,
+        due: Option<u64>,
+    ) -> Option<u64> {
+        let id = inbox.sleepers.register(&mut ticket.id, waker);
+        self.count_sleepers(inbox);
+        let due = due?;
+        let mine = inbox.timer.is_none_or(|(owner, armed)| owner == id || due < armed);
+        mine.then(|| {
+            inbox.timer = Some((id, due));
+            due
+        })
+    }
+
+    fn pop_sleeper(&self, inbox: &mut Inbox<K, R>) -> Option<Waker> {
+        let waker = inbox.sleepers.newest();
+        self.count_sleepers(inbox);
+        waker
+    }
+
+    fn pop_timer_owner(&self, inbox: &mut Inbox<K, R>) -> Option<Waker> {
+        let waker = inbox.timer.and_then(|(owner, _)| inbox.sleepers.take(owner)).or_else(|| inbox.sleepers.oldest());
+        self.count_sleepers(inbox);
+        waker
+    }
+
+    fn count_sleepers(&self, inbox: &Inbox<K, R>) {
+        self.sleepers.store(inbox.sleepers.len(), Ordering::Relaxed);
+    }
+}
+
+/// A consumer's place among the sleepers; dropping it hands on what it was woken for.
+pub(crate) struct Ticket<'q, K: Key, R: Reason> {
+    pub(crate) shared: &'q Shared<K, R>,
+    id: Option<u64>,
+}
+
+impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
+    pub(crate) fn new(shared: &'q Shared<K, R>) -> Self {
+        Self { shared, id: None }
+    }
+
+    /// Ends the sleep of a consumer that has got a key. It takes the wake with it: `release` looks further.
+    #[inline]
+    fn leave_bed(&mut self, state: &State<K, R>) {
+        if self.id.is_some() {
+            let timer_needed = state.core.delayed_len() > 0;
+            self.leave(|_, owned_timer| owned_timer && timer_needed);
+        }
+    }
+
+    /// Unregisters; `hand_on` is told whether the ticket was woken and whether it owned the timer, and decides whether
+    /// another sleeper must look instead.
+    fn leave(&mut self, hand_on: impl FnOnce(bool, bool) -> bool) {
+        let Some(id) = self.id.take() else { return };
+        let mut inbox = lock(&self.shared.inbox.0);
+        let woken = !inbox.sleepers.remove(id);
+        let owned_timer = inbox.timer.is_some_and(|(owner, _)| owner == id);
+        if owned_timer {
+            inbox.timer = None;
+        }
+        let next = if hand_on(woken, owned_timer) { inbox.sleepers.oldest() } else { None };
+        self.shared.count_sleepers(&inbox);
+        drop(inbox);
+        if let Some(waker) = next {
+            waker.wake();
+        }
+    }
+}
+
+impl<K: Key, R: Reason> Drop for Ticket<'_, K, R> {
+    fn drop(&mut self) {
+        self.leave(|woken, owned_timer| woken || owned_timer);
+    }
+}
