@@ -1,0 +1,75 @@
+//! How long ago something was, the way `kubectl get` says it: two digits of precision, never a fraction.
+
+use jiff::Timestamp;
+
+/// The duration in seconds as `kubectl` shows ages: `5s`, `3m20s`, `4h`, `2d3h`, `1y40d`.
+#[must_use]
+pub fn human_duration(seconds: i64) -> String {
+    let minutes = seconds / 60;
+    let hours = minutes / 60;
+    let days = hours / 24;
+    match seconds {
+        i64::MIN..-1 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        120..600 => pair(minutes, "m", seconds % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => pair(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => pair(days, "d", hours % 24, "h"),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => pair(days / 365, "y", days % 365, "d"),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+fn pair(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
+    if small == 0 { format!("{large}{large_unit}") } else { format!("{large}{large_unit}{small}{small_unit}") }
+}
+
+/// The age of a time written in RFC 3339; `<unknown>` if there is none.
+#[must_use]
+pub fn since(time: &str, now: Timestamp) -> String {
+    match time.parse::<Timestamp>() {
+        Ok(then) => human_duration(now.as_second() - then.as_second()),
+        Err(_) => "<unknown>".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_as_kubectl_shows_them() {
+        for (seconds, expected) in [
+            (-5, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (599, "9m59s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (10_860, "3h1m"),
+            (28_800, "8h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+            (176_400, "2d1h"),
+            (691_200, "8d"),
+            (63_072_000, "2y"),
+            (63_158_400, "2y1d"),
+            (252_288_000, "8y"),
+        ] {
+            assert_eq!(human_duration(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn no_time_is_unknown() {
+        assert_eq!(since("", Timestamp::UNIX_EPOCH), "<unknown>");
+        assert_eq!(since("1970-01-01T00:00:00Z", Timestamp::from_second(7).unwrap()), "7s");
+    }
+}

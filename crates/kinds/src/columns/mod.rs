@@ -1,0 +1,225 @@
+//! The columns `kubectl get` shows: their definitions and the cells of one object.
+//!
+//! [`definitions`] and [`row`] belong together: for every kind they give the same number of columns and cells. Cells are text or
+//! numbers as kube-apiserver sends them; ages are relative to the time passed in.
+
+mod cluster;
+mod network;
+mod node;
+mod pod;
+mod storage;
+mod workload;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::tree::Tree;
+use crate::{Kind, age};
+
+/// One column of a Table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The heading.
+    pub name: &'static str,
+    /// The OpenAPI type.
+    pub kind: &'static str,
+    /// `name` for the column that identifies the row, else empty.
+    pub format: &'static str,
+    /// Zero is always shown, one with `-o wide`.
+    pub priority: u8,
+}
+
+const fn text(name: &'static str) -> Column {
+    Column { name, kind: "string", format: "", priority: 0 }
+}
+
+const fn number(name: &'static str) -> Column {
+    Column { name, kind: "integer", format: "", priority: 0 }
+}
+
+const fn wide(name: &'static str) -> Column {
+    Column { name, kind: "string", format: "", priority: 1 }
+}
+
+const NAME: Column = Column { name: "Name", kind: "string", format: "name", priority: 0 };
+const AGE: Column = text("Age");
+const CREATED: Column = Column { name: "Created At", kind: "date", format: "", priority: 0 };
+const NONE: &str = "<none>";
+const UNSET: &str = "<unset>";
+
+type Cells = fn(&Value, Timestamp) -> Vec<Value>;
+
+/// What a kind shows. The name comes first on its own, unless the kind puts it elsewhere.
+struct Shape {
+    columns: &'static [Column],
+    cells: Cells,
+}
+
+const DEFAULT: Shape = Shape { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
+
+fn shape(kind: &Kind) -> Shape {
+    let found = match kind.group {
+        "" => core(kind.kind),
+        "apps" | "batch" | "autoscaling" | "policy" => workload::shape(kind.kind),
+        "networking.k8s.io" | "discovery.k8s.io" => network::shape(kind.kind),
+        "storage.k8s.io" | "resource.k8s.io" => storage::shape(kind.kind),
+        "events.k8s.io" => cluster::shape(kind.kind),
+        _ => cluster::shape(kind.kind),
+    };
+    found.unwrap_or(DEFAULT)
+}
+
+fn core(kind: &str) -> Option<Shape> {
+    let found = match kind {
+        "Pod" => pod::POD,
+        "PodTemplate" => pod::TEMPLATE,
+        "Node" => node::NODE,
+        "ReplicationController" => return workload::shape(kind),
+        "Service" | "Endpoints" => return network::shape(kind),
+        "PersistentVolume" | "PersistentVolumeClaim" => return storage::shape(kind),
+        _ => return cluster::shape(kind),
+    };
+    Some(found)
+}
+
+/// The columns of a kind.
+#[must_use]
+pub fn definitions(kind: &Kind) -> &'static [Column] {
+    shape(kind).columns
+}
+
+/// The cells of one object.
+#[must_use]
+pub fn row(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
+    (shape(kind).cells)(object, now)
+}
+
+fn name(object: &Value) -> Value {
+    object.at("metadata").text("name").into()
+}
+
+fn created(object: &Value) -> Value {
+    object.at("metadata").text("creationTimestamp").into()
+}
+
+fn age_of(object: &Value, now: Timestamp) -> Value {
+    age::since(object.at("metadata").text("creationTimestamp"), now).into()
+}
+
+/// The text, or `<none>`.
+fn or_none(text: &str) -> Value {
+    if text.is_empty() { NONE.into() } else { text.into() }
+}
+
+/// The number at a place, zero if there is none.
+fn count_at(object: &Value, path: &[&str]) -> Value {
+    object.path(path).as_i64().unwrap_or(0).into()
+}
+
+/// `a=1,b=2`, or `<none>`.
+fn labels(map: &Value) -> String {
+    let pairs: Vec<_> = map
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    if pairs.is_empty() { NONE.to_owned() } else { pairs.join(",") }
+}
+
+/// A `LabelSelector` in the form of a query, or `<none>`.
+fn selector(selector: &Value) -> String {
+    let mut terms: Vec<String> = selector
+        .entries("matchLabels")
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    for term in selector.list("matchExpressions") {
+        let key = term.text("key");
+        let mut values: Vec<_> = term.list("values").iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        terms.push(match term.text("operator") {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.to_owned(),
+            _ => format!("!{key}"),
+        });
+    }
+    if terms.is_empty() { NONE.to_owned() } else { terms.join(",") }
+}
+
+/// Names and images of a template's containers.
+fn containers(spec: &Value) -> (Value, Value) {
+    let join = |key: &str| {
+        let texts: Vec<_> = spec.list("containers").iter().map(|container| container.text(key)).collect();
+        texts.join(",").into()
+    };
+    (join("name"), join("image"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{all, by_kind};
+
+    fn shown(group: &str, kind: &str, object: &Value) -> Vec<Value> {
+        let kind = by_kind(group, "v1", kind).unwrap();
+        row(kind, object, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn every_kind_has_as_many_cells_as_columns() {
+        for kind in all() {
+            for object in [json!({}), json!({"metadata": {"name": "a"}, "spec": {}, "status": {}})] {
+                let cells = row(kind, &object, Timestamp::UNIX_EPOCH);
+                assert_eq!(cells.len(), definitions(kind).len(), "{}", kind.kind);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pending_pod() {
+        let pod = json!({"metadata": {"name": "p", "creationTimestamp": "1970-01-01T00:00:00Z"}, "spec": {"containers": [{}]}, "status": {"phase": "Pending"}});
+        let expected = json!(["p", "0/1", "Pending", "0", "0s", "<none>", "<none>", "<none>", "<none>"]);
+        assert_eq!(Value::from(shown("", "Pod", &pod)), expected);
+    }
+
+    #[test]
+    fn the_worst_container_says_how_a_pod_is() {
+        for (pod, expected) in [
+            (json!({"status": {"phase": "Running"}}), "Running"),
+            (json!({"status": {"phase": "Failed", "reason": "Evicted"}}), "Evicted"),
+            (json!({"status": {"phase": "Running", "containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}}), "CrashLoopBackOff"),
+            (json!({"status": {"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 2}}}]}}), "ExitCode:2"),
+            (json!({"metadata": {"deletionTimestamp": "t"}, "status": {"phase": "Running"}}), "Terminating"),
+            (json!({"spec": {"initContainers": [{}, {}]}, "status": {"phase": "Pending", "initContainerStatuses": [{"state": {"terminated": {"exitCode": 0}}}, {"state": {"running": {}}}]}}), "Init:1/2"),
+        ] {
+            assert_eq!(shown("", "Pod", &pod)[2], expected, "{pod}");
+        }
+    }
+
+    #[test]
+    fn rows_users_know() {
+        let meta = json!({"name": "x", "creationTimestamp": "1970-01-01T00:00:00Z"});
+        for (group, kind, object, expected) in [
+            ("", "ConfigMap", json!({"metadata": meta, "data": {"k": "1"}, "binaryData": {"b": ""}}), json!(["x", 2, "0s"])),
+            ("", "Namespace", json!({"metadata": meta, "status": {"phase": "Active"}}), json!(["x", "Active", "0s"])),
+            ("", "Secret", json!({"metadata": meta, "type": "Opaque", "data": {"a": ""}}), json!(["x", "Opaque", 1, "0s"])),
+            ("", "Service", json!({"metadata": meta, "spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30_001, "protocol": "TCP"}], "selector": {"a": "b"}}}), json!(["x", "NodePort", "10.0.0.1", "<none>", "80:30001/TCP", "0s", "a=b"])),
+            ("apps", "Deployment", json!({"metadata": meta, "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}, "status": {"readyReplicas": 1}}), json!(["x", "1/3", 0, 0, "0s", "c", "i", "a=b"])),
+            ("coordination.k8s.io", "Lease", json!({"metadata": meta, "spec": {"holderIdentity": "me"}}), json!(["x", "me", "0s"])),
+            ("rbac.authorization.k8s.io", "Role", json!({"metadata": meta}), json!(["x", "1970-01-01T00:00:00Z"])),
+        ] {
+            assert_eq!(Value::from(shown(group, kind, &object)), expected, "{kind}");
+        }
+    }
+
+    #[test]
+    fn selectors_read_as_queries() {
+        let given = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["2", "1"]}, {"key": "d", "operator": "DoesNotExist"}]});
+        assert_eq!(selector(&given), "a=b,c in (1,2),!d");
+        assert_eq!(selector(&Value::Null), "<none>");
+    }
+}

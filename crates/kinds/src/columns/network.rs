@@ -1,0 +1,170 @@
+//! Services and the rest of the network.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{AGE, NAME, NONE, Shape, UNSET, age_of, labels, name, or_none, selector, text, wide};
+use crate::tree::Tree;
+
+/// How much of a list is shown before `+ N more...`.
+const SHOWN: usize = 3;
+
+pub(super) fn shape(kind: &str) -> Option<Shape> {
+    Some(match kind {
+        "Service" => Shape {
+            columns: &[NAME, text("Type"), text("Cluster-IP"), text("External-IP"), text("Port(s)"), AGE, wide("Selector")],
+            cells: service,
+        },
+        "Endpoints" => Shape {
+            columns: &[NAME, text("Endpoints"), AGE],
+            cells: |object, now| vec![name(object), endpoints(object).into(), age_of(object, now)],
+        },
+        "EndpointSlice" => Shape {
+            columns: &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE],
+            cells: endpoint_slice,
+        },
+        "Ingress" => Shape {
+            columns: &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE],
+            cells: ingress,
+        },
+        "IngressClass" => Shape {
+            columns: &[NAME, text("Controller"), text("Parameters"), AGE],
+            cells: |object, now| {
+                let (spec, parameters) = (object.at("spec"), object.at("spec").at("parameters"));
+                let reference = match (parameters.text("kind"), parameters.text("apiGroup")) {
+                    ("", _) => NONE.to_owned(),
+                    (kind, "") => format!("{kind}/{}", parameters.text("name")),
+                    (kind, group) => format!("{kind}.{group}/{}", parameters.text("name")),
+                };
+                vec![name(object), spec.text("controller").into(), reference.into(), age_of(object, now)]
+            },
+        },
+        "NetworkPolicy" => Shape {
+            columns: &[NAME, text("Pod-Selector"), AGE],
+            cells: |object, now| vec![name(object), selector(object.at("spec").at("podSelector")).into(), age_of(object, now)],
+        },
+        "IPAddress" => Shape {
+            columns: &[NAME, text("ParentRef"), AGE],
+            cells: |object, now| {
+                let parent = object.at("spec").at("parentRef");
+                let parts = ["group", "resource", "namespace", "name"].map(|key| parent.text(key));
+                let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+                vec![name(object), or_none(&text), age_of(object, now)]
+            },
+        },
+        "ServiceCIDR" => Shape {
+            columns: &[NAME, text("CIDRs"), AGE],
+            cells: |object, now| vec![name(object), joined(object.at("spec").list("cidrs")).into(), age_of(object, now)],
+        },
+        _ => return None,
+    })
+}
+
+fn joined(list: &[Value]) -> String {
+    list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+}
+
+fn service(object: &Value, now: Timestamp) -> Vec<Value> {
+    let spec = object.at("spec");
+    vec![
+        name(object),
+        spec.text("type").into(),
+        or_none(spec.text("clusterIP")),
+        external(object).into(),
+        service_ports(spec).into(),
+        age_of(object, now),
+        labels(spec.at("selector")).into(),
+    ]
+}
+
+fn external(object: &Value) -> String {
+    let spec = object.at("spec");
+    let given = joined(spec.list("externalIPs"));
+    match spec.text("type") {
+        "ExternalName" => spec.text("externalName").to_owned(),
+        "LoadBalancer" => {
+            let balancers = balancers(object);
+            match (balancers.is_empty(), given.is_empty()) {
+                (false, true) => balancers,
+                (false, false) => format!("{balancers},{given}"),
+                (true, false) => given,
+                (true, true) => "<pending>".to_owned(),
+            }
+        }
+        _ if given.is_empty() => NONE.to_owned(),
+        _ => given,
+    }
+}
+
+fn balancers(object: &Value) -> String {
+    let ingress = object.at("status").at("loadBalancer").list("ingress");
+    let place = |item: &Value| if item.text("ip").is_empty() { item.text("hostname").to_owned() } else { item.text("ip").to_owned() };
+    ingress.iter().map(place).collect::<Vec<_>>().join(",")
+}
+
+fn service_ports(spec: &Value) -> String {
+    let ports: Vec<_> = spec
+        .list("ports")
+        .iter()
+        .map(|port| {
+            let (number, protocol) = (port.int("port").unwrap_or(0), port.text("protocol"));
+            match port.int("nodePort").unwrap_or(0) {
+                0 => format!("{number}/{protocol}"),
+                node => format!("{number}:{node}/{protocol}"),
+            }
+        })
+        .collect();
+    if ports.is_empty() { NONE.to_owned() } else { ports.join(",") }
+}
+
+fn shortened(mut texts: Vec<String>, otherwise: &str) -> String {
+    let more = texts.len().saturating_sub(SHOWN);
+    texts.truncate(SHOWN);
+    match (texts.is_empty(), more) {
+        (true, _) => otherwise.to_owned(),
+        (false, 0) => texts.join(","),
+        (false, more) => format!("{} + {more} more...", texts.join(",")),
+    }
+}
+
+fn endpoints(object: &Value) -> String {
+    let mut texts = Vec::new();
+    for subset in object.list("subsets") {
+        for address in subset.list("addresses") {
+            if subset.count("ports") == 0 {
+                texts.push(address.text("ip").to_owned());
+            }
+            for port in subset.list("ports") {
+                texts.push(format!("{}:{}", address.text("ip"), port.int("port").unwrap_or(0)));
+            }
+        }
+    }
+    shortened(texts, NONE)
+}
+
+fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
+    let ports = object.list("ports").iter().map(|port| port.int("port").map_or("*".to_owned(), |number| number.to_string()));
+    let addresses = object.list("endpoints").iter().flat_map(|endpoint| endpoint.list("addresses"));
+    let addresses = addresses.filter_map(Value::as_str).map(str::to_owned);
+    vec![
+        name(object),
+        object.text("addressType").into(),
+        shortened(ports.collect(), UNSET).into(),
+        shortened(addresses.collect(), UNSET).into(),
+        age_of(object, now),
+    ]
+}
+
+fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
+    let spec = object.at("spec");
+    let hosts = spec.list("rules").iter().map(|rule| rule.text("host").to_owned()).filter(|host| !host.is_empty());
+    let ports = if spec.count("tls") > 0 { "80, 443" } else { "80" };
+    vec![
+        name(object),
+        or_none(spec.text("ingressClassName")),
+        shortened(hosts.collect(), "*").into(),
+        balancers(object).into(),
+        ports.into(),
+        age_of(object, now),
+    ]
+}

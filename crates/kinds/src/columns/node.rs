@@ -1,0 +1,73 @@
+//! Nodes.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{AGE, NAME, NONE, Shape, age_of, name, text, wide};
+use crate::tree::Tree;
+
+const ROLE: &str = "node-role.kubernetes.io/";
+
+pub(super) const NODE: Shape = Shape {
+    columns: &[
+        NAME,
+        text("Status"),
+        text("Roles"),
+        AGE,
+        text("Version"),
+        wide("Internal-IP"),
+        wide("External-IP"),
+        wide("OS-Image"),
+        wide("Kernel-Version"),
+        wide("Container-Runtime"),
+    ],
+    cells: row,
+};
+
+fn row(node: &Value, now: Timestamp) -> Vec<Value> {
+    let (status, info) = (node.at("status"), node.at("status").at("nodeInfo"));
+    let address = |kind: &str| {
+        let found = status.list("addresses").iter().find(|address| address.text("type") == kind);
+        Value::from(found.map_or(NONE, |address| address.text("address")))
+    };
+    let known = |key: &str| Value::from(if info.text(key).is_empty() { "<unknown>" } else { info.text(key) });
+    vec![
+        name(node),
+        state(node).into(),
+        roles(node).into(),
+        age_of(node, now),
+        info.text("kubeletVersion").into(),
+        address("InternalIP"),
+        address("ExternalIP"),
+        known("osImage"),
+        known("kernelVersion"),
+        known("containerRuntimeVersion"),
+    ]
+}
+
+fn state(node: &Value) -> String {
+    let ready = node.at("status").list("conditions").iter().find(|condition| condition.text("type") == "Ready");
+    let mut state = match ready.map(|condition| condition.text("status")) {
+        None => "Unknown",
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+    }
+    .to_owned();
+    if node.at("spec").flag("unschedulable") {
+        state.push_str(",SchedulingDisabled");
+    }
+    state
+}
+
+fn roles(node: &Value) -> String {
+    let roles: Vec<_> = node
+        .at("metadata")
+        .entries("labels")
+        .filter_map(|(key, value)| match key.strip_prefix(ROLE) {
+            Some(role) if !role.is_empty() => Some(role),
+            None if key == "kubernetes.io/role" => value.as_str().filter(|role| !role.is_empty()),
+            _ => None,
+        })
+        .collect();
+    if roles.is_empty() { NONE.to_owned() } else { roles.join(",") }
+}

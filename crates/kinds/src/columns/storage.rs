@@ -1,0 +1,204 @@
+//! Volumes, claims, classes and drivers.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{AGE, Column, NAME, Shape, UNSET, age_of, name, text, wide};
+use crate::tree::Tree;
+
+const fn boolean(name: &'static str) -> Column {
+    Column { name, kind: "boolean", format: "", priority: 0 }
+}
+
+pub(super) fn shape(kind: &str) -> Option<Shape> {
+    Some(match kind {
+        "PersistentVolume" => Shape {
+            columns: &[
+                NAME,
+                text("Capacity"),
+                text("Access Modes"),
+                text("Reclaim Policy"),
+                text("Status"),
+                text("Claim"),
+                text("StorageClass"),
+                text("VolumeAttributesClass"),
+                text("Reason"),
+                AGE,
+                wide("VolumeMode"),
+            ],
+            cells: volume,
+        },
+        "PersistentVolumeClaim" => Shape {
+            columns: &[
+                NAME,
+                text("Status"),
+                text("Volume"),
+                text("Capacity"),
+                text("Access Modes"),
+                text("StorageClass"),
+                text("VolumeAttributesClass"),
+                AGE,
+                wide("VolumeMode"),
+            ],
+            cells: claim,
+        },
+        "StorageClass" => Shape {
+            columns: &[
+                NAME,
+                text("Provisioner"),
+                text("ReclaimPolicy"),
+                text("VolumeBindingMode"),
+                text("AllowVolumeExpansion"),
+                AGE,
+            ],
+            cells: class,
+        },
+        "VolumeAttributesClass" => Shape {
+            columns: &[NAME, text("DriverName"), AGE],
+            cells: |object, now| vec![name(object), object.text("driverName").into(), age_of(object, now)],
+        },
+        "VolumeAttachment" => Shape {
+            columns: &[NAME, text("Attacher"), text("PV"), text("Node"), boolean("Attached"), AGE],
+            cells: |object, now| {
+                let spec = object.at("spec");
+                let volume = spec.at("source").text("persistentVolumeName");
+                let attached = object.at("status").flag("attached");
+                vec![name(object), spec.text("attacher").into(), volume.into(), spec.text("nodeName").into(), attached.into(), age_of(object, now)]
+            },
+        },
+        "CSINode" => Shape {
+            columns: &[NAME, super::number("Drivers"), AGE],
+            cells: |object, now| vec![name(object), object.at("spec").count("drivers").into(), age_of(object, now)],
+        },
+        "CSIDriver" => Shape {
+            columns: &[
+                NAME,
+                boolean("AttachRequired"),
+                boolean("PodInfoOnMount"),
+                boolean("StorageCapacity"),
+                text("TokenRequests"),
+                boolean("RequiresRepublish"),
+                text("Modes"),
+                AGE,
+            ],
+            cells: csi_driver,
+        },
+        "DeviceClass" | "ResourceClaimTemplate" => {
+            Shape { columns: &[NAME, AGE], cells: |object, now| vec![name(object), age_of(object, now)] }
+        }
+        "ResourceClaim" => Shape {
+            columns: &[NAME, text("State"), AGE],
+            cells: |object, now| vec![name(object), claim_state(object).into(), age_of(object, now)],
+        },
+        "ResourceSlice" => Shape {
+            columns: &[NAME, text("Node"), text("Driver"), text("Pool"), AGE],
+            cells: |object, now| {
+                let spec = object.at("spec");
+                let pool = spec.at("pool").text("name");
+                vec![name(object), spec.text("nodeName").into(), spec.text("driver").into(), pool.into(), age_of(object, now)]
+            },
+        },
+        _ => return None,
+    })
+}
+
+/// `RWO,ROX`: access modes by their short names.
+fn modes(list: &[Value]) -> String {
+    let short = |mode: &Value| match mode.as_str().unwrap_or_default() {
+        "ReadWriteOnce" => Some("RWO"),
+        "ReadOnlyMany" => Some("ROX"),
+        "ReadWriteMany" => Some("RWX"),
+        "ReadWriteOncePod" => Some("RWOP"),
+        _ => None,
+    };
+    list.iter().filter_map(short).collect::<Vec<_>>().join(",")
+}
+
+fn or_unset(text: &str) -> Value {
+    if text.is_empty() { UNSET.into() } else { text.into() }
+}
+
+fn phase(object: &Value) -> Value {
+    if object.at("metadata").has("deletionTimestamp") { "Terminating".into() } else { object.at("status").text("phase").into() }
+}
+
+fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
+    let (spec, bound) = (object.at("spec"), object.at("spec").at("claimRef"));
+    let claim = if bound.is_null() { String::new() } else { format!("{}/{}", bound.text("namespace"), bound.text("name")) };
+    vec![
+        name(object),
+        spec.at("capacity").text("storage").into(),
+        modes(spec.list("accessModes")).into(),
+        spec.text("persistentVolumeReclaimPolicy").into(),
+        phase(object),
+        claim.into(),
+        spec.text("storageClassName").into(),
+        or_unset(spec.text("volumeAttributesClassName")),
+        object.at("status").text("reason").into(),
+        age_of(object, now),
+        or_unset(spec.text("volumeMode")),
+    ]
+}
+
+fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
+    let (spec, status) = (object.at("spec"), object.at("status"));
+    let bound = !spec.text("volumeName").is_empty();
+    let capacity = if bound { status.at("capacity").text("storage") } else { "" };
+    let access = if bound { modes(status.list("accessModes")) } else { String::new() };
+    vec![
+        name(object),
+        phase(object),
+        spec.text("volumeName").into(),
+        capacity.into(),
+        access.into(),
+        spec.text("storageClassName").into(),
+        or_unset(spec.text("volumeAttributesClassName")),
+        age_of(object, now),
+        or_unset(spec.text("volumeMode")),
+    ]
+}
+
+fn class(object: &Value, now: Timestamp) -> Vec<Value> {
+    let mut title = object.at("metadata").text("name").to_owned();
+    let marks = object.at("metadata").at("annotations");
+    if ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"].iter().any(|key| marks.text(key) == "true") {
+        title.push_str(" (default)");
+    }
+    vec![
+        title.into(),
+        object.text("provisioner").into(),
+        object.text("reclaimPolicy").into(),
+        object.text("volumeBindingMode").into(),
+        object.flag("allowVolumeExpansion").into(),
+        age_of(object, now),
+    ]
+}
+
+fn csi_driver(object: &Value, now: Timestamp) -> Vec<Value> {
+    let spec = object.at("spec");
+    let audiences: Vec<_> = spec.list("tokenRequests").iter().map(|request| request.text("audience")).collect();
+    let lifecycle: Vec<_> = spec.list("volumeLifecycleModes").iter().filter_map(Value::as_str).collect();
+    vec![
+        name(object),
+        spec.flag("attachRequired").into(),
+        spec.flag("podInfoOnMount").into(),
+        spec.flag("storageCapacity").into(),
+        or_unset(&audiences.join(",")),
+        spec.flag("requiresRepublish").into(),
+        super::or_none(&lifecycle.join(",")),
+        age_of(object, now),
+    ]
+}
+
+fn claim_state(object: &Value) -> String {
+    let status = object.at("status");
+    let mut states = Vec::new();
+    if object.at("metadata").has("deletionTimestamp") {
+        states.push("deleted");
+    }
+    states.push(if status.has("allocation") { "allocated" } else { "pending" });
+    if status.count("reservedFor") > 0 {
+        states.push("reserved");
+    }
+    states.join(",")
+}

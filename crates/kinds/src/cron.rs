@@ -1,0 +1,110 @@
+//! The five fields of a cron schedule, checked as the job controller's parser reads them.
+
+/// Why a schedule cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleError {
+    /// There are five fields: minute, hour, day of month, month, day of week.
+    #[error("expected exactly 5 fields, found {found}: [{fields}]")]
+    FieldCount {
+        /// How many there are.
+        found: usize,
+        /// What they are.
+        fields: String,
+    },
+    /// A field is neither a number, a name, a range nor a step.
+    #[error("failed to parse int from {0}: strconv.Atoi: parsing {0:?}: invalid syntax")]
+    NotANumber(String),
+    /// A number is outside of its field.
+    #[error("value ({value}) outside of range ({low}..{high}): {field}")]
+    OutOfRange {
+        /// The number.
+        value: u32,
+        /// The smallest allowed.
+        low: u32,
+        /// The largest allowed.
+        high: u32,
+        /// The field as written.
+        field: String,
+    },
+    /// A step of zero never gets anywhere.
+    #[error("step of range should be a positive number: {0}")]
+    ZeroStep(String),
+    /// A word after `@` that is not known.
+    #[error("unrecognized descriptor: {0}")]
+    Descriptor(String),
+}
+
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// Checks a schedule.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(schedule: &str) -> Result<(), ScheduleError> {
+    let schedule = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ=")).map_or(schedule, |rest| {
+        rest.split_once(' ').map_or("", |(_, fields)| fields.trim_start())
+    });
+    if schedule.starts_with('@') {
+        return descriptor(schedule);
+    }
+    let fields: Vec<_> = schedule.split_whitespace().collect();
+    let [minute, hour, day, month, weekday] = fields[..] else {
+        return Err(ScheduleError::FieldCount { found: fields.len(), fields: fields.join(" ") });
+    };
+    field(minute, 0, 59, &[])?;
+    field(hour, 0, 23, &[])?;
+    field(day, 1, 31, &[])?;
+    field(month, 1, 12, &MONTHS)?;
+    field(weekday, 0, 6, &DAYS)
+}
+
+fn descriptor(word: &str) -> Result<(), ScheduleError> {
+    match word {
+        "@yearly" | "@annually" | "@monthly" | "@weekly" | "@daily" | "@midnight" | "@hourly" => Ok(()),
+        every if every.starts_with("@every ") => Ok(()),
+        other => Err(ScheduleError::Descriptor(other.to_owned())),
+    }
+}
+
+fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), ScheduleError> {
+    text.split(',').try_for_each(|range| {
+        let (span, step) = range.split_once('/').map_or((range, None), |(span, step)| (span, Some(step)));
+        if let Some(step) = step
+            && number(step, &[], 0)? == 0
+        {
+            return Err(ScheduleError::ZeroStep(range.to_owned()));
+        }
+        if matches!(span, "*" | "?") {
+            return Ok(());
+        }
+        span.splitn(2, '-').try_for_each(|end| {
+            let value = number(end, names, low)?;
+            let within = (low..=high).contains(&value);
+            if within { Ok(()) } else { Err(ScheduleError::OutOfRange { value, low, high, field: range.to_owned() }) }
+        })
+    })
+}
+
+fn number(text: &str, names: &[&str], first: u32) -> Result<u32, ScheduleError> {
+    let lower = text.to_ascii_lowercase();
+    match names.iter().position(|name| *name == lower) {
+        Some(index) => Ok(u32::try_from(index).unwrap_or(0) + first),
+        None => text.parse().map_err(|_| ScheduleError::NotANumber(text.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules() {
+        for good in ["* * * * *", "*/5 0-3 1,15 jan-mar MON", "@daily", "@every 5m", "TZ=UTC 0 0 * * *", "0 12 ? * 6"] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in ["", "* * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 7", "x * * * *", "*/0 * * * *", "@never"] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+}

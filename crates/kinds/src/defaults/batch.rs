@@ -1,0 +1,44 @@
+//! Jobs and CronJobs.
+
+use serde_json::{Map, Value};
+
+use super::{empty, pod};
+use crate::tree::Tree;
+
+type Fields = Map<String, Value>;
+
+pub(super) fn job(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    pod::template(spec);
+    // Neither number given means one Pod once; only parallelism given means a work queue, which has no completions.
+    if !spec.has("completions") && !spec.has("parallelism") {
+        spec.put("completions", 1);
+    }
+    spec.fill("parallelism", 1);
+    let limit = if spec.has("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 };
+    spec.fill("backoffLimit", limit);
+    spec.fill("completionMode", "NonIndexed");
+    spec.fill("suspend", false);
+    let replacement = if spec.has("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    spec.fill("podReplacementPolicy", replacement);
+    if let Some(policy) = spec.inner("podFailurePolicy") {
+        for rule in policy.each("rules") {
+            for condition in rule.each("onPodConditions") {
+                condition.fill_text("status", "True");
+            }
+        }
+    }
+}
+
+pub(super) fn cron_job(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    spec.fill_text("concurrencyPolicy", "Allow");
+    spec.fill("suspend", false);
+    spec.fill("successfulJobsHistoryLimit", 3);
+    spec.fill("failedJobsHistoryLimit", 1);
+    let Some(template) = spec.inner_or_new("jobTemplate") else { return };
+    template.fill("metadata", empty());
+    if let Some(job) = template.inner_or_new("spec") {
+        pod::template(job);
+    }
+}

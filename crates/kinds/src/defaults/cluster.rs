@@ -1,0 +1,141 @@
+//! What governs a cluster: rights, limits, flow control, admission, API extension.
+
+use serde_json::{Map, Value, json};
+
+use super::empty;
+use crate::tree::Tree;
+
+type Fields = Map<String, Value>;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn role_binding(object: &mut Fields) {
+    if let Some(role) = object.inner("roleRef") {
+        role.fill_text("apiGroup", RBAC);
+    }
+    for subject in object.each("subjects") {
+        if matches!(subject.text("kind"), "User" | "Group") {
+            subject.fill_text("apiGroup", RBAC);
+        }
+    }
+}
+
+/// A limit on containers also says what a container asks for that says nothing.
+pub(super) fn limit_range(object: &mut Fields) {
+    let Some(spec) = object.inner("spec") else { return };
+    for limit in spec.each("limits").filter(|limit| limit.text("type") == "Container") {
+        inherit(limit, "default", "max");
+        inherit(limit, "defaultRequest", "default");
+        inherit(limit, "defaultRequest", "min");
+    }
+}
+
+fn inherit(limit: &mut Fields, to: &str, from: &str) {
+    let Some(source) = limit.at(from).as_object().cloned() else { return };
+    if let Some(target) = limit.inner_or_new(to) {
+        for (name, amount) in source {
+            target.fill(&name, amount);
+        }
+    }
+}
+
+pub(super) fn flow_schema(object: &mut Fields) {
+    if let Some(spec) = object.inner_or_new("spec")
+        && spec.int("matchingPrecedence").unwrap_or(0) == 0
+    {
+        spec.put("matchingPrecedence", 1000);
+    }
+}
+
+pub(super) fn priority_level(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    if let Some(exempt) = spec.inner("exempt") {
+        exempt.fill("nominalConcurrencyShares", 0);
+        exempt.fill("lendablePercent", 0);
+    }
+    let Some(limited) = spec.inner("limited") else { return };
+    limited.fill("nominalConcurrencyShares", 30);
+    limited.fill("lendablePercent", 0);
+    let Some(queuing) = limited.inner("limitResponse").and_then(|response| response.inner("queuing")) else { return };
+    for (key, value) in [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)] {
+        if queuing.int(key).unwrap_or(0) == 0 {
+            queuing.put(key, value);
+        }
+    }
+}
+
+pub(super) fn admission(kind: &str, object: &mut Fields) {
+    match kind {
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+            for hook in object.each("webhooks") {
+                webhook(hook, kind.starts_with("Mutating"));
+            }
+        }
+        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => {
+            let Some(spec) = object.inner_or_new("spec") else { return };
+            spec.fill("failurePolicy", "Fail");
+            if let Some(constraints) = spec.inner("matchConstraints") {
+                match_resources(constraints);
+            }
+        }
+        "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
+            let found = object.inner("spec").and_then(|spec| spec.inner("matchResources"));
+            if let Some(resources) = found {
+                match_resources(resources);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn match_resources(resources: &mut Fields) {
+    resources.fill("matchPolicy", "Equivalent");
+    resources.fill("namespaceSelector", empty());
+    resources.fill("objectSelector", empty());
+    for key in ["resourceRules", "excludeResourceRules"] {
+        for rule in resources.each(key) {
+            rule.fill("scope", "*");
+        }
+    }
+}
+
+fn webhook(hook: &mut Fields, mutating: bool) {
+    hook.fill("failurePolicy", "Fail");
+    hook.fill("matchPolicy", "Equivalent");
+    hook.fill("namespaceSelector", empty());
+    hook.fill("objectSelector", empty());
+    hook.fill("timeoutSeconds", 10);
+    if mutating {
+        hook.fill("reinvocationPolicy", "Never");
+    }
+    for rule in hook.each("rules") {
+        rule.fill("scope", "*");
+    }
+    if let Some(service) = hook.inner("clientConfig").and_then(|config| config.inner("service")) {
+        service.fill("port", 443);
+    }
+}
+
+pub(super) fn definition(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    if let Some(names) = spec.inner("names") {
+        let kind = names.text("kind").to_owned();
+        names.fill_text("singular", &kind.to_lowercase());
+        names.fill_text("listKind", &format!("{kind}List"));
+    }
+    spec.fill("conversion", json!({"strategy": "None"}));
+    let service = spec
+        .inner("conversion")
+        .and_then(|conversion| conversion.inner("webhook"))
+        .and_then(|hook| hook.inner("clientConfig"))
+        .and_then(|config| config.inner("service"));
+    if let Some(service) = service {
+        service.fill("port", 443);
+    }
+}
+
+pub(super) fn api_service(object: &mut Fields) {
+    if let Some(service) = object.inner("spec").and_then(|spec| spec.inner("service")) {
+        service.fill("port", 443);
+    }
+}

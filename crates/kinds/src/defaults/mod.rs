@@ -1,0 +1,194 @@
+//! Defaults: the fields users leave out and then see filled in.
+//!
+//! [`apply`] runs on every decoded object of a built-in kind, before validation, on create and on update. It needs nothing
+//! but the object. What depends on anything else (a generated selector, an address, the time) is in [`crate::prepare`].
+
+mod batch;
+mod cluster;
+mod pod;
+mod service;
+mod storage;
+mod workload;
+
+use serde_json::{Map, Value, json};
+
+use crate::Kind;
+use crate::tree::Tree;
+
+pub(crate) use pod::template as pod_template;
+
+/// Fills in the defaults of a kind.
+pub fn apply(kind: &Kind, object: &mut Value) {
+    let Some(object) = object.as_object_mut() else { return };
+    match (kind.group, kind.kind) {
+        ("", "Pod") => pod::pod(object),
+        ("", "PodTemplate") => pod::template(object),
+        ("", "ReplicationController") => workload::replication_controller(object),
+        ("apps", "Deployment") => workload::deployment(object),
+        ("apps", "ReplicaSet") => workload::replica_set(object),
+        ("apps", "StatefulSet") => workload::stateful_set(object),
+        ("apps", "DaemonSet") => workload::daemon_set(object),
+        ("batch", "Job") => batch::job(object),
+        ("batch", "CronJob") => batch::cron_job(object),
+        ("", "Service") => service::service(object),
+        ("", "Endpoints") => service::endpoints(object),
+        ("discovery.k8s.io", "EndpointSlice") => service::endpoint_slice(object),
+        ("networking.k8s.io", "NetworkPolicy") => service::network_policy(object),
+        ("networking.k8s.io", "IngressClass") => service::ingress_class(object),
+        ("autoscaling", "HorizontalPodAutoscaler") => workload::autoscaler(object, kind.version),
+        ("", "Secret") => secret(object),
+        ("", "Namespace") => namespace(object),
+        ("", "LimitRange") => cluster::limit_range(object),
+        ("", "PersistentVolume") => storage::volume(object),
+        ("", "PersistentVolumeClaim") => storage::claim(object),
+        ("storage.k8s.io", "StorageClass") => storage::class(object),
+        ("storage.k8s.io", "CSIDriver") => storage::csi_driver(object),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => cluster::role_binding(object),
+        ("scheduling.k8s.io", "PriorityClass") => object.fill("preemptionPolicy", "PreemptLowerPriority"),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => cluster::flow_schema(object),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => cluster::priority_level(object),
+        ("admissionregistration.k8s.io", name) => cluster::admission(name, object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => cluster::definition(object),
+        ("apiregistration.k8s.io", "APIService") => cluster::api_service(object),
+        _ => {}
+    }
+}
+
+/// `stringData` is a convenience for writing: it lands in `data` and is never shown.
+fn secret(object: &mut Map<String, Value>) {
+    use base64::Engine as _;
+
+    object.fill_text("type", "Opaque");
+    let Some(Value::Object(clear)) = object.remove("stringData") else { return };
+    if clear.is_empty() {
+        return;
+    }
+    let Some(data) = object.inner_or_new("data") else { return };
+    for (key, value) in clear {
+        let text = value.as_str().unwrap_or_default();
+        data.insert(key, base64::engine::general_purpose::STANDARD.encode(text).into());
+    }
+}
+
+/// Every namespace is selectable by its own name.
+fn namespace(object: &mut Map<String, Value>) {
+    let name = object.at("metadata").text("name").to_owned();
+    if name.is_empty() {
+        return;
+    }
+    let Some(meta) = object.inner_or_new("metadata") else { return };
+    if let Some(labels) = meta.inner_or_new("labels") {
+        labels.put("kubernetes.io/metadata.name", name);
+    }
+}
+
+/// Sets the protocol of every port that has none.
+fn port_protocols(owner: &mut Map<String, Value>) {
+    for port in owner.each("ports") {
+        port.fill_text("protocol", "TCP");
+    }
+}
+
+/// An empty object.
+fn empty() -> Value {
+    json!({})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::by_kind;
+
+    fn applied(group: &str, kind: &str, mut object: Value) -> Value {
+        apply(by_kind(group, "v1", kind).unwrap(), &mut object);
+        object
+    }
+
+    #[test]
+    fn string_data_wins_over_data_and_vanishes() {
+        let secret = applied("", "Secret", json!({"stringData": {"a": "clear", "b": "over"}, "data": {"b": "eA==", "c": "eQ=="}}));
+        assert_eq!(secret, json!({"data": {"a": "Y2xlYXI=", "b": "b3Zlcg==", "c": "eQ=="}, "type": "Opaque"}));
+    }
+
+    #[test]
+    fn a_namespace_carries_its_name_as_a_label() {
+        let namespace = applied("", "Namespace", json!({"metadata": {"name": "n"}}));
+        assert_eq!(namespace, json!({"metadata": {"name": "n", "labels": {"kubernetes.io/metadata.name": "n"}}}));
+    }
+
+    #[test]
+    fn a_minimal_pod_is_completed() {
+        let pod = applied("", "Pod", json!({"spec": {"containers": [{"name": "m", "image": "example.test/app:1"}]}}));
+        assert_eq!(
+            pod,
+            json!({"spec": {
+                "containers": [{
+                    "name": "m", "image": "example.test/app:1", "imagePullPolicy": "IfNotPresent", "resources": {},
+                    "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"
+                }],
+                "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+                "schedulerName": "default-scheduler", "enableServiceLinks": true, "securityContext": {}
+            }})
+        );
+    }
+
+    #[test]
+    fn the_pull_policy_follows_the_tag() {
+        for (image, policy) in [
+            ("app", "Always"),
+            ("app:latest", "Always"),
+            ("host:5000/app", "Always"),
+            ("host:5000/app:1", "IfNotPresent"),
+            ("app@sha256:0000", "IfNotPresent"),
+        ] {
+            let pod = applied("", "Pod", json!({"spec": {"containers": [{"name": "m", "image": image}]}}));
+            assert_eq!(pod.pointer("/spec/containers/0/imagePullPolicy").unwrap(), policy, "{image}");
+        }
+    }
+
+    #[test]
+    fn limits_are_also_requests() {
+        let pod = applied("", "Pod", json!({"spec": {"containers": [{"name": "m", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}));
+        assert_eq!(pod.pointer("/spec/containers/0/resources/requests").unwrap(), &json!({"cpu": "1"}));
+    }
+
+    #[test]
+    fn a_deployment_rolls_by_quarters() {
+        let deployment = applied("apps", "Deployment", json!({"spec": {"template": {"spec": {"containers": []}}}}));
+        let spec = deployment.at("spec");
+        assert_eq!(spec.at("strategy"), &json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}));
+        assert_eq!((spec.int("replicas"), spec.int("revisionHistoryLimit"), spec.int("progressDeadlineSeconds")), (Some(1), Some(10), Some(600)));
+    }
+
+    #[test]
+    fn a_service_is_filled_in_as_far_as_no_address_is_needed() {
+        let service = applied("", "Service", json!({"spec": {"ports": [{"port": 80}]}}));
+        assert_eq!(
+            service.at("spec"),
+            &json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]})
+        );
+    }
+
+    #[test]
+    fn a_job_runs_once() {
+        let job = applied("batch", "Job", json!({"spec": {"template": {"spec": {"containers": []}}}}));
+        let spec = job.at("spec");
+        assert_eq!((spec.int("parallelism"), spec.int("completions"), spec.int("backoffLimit")), (Some(1), Some(1), Some(6)));
+        let queue = applied("batch", "Job", json!({"spec": {"parallelism": 3, "template": {"spec": {"containers": []}}}}));
+        assert_eq!(queue.at("spec").int("completions"), None);
+    }
+
+    #[test]
+    fn defaults_are_a_fixed_point_for_every_kind() {
+        for kind in crate::all() {
+            let mut once = json!({
+                "metadata": {"name": "x"},
+                "spec": {"ports": [{"port": 1}], "template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}, "containers": [{"name": "a", "image": "b"}]},
+            });
+            apply(kind, &mut once);
+            let mut twice = once.clone();
+            apply(kind, &mut twice);
+            assert_eq!(once, twice, "{}", kind.kind);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Pods and the pod templates inside other kinds.
+
+use serde_json::{Map, Value, json};
+
+use super::{empty, port_protocols};
+use crate::tree::Tree;
+
+type Fields = Map<String, Value>;
+
+/// File modes of projected volumes: 0644.
+const MODE: i64 = 420;
+
+/// A Pod: a template's defaults and those that only make sense once it runs.
+pub(super) fn pod(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    for key in ["containers", "initContainers"] {
+        for container in spec.each(key) {
+            limits_as_requests(container);
+        }
+    }
+    spec.fill("enableServiceLinks", true);
+    pod_spec(spec);
+}
+
+/// The `template` of a workload.
+pub(crate) fn template(owner: &mut Fields) {
+    let Some(template) = owner.inner_or_new("template") else { return };
+    template.fill("metadata", empty());
+    if let Some(spec) = template.inner_or_new("spec") {
+        pod_spec(spec);
+    }
+}
+
+fn limits_as_requests(container: &mut Fields) {
+    let Some(resources) = container.inner("resources") else { return };
+    let limits = resources.at("limits").as_object().cloned().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    if let Some(requests) = resources.inner_or_new("requests") {
+        for (name, limit) in limits {
+            requests.fill(&name, limit);
+        }
+    }
+}
+
+fn pod_spec(spec: &mut Fields) {
+    spec.fill_text("restartPolicy", "Always");
+    spec.fill_text("dnsPolicy", "ClusterFirst");
+    spec.fill_text("schedulerName", "default-scheduler");
+    spec.fill("terminationGracePeriodSeconds", 30);
+    spec.fill("securityContext", empty());
+    service_account(spec);
+    let host_network = spec.flag("hostNetwork");
+    for key in ["containers", "initContainers", "ephemeralContainers"] {
+        for item in spec.each(key) {
+            container(item, host_network);
+        }
+    }
+    for item in spec.each("volumes") {
+        volume(item);
+    }
+}
+
+/// The old name of the field is kept in step with the new one.
+fn service_account(spec: &mut Fields) {
+    let name = match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
+        ("", "") => return,
+        ("", old) => old.to_owned(),
+        (new, _) => new.to_owned(),
+    };
+    spec.put("serviceAccountName", name.clone());
+    spec.put("serviceAccount", name);
+}
+
+fn container(container: &mut Fields, host_network: bool) {
+    let policy = pull_policy(container.text("image"));
+    container.fill_text("imagePullPolicy", policy);
+    container.fill_text("terminationMessagePath", "/dev/termination-log");
+    container.fill_text("terminationMessagePolicy", "File");
+    container.fill("resources", empty());
+    port_protocols(container);
+    if host_network {
+        for port in container.each("ports") {
+            let number = port.at("containerPort").clone();
+            port.fill("hostPort", number);
+        }
+    }
+    for probe_name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(found) = container.inner(probe_name) {
+            probe(found);
+        }
+    }
+    if let Some(lifecycle) = container.inner("lifecycle") {
+        for hook in ["postStart", "preStop"] {
+            if let Some(found) = lifecycle.inner(hook) {
+                http_get(found);
+            }
+        }
+    }
+    for variable in container.each("env") {
+        if let Some(source) = variable.inner("valueFrom") {
+            field_source(source);
+        }
+    }
+}
+
+/// A tag that moves is pulled every time.
+fn pull_policy(image: &str) -> &'static str {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    let fixed = name.contains('@') || name.rsplit_once(':').is_some_and(|(_, tag)| tag != "latest");
+    if fixed { "IfNotPresent" } else { "Always" }
+}
+
+fn probe(probe: &mut Fields) {
+    for (key, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+        if probe.int(key).unwrap_or(0) == 0 {
+            probe.put(key, value);
+        }
+    }
+    http_get(probe);
+    if let Some(grpc) = probe.inner("grpc") {
+        grpc.fill("service", "");
+    }
+}
+
+fn http_get(handler: &mut Fields) {
+    if let Some(get) = handler.inner("httpGet") {
+        get.fill_text("path", "/");
+        get.fill_text("scheme", "HTTP");
+    }
+}
+
+fn field_source(source: &mut Fields) {
+    if let Some(field) = source.inner("fieldRef") {
+        field.fill_text("apiVersion", "v1");
+    }
+    if let Some(resource) = source.inner("resourceFieldRef") {
+        resource.fill("divisor", "0");
+    }
+}
+
+fn volume(volume: &mut Fields) {
+    if volume.len() <= 1 && volume.has("name") {
+        volume.put("emptyDir", empty());
+    }
+    for source in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(found) = volume.inner(source) {
+            found.fill("defaultMode", MODE);
+        }
+    }
+    if let Some(host) = volume.inner("hostPath") {
+        host.fill("type", "");
+    }
+    if let Some(down) = volume.inner("downwardAPI") {
+        downward(down);
+    }
+    if let Some(projected) = volume.inner("projected") {
+        for source in projected.each("sources") {
+            if let Some(token) = source.inner("serviceAccountToken") {
+                token.fill("expirationSeconds", 3600);
+            }
+            if let Some(down) = source.inner("downwardAPI") {
+                downward(down);
+            }
+        }
+    }
+    if let Some(template) = volume.inner("ephemeral").and_then(|source| source.inner("volumeClaimTemplate")) {
+        template.fill("metadata", empty());
+        if let Some(spec) = template.inner_or_new("spec") {
+            spec.fill("volumeMode", "Filesystem");
+        }
+    }
+    legacy_source(volume);
+}
+
+fn downward(source: &mut Fields) {
+    for item in source.each("items") {
+        field_source(item);
+    }
+}
+
+/// Sources served by drivers outside of the tree today; their fields still have defaults.
+fn legacy_source(volume: &mut Fields) {
+    let known = [
+        ("iscsi", json!({"iscsiInterface": "default"})),
+        ("rbd", json!({"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"})),
+        ("azureDisk", json!({"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": false})),
+        ("scaleIO", json!({"storageMode": "ThinProvisioned", "fsType": "xfs"})),
+    ];
+    for (name, defaults) in known {
+        let (Some(source), Value::Object(defaults)) = (volume.inner(name), defaults) else { continue };
+        for (key, value) in defaults {
+            source.fill(&key, value);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Services and the rest of the network.
+
+use serde_json::{Map, Value, json};
+
+use super::port_protocols;
+use crate::tree::Tree;
+
+type Fields = Map<String, Value>;
+
+/// How long a client sticks to one endpoint: three hours.
+const AFFINITY_SECONDS: i64 = 10_800;
+
+pub(super) fn service(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    spec.fill_text("sessionAffinity", "None");
+    spec.fill_text("type", "ClusterIP");
+    affinity(spec);
+    for port in spec.each("ports") {
+        port.fill_text("protocol", "TCP");
+        if matches!(port.at("targetPort"), Value::Null) || port.at("targetPort") == &json!(0) || port.at("targetPort") == &json!("") {
+            let number = port.at("port").clone();
+            port.put("targetPort", number);
+        }
+    }
+    let kind = spec.text("type").to_owned();
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && spec.count("externalIPs") > 0) {
+        spec.fill_text("externalTrafficPolicy", "Cluster");
+    }
+    if kind == "LoadBalancer" {
+        spec.fill("allocateLoadBalancerNodePorts", true);
+    }
+    if kind != "ExternalName" {
+        spec.fill("internalTrafficPolicy", "Cluster");
+    }
+}
+
+fn affinity(spec: &mut Fields) {
+    if spec.text("sessionAffinity") == "ClientIP" {
+        let Some(config) = spec.inner_or_new("sessionAffinityConfig") else { return };
+        if let Some(client) = config.inner_or_new("clientIP") {
+            client.fill("timeoutSeconds", AFFINITY_SECONDS);
+        }
+    } else {
+        spec.drop_field("sessionAffinityConfig");
+    }
+}
+
+pub(super) fn endpoints(object: &mut Fields) {
+    for subset in object.each("subsets") {
+        port_protocols(subset);
+    }
+}
+
+pub(super) fn endpoint_slice(object: &mut Fields) {
+    for port in object.each("ports") {
+        port.fill("name", "");
+        port.fill_text("protocol", "TCP");
+    }
+}
+
+pub(super) fn network_policy(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    for direction in ["ingress", "egress"] {
+        for rule in spec.each(direction) {
+            port_protocols(rule);
+        }
+    }
+    if spec.count("policyTypes") == 0 {
+        let types = if spec.count("egress") > 0 { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+        spec.put("policyTypes", types);
+    }
+}
+
+pub(super) fn ingress_class(object: &mut Fields) {
+    if let Some(parameters) = object.inner("spec").and_then(|spec| spec.inner("parameters")) {
+        parameters.fill("scope", "Cluster");
+    }
+}

@@ -1,0 +1,44 @@
+//! Volumes, claims, classes and drivers.
+
+use serde_json::{Map, Value, json};
+
+use crate::tree::Tree;
+
+type Fields = Map<String, Value>;
+
+pub(super) fn volume(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    spec.fill_text("persistentVolumeReclaimPolicy", "Retain");
+    spec.fill("volumeMode", "Filesystem");
+    if let Some(host) = spec.inner("hostPath") {
+        host.fill("type", "");
+    }
+}
+
+pub(super) fn claim(object: &mut Fields) {
+    if let Some(spec) = object.inner_or_new("spec") {
+        spec.fill("volumeMode", "Filesystem");
+    }
+}
+
+pub(super) fn class(object: &mut Fields) {
+    object.fill("reclaimPolicy", "Delete");
+    object.fill("volumeBindingMode", "Immediate");
+}
+
+pub(super) fn csi_driver(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    for (key, value) in [
+        ("attachRequired", true),
+        ("podInfoOnMount", false),
+        ("storageCapacity", false),
+        ("requiresRepublish", false),
+        ("seLinuxMount", false),
+    ] {
+        spec.fill(key, value);
+    }
+    spec.fill("fsGroupPolicy", "ReadWriteOnceWithFSType");
+    if spec.count("volumeLifecycleModes") == 0 {
+        spec.put("volumeLifecycleModes", json!(["Persistent"]));
+    }
+}

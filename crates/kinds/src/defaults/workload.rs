@@ -1,0 +1,121 @@
+//! Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers and what scales them.
+
+use serde_json::{Map, Value, json};
+
+use super::{empty, pod};
+use crate::tree::Tree;
+
+type Fields = Map<String, Value>;
+
+/// Gives the workload's spec with its pod template completed and its replicas set.
+fn replicated(object: &mut Fields) -> Option<&mut Fields> {
+    let spec = object.inner_or_new("spec")?;
+    pod::template(spec);
+    spec.fill("replicas", 1);
+    Some(spec)
+}
+
+pub(super) fn deployment(object: &mut Fields) {
+    let Some(spec) = replicated(object) else { return };
+    spec.fill("revisionHistoryLimit", 10);
+    spec.fill("progressDeadlineSeconds", 600);
+    if let Some(strategy) = spec.inner_or_new("strategy") {
+        strategy.fill_text("type", "RollingUpdate");
+        rolling(strategy, &[("maxUnavailable", json!("25%")), ("maxSurge", json!("25%"))]);
+    }
+}
+
+/// Completes `rollingUpdate` if that is the type chosen.
+fn rolling(strategy: &mut Fields, defaults: &[(&str, Value)]) {
+    if strategy.text("type") != "RollingUpdate" {
+        return;
+    }
+    if let Some(rolling) = strategy.inner_or_new("rollingUpdate") {
+        for (key, value) in defaults {
+            rolling.fill(key, value.clone());
+        }
+    }
+}
+
+pub(super) fn replica_set(object: &mut Fields) {
+    replicated(object);
+}
+
+pub(super) fn stateful_set(object: &mut Fields) {
+    let Some(spec) = replicated(object) else { return };
+    spec.fill_text("podManagementPolicy", "OrderedReady");
+    spec.fill("revisionHistoryLimit", 10);
+    if let Some(strategy) = spec.inner_or_new("updateStrategy") {
+        strategy.fill_text("type", "RollingUpdate");
+        rolling(strategy, &[("partition", json!(0))]);
+    }
+    if let Some(policy) = spec.inner_or_new("persistentVolumeClaimRetentionPolicy") {
+        policy.fill_text("whenDeleted", "Retain");
+        policy.fill_text("whenScaled", "Retain");
+    }
+    for claim in spec.each("volumeClaimTemplates") {
+        claim.fill("apiVersion", "v1");
+        claim.fill("kind", "PersistentVolumeClaim");
+        if let Some(spec) = claim.inner_or_new("spec") {
+            spec.fill("volumeMode", "Filesystem");
+        }
+        claim.fill("status", json!({"phase": "Pending"}));
+    }
+}
+
+pub(super) fn daemon_set(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    pod::template(spec);
+    spec.fill("revisionHistoryLimit", 10);
+    if let Some(strategy) = spec.inner_or_new("updateStrategy") {
+        strategy.fill_text("type", "RollingUpdate");
+        rolling(strategy, &[("maxUnavailable", json!(1)), ("maxSurge", json!(0))]);
+    }
+}
+
+/// The oldest workload takes its selector and labels from its template.
+pub(super) fn replication_controller(object: &mut Fields) {
+    let labels = object.at("spec").path(&["template", "metadata", "labels"]).clone();
+    let Some(spec) = replicated(object) else { return };
+    if labels.is_object() {
+        if spec.count("selector") == 0 {
+            spec.put("selector", labels.clone());
+        }
+        if let Some(meta) = object.inner_or_new("metadata")
+            && meta.count("labels") == 0
+        {
+            meta.put("labels", labels);
+        }
+    }
+}
+
+pub(super) fn autoscaler(object: &mut Fields, version: &str) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    spec.fill("minReplicas", 1);
+    if version == "v1" {
+        return;
+    }
+    if spec.count("metrics") == 0 {
+        let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}});
+        spec.put("metrics", json!([{"type": "Resource", "resource": cpu}]));
+    }
+    if let Some(behavior) = spec.inner("behavior") {
+        scaling_rules(behavior, "scaleUp", json!([
+            {"type": "Pods", "value": 4, "periodSeconds": 15},
+            {"type": "Percent", "value": 100, "periodSeconds": 15}
+        ]), Some(0));
+        scaling_rules(behavior, "scaleDown", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]), None);
+    }
+}
+
+fn scaling_rules(behavior: &mut Fields, direction: &str, policies: Value, window: Option<i64>) {
+    behavior.fill(direction, empty());
+    let Some(rules) = behavior.inner(direction) else { return };
+    rules.fill("selectPolicy", "Max");
+    if let Some(window) = window {
+        rules.fill("stabilizationWindowSeconds", window);
+    }
+    if rules.count("policies") == 0 {
+        rules.put("policies", policies);
+    }
+}

@@ -1,0 +1,186 @@
+//! Where in an object a rule was broken, and the list of such complaints.
+//!
+//! A [`Path`] is a chain on the stack; it becomes text only when there is something to complain about, so a valid object
+//! pays nothing for its paths.
+
+use std::fmt;
+
+use listwatch_wire::status::{FieldError, FieldErrorKind};
+use serde_json::Value;
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    Name(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+/// A place in an object, such as `spec.ports[0].name` or `data[key]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+impl<'a> Path<'a> {
+    /// A field of the object itself.
+    #[must_use]
+    pub const fn root(name: &'a str) -> Self {
+        Path { parent: None, step: Step::Name(name) }
+    }
+
+    /// A field below.
+    #[must_use]
+    pub const fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
+        Path { parent: Some(self), step: Step::Name(name) }
+    }
+
+    /// An element below.
+    #[must_use]
+    pub const fn index(&self, index: usize) -> Path<'_> {
+        Path { parent: Some(self), step: Step::Index(index) }
+    }
+
+    /// An entry of a map below.
+    #[must_use]
+    pub const fn key<'b>(&'b self, key: &'b str) -> Path<'b> {
+        Path { parent: Some(self), step: Step::Key(key) }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Name(name) if self.parent.is_some() => write!(f, ".{name}"),
+            Step::Name(name) => f.write_str(name),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+/// Complaints in the order they were found.
+#[derive(Debug, Default)]
+pub struct Errors(Vec<FieldError>);
+
+impl Errors {
+    /// No complaints yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All complaints.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<FieldError> {
+        self.0
+    }
+
+    /// Whether nothing was found wrong.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn push(&mut self, kind: FieldErrorKind, path: &Path<'_>, value: Value, detail: impl Into<String>) {
+        self.0.push(FieldError::new(kind, path.to_string(), value, detail));
+    }
+
+    /// The field must be there.
+    pub fn required(&mut self, path: &Path<'_>, detail: impl Into<String>) {
+        self.push(FieldErrorKind::Required, path, Value::Null, detail);
+    }
+
+    /// The field's value breaks a rule.
+    pub fn invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) {
+        self.push(FieldErrorKind::Invalid, path, value.into(), detail);
+    }
+
+    /// The field may not be set here and now.
+    pub fn forbidden(&mut self, path: &Path<'_>, detail: impl Into<String>) {
+        self.push(FieldErrorKind::Forbidden, path, Value::Null, detail);
+    }
+
+    /// The value occurs twice where it may occur once.
+    pub fn duplicate(&mut self, path: &Path<'_>, value: impl Into<Value>) {
+        self.push(FieldErrorKind::Duplicate, path, value.into(), "");
+    }
+
+    /// The value refers to something that is not there.
+    pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<Value>) {
+        self.push(FieldErrorKind::NotFound, path, value.into(), "");
+    }
+
+    /// The value is too long in bytes.
+    pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
+        self.0.push(FieldError::too_long(path.to_string(), max));
+    }
+
+    /// The value is none of the words known here.
+    pub fn not_supported(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
+        let mut words = supported.to_vec();
+        words.sort_unstable();
+        self.0.push(FieldError::not_supported(path.to_string(), value, &words));
+    }
+
+    /// One complaint per text.
+    pub fn invalid_all<T: Into<String>>(&mut self, path: &Path<'_>, value: &str, details: impl IntoIterator<Item = T>) {
+        for detail in details {
+            self.invalid(path, value, detail);
+        }
+    }
+
+    /// The field must keep the value it has.
+    pub fn immutable(&mut self, path: &Path<'_>, new: &Value, old: &Value) {
+        if new != old {
+            self.invalid(path, new.clone(), "field is immutable");
+        }
+    }
+
+    /// The text must be one of the words.
+    pub fn one_of(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
+        if !supported.contains(&value) {
+            self.not_supported(path, value, supported);
+        }
+    }
+
+    /// The text must be there and one of the words.
+    pub fn required_one_of(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
+        if value.is_empty() {
+            self.required(path, "");
+        } else {
+            self.one_of(path, value, supported);
+        }
+    }
+
+    /// The number must not be negative.
+    pub fn non_negative(&mut self, path: &Path<'_>, value: Option<i64>) {
+        if let Some(value) = value.filter(|value| *value < 0) {
+            self.invalid(path, value, "must be greater than or equal to 0");
+        }
+    }
+
+    /// The number must be above zero.
+    pub fn positive(&mut self, path: &Path<'_>, value: Option<i64>) {
+        if let Some(value) = value.filter(|value| *value <= 0) {
+            self.invalid(path, value, "must be greater than 0");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_read_like_the_reference() {
+        let spec = Path::root("spec");
+        let ports = spec.child("ports");
+        let first = ports.index(0);
+        assert_eq!(first.child("name").to_string(), "spec.ports[0].name");
+        assert_eq!(Path::root("data").key("tls.crt").to_string(), "data[tls.crt]");
+    }
+}

@@ -1,0 +1,288 @@
+//! `metadata`: what a client may say about an object's identity and what only the server decides.
+//!
+//! These rules hold for every kind, custom ones included. They work on the `metadata` object alone; what the body around
+//! it must look like is said in [`crate::validate`].
+
+use std::collections::BTreeSet;
+
+use listwatch_wire::names::{label_errors, label_key_errors, label_value_errors};
+use serde_json::{Map, Value};
+
+use crate::NameRule;
+use crate::field::{Errors, Path};
+use crate::tree::Tree;
+
+/// The longest prefix of a generated name; five letters follow.
+const MAX_GENERATED_PREFIX: usize = 58;
+/// Letters of generated names: no vowels and no look-alikes, so that no words come about.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The sum of all annotations' keys and values.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// The name for a `generateName` prefix, from five random numbers.
+#[must_use]
+pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
+    let mut end = prefix.len().min(MAX_GENERATED_PREFIX);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut name = prefix.get(..end).unwrap_or_default().to_owned();
+    name.extend(random.iter().filter_map(|number| ALPHABET.get(usize::from(*number) % ALPHABET.len())).map(|b| *b as char));
+    name
+}
+
+/// Wipes what a client may not say about a new object and states its identity.
+pub fn stamp_new(meta: &mut Map<String, Value>, uid: &str, now: &str) {
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+        meta.remove(key);
+    }
+    meta.insert("uid".to_owned(), uid.into());
+    meta.insert("creationTimestamp".to_owned(), now.into());
+}
+
+/// Carries over what an update may leave out or may not change without being told so.
+///
+/// A uid or deletion mark that differs is left for [`validate_update`] to refuse.
+pub fn carry_over(new: &mut Map<String, Value>, old: &Map<String, Value>) {
+    new.remove("selfLink");
+    for key in ["creationTimestamp", "generation"] {
+        carry(new, old, key);
+    }
+    new.fill_text("uid", old.text("uid"));
+    if old.has("deletionTimestamp") {
+        carry(new, old, "deletionTimestamp");
+        if !new.has("deletionGracePeriodSeconds") {
+            carry(new, old, "deletionGracePeriodSeconds");
+        }
+    }
+}
+
+fn carry(new: &mut Map<String, Value>, old: &Map<String, Value>, key: &str) {
+    match old.get(key) {
+        Some(value) => new.insert(key.to_owned(), value.clone()),
+        None => new.remove(key),
+    };
+}
+
+/// Drops exact repetitions among the owner references; the text of the `Warning` if there were any.
+pub fn drop_duplicate_owners(meta: &mut Map<String, Value>) -> Option<String> {
+    let owners = meta.get_mut("ownerReferences")?.as_array_mut()?;
+    let mut repeated = BTreeSet::new();
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) {
+            repeated.insert(owner.text("uid").to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    (!repeated.is_empty()).then(|| {
+        let uids = repeated.into_iter().collect::<Vec<_>>().join(", ");
+        format!(".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}")
+    })
+}
+
+/// Checks the metadata of a new object.
+pub fn validate_new(meta: &Value, namespaced: bool, rule: NameRule, errors: &mut Errors) {
+    let path = Path::root("metadata");
+    let (name, prefix) = (meta.text("name"), meta.text("generateName"));
+    if !prefix.is_empty() {
+        errors.invalid_all(&path.child("generateName"), prefix, rule.check(prefix, true));
+    }
+    if name.is_empty() {
+        errors.required(&path.child("name"), "name or generateName is required");
+    } else {
+        errors.invalid_all(&path.child("name"), name, rule.check(name, false));
+    }
+    validate_namespace(meta.text("namespace"), namespaced, &path, errors);
+    errors.non_negative(&path.child("generation"), meta.int("generation"));
+    validate_parts(meta, &path, errors);
+    validate_finalizers(meta.list("finalizers"), &path.child("finalizers"), errors);
+}
+
+fn validate_namespace(namespace: &str, namespaced: bool, path: &Path<'_>, errors: &mut Errors) {
+    let path = path.child("namespace");
+    match (namespaced, namespace.is_empty()) {
+        (true, true) => errors.required(&path, ""),
+        (true, false) => errors.invalid_all(&path, namespace, label_errors(namespace)),
+        (false, false) => errors.forbidden(&path, "not allowed on this type"),
+        (false, true) => {}
+    }
+}
+
+/// Checks the metadata of a changed object against the stored one.
+pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::root("metadata");
+    if old.has("deletionTimestamp") {
+        validate_no_new_finalizers(new, old, &path.child("finalizers"), errors);
+    } else if new.at("finalizers") != old.at("finalizers") {
+        validate_finalizers(new.list("finalizers"), &path.child("finalizers"), errors);
+    }
+    if new.int("generation").unwrap_or(0) < old.int("generation").unwrap_or(0) {
+        errors.invalid(&path.child("generation"), new.at("generation").clone(), "must not be decremented");
+    }
+    for key in ["name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        errors.immutable(&path.child(key), new.at(key), old.at(key));
+    }
+    validate_parts(new, &path, errors);
+}
+
+fn validate_no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let known = old.list("finalizers");
+    let added: Vec<_> =
+        new.list("finalizers").iter().filter(|f| !known.contains(f)).filter_map(Value::as_str).collect();
+    if !added.is_empty() {
+        let quoted: Vec<_> = added.iter().map(|name| format!("{name:?}")).collect();
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            quoted.join(", ")
+        );
+        errors.forbidden(path, detail);
+    }
+}
+
+fn validate_parts(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
+    validate_labels(meta, &path.child("labels"), errors);
+    validate_annotations(meta, &path.child("annotations"), errors);
+    validate_owners(meta.list("ownerReferences"), &path.child("ownerReferences"), errors);
+}
+
+/// Checks a map of labels found at `labels` of the given object.
+pub fn validate_labels(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for (key, value) in meta.entries("labels") {
+        errors.invalid_all(path, key, label_key_errors(key));
+        let value = value.as_str().unwrap_or_default();
+        errors.invalid_all(path, value, label_value_errors(value));
+    }
+}
+
+/// Checks annotations found at `annotations` of the given object.
+pub fn validate_annotations(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let mut size = 0;
+    for (key, value) in meta.entries("annotations") {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        // Keys of annotations may have capitals in their prefix, unlike those of labels.
+        let lower = key.to_ascii_lowercase();
+        errors.invalid_all(path, key, label_key_errors(&lower));
+    }
+    if size > MAX_ANNOTATIONS {
+        errors.too_long(path, MAX_ANNOTATIONS);
+    }
+}
+
+fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut Errors) {
+    let mut controller: Option<&Value> = None;
+    for owner in owners {
+        for key in ["apiVersion", "kind", "name", "uid"] {
+            if owner.text(key).is_empty() {
+                let detail = match key {
+                    "apiVersion" => "version must not be empty",
+                    "kind" => "kind must not be empty",
+                    "name" => "name must not be empty",
+                    _ => "uid must not be empty",
+                };
+                errors.invalid(&path.child(key), owner.at(key).clone(), detail);
+            }
+        }
+        if owner.text("kind") == "Event" && matches!(owner.text("apiVersion"), "v1" | "events.k8s.io/v1") {
+            errors.invalid(path, owner.clone(), format!("{} is disallowed from being an owner", owner.text("kind")));
+        }
+        if owner.flag("controller") {
+            if let Some(first) = controller {
+                let detail = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+                    first.text("name"),
+                    owner.text("name")
+                );
+                errors.invalid(path, owners.to_vec(), detail);
+            }
+            controller = Some(owner);
+        }
+    }
+}
+
+fn validate_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut Errors) {
+    let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
+    for finalizer in finalizers.iter().filter_map(Value::as_str) {
+        errors.invalid_all(path, finalizer, label_key_errors(finalizer));
+    }
+    if has("orphan") && has("foregroundDeletion") {
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.invalid(path, finalizers.to_vec(), detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(check: impl FnOnce(&mut Errors)) -> Vec<String> {
+        let mut errors = Errors::new();
+        check(&mut errors);
+        errors.into_vec().into_iter().map(|error| error.field).collect()
+    }
+
+    #[test]
+    fn new_metadata_rules() {
+        for (meta, namespaced, expected) in [
+            (json!({"name": "a", "namespace": "n"}), true, vec![]),
+            (json!({"namespace": "n"}), true, vec!["metadata.name"]),
+            (json!({"name": "A", "namespace": "n"}), true, vec!["metadata.name"]),
+            (json!({"name": "a"}), true, vec!["metadata.namespace"]),
+            (json!({"name": "a", "namespace": "n"}), false, vec!["metadata.namespace"]),
+            (json!({"name": "a", "generation": -1}), false, vec!["metadata.generation"]),
+            (json!({"name": "a", "labels": {"bad key": "v"}}), false, vec!["metadata.labels"]),
+            (json!({"name": "a", "finalizers": ["x y"]}), false, vec!["metadata.finalizers"]),
+            (json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}), false, vec!["metadata.finalizers"]),
+            (json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}), false, vec!["metadata.ownerReferences.uid"]),
+            (json!({"name": "a", "annotations": {"A.b/c": "x"}}), false, vec![]),
+            (json!({"name": "a", "annotations": {"a": "x".repeat(262_145)}}), false, vec!["metadata.annotations"]),
+        ] {
+            assert_eq!(fields(|errors| validate_new(&meta, namespaced, NameRule::Subdomain, errors)), expected, "{meta}");
+        }
+    }
+
+    #[test]
+    fn update_rules() {
+        let old = json!({"name": "a", "uid": "u", "generation": 3, "deletionTimestamp": "t", "finalizers": ["a/b"]});
+        for (change, expected) in [
+            (json!({}), vec![]),
+            (json!({"uid": "v"}), vec!["metadata.uid"]),
+            (json!({"generation": 2}), vec!["metadata.generation"]),
+            (json!({"finalizers": ["a/b", "c/d"]}), vec!["metadata.finalizers"]),
+            (json!({"finalizers": []}), vec![]),
+            (json!({"name": "b"}), vec!["metadata.name"]),
+        ] {
+            let mut new = old.clone();
+            new.fields_mut().unwrap().extend(change.as_object().unwrap().clone());
+            assert_eq!(fields(|errors| validate_update(&new, &old, errors)), expected, "{change}");
+        }
+    }
+
+    #[test]
+    fn what_a_client_leaves_out_is_carried_over() {
+        let old = json!({"name": "a", "uid": "u", "creationTimestamp": "t0", "generation": 2, "deletionTimestamp": "t1", "deletionGracePeriodSeconds": 0});
+        let mut new = json!({"name": "a", "creationTimestamp": "t9", "selfLink": "/x"});
+        carry_over(new.as_object_mut().unwrap(), old.as_object().unwrap());
+        assert_eq!(new, old);
+    }
+
+    #[test]
+    fn repeated_owners_are_dropped_with_a_warning() {
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
+        let mut meta = json!({"ownerReferences": [owner, owner]});
+        let warning = drop_duplicate_owners(meta.as_object_mut().unwrap()).unwrap();
+        assert!(warning.ends_with("duplicate UID(s) observed: u"));
+        assert_eq!(meta.list("ownerReferences").len(), 1);
+        assert_eq!(drop_duplicate_owners(meta.as_object_mut().unwrap()), None);
+    }
+
+    #[test]
+    fn a_generated_name_fits_into_a_label() {
+        assert_eq!(generated_name("gen-", [0, 1, 2, 3, 255]), "gen-bcdfn");
+        assert_eq!(generated_name(&"x".repeat(100), [0; 5]).len(), 63);
+    }
+}

@@ -1,0 +1,164 @@
+//! Which names and keys are well-formed, in the words of kube-apiserver.
+//!
+//! The forms that selectors need too are in [`listwatch_wire::names`]; here are the rule each kind names, and the keys and
+//! names that occur inside objects. Every check returns its complaints; an empty list means the text is fine.
+
+use std::borrow::Cow;
+
+use listwatch_wire::names::{label_errors, pattern_error, subdomain_errors};
+
+use crate::NameRule;
+
+const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+    alphabetic character, and end with an alphanumeric character";
+const CONFIG_KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+
+impl NameRule {
+    /// What is wrong with a name, or with the prefix of a generated one.
+    #[must_use]
+    pub fn check(self, name: &str, prefix: bool) -> Vec<String> {
+        let name = if prefix { mask_trailing_dash(name) } else { Cow::Borrowed(name) };
+        match self {
+            Self::Subdomain => subdomain_errors(&name),
+            Self::Label => label_errors(&name),
+            Self::Label1035 => label_1035_errors(&name),
+            Self::PathSegment => path_segment(&name, prefix),
+            Self::IpAddress => ip_address(&name),
+        }
+    }
+}
+
+fn label_1035_errors(name: &str) -> Vec<String> {
+    let mut found = label_errors(name);
+    if found.is_empty() && name.starts_with(|first: char| first.is_ascii_digit()) {
+        found.push(pattern_error(LABEL_1035_TEXT, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
+    }
+    found
+}
+
+/// An IP address in the form the server itself would write.
+#[must_use]
+pub fn ip_address(text: &str) -> Vec<String> {
+    match text.parse::<std::net::IpAddr>() {
+        Ok(address) if address.to_string() == text => Vec::new(),
+        Ok(address) => vec![format!("must be in canonical form (\"{address}\")")],
+        Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
+    }
+}
+
+/// A prefix may end in a dash because letters follow it.
+fn mask_trailing_dash(name: &str) -> Cow<'_, str> {
+    match name.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let mut cut = rest.to_owned();
+            cut.pop();
+            cut.push('a');
+            Cow::Owned(cut)
+        }
+        _ => Cow::Borrowed(name),
+    }
+}
+
+/// One segment of a path.
+#[must_use]
+pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    if !prefix && (name == "." || name == "..") {
+        found.push(format!("may not be '{name}'"));
+    }
+    for bad in ['/', '%'] {
+        if name.contains(bad) {
+            found.push(format!("may not contain '{bad}'"));
+        }
+    }
+    found
+}
+
+/// A key of a ConfigMap or Secret.
+#[must_use]
+pub fn config_key(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if text.len() > 253 {
+        found.push("must be no more than 253 characters".to_owned());
+    }
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
+        found.push(pattern_error(CONFIG_KEY_TEXT, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"]));
+    } else if text == "." || text == ".." {
+        found.push(format!("must not be '{text}'"));
+    } else if text.starts_with("..") {
+        found.push("must not start with '..'".to_owned());
+    }
+    found
+}
+
+/// The name of an environment variable.
+#[must_use]
+pub fn env_name(text: &str) -> Vec<String> {
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=') { Vec::new() } else { vec![ENV_NAME.to_owned()] }
+}
+
+/// The name of a port: an IANA service name.
+#[must_use]
+pub fn port_name(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    if text.len() > 15 {
+        found.push("must be no more than 15 characters".to_owned());
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
+        found.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        found.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if text.contains("--") {
+        found.push("must not contain consecutive hyphens".to_owned());
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        found.push("must not begin or end with a hyphen".to_owned());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_kinds() {
+        for (rule, good, bad) in [
+            (NameRule::Subdomain, "a-b.c", "BAD"),
+            (NameRule::Subdomain, "0", "a..b"),
+            (NameRule::Label, "a-b", "a.b"),
+            (NameRule::Label1035, "a", "1a"),
+            (NameRule::PathSegment, "system:Node", "a/b"),
+            (NameRule::PathSegment, "a", ".."),
+            (NameRule::IpAddress, "10.0.0.1", "x"),
+            (NameRule::IpAddress, "::1", "0:0::1"),
+        ] {
+            assert!(rule.check(good, false).is_empty(), "{rule:?} {good}");
+            assert_eq!(rule.check(bad, false).len(), 1, "{rule:?} {bad}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_may_end_in_a_dash_and_a_name_may_not() {
+        assert!(NameRule::Subdomain.check("gen-", true).is_empty());
+        assert_eq!(NameRule::Subdomain.check("gen-", false).len(), 1);
+    }
+
+    #[test]
+    fn keys_and_names_inside_objects() {
+        for (check, good, bad) in [
+            (config_key as fn(&str) -> Vec<String>, "a.b_C-1", "a b"),
+            (config_key, "x", ".."),
+            (config_key, "a", "..a"),
+            (env_name, "A-b.c", "A=b"),
+            (port_name, "http-1", "HTTP"),
+            (port_name, "a", "a--b"),
+        ] {
+            assert!(!check(bad).is_empty(), "{bad}");
+            assert!(check(good).is_empty(), "{good}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What becomes of an object on its way into the store: which parts of a request count, and what the server adds.
+//!
+//! A write goes through [`create`], [`update`] or [`status_update`] after the defaults and before validation. `metadata` has been
+//! stamped or carried over by then ([`crate::meta`]). Custom resources have their own, simpler rules; they share
+//! [`bump_generation`].
+
+mod pod;
+mod service;
+
+use serde_json::{Map, Value, json};
+
+use crate::Kind;
+use crate::tree::Tree;
+
+pub use pod::{bind, qos_class};
+pub use service::{Needs, assign as assign_service, needs as service_needs};
+
+/// The finalizer that holds a namespace until it is empty.
+const NAMESPACE_FINALIZER: &str = "kubernetes";
+
+/// Makes a decoded object a new one: initial status, first generation, what only the server decides.
+pub fn create(kind: &Kind, object: &mut Value) {
+    if kind.flags.generation {
+        object.inner_or_new("metadata").map(|meta| meta.put("generation", 1));
+    }
+    if let Some(status) = initial_status(kind, object) {
+        object.put("status", status);
+    }
+    match (kind.group, kind.kind) {
+        ("", "Pod") => pod::create(object),
+        ("", "Namespace") => add_namespace_finalizer(object),
+        ("batch", "Job") => generate_selector(object),
+        _ => {}
+    }
+}
+
+/// The status a new object starts with; `None` leaves what was sent.
+fn initial_status(kind: &Kind, object: &Value) -> Option<Value> {
+    // A node registers itself together with what it knows about itself.
+    if !kind.has_status() || (kind.group, kind.kind) == ("", "Node") {
+        return None;
+    }
+    Some(match (kind.group, kind.kind) {
+        ("", "Pod") => json!({"phase": "Pending", "qosClass": qos_class(object.at("spec"))}),
+        ("", "Namespace") => json!({"phase": "Active"}),
+        ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({"phase": "Pending"}),
+        ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
+        _ => json!({}),
+    })
+}
+
+fn add_namespace_finalizer(object: &mut Value) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    let mut finalizers = spec.list("finalizers").to_vec();
+    if !finalizers.iter().any(|finalizer| finalizer == NAMESPACE_FINALIZER) {
+        finalizers.push(NAMESPACE_FINALIZER.into());
+    }
+    spec.put("finalizers", finalizers);
+}
+
+/// A Job finds its Pods by its own uid, unless it was asked not to.
+fn generate_selector(object: &mut Value) {
+    if object.at("spec").flag("manualSelector") {
+        return;
+    }
+    let (uid, name) = (object.at("metadata").text("uid").to_owned(), object.at("metadata").text("name").to_owned());
+    let Some(spec) = object.inner("spec") else { return };
+    let Some(meta) = spec.inner_or_new("template").and_then(|template| template.inner_or_new("metadata")) else { return };
+    let Some(labels) = meta.inner_or_new("labels") else { return };
+    for prefix in ["", "batch.kubernetes.io/"] {
+        labels.put(&format!("{prefix}controller-uid"), uid.clone());
+        labels.put(&format!("{prefix}job-name"), name.clone());
+    }
+    let labels = labels.clone();
+    if !spec.has("selector") {
+        spec.put("selector", json!({}));
+    }
+    if let Some(chosen) = spec.inner("selector").and_then(|selector| selector.inner_or_new("matchLabels")) {
+        chosen.put("batch.kubernetes.io/controller-uid", uid);
+    }
+    if let Some(meta) = object.inner_or_new("metadata")
+        && meta.count("labels") == 0
+    {
+        meta.put("labels", labels);
+    }
+}
+
+/// Makes a decoded object the successor of the stored one: the status stays, the generation follows the spec.
+pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
+    if kind.has_status() {
+        keep(new, old, "status");
+    }
+    match (kind.group, kind.kind) {
+        ("", "Namespace") => keep_inside(new, old, "spec", "finalizers"),
+        ("", "Pod") => pod::update(new, old),
+        ("", "Service") => service::keep_allocated(new, old),
+        ("certificates.k8s.io", "CertificateSigningRequest") => keep(new, old, "spec"),
+        _ => {}
+    }
+    if kind.flags.generation {
+        let with_annotations = (kind.group, kind.kind) == ("apps", "Deployment");
+        bump_generation(new, old, with_annotations);
+    }
+}
+
+/// Raises `metadata.generation` if anything but metadata and status differs.
+///
+/// Deployments also count their annotations, because the rollout reads its history from them.
+pub fn bump_generation(new: &mut Value, old: &Value, with_annotations: bool) {
+    let changed = !same_desired(new, old) || (with_annotations && new.at("metadata").at("annotations") != old.at("metadata").at("annotations"));
+    let generation = old.at("metadata").int("generation").unwrap_or(0) + i64::from(changed);
+    if let Some(meta) = new.inner("metadata")
+        && generation > 0
+    {
+        meta.put("generation", generation);
+    }
+}
+
+fn same_desired(new: &Value, old: &Value) -> bool {
+    fn desired(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        object.fields().into_iter().flatten().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
+    }
+    desired(new).eq(desired(old))
+}
+
+/// Makes a decoded object a change of status only: everything else is the stored object's.
+pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
+    let status = new.drop_field("status");
+    let mut meta = new.drop_field("metadata").unwrap_or_default();
+    keep_metadata(kind, &mut meta, old.at("metadata"));
+    *new = old.clone();
+    new.put("metadata", meta);
+    match status {
+        Some(status) => new.put("status", status),
+        None => drop(new.drop_field("status")),
+    }
+    if (kind.group, kind.kind) == ("", "Pod") {
+        pod::status_update(new, old);
+    }
+}
+
+/// How much of the metadata a status write may change differs by kind, for no better reason than history.
+fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
+    let kept: &[&str] = match (kind.group, kind.kind) {
+        ("apps", "Deployment") => &["labels"],
+        ("", "Pod") => &["ownerReferences"],
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "flowcontrol.apiserver.k8s.io" | "admissionregistration.k8s.io", _) => {
+            &["labels", "annotations", "finalizers", "ownerReferences"]
+        }
+        _ => &[],
+    };
+    for key in kept {
+        keep(meta, old, key);
+    }
+}
+
+/// Which fields of a request do not count at an endpoint, and are therefore owned by nobody who names them.
+#[must_use]
+pub fn reset_fields(kind: &Kind, subresource: &str) -> &'static [&'static [&'static str]] {
+    match (subresource, kind.group, kind.kind) {
+        ("status", "apps", "Deployment") => &[&["spec"], &["metadata", "labels"]],
+        ("status", "", "Pod") => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
+        ("status", "apiextensions.k8s.io" | "flowcontrol.apiserver.k8s.io" | "apiregistration.k8s.io", _) => &[&["spec"], &["metadata"]],
+        ("status", ..) => &[&["spec"]],
+        ("", "", "Node") => &[],
+        ("", ..) if kind.has_status() => &[&["status"]],
+        _ => &[],
+    }
+}
+
+fn keep(new: &mut Value, old: &Value, key: &str) {
+    match old.fields().and_then(|fields| fields.get(key)) {
+        Some(value) => new.put(key, value.clone()),
+        None => drop(new.drop_field(key)),
+    }
+}
+
+fn keep_inside(new: &mut Value, old: &Value, outer: &str, key: &str) {
+    let value = old.at(outer).at(key).clone();
+    new.fill(outer, Value::Object(Map::new()));
+    if let Some(inside) = new.inner(outer) {
+        if value.is_null() { drop(inside.remove(key)) } else { inside.put(key, value) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::by_kind;
+
+    fn deployment() -> &'static Kind {
+        by_kind("apps", "v1", "Deployment").unwrap()
+    }
+
+    #[test]
+    fn a_new_object_starts_over() {
+        let mut object = json!({"metadata": {"generation": 9}, "spec": {}, "status": {"replicas": 3}});
+        create(deployment(), &mut object);
+        assert_eq!(object, json!({"metadata": {"generation": 1}, "spec": {}, "status": {}}));
+    }
+
+    #[test]
+    fn generation_moves_with_the_spec_only() {
+        let old = json!({"metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": {"replicas": 1}});
+        for (change, expected) in [
+            (json!({"metadata": {"generation": 1, "labels": {"l": "1"}}}), 1),
+            (json!({"metadata": {"generation": 1, "annotations": {"a": "1"}}}), 2),
+            (json!({"spec": {"replicas": 2}}), 2),
+            (json!({"status": {"replicas": 7}}), 1),
+        ] {
+            let mut new = old.clone();
+            new.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            update(deployment(), &mut new, &old);
+            assert_eq!(new.at("metadata").int("generation"), Some(expected), "{change}");
+            assert_eq!(new.at("status"), old.at("status"));
+        }
+    }
+
+    #[test]
+    fn a_status_write_leaves_the_spec() {
+        let old = json!({"metadata": {"name": "d", "labels": {"a": "1"}}, "spec": {"replicas": 1}, "status": {}});
+        let mut new = json!({"metadata": {"name": "d", "labels": {"b": "2"}}, "spec": {"replicas": 9}, "status": {"replicas": 1}});
+        status_update(deployment(), &mut new, &old);
+        assert_eq!(new, json!({"metadata": {"name": "d", "labels": {"a": "1"}}, "spec": {"replicas": 1}, "status": {"replicas": 1}}));
+    }
+
+    #[test]
+    fn finalizers_of_a_namespace_change_only_through_finalize() {
+        let kind = by_kind("", "v1", "Namespace").unwrap();
+        let mut object = json!({"metadata": {"name": "n"}});
+        create(kind, &mut object);
+        assert_eq!(object.at("spec"), &json!({"finalizers": ["kubernetes"]}));
+        let mut new = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
+        update(kind, &mut new, &object);
+        assert_eq!(new.at("spec"), object.at("spec"));
+    }
+
+    #[test]
+    fn a_job_selects_by_its_uid() {
+        let mut job = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"spec": {}}}});
+        create(by_kind("batch", "v1", "Job").unwrap(), &mut job);
+        assert_eq!(job.at("spec").at("selector"), &json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+        assert_eq!(job.path(&["spec", "template", "metadata", "labels"]).text("job-name"), "j");
+        assert_eq!(job.at("metadata").at("labels").text("batch.kubernetes.io/job-name"), "j");
+    }
+}

@@ -1,0 +1,132 @@
+//! Pods: quality of service, priority, and being placed on a node.
+
+use std::cmp::Ordering;
+
+use serde_json::{Value, json};
+
+use crate::quantity;
+use crate::tree::Tree;
+
+/// Priorities that exist without a PriorityClass object.
+const SYSTEM_PRIORITIES: [(&str, i64); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+pub(super) fn create(object: &mut Value) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    let class = spec.text("priorityClassName");
+    let priority = SYSTEM_PRIORITIES.iter().find(|(name, _)| *name == class).map_or(0, |(_, value)| *value);
+    spec.fill("priority", priority);
+    spec.fill("preemptionPolicy", "PreemptLowerPriority");
+}
+
+/// What was decided at birth need not be repeated by whoever updates.
+pub(super) fn update(new: &mut Value, old: &Value) {
+    let Some(spec) = new.inner("spec") else { return };
+    for key in ["priority", "preemptionPolicy"] {
+        if let Some(value) = old.at("spec").fields().and_then(|fields| fields.get(key)) {
+            spec.fill(key, value.clone());
+        }
+    }
+}
+
+pub(super) fn status_update(new: &mut Value, old: &Value) {
+    let class = old.at("status").at("qosClass").clone();
+    if let Some(status) = new.inner_or_new("status")
+        && !class.is_null()
+    {
+        status.fill("qosClass", class);
+    }
+}
+
+/// How a Pod is treated when its node runs short, from what its containers ask for.
+#[must_use]
+pub fn qos_class(spec: &Value) -> &'static str {
+    let containers = || spec.list("containers").iter().chain(spec.list("initContainers"));
+    let amount = |container: &Value, list: &str, name: &str| {
+        let text = container.path(&["resources", list]).text(name).to_owned();
+        quantity::compare(&text, "0").is_ok_and(|order| order == Ordering::Greater).then_some(text)
+    };
+    let mut any = false;
+    let mut all = true;
+    for container in containers() {
+        for name in ["cpu", "memory"] {
+            let (request, limit) = (amount(container, "requests", name), amount(container, "limits", name));
+            any |= request.is_some() || limit.is_some();
+            let equal = match (&request, &limit) {
+                (_, None) => false,
+                (None, Some(_)) => true,
+                (Some(request), Some(limit)) => quantity::compare(request, limit) == Ok(Ordering::Equal),
+            };
+            all &= equal;
+        }
+    }
+    match (any, all) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+/// Places a Pod on a node.
+///
+/// # Errors
+/// Why it cannot be placed, in the words of kube-apiserver.
+pub fn bind(pod: &mut Value, node: &str, annotations: &Value, now: &str) -> Result<(), String> {
+    let name = pod.at("metadata").text("name").to_owned();
+    if pod.at("metadata").has("deletionTimestamp") {
+        return Err(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    let taken = pod.at("spec").text("nodeName");
+    if !taken.is_empty() {
+        return Err(format!("pod {name} is already assigned to node {taken:?}"));
+    }
+    if pod.at("spec").count("schedulingGates") > 0 {
+        return Err(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    if let Some(spec) = pod.inner_or_new("spec") {
+        spec.put("nodeName", node);
+    }
+    if let Some(given) = annotations.as_object().filter(|given| !given.is_empty())
+        && let Some(kept) = pod.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("annotations"))
+    {
+        kept.extend(given.clone());
+    }
+    set_scheduled(pod, now);
+    Ok(())
+}
+
+fn set_scheduled(pod: &mut Value, now: &str) {
+    let Some(status) = pod.inner_or_new("status") else { return };
+    let mut conditions = status.list("conditions").to_vec();
+    conditions.retain(|condition| condition.text("type") != "PodScheduled");
+    conditions.push(json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now}));
+    status.put("conditions", conditions);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quality_of_service() {
+        let pod = |resources: Value| json!({"containers": [{"resources": resources}]});
+        for (resources, expected) in [
+            (json!({}), "BestEffort"),
+            (json!({"requests": {"cpu": "0"}}), "BestEffort"),
+            (json!({"requests": {"cpu": "1"}}), "Burstable"),
+            (json!({"limits": {"cpu": "1", "memory": "1Gi"}}), "Guaranteed"),
+            (json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}}), "Guaranteed"),
+            (json!({"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}), "Burstable"),
+        ] {
+            assert_eq!(qos_class(&pod(resources.clone())), expected, "{resources}");
+        }
+    }
+
+    #[test]
+    fn a_pod_is_placed_once() {
+        let mut pod = json!({"metadata": {"name": "p"}, "spec": {}});
+        bind(&mut pod, "node-x", &Value::Null, "t").unwrap();
+        assert_eq!(pod.at("spec").text("nodeName"), "node-x");
+        assert_eq!(bind(&mut pod, "node-y", &Value::Null, "t").unwrap_err(), "pod p is already assigned to node \"node-x\"");
+    }
+}

@@ -1,0 +1,127 @@
+//! Services: which addresses and ports are still to be given out, and which were.
+
+use serde_json::{Value, json};
+
+use crate::tree::Tree;
+
+/// What a Service wants from the allocator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// An address of the service range.
+    pub address: bool,
+    /// The address it asks for by itself.
+    pub wanted: Option<String>,
+    /// Positions of ports without a node port.
+    pub ports: Vec<usize>,
+    /// Node ports it asks for by itself.
+    pub wanted_ports: Vec<i64>,
+}
+
+/// What is missing in the spec of a Service.
+#[must_use]
+pub fn needs(spec: &Value) -> Needs {
+    let kind = spec.text("type");
+    if kind == "ExternalName" {
+        return Needs::default();
+    }
+    let address = match (spec.text("clusterIP"), spec.list("clusterIPs").first().and_then(Value::as_str)) {
+        ("", None) => "",
+        ("", Some(first)) => first,
+        (given, _) => given,
+    };
+    let node_ports = kind == "NodePort" || (kind == "LoadBalancer" && spec.at("allocateLoadBalancerNodePorts") != &json!(false));
+    let open = |port: &Value| port.int("nodePort").unwrap_or(0) == 0;
+    Needs {
+        address: address.is_empty(),
+        wanted: (!address.is_empty() && address != "None").then(|| address.to_owned()),
+        ports: spec.list("ports").iter().enumerate().filter(|(_, port)| node_ports && open(port)).map(|(i, _)| i).collect(),
+        wanted_ports: spec.list("ports").iter().filter_map(|port| port.int("nodePort")).filter(|port| *port != 0).collect(),
+    }
+}
+
+/// Writes down what was allocated, and the fields that follow from it.
+pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64)]) {
+    if spec.text("type") == "ExternalName" {
+        return;
+    }
+    if let Some(address) = address {
+        spec.put("clusterIP", address);
+    }
+    let first = match (spec.text("clusterIP"), spec.list("clusterIPs").first().and_then(Value::as_str)) {
+        ("", Some(first)) => first.to_owned(),
+        (given, _) => given.to_owned(),
+    };
+    spec.put("clusterIP", first.clone());
+    if spec.count("clusterIPs") == 0 {
+        spec.put("clusterIPs", json!([first]));
+    }
+    let family = if first.contains(':') { "IPv6" } else { "IPv4" };
+    if spec.count("ipFamilies") == 0 {
+        spec.put("ipFamilies", json!([family]));
+    }
+    spec.fill_text("ipFamilyPolicy", "SingleStack");
+    for (position, number) in node_ports {
+        if let Some(port) = spec.each("ports").nth(*position) {
+            port.put("nodePort", *number);
+        }
+    }
+}
+
+/// An update that leaves out what was allocated means to keep it.
+pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
+    let before = old.at("spec");
+    let Some(spec) = new.inner("spec") else { return };
+    if spec.text("type") == "ExternalName" || before.text("type") == "ExternalName" {
+        return;
+    }
+    if spec.text("clusterIP").is_empty() && spec.count("clusterIPs") == 0 {
+        for key in ["clusterIP", "clusterIPs"] {
+            if before.has(key) {
+                spec.put(key, before.at(key).clone());
+            }
+        }
+    }
+    for key in ["ipFamilies", "ipFamilyPolicy"] {
+        if before.has(key) {
+            spec.fill(key, before.at(key).clone());
+        }
+    }
+    if matches!(spec.text("type"), "NodePort" | "LoadBalancer") {
+        for port in spec.each("ports").filter(|port| port.int("nodePort").unwrap_or(0) == 0) {
+            let same = |other: &&Value| other.int("port") == port.int("port") && other.text("protocol") == port.text("protocol");
+            if let Some(number) = before.list("ports").iter().find(same).and_then(|other| other.int("nodePort")) {
+                port.put("nodePort", number);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_service_needs() {
+        for (spec, expected) in [
+            (json!({"type": "ExternalName"}), Needs::default()),
+            (json!({"type": "ClusterIP"}), Needs { address: true, ..Needs::default() }),
+            (json!({"type": "ClusterIP", "clusterIP": "None"}), Needs::default()),
+            (json!({"type": "ClusterIP", "clusterIP": "10.0.0.9"}), Needs { wanted: Some("10.0.0.9".into()), ..Needs::default() }),
+            (json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2, "nodePort": 30_001}]}), Needs { address: true, ports: vec![0], wanted_ports: vec![30_001], ..Needs::default() }),
+        ] {
+            assert_eq!(needs(&spec), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_was_allocated_is_written_down_and_kept() {
+        let mut spec = json!({"type": "NodePort", "ports": [{"port": 1, "protocol": "TCP"}]});
+        assign(&mut spec, Some("10.96.0.7"), &[(0, 30_500)]);
+        assert_eq!(spec.at("clusterIPs"), &json!(["10.96.0.7"]));
+        assert_eq!((spec.at("ipFamilies"), spec.text("ipFamilyPolicy")), (&json!(["IPv4"]), "SingleStack"));
+        let old = json!({"spec": spec});
+        let mut new = json!({"spec": {"type": "NodePort", "ports": [{"port": 1, "protocol": "TCP"}]}});
+        keep_allocated(&mut new, &old);
+        assert_eq!(new, old);
+    }
+}

@@ -1,0 +1,133 @@
+//! Short ways through a `serde_json::Value` whose shape is known.
+//!
+//! Rules read objects after the type check, so a field has its declared type or is absent. Absent and `null` mean the
+//! same everywhere in the API, and these helpers make that the default: reading what is not there gives the empty
+//! value, writing below it makes the object first.
+
+use serde_json::{Map, Value};
+
+/// What reading an absent field yields.
+static NULL: Value = Value::Null;
+
+/// Reading and filling in fields by name.
+pub trait Tree {
+    /// The object's fields, if it is an object.
+    fn fields(&self) -> Option<&Map<String, Value>>;
+    /// The object's fields for writing, if it is an object.
+    fn fields_mut(&mut self) -> Option<&mut Map<String, Value>>;
+
+    /// The field, or `null`.
+    fn at(&self, key: &str) -> &Value {
+        self.fields().and_then(|fields| fields.get(key)).unwrap_or(&NULL)
+    }
+
+    /// The field below several names, or `null`.
+    fn path(&self, keys: &[&str]) -> &Value {
+        let Some((first, rest)) = keys.split_first() else { return &NULL };
+        rest.iter().fold(self.at(first), |value, key| value.at(key))
+    }
+
+    /// Whether the field is present and not `null`.
+    fn has(&self, key: &str) -> bool {
+        !self.at(key).is_null()
+    }
+
+    /// The field as text; empty if absent.
+    fn text(&self, key: &str) -> &str {
+        self.at(key).as_str().unwrap_or_default()
+    }
+
+    /// The field as a whole number.
+    fn int(&self, key: &str) -> Option<i64> {
+        self.at(key).as_i64()
+    }
+
+    /// The field as a flag; false if absent.
+    fn flag(&self, key: &str) -> bool {
+        self.at(key).as_bool().unwrap_or_default()
+    }
+
+    /// The field's elements; none if absent.
+    fn list(&self, key: &str) -> &[Value] {
+        self.at(key).as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The field's entries; none if absent.
+    fn entries(&self, key: &str) -> impl Iterator<Item = (&String, &Value)> {
+        self.at(key).as_object().into_iter().flatten()
+    }
+
+    /// How many elements or entries the field has.
+    fn count(&self, key: &str) -> usize {
+        match self.at(key) {
+            Value::Array(items) => items.len(),
+            Value::Object(fields) => fields.len(),
+            _ => 0,
+        }
+    }
+
+    /// Sets the field if it is absent.
+    fn fill(&mut self, key: &str, value: impl Into<Value>) {
+        if !self.has(key) {
+            self.put(key, value);
+        }
+    }
+
+    /// Sets the field if it is absent or empty text.
+    fn fill_text(&mut self, key: &str, value: &str) {
+        if self.text(key).is_empty() {
+            self.put(key, value);
+        }
+    }
+
+    /// Sets the field.
+    fn put(&mut self, key: &str, value: impl Into<Value>) {
+        if let Some(fields) = self.fields_mut() {
+            fields.insert(key.to_owned(), value.into());
+        }
+    }
+
+    /// Removes the field.
+    fn drop_field(&mut self, key: &str) -> Option<Value> {
+        self.fields_mut().and_then(|fields| fields.remove(key))
+    }
+
+    /// The object below the field if there is one.
+    fn inner(&mut self, key: &str) -> Option<&mut Map<String, Value>> {
+        self.fields_mut().and_then(|fields| fields.get_mut(key)).and_then(Value::as_object_mut)
+    }
+
+    /// The object below the field, made if absent.
+    fn inner_or_new(&mut self, key: &str) -> Option<&mut Map<String, Value>> {
+        self.fill(key, Value::Object(Map::new()));
+        self.inner(key)
+    }
+
+    /// The elements below the field that are objects.
+    fn each(&mut self, key: &str) -> impl Iterator<Item = &mut Map<String, Value>> {
+        self.fields_mut()
+            .and_then(|fields| fields.get_mut(key))
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object_mut)
+    }
+}
+
+impl Tree for Value {
+    fn fields(&self) -> Option<&Map<String, Value>> {
+        self.as_object()
+    }
+    fn fields_mut(&mut self) -> Option<&mut Map<String, Value>> {
+        self.as_object_mut()
+    }
+}
+
+impl Tree for Map<String, Value> {
+    fn fields(&self) -> Option<&Map<String, Value>> {
+        Some(self)
+    }
+    fn fields_mut(&mut self) -> Option<&mut Map<String, Value>> {
+        Some(self)
+    }
+}

@@ -1,0 +1,125 @@
+//! Services.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use listwatch_wire::names::{label_errors, subdomain_errors};
+use serde_json::Value;
+
+use super::container::{PROTOCOLS, port_number, port_number_or_name};
+use super::selector;
+use crate::field::{Errors, Path};
+use crate::tree::Tree;
+
+const TYPES: &[&str] = &["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"];
+
+pub(super) fn service(new: &Value, errors: &mut Errors) {
+    let (spec, path) = (new.at("spec"), Path::root("spec"));
+    let kind = spec.text("type");
+    let headless = spec.text("clusterIP") == "None";
+    if spec.count("ports") == 0 && !headless && kind != "ExternalName" {
+        errors.required(&path.child("ports"), "");
+    }
+    match kind {
+        "LoadBalancer" | "NodePort" if headless => {
+            let detail = format!("may not be set to 'None' for {kind} services");
+            errors.invalid(&path.child("clusterIPs").index(0), "None", detail);
+        }
+        "ExternalName" => external_name(spec, &path, errors),
+        _ => {}
+    }
+    ports(spec, &path.child("ports"), errors);
+    selector::check_labels(spec.at("selector"), &path.child("selector"), errors);
+    errors.required_one_of(&path.child("sessionAffinity"), spec.text("sessionAffinity"), &["ClientIP", "None"]);
+    errors.required_one_of(&path.child("type"), kind, TYPES);
+    addresses(spec, &path, errors);
+    policies(spec, &path, errors);
+}
+
+fn external_name(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if spec.has("clusterIP") && !spec.text("clusterIP").is_empty() {
+        errors.forbidden(&path.child("clusterIPs").index(0), "may not be set when `type` is 'ExternalName'");
+    }
+    let name = spec.text("externalName").trim_end_matches('.');
+    if name.is_empty() {
+        errors.required(&path.child("externalName"), "");
+    } else {
+        errors.invalid_all(&path.child("externalName"), name, subdomain_errors(name));
+    }
+}
+
+fn ports(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let ports = spec.list("ports");
+    let (mut names, mut numbers) = (HashSet::new(), HashSet::new());
+    for (index, port) in ports.iter().enumerate() {
+        let path = path.index(index);
+        let name = port.text("name");
+        if name.is_empty() {
+            if ports.len() > 1 {
+                errors.required(&path.child("name"), "");
+            }
+        } else {
+            errors.invalid_all(&path.child("name"), name, label_errors(name));
+            if !names.insert(name) {
+                errors.duplicate(&path.child("name"), name);
+            }
+        }
+        let number = port.int("port").unwrap_or(0);
+        port_number(number, &path.child("port"), errors);
+        errors.required_one_of(&path.child("protocol"), port.text("protocol"), PROTOCOLS);
+        port_number_or_name(port.at("targetPort"), &path.child("targetPort"), errors);
+        if !numbers.insert((port.text("protocol"), number)) {
+            errors.duplicate(&path, serde_json::json!({"protocol": port.text("protocol"), "port": number}));
+        }
+        if port.int("nodePort").unwrap_or(0) != 0 && matches!(spec.text("type"), "ClusterIP" | "ExternalName") {
+            let detail = format!("may not be used when `type` is '{}'", spec.text("type"));
+            errors.forbidden(&path.child("nodePort"), detail);
+        }
+    }
+}
+
+fn addresses(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const BAD: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+    let cluster = path.child("clusterIPs");
+    for (index, address) in spec.list("clusterIPs").iter().filter_map(Value::as_str).enumerate() {
+        if address != "None" && address.parse::<IpAddr>().is_err() {
+            errors.invalid(&cluster.index(index), address, BAD);
+        }
+    }
+    if spec.count("clusterIPs") > 2 {
+        let detail = "may only hold up to 2 values";
+        errors.invalid(&cluster, spec.at("clusterIPs").clone(), detail);
+    }
+    let external = path.child("externalIPs");
+    for (index, address) in spec.list("externalIPs").iter().filter_map(Value::as_str).enumerate() {
+        if address.parse::<IpAddr>().is_err() {
+            errors.invalid(&external.index(index), address, BAD);
+        }
+    }
+}
+
+fn policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for key in ["internalTrafficPolicy", "externalTrafficPolicy"] {
+        let policy = spec.text(key);
+        if !policy.is_empty() {
+            errors.one_of(&path.child(key), policy, &["Cluster", "Local"]);
+        }
+    }
+    let family = spec.text("ipFamilyPolicy");
+    if !family.is_empty() {
+        errors.one_of(&path.child("ipFamilyPolicy"), family, &["SingleStack", "PreferDualStack", "RequireDualStack"]);
+    }
+}
+
+/// An address stays for life, unless the Service stops having one.
+pub(super) fn change(new: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::root("spec");
+    let (new, old) = (new.at("spec"), old.at("spec"));
+    if old.text("type") == "ExternalName" || new.text("type") == "ExternalName" {
+        return;
+    }
+    let cluster = path.child("clusterIPs");
+    if !old.text("clusterIP").is_empty() && new.list("clusterIPs").first() != old.list("clusterIPs").first() {
+        errors.invalid(&cluster.index(0), new.at("clusterIPs").clone(), "may not change once set");
+    }
+}

@@ -1,0 +1,165 @@
+//! Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers, HorizontalPodAutoscalers.
+
+use serde_json::{Value, json};
+
+use super::{pod, selector};
+use crate::field::{Errors, Path};
+use crate::tree::Tree;
+
+/// Selector, template and counts, which all workloads share.
+fn common(new: &Value, what: &str, errors: &mut Errors) {
+    let (spec, path) = (new.at("spec"), Path::root("spec"));
+    errors.non_negative(&path.child("replicas"), spec.int("replicas"));
+    errors.non_negative(&path.child("minReadySeconds"), spec.int("minReadySeconds"));
+    errors.non_negative(&path.child("revisionHistoryLimit"), spec.int("revisionHistoryLimit"));
+    let chosen = spec.at("selector");
+    if chosen.is_null() {
+        errors.required(&path.child("selector"), "");
+    } else {
+        selector::check(chosen, &path.child("selector"), errors);
+        if selector::is_empty(chosen) {
+            let detail = format!("empty selector is invalid for {what}");
+            errors.invalid(&path.child("selector"), chosen.clone(), detail);
+        }
+    }
+    pod::template(spec.at("template"), &path.child("template"), Some(chosen), errors);
+    always_restart(spec, &path, errors);
+}
+
+fn always_restart(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let policy = spec.path(&["template", "spec", "restartPolicy"]).as_str().unwrap_or_default();
+    if matches!(policy, "Never" | "OnFailure") {
+        errors.not_supported(&path.child("template").child("spec").child("restartPolicy"), policy, &["Always"]);
+    }
+    if spec.path(&["template", "spec"]).has("activeDeadlineSeconds") {
+        let path = path.child("template");
+        errors.forbidden(&path.child("spec").child("activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicaSet is not Supported");
+    }
+}
+
+pub(super) fn deployment(new: &Value, errors: &mut Errors) {
+    common(new, "deployment", errors);
+    let (spec, path) = (new.at("spec"), Path::root("spec"));
+    let (strategy, at) = (spec.at("strategy"), path.child("strategy"));
+    match strategy.text("type") {
+        "Recreate" if strategy.has("rollingUpdate") => {
+            errors.forbidden(&at.child("rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'");
+        }
+        "Recreate" => {}
+        "RollingUpdate" => rolling(strategy.at("rollingUpdate"), &at.child("rollingUpdate"), errors),
+        other => errors.not_supported(&at.child("type"), other, &["Recreate", "RollingUpdate"]),
+    }
+    errors.non_negative(&path.child("progressDeadlineSeconds"), spec.int("progressDeadlineSeconds"));
+    if let Some(deadline) = spec.int("progressDeadlineSeconds").filter(|d| *d <= spec.int("minReadySeconds").unwrap_or(0)) {
+        errors.invalid(&path.child("progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds");
+    }
+}
+
+fn rolling(rolling: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for key in ["maxUnavailable", "maxSurge"] {
+        count_or_percent(rolling.at(key), &path.child(key), errors);
+    }
+    let zero = |value: &Value| value == &json!(0) || value == &json!("0%");
+    if zero(rolling.at("maxUnavailable")) && zero(rolling.at("maxSurge")) {
+        let unavailable = rolling.at("maxUnavailable").clone();
+        errors.invalid(&path.child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0");
+    }
+}
+
+pub(super) fn count_or_percent(value: &Value, path: &Path<'_>, errors: &mut Errors) {
+    match value {
+        Value::String(text) => {
+            let digits = text.strip_suffix('%').unwrap_or_default();
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+                errors.invalid(path, text.as_str(), detail);
+            }
+        }
+        other => errors.non_negative(path, other.as_i64()),
+    }
+}
+
+pub(super) fn replica_set(new: &Value, errors: &mut Errors) {
+    common(new, "replicaset", errors);
+}
+
+pub(super) fn daemon_set(new: &Value, errors: &mut Errors) {
+    common(new, "daemonset", errors);
+    let path = Path::root("spec");
+    let strategy = new.at("spec").at("updateStrategy").text("type");
+    errors.one_of(&path.child("updateStrategy").child("type"), strategy, &["RollingUpdate", "OnDelete"]);
+}
+
+pub(super) fn stateful_set(new: &Value, errors: &mut Errors) {
+    common(new, "statefulset", errors);
+    let (spec, path) = (new.at("spec"), Path::root("spec"));
+    let policies = &["OrderedReady", "Parallel"];
+    errors.one_of(&path.child("podManagementPolicy"), spec.text("podManagementPolicy"), policies);
+    let strategy = spec.at("updateStrategy").text("type");
+    errors.one_of(&path.child("updateStrategy").child("type"), strategy, &["RollingUpdate", "OnDelete"]);
+}
+
+pub(super) fn stateful_set_change(new: &Value, old: &Value, errors: &mut Errors) {
+    const FREE: [&str; 7] = [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ];
+    const DETAIL: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+    if without(new.at("spec"), &FREE) != without(old.at("spec"), &FREE) {
+        errors.forbidden(&Path::root("spec"), DETAIL);
+    }
+}
+
+/// The object's entries apart from some.
+pub(super) fn without<'a>(object: &'a Value, keys: &[&str]) -> Vec<(&'a String, &'a Value)> {
+    object.fields().into_iter().flatten().filter(|(key, _)| !keys.contains(&key.as_str())).collect()
+}
+
+pub(super) fn replication_controller(new: &Value, errors: &mut Errors) {
+    let (spec, path) = (new.at("spec"), Path::root("spec"));
+    errors.non_negative(&path.child("replicas"), spec.int("replicas"));
+    if spec.count("selector") == 0 {
+        errors.required(&path.child("selector"), "");
+    }
+    if !spec.has("template") {
+        errors.required(&path.child("template"), "");
+        return;
+    }
+    let chosen = json!({"matchLabels": spec.at("selector")});
+    pod::template(spec.at("template"), &path.child("template"), Some(&chosen), errors);
+    always_restart(spec, &path, errors);
+}
+
+pub(super) fn autoscaler(new: &Value, errors: &mut Errors) {
+    let (spec, path) = (new.at("spec"), Path::root("spec"));
+    let (least, most) = (spec.int("minReplicas"), spec.int("maxReplicas").unwrap_or(0));
+    errors.positive(&path.child("minReplicas"), least);
+    errors.positive(&path.child("maxReplicas"), Some(most));
+    if most < least.unwrap_or(1) {
+        errors.invalid(&path.child("maxReplicas"), most, "must be greater than or equal to `minReplicas`");
+    }
+    let target = path.child("scaleTargetRef");
+    for key in ["kind", "name"] {
+        if spec.at("scaleTargetRef").text(key).is_empty() {
+            errors.required(&target.child(key), "");
+        }
+    }
+}
+
+pub(super) fn replica_counts(status: &Value, errors: &mut Errors) {
+    let path = Path::root("status");
+    for key in ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "observedGeneration", "collisionCount"] {
+        errors.non_negative(&path.child(key), status.int(key));
+    }
+    let total = status.int("replicas").unwrap_or(0);
+    for key in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas", "updatedReplicas"] {
+        if let Some(count) = status.int(key).filter(|count| *count > total) {
+            errors.invalid(&path.child(key), count, "cannot be greater than status.replicas");
+        }
+    }
+}
