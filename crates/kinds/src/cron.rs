@@ -34,7 +34,8 @@ pub enum ScheduleError {
     Descriptor(String),
 }
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 /// Checks a schedule.
@@ -42,9 +43,10 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// # Errors
 /// What is wrong with it.
 pub fn check(schedule: &str) -> Result<(), ScheduleError> {
-    let schedule = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ=")).map_or(schedule, |rest| {
-        rest.split_once(' ').map_or("", |(_, fields)| fields.trim_start())
-    });
+    let schedule = schedule
+        .strip_prefix("TZ=")
+        .or_else(|| schedule.strip_prefix("CRON_TZ="))
+        .map_or(schedule, |rest| rest.split_once(' ').map_or("", |(_, fields)| fields.trim_start()));
     if schedule.starts_with('@') {
         return descriptor(schedule);
     }
@@ -81,7 +83,11 @@ fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), Schedule
         span.splitn(2, '-').try_for_each(|end| {
             let value = number(end, names, low)?;
             let within = (low..=high).contains(&value);
-            if within { Ok(()) } else { Err(ScheduleError::OutOfRange { value, low, high, field: range.to_owned() }) }
+            if within {
+                Ok(())
+            } else {
+                Err(ScheduleError::OutOfRange { value, low, high, field: range.to_owned() })
+            }
         })
     })
 }
@@ -100,10 +106,23 @@ mod tests {
 
     #[test]
     fn schedules() {
-        for good in ["* * * * *", "*/5 0-3 1,15 jan-mar MON", "@daily", "@every 5m", "TZ=UTC 0 0 * * *", "0 12 ? * 6"] {
+        for good in
+            ["* * * * *", "*/5 0-3 1,15 jan-mar MON", "@daily", "@every 5m", "TZ=UTC 0 0 * * *", "0 12 ? * 6"]
+        {
             assert_eq!(check(good), Ok(()), "{good}");
         }
-        for bad in ["", "* * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 7", "x * * * *", "*/0 * * * *", "@never"] {
+        for bad in [
+            "",
+            "* * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * * 13 *",
+            "* * * * 7",
+            "x * * * *",
+            "*/0 * * * *",
+            "@never",
+        ] {
             assert!(check(bad).is_err(), "{bad}");
         }
     }

@@ -127,7 +127,12 @@ impl Errors {
     }
 
     /// One complaint per text.
-    pub fn invalid_all<T: Into<String>>(&mut self, path: &Path<'_>, value: &str, details: impl IntoIterator<Item = T>) {
+    pub fn invalid_all<T: Into<String>>(
+        &mut self,
+        path: &Path<'_>,
+        value: &str,
+        details: impl IntoIterator<Item = T>,
+    ) {
         for detail in details {
             self.invalid(path, value, detail);
         }

@@ -27,7 +27,12 @@ pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
         end -= 1;
     }
     let mut name = prefix.get(..end).unwrap_or_default().to_owned();
-    name.extend(random.iter().filter_map(|number| ALPHABET.get(usize::from(*number) % ALPHABET.len())).map(|b| *b as char));
+    name.extend(
+        random
+            .iter()
+            .filter_map(|number| ALPHABET.get(usize::from(*number) % ALPHABET.len()))
+            .map(|b| *b as char),
+    );
     name
 }
 
@@ -186,7 +191,11 @@ fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut Errors) {
             }
         }
         if owner.text("kind") == "Event" && matches!(owner.text("apiVersion"), "v1" | "events.k8s.io/v1") {
-            errors.invalid(path, owner.clone(), format!("{} is disallowed from being an owner", owner.text("kind")));
+            errors.invalid(
+                path,
+                owner.clone(),
+                format!("{} is disallowed from being an owner", owner.text("kind")),
+            );
         }
         if owner.flag("controller") {
             if let Some(first) = controller {
@@ -236,12 +245,28 @@ mod tests {
             (json!({"name": "a", "generation": -1}), false, vec!["metadata.generation"]),
             (json!({"name": "a", "labels": {"bad key": "v"}}), false, vec!["metadata.labels"]),
             (json!({"name": "a", "finalizers": ["x y"]}), false, vec!["metadata.finalizers"]),
-            (json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}), false, vec!["metadata.finalizers"]),
-            (json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}), false, vec!["metadata.ownerReferences.uid"]),
+            (
+                json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}),
+                false,
+                vec!["metadata.finalizers"],
+            ),
+            (
+                json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}),
+                false,
+                vec!["metadata.ownerReferences.uid"],
+            ),
             (json!({"name": "a", "annotations": {"A.b/c": "x"}}), false, vec![]),
-            (json!({"name": "a", "annotations": {"a": "x".repeat(262_145)}}), false, vec!["metadata.annotations"]),
+            (
+                json!({"name": "a", "annotations": {"a": "x".repeat(262_145)}}),
+                false,
+                vec!["metadata.annotations"],
+            ),
         ] {
-            assert_eq!(fields(|errors| validate_new(&meta, namespaced, NameRule::Subdomain, errors)), expected, "{meta}");
+            assert_eq!(
+                fields(|errors| validate_new(&meta, namespaced, NameRule::Subdomain, errors)),
+                expected,
+                "{meta}"
+            );
         }
     }
 
@@ -282,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_generated_name_fits_into_a_label() {
-        assert_eq!(generated_name("gen-", [0, 1, 2, 3, 255]), "gen-bcdfn");
+        assert_eq!(generated_name("gen-", [0, 1, 2, 3, 255]), "gen-bcdfq");
         assert_eq!(generated_name(&"x".repeat(100), [0; 5]).len(), 63);
     }
 }

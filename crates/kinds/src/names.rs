@@ -12,7 +12,8 @@ use crate::NameRule;
 const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
     alphabetic character, and end with an alphanumeric character";
 const CONFIG_KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
-const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const ENV_NAME: &str =
+    "a valid environment variable name must consist only of printable ASCII characters other than '='";
 
 impl NameRule {
     /// What is wrong with a name, or with the prefix of a generated one.
@@ -82,7 +83,8 @@ pub fn config_key(text: &str) -> Vec<String> {
     if text.len() > 253 {
         found.push("must be no more than 253 characters".to_owned());
     }
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    {
         found.push(pattern_error(CONFIG_KEY_TEXT, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"]));
     } else if text == "." || text == ".." {
         found.push(format!("must not be '{text}'"));
@@ -95,7 +97,11 @@ pub fn config_key(text: &str) -> Vec<String> {
 /// The name of an environment variable.
 #[must_use]
 pub fn env_name(text: &str) -> Vec<String> {
-    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=') { Vec::new() } else { vec![ENV_NAME.to_owned()] }
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=') {
+        Vec::new()
+    } else {
+        vec![ENV_NAME.to_owned()]
+    }
 }
 
 /// The name of a port: an IANA service name.

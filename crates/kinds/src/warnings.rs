@@ -23,7 +23,9 @@ const APPARMOR_CONTAINER: &str = "container.apparmor.security.beta.kubernetes.io
 pub fn deprecated_kind(kind: &Kind) -> Option<&'static str> {
     match (kind.group, kind.kind) {
         ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        ("", "Endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        ("", "Endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
         _ => None,
     }
 }
@@ -41,7 +43,11 @@ pub fn of(kind: &Kind, new: &Value) -> Vec<String> {
         ("batch", "CronJob") => {
             let path = spec.child("jobTemplate");
             let path = path.child("spec");
-            pod(new.path(&["spec", "jobTemplate", "spec", "template"]), Some(&path.child("template")), &mut found);
+            pod(
+                new.path(&["spec", "jobTemplate", "spec", "template"]),
+                Some(&path.child("template")),
+                &mut found,
+            );
         }
         _ => {}
     }
@@ -80,9 +86,15 @@ fn pod(template: &Value, path: Option<&Path<'_>>, found: &mut Vec<String>) {
 fn annotations(meta: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     for (key, _) in meta.entries("annotations") {
         if key == SECCOMP_POD || key.starts_with(SECCOMP_CONTAINER) {
-            found.push(format!("{}: non-functional in v1.27+; use the \"seccompProfile\" field instead", path.key(key)));
+            found.push(format!(
+                "{}: non-functional in v1.27+; use the \"seccompProfile\" field instead",
+                path.key(key)
+            ));
         } else if key.starts_with(APPARMOR_CONTAINER) {
-            found.push(format!("{}: deprecated since v1.30; use the \"appArmorProfile\" field instead", path.key(key)));
+            found.push(format!(
+                "{}: deprecated since v1.30; use the \"appArmorProfile\" field instead",
+                path.key(key)
+            ));
         }
     }
 }
@@ -95,14 +107,20 @@ fn repeated(container: &Value, path: &Path<'_>, found: &mut Vec<String>) {
         let name = variable.text("name");
         if env.iter().take(index).any(|earlier| earlier.text("name") == name) {
             let place = at.index(index);
-            found.push(format!("{place}: hides previous definition of {name:?}, which may be dropped when using apply"));
+            found.push(format!(
+                "{place}: hides previous definition of {name:?}, which may be dropped when using apply"
+            ));
         }
     }
     let ports = container.list("ports");
     let at = path.child("ports");
-    let identity = |port: &Value| (port.int("containerPort"), port.text("protocol").to_owned(), port.text("hostIP").to_owned());
+    let identity = |port: &Value| {
+        (port.int("containerPort"), port.text("protocol").to_owned(), port.text("hostIP").to_owned())
+    };
     for (index, port) in ports.iter().enumerate() {
-        if let Some(earlier) = ports.iter().take(index).position(|earlier| identity(earlier) == identity(port)) {
+        if let Some(earlier) =
+            ports.iter().take(index).position(|earlier| identity(earlier) == identity(port))
+        {
             found.push(format!("{}: duplicate port definition with {}", at.index(index), at.index(earlier)));
         }
     }

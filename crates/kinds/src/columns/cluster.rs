@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, NONE, Shape, UNSET, age_of, count_at, created, name, number, or_none, text, wide};
+use super::{
+    AGE, Column, NAME, NONE, Shape, UNSET, age_of, count_at, created, name, number, or_none, text, wide,
+};
 use crate::age;
 use crate::tree::Tree;
 
@@ -13,97 +15,171 @@ const CREATED_TEXT: Column = text("Created At");
 pub(super) fn shape(kind: &str) -> Option<Shape> {
     Some(match kind {
         "ConfigMap" => Shape {
-            columns: &[NAME, text("Data"), AGE],
-            cells: |object, now| vec![name(object), (object.count("data") + object.count("binaryData")).into(), age_of(object, now)],
+            columns: const { &[NAME, text("Data"), AGE] },
+            cells: |object, now| {
+                vec![
+                    name(object),
+                    (object.count("data") + object.count("binaryData")).into(),
+                    age_of(object, now),
+                ]
+            },
         },
         "Secret" => Shape {
-            columns: &[NAME, text("Type"), text("Data"), AGE],
-            cells: |object, now| vec![name(object), object.text("type").into(), object.count("data").into(), age_of(object, now)],
+            columns: const { &[NAME, text("Type"), text("Data"), AGE] },
+            cells: |object, now| {
+                vec![
+                    name(object),
+                    object.text("type").into(),
+                    object.count("data").into(),
+                    age_of(object, now),
+                ]
+            },
         },
         "ServiceAccount" => Shape {
-            columns: &[NAME, text("Secrets"), AGE],
+            columns: const { &[NAME, text("Secrets"), AGE] },
             cells: |object, now| vec![name(object), object.count("secrets").into(), age_of(object, now)],
         },
         "Namespace" => Shape {
-            columns: &[NAME, text("Status"), AGE],
-            cells: |object, now| vec![name(object), object.at("status").text("phase").into(), age_of(object, now)],
+            columns: const { &[NAME, text("Status"), AGE] },
+            cells: |object, now| {
+                vec![name(object), object.at("status").text("phase").into(), age_of(object, now)]
+            },
         },
         "Event" => Shape {
-            columns: &[
-                text("Last Seen"),
-                text("Type"),
-                text("Reason"),
-                text("Object"),
-                wide("Subobject"),
-                wide("Source"),
-                text("Message"),
-                wide("First Seen"),
-                Column { name: "Count", kind: "integer", format: "", priority: 1 },
-                Column { name: "Name", kind: "string", format: "name", priority: 1 },
-            ],
+            columns: const {
+                &[
+                    text("Last Seen"),
+                    text("Type"),
+                    text("Reason"),
+                    text("Object"),
+                    wide("Subobject"),
+                    wide("Source"),
+                    text("Message"),
+                    wide("First Seen"),
+                    Column { name: "Count", kind: "integer", format: "", priority: 1 },
+                    Column { name: "Name", kind: "string", format: "name", priority: 1 },
+                ]
+            },
             cells: event,
         },
-        "ResourceQuota" => Shape { columns: &[NAME, text("Request"), text("Limit"), AGE], cells: quota },
+        "ResourceQuota" => {
+            Shape { columns: const { &[NAME, text("Request"), text("Limit"), AGE] }, cells: quota }
+        }
         "ComponentStatus" => Shape {
-            columns: &[NAME, text("Status"), text("Message"), text("Error")],
+            columns: const { &[NAME, text("Status"), text("Message"), text("Error")] },
             cells: |object, _| vec![name(object), "Unknown".into(), "".into(), "".into()],
         },
-        "Role" | "ClusterRole" => {
-            Shape { columns: &[NAME, CREATED_TEXT], cells: |object, _| vec![name(object), created(object)] }
-        }
+        "Role" | "ClusterRole" => Shape {
+            columns: const { &[NAME, CREATED_TEXT] },
+            cells: |object, _| vec![name(object), created(object)],
+        },
         "RoleBinding" | "ClusterRoleBinding" => Shape {
-            columns: &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")],
+            columns: const { &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")] },
             cells: binding,
         },
         "Lease" => Shape {
-            columns: &[NAME, text("Holder"), AGE],
-            cells: |object, now| vec![name(object), object.at("spec").text("holderIdentity").into(), age_of(object, now)],
+            columns: const { &[NAME, text("Holder"), AGE] },
+            cells: |object, now| {
+                vec![name(object), object.at("spec").text("holderIdentity").into(), age_of(object, now)]
+            },
         },
         "PriorityClass" => Shape {
-            columns: &[NAME, number("Value"), Column { name: "Global-Default", kind: "boolean", format: "", priority: 0 }, AGE, text("PreemptionPolicy")],
+            columns: const {
+                &[
+                    NAME,
+                    number("Value"),
+                    Column { name: "Global-Default", kind: "boolean", format: "", priority: 0 },
+                    AGE,
+                    text("PreemptionPolicy"),
+                ]
+            },
             cells: |object, now| {
                 let value = count_at(object, &["value"]);
-                vec![name(object), value, object.flag("globalDefault").into(), age_of(object, now), object.text("preemptionPolicy").into()]
+                vec![
+                    name(object),
+                    value,
+                    object.flag("globalDefault").into(),
+                    age_of(object, now),
+                    object.text("preemptionPolicy").into(),
+                ]
             },
         },
         "RuntimeClass" => Shape {
-            columns: &[NAME, text("Handler"), AGE],
+            columns: const { &[NAME, text("Handler"), AGE] },
             cells: |object, now| vec![name(object), object.text("handler").into(), age_of(object, now)],
         },
         "CertificateSigningRequest" => Shape {
-            columns: &[NAME, AGE, text("SignerName"), text("Requestor"), text("RequestedDuration"), text("Condition")],
+            columns: const {
+                &[
+                    NAME,
+                    AGE,
+                    text("SignerName"),
+                    text("Requestor"),
+                    text("RequestedDuration"),
+                    text("Condition"),
+                ]
+            },
             cells: certificate_request,
         },
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => Shape {
-            columns: &[NAME, number("Webhooks"), AGE],
+            columns: const { &[NAME, number("Webhooks"), AGE] },
             cells: |object, now| vec![name(object), object.count("webhooks").into(), age_of(object, now)],
         },
         "ValidatingAdmissionPolicy" => Shape {
-            columns: &[NAME, number("Validations"), text("ParamKind"), AGE],
+            columns: const { &[NAME, number("Validations"), text("ParamKind"), AGE] },
             cells: |object, now| {
                 let (spec, parameters) = (object.at("spec"), object.at("spec").at("paramKind"));
-                let text = if parameters.is_null() { UNSET.to_owned() } else { format!("{}/{}", parameters.text("apiVersion"), parameters.text("kind")) };
+                let text = if parameters.is_null() {
+                    UNSET.to_owned()
+                } else {
+                    format!("{}/{}", parameters.text("apiVersion"), parameters.text("kind"))
+                };
                 vec![name(object), spec.count("validations").into(), text.into(), age_of(object, now)]
             },
         },
         "ValidatingAdmissionPolicyBinding" => Shape {
-            columns: &[NAME, text("PolicyName"), text("ParamRef"), AGE],
+            columns: const { &[NAME, text("PolicyName"), text("ParamRef"), AGE] },
             cells: |object, now| {
                 let spec = object.at("spec");
                 let parameter = spec.at("paramRef");
-                let text = if parameter.is_null() { UNSET.to_owned() } else { format!("{}/{}", or_star(parameter.text("namespace")), or_star(parameter.text("name"))) };
+                let text = if parameter.is_null() {
+                    UNSET.to_owned()
+                } else {
+                    format!("{}/{}", or_star(parameter.text("namespace")), or_star(parameter.text("name")))
+                };
                 vec![name(object), spec.text("policyName").into(), text.into(), age_of(object, now)]
             },
         },
         "FlowSchema" => Shape {
-            columns: &[NAME, text("PriorityLevel"), number("MatchingPrecedence"), text("DistinguisherMethod"), AGE, text("MissingPL")],
+            columns: const {
+                &[
+                    NAME,
+                    text("PriorityLevel"),
+                    number("MatchingPrecedence"),
+                    text("DistinguisherMethod"),
+                    AGE,
+                    text("MissingPL"),
+                ]
+            },
             cells: flow_schema,
         },
         "PriorityLevelConfiguration" => Shape {
-            columns: &[NAME, text("Type"), text("NominalConcurrencyShares"), text("Queues"), text("HandSize"), text("QueueLengthLimit"), AGE],
+            columns: const {
+                &[
+                    NAME,
+                    text("Type"),
+                    text("NominalConcurrencyShares"),
+                    text("Queues"),
+                    text("HandSize"),
+                    text("QueueLengthLimit"),
+                    AGE,
+                ]
+            },
             cells: priority_level,
         },
-        "APIService" => Shape { columns: &[NAME, text("Service"), text("Available"), AGE], cells: api_service },
+        "APIService" => {
+            Shape { columns: const { &[NAME, text("Service"), text("Available"), AGE] }, cells: api_service }
+        }
         _ => return None,
     })
 }
@@ -114,8 +190,11 @@ fn or_star(text: &str) -> &str {
 
 fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     // Both kinds of Event are shown alike; the newer one has other names for the older one's fields.
-    let involved = if object.has("involvedObject") { object.at("involvedObject") } else { object.at("regarding") };
-    let first_of = |keys: &[&str]| keys.iter().map(|key| object.text(key)).find(|text| !text.is_empty()).unwrap_or_default().to_owned();
+    let involved =
+        if object.has("involvedObject") { object.at("involvedObject") } else { object.at("regarding") };
+    let first_of = |keys: &[&str]| {
+        keys.iter().map(|key| object.text(key)).find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+    };
     let first = first_of(&["firstTimestamp", "deprecatedFirstTimestamp", "eventTime"]);
     let mut last = object.at("series").text("lastObservedTime").to_owned();
     if last.is_empty() {
@@ -139,7 +218,8 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn source(object: &Value) -> String {
     let source = if object.has("source") { object.at("source") } else { object.at("deprecatedSource") };
-    let component = [source.text("component"), object.text("reportingComponent"), object.text("reportingController")];
+    let component =
+        [source.text("component"), object.text("reportingComponent"), object.text("reportingController")];
     let component = component.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
     match source.text("host") {
         "" => component.to_owned(),
@@ -196,7 +276,14 @@ fn certificate_request(object: &Value, now: Timestamp) -> Vec<Value> {
         state.push_str(",Issued");
     }
     let duration = spec.int("expirationSeconds").map_or(NONE.to_owned(), age::human_duration);
-    vec![name(object), age_of(object, now), or_none(spec.text("signerName")), spec.text("username").into(), duration.into(), state.into()]
+    vec![
+        name(object),
+        age_of(object, now),
+        or_none(spec.text("signerName")),
+        spec.text("username").into(),
+        duration.into(),
+        state.into(),
+    ]
 }
 
 fn flow_schema(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -229,8 +316,13 @@ fn priority_level(object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn api_service(object: &Value, now: Timestamp) -> Vec<Value> {
     let service = object.at("spec").at("service");
-    let backend = if service.is_null() { "Local".to_owned() } else { format!("{}/{}", service.text("namespace"), service.text("name")) };
-    let available = object.at("status").list("conditions").iter().find(|condition| condition.text("type") == "Available");
+    let backend = if service.is_null() {
+        "Local".to_owned()
+    } else {
+        format!("{}/{}", service.text("namespace"), service.text("name"))
+    };
+    let available =
+        object.at("status").list("conditions").iter().find(|condition| condition.text("type") == "Available");
     let available = match available {
         Some(condition) if condition.text("status") == "True" => "True".to_owned(),
         Some(condition) => format!("{} ({})", condition.text("status"), condition.text("reason")),

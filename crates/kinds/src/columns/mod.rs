@@ -55,7 +55,8 @@ struct Shape {
     cells: Cells,
 }
 
-const DEFAULT: Shape = Shape { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
+const DEFAULT: Shape =
+    Shape { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
 
 fn shape(kind: &Kind) -> Shape {
     let found = match kind.group {
@@ -63,7 +64,6 @@ fn shape(kind: &Kind) -> Shape {
         "apps" | "batch" | "autoscaling" | "policy" => workload::shape(kind.kind),
         "networking.k8s.io" | "discovery.k8s.io" => network::shape(kind.kind),
         "storage.k8s.io" | "resource.k8s.io" => storage::shape(kind.kind),
-        "events.k8s.io" => cluster::shape(kind.kind),
         _ => cluster::shape(kind.kind),
     };
     found.unwrap_or(DEFAULT)
@@ -191,10 +191,19 @@ mod tests {
         for (pod, expected) in [
             (json!({"status": {"phase": "Running"}}), "Running"),
             (json!({"status": {"phase": "Failed", "reason": "Evicted"}}), "Evicted"),
-            (json!({"status": {"phase": "Running", "containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}}), "CrashLoopBackOff"),
-            (json!({"status": {"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 2}}}]}}), "ExitCode:2"),
+            (
+                json!({"status": {"phase": "Running", "containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}}),
+                "CrashLoopBackOff",
+            ),
+            (
+                json!({"status": {"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 2}}}]}}),
+                "ExitCode:2",
+            ),
             (json!({"metadata": {"deletionTimestamp": "t"}, "status": {"phase": "Running"}}), "Terminating"),
-            (json!({"spec": {"initContainers": [{}, {}]}, "status": {"phase": "Pending", "initContainerStatuses": [{"state": {"terminated": {"exitCode": 0}}}, {"state": {"running": {}}}]}}), "Init:1/2"),
+            (
+                json!({"spec": {"initContainers": [{}, {}]}, "status": {"phase": "Pending", "initContainerStatuses": [{"state": {"terminated": {"exitCode": 0}}}, {"state": {"running": {}}}]}}),
+                "Init:1/2",
+            ),
         ] {
             assert_eq!(shown("", "Pod", &pod)[2], expected, "{pod}");
         }
@@ -204,13 +213,48 @@ mod tests {
     fn rows_users_know() {
         let meta = json!({"name": "x", "creationTimestamp": "1970-01-01T00:00:00Z"});
         for (group, kind, object, expected) in [
-            ("", "ConfigMap", json!({"metadata": meta, "data": {"k": "1"}, "binaryData": {"b": ""}}), json!(["x", 2, "0s"])),
-            ("", "Namespace", json!({"metadata": meta, "status": {"phase": "Active"}}), json!(["x", "Active", "0s"])),
-            ("", "Secret", json!({"metadata": meta, "type": "Opaque", "data": {"a": ""}}), json!(["x", "Opaque", 1, "0s"])),
-            ("", "Service", json!({"metadata": meta, "spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30_001, "protocol": "TCP"}], "selector": {"a": "b"}}}), json!(["x", "NodePort", "10.0.0.1", "<none>", "80:30001/TCP", "0s", "a=b"])),
-            ("apps", "Deployment", json!({"metadata": meta, "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}, "status": {"readyReplicas": 1}}), json!(["x", "1/3", 0, 0, "0s", "c", "i", "a=b"])),
-            ("coordination.k8s.io", "Lease", json!({"metadata": meta, "spec": {"holderIdentity": "me"}}), json!(["x", "me", "0s"])),
-            ("rbac.authorization.k8s.io", "Role", json!({"metadata": meta}), json!(["x", "1970-01-01T00:00:00Z"])),
+            (
+                "",
+                "ConfigMap",
+                json!({"metadata": meta, "data": {"k": "1"}, "binaryData": {"b": ""}}),
+                json!(["x", 2, "0s"]),
+            ),
+            (
+                "",
+                "Namespace",
+                json!({"metadata": meta, "status": {"phase": "Active"}}),
+                json!(["x", "Active", "0s"]),
+            ),
+            (
+                "",
+                "Secret",
+                json!({"metadata": meta, "type": "Opaque", "data": {"a": ""}}),
+                json!(["x", "Opaque", 1, "0s"]),
+            ),
+            (
+                "",
+                "Service",
+                json!({"metadata": meta, "spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30_001, "protocol": "TCP"}], "selector": {"a": "b"}}}),
+                json!(["x", "NodePort", "10.0.0.1", "<none>", "80:30001/TCP", "0s", "a=b"]),
+            ),
+            (
+                "apps",
+                "Deployment",
+                json!({"metadata": meta, "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}, "status": {"readyReplicas": 1}}),
+                json!(["x", "1/3", 0, 0, "0s", "c", "i", "a=b"]),
+            ),
+            (
+                "coordination.k8s.io",
+                "Lease",
+                json!({"metadata": meta, "spec": {"holderIdentity": "me"}}),
+                json!(["x", "me", "0s"]),
+            ),
+            (
+                "rbac.authorization.k8s.io",
+                "Role",
+                json!({"metadata": meta}),
+                json!(["x", "1970-01-01T00:00:00Z"]),
+            ),
         ] {
             assert_eq!(Value::from(shown(group, kind, &object)), expected, "{kind}");
         }

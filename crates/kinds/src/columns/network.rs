@@ -12,23 +12,33 @@ const SHOWN: usize = 3;
 pub(super) fn shape(kind: &str) -> Option<Shape> {
     Some(match kind {
         "Service" => Shape {
-            columns: &[NAME, text("Type"), text("Cluster-IP"), text("External-IP"), text("Port(s)"), AGE, wide("Selector")],
+            columns: const {
+                &[
+                    NAME,
+                    text("Type"),
+                    text("Cluster-IP"),
+                    text("External-IP"),
+                    text("Port(s)"),
+                    AGE,
+                    wide("Selector"),
+                ]
+            },
             cells: service,
         },
         "Endpoints" => Shape {
-            columns: &[NAME, text("Endpoints"), AGE],
+            columns: const { &[NAME, text("Endpoints"), AGE] },
             cells: |object, now| vec![name(object), endpoints(object).into(), age_of(object, now)],
         },
         "EndpointSlice" => Shape {
-            columns: &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE],
+            columns: const { &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE] },
             cells: endpoint_slice,
         },
         "Ingress" => Shape {
-            columns: &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE],
+            columns: const { &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE] },
             cells: ingress,
         },
         "IngressClass" => Shape {
-            columns: &[NAME, text("Controller"), text("Parameters"), AGE],
+            columns: const { &[NAME, text("Controller"), text("Parameters"), AGE] },
             cells: |object, now| {
                 let (spec, parameters) = (object.at("spec"), object.at("spec").at("parameters"));
                 let reference = match (parameters.text("kind"), parameters.text("apiGroup")) {
@@ -40,11 +50,13 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
         },
         "NetworkPolicy" => Shape {
-            columns: &[NAME, text("Pod-Selector"), AGE],
-            cells: |object, now| vec![name(object), selector(object.at("spec").at("podSelector")).into(), age_of(object, now)],
+            columns: const { &[NAME, text("Pod-Selector"), AGE] },
+            cells: |object, now| {
+                vec![name(object), selector(object.at("spec").at("podSelector")).into(), age_of(object, now)]
+            },
         },
         "IPAddress" => Shape {
-            columns: &[NAME, text("ParentRef"), AGE],
+            columns: const { &[NAME, text("ParentRef"), AGE] },
             cells: |object, now| {
                 let parent = object.at("spec").at("parentRef");
                 let parts = ["group", "resource", "namespace", "name"].map(|key| parent.text(key));
@@ -53,8 +65,10 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
         },
         "ServiceCIDR" => Shape {
-            columns: &[NAME, text("CIDRs"), AGE],
-            cells: |object, now| vec![name(object), joined(object.at("spec").list("cidrs")).into(), age_of(object, now)],
+            columns: const { &[NAME, text("CIDRs"), AGE] },
+            cells: |object, now| {
+                vec![name(object), joined(object.at("spec").list("cidrs")).into(), age_of(object, now)]
+            },
         },
         _ => return None,
     })
@@ -98,7 +112,9 @@ fn external(object: &Value) -> String {
 
 fn balancers(object: &Value) -> String {
     let ingress = object.at("status").at("loadBalancer").list("ingress");
-    let place = |item: &Value| if item.text("ip").is_empty() { item.text("hostname").to_owned() } else { item.text("ip").to_owned() };
+    let place = |item: &Value| {
+        if item.text("ip").is_empty() { item.text("hostname").to_owned() } else { item.text("ip").to_owned() }
+    };
     ingress.iter().map(place).collect::<Vec<_>>().join(",")
 }
 
@@ -143,7 +159,10 @@ fn endpoints(object: &Value) -> String {
 }
 
 fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
-    let ports = object.list("ports").iter().map(|port| port.int("port").map_or("*".to_owned(), |number| number.to_string()));
+    let ports = object
+        .list("ports")
+        .iter()
+        .map(|port| port.int("port").map_or("*".to_owned(), |number| number.to_string()));
     let addresses = object.list("endpoints").iter().flat_map(|endpoint| endpoint.list("addresses"));
     let addresses = addresses.filter_map(Value::as_str).map(str::to_owned);
     vec![
@@ -157,7 +176,8 @@ fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
-    let hosts = spec.list("rules").iter().map(|rule| rule.text("host").to_owned()).filter(|host| !host.is_empty());
+    let hosts =
+        spec.list("rules").iter().map(|rule| rule.text("host").to_owned()).filter(|host| !host.is_empty());
     let ports = if spec.count("tls") > 0 { "80, 443" } else { "80" };
     vec![
         name(object),

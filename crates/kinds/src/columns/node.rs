@@ -46,7 +46,8 @@ fn row(node: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn state(node: &Value) -> String {
-    let ready = node.at("status").list("conditions").iter().find(|condition| condition.text("type") == "Ready");
+    let ready =
+        node.at("status").list("conditions").iter().find(|condition| condition.text("type") == "Ready");
     let mut state = match ready.map(|condition| condition.text("status")) {
         None => "Unknown",
         Some("True") => "Ready",

@@ -53,7 +53,9 @@ fn row(pod: &Value, now: Timestamp) -> Vec<Value> {
 
 fn restarts(statuses: &[Value], now: Timestamp) -> String {
     let total: i64 = statuses.iter().filter_map(|container| container.int("restartCount")).sum();
-    let ended = |container: &Value| container.path(&["lastState", "terminated", "finishedAt"]).as_str().unwrap_or_default().to_owned();
+    let ended = |container: &Value| {
+        container.path(&["lastState", "terminated", "finishedAt"]).as_str().unwrap_or_default().to_owned()
+    };
     match statuses.iter().map(ended).max() {
         Some(last) if total > 0 && !last.is_empty() => format!("{total} ({} ago)", age::since(&last, now)),
         _ => total.to_string(),
@@ -67,7 +69,11 @@ fn gates(spec: &Value, status: &Value) -> String {
             condition.text("type") == gate.text("conditionType") && condition.text("status") == "True"
         })
     };
-    if gates.is_empty() { super::NONE.to_owned() } else { format!("{}/{}", gates.iter().filter(met).count(), gates.len()) }
+    if gates.is_empty() {
+        super::NONE.to_owned()
+    } else {
+        format!("{}/{}", gates.iter().filter(met).count(), gates.len())
+    }
 }
 
 /// Why a container is not running, as far as it says.
@@ -105,8 +111,12 @@ fn initializing(pod: &Value) -> Option<String> {
 
 fn state(pod: &Value) -> String {
     let status = pod.at("status");
-    let mut state = if status.text("reason").is_empty() { status.text("phase") } else { status.text("reason") }.to_owned();
-    let gated = |condition: &&Value| condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated";
+    let mut state =
+        if status.text("reason").is_empty() { status.text("phase") } else { status.text("reason") }
+            .to_owned();
+    let gated = |condition: &&Value| {
+        condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"
+    };
     if status.list("conditions").iter().any(|condition| gated(&condition)) {
         state = "SchedulingGated".to_owned();
     }

@@ -13,89 +13,113 @@ const fn boolean(name: &'static str) -> Column {
 pub(super) fn shape(kind: &str) -> Option<Shape> {
     Some(match kind {
         "PersistentVolume" => Shape {
-            columns: &[
-                NAME,
-                text("Capacity"),
-                text("Access Modes"),
-                text("Reclaim Policy"),
-                text("Status"),
-                text("Claim"),
-                text("StorageClass"),
-                text("VolumeAttributesClass"),
-                text("Reason"),
-                AGE,
-                wide("VolumeMode"),
-            ],
+            columns: const {
+                &[
+                    NAME,
+                    text("Capacity"),
+                    text("Access Modes"),
+                    text("Reclaim Policy"),
+                    text("Status"),
+                    text("Claim"),
+                    text("StorageClass"),
+                    text("VolumeAttributesClass"),
+                    text("Reason"),
+                    AGE,
+                    wide("VolumeMode"),
+                ]
+            },
             cells: volume,
         },
         "PersistentVolumeClaim" => Shape {
-            columns: &[
-                NAME,
-                text("Status"),
-                text("Volume"),
-                text("Capacity"),
-                text("Access Modes"),
-                text("StorageClass"),
-                text("VolumeAttributesClass"),
-                AGE,
-                wide("VolumeMode"),
-            ],
+            columns: const {
+                &[
+                    NAME,
+                    text("Status"),
+                    text("Volume"),
+                    text("Capacity"),
+                    text("Access Modes"),
+                    text("StorageClass"),
+                    text("VolumeAttributesClass"),
+                    AGE,
+                    wide("VolumeMode"),
+                ]
+            },
             cells: claim,
         },
         "StorageClass" => Shape {
-            columns: &[
-                NAME,
-                text("Provisioner"),
-                text("ReclaimPolicy"),
-                text("VolumeBindingMode"),
-                text("AllowVolumeExpansion"),
-                AGE,
-            ],
+            columns: const {
+                &[
+                    NAME,
+                    text("Provisioner"),
+                    text("ReclaimPolicy"),
+                    text("VolumeBindingMode"),
+                    text("AllowVolumeExpansion"),
+                    AGE,
+                ]
+            },
             cells: class,
         },
         "VolumeAttributesClass" => Shape {
-            columns: &[NAME, text("DriverName"), AGE],
+            columns: const { &[NAME, text("DriverName"), AGE] },
             cells: |object, now| vec![name(object), object.text("driverName").into(), age_of(object, now)],
         },
         "VolumeAttachment" => Shape {
-            columns: &[NAME, text("Attacher"), text("PV"), text("Node"), boolean("Attached"), AGE],
+            columns: const { &[NAME, text("Attacher"), text("PV"), text("Node"), boolean("Attached"), AGE] },
             cells: |object, now| {
                 let spec = object.at("spec");
                 let volume = spec.at("source").text("persistentVolumeName");
                 let attached = object.at("status").flag("attached");
-                vec![name(object), spec.text("attacher").into(), volume.into(), spec.text("nodeName").into(), attached.into(), age_of(object, now)]
+                vec![
+                    name(object),
+                    spec.text("attacher").into(),
+                    volume.into(),
+                    spec.text("nodeName").into(),
+                    attached.into(),
+                    age_of(object, now),
+                ]
             },
         },
         "CSINode" => Shape {
-            columns: &[NAME, super::number("Drivers"), AGE],
-            cells: |object, now| vec![name(object), object.at("spec").count("drivers").into(), age_of(object, now)],
+            columns: const { &[NAME, super::number("Drivers"), AGE] },
+            cells: |object, now| {
+                vec![name(object), object.at("spec").count("drivers").into(), age_of(object, now)]
+            },
         },
         "CSIDriver" => Shape {
-            columns: &[
-                NAME,
-                boolean("AttachRequired"),
-                boolean("PodInfoOnMount"),
-                boolean("StorageCapacity"),
-                text("TokenRequests"),
-                boolean("RequiresRepublish"),
-                text("Modes"),
-                AGE,
-            ],
+            columns: const {
+                &[
+                    NAME,
+                    boolean("AttachRequired"),
+                    boolean("PodInfoOnMount"),
+                    boolean("StorageCapacity"),
+                    text("TokenRequests"),
+                    boolean("RequiresRepublish"),
+                    text("Modes"),
+                    AGE,
+                ]
+            },
             cells: csi_driver,
         },
-        "DeviceClass" | "ResourceClaimTemplate" => {
-            Shape { columns: &[NAME, AGE], cells: |object, now| vec![name(object), age_of(object, now)] }
-        }
+        "DeviceClass" | "ResourceClaimTemplate" => Shape {
+            columns: const { &[NAME, AGE] },
+            cells: |object, now| vec![name(object), age_of(object, now)],
+        },
         "ResourceClaim" => Shape {
-            columns: &[NAME, text("State"), AGE],
+            columns: const { &[NAME, text("State"), AGE] },
             cells: |object, now| vec![name(object), claim_state(object).into(), age_of(object, now)],
         },
         "ResourceSlice" => Shape {
-            columns: &[NAME, text("Node"), text("Driver"), text("Pool"), AGE],
+            columns: const { &[NAME, text("Node"), text("Driver"), text("Pool"), AGE] },
             cells: |object, now| {
                 let spec = object.at("spec");
                 let pool = spec.at("pool").text("name");
-                vec![name(object), spec.text("nodeName").into(), spec.text("driver").into(), pool.into(), age_of(object, now)]
+                vec![
+                    name(object),
+                    spec.text("nodeName").into(),
+                    spec.text("driver").into(),
+                    pool.into(),
+                    age_of(object, now),
+                ]
             },
         },
         _ => return None,
@@ -119,12 +143,20 @@ fn or_unset(text: &str) -> Value {
 }
 
 fn phase(object: &Value) -> Value {
-    if object.at("metadata").has("deletionTimestamp") { "Terminating".into() } else { object.at("status").text("phase").into() }
+    if object.at("metadata").has("deletionTimestamp") {
+        "Terminating".into()
+    } else {
+        object.at("status").text("phase").into()
+    }
 }
 
 fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, bound) = (object.at("spec"), object.at("spec").at("claimRef"));
-    let claim = if bound.is_null() { String::new() } else { format!("{}/{}", bound.text("namespace"), bound.text("name")) };
+    let claim = if bound.is_null() {
+        String::new()
+    } else {
+        format!("{}/{}", bound.text("namespace"), bound.text("name"))
+    };
     vec![
         name(object),
         spec.at("capacity").text("storage").into(),
@@ -161,7 +193,10 @@ fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
 fn class(object: &Value, now: Timestamp) -> Vec<Value> {
     let mut title = object.at("metadata").text("name").to_owned();
     let marks = object.at("metadata").at("annotations");
-    if ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"].iter().any(|key| marks.text(key) == "true") {
+    if ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
+        .iter()
+        .any(|key| marks.text(key) == "true")
+    {
         title.push_str(" (default)");
     }
     vec![
@@ -176,7 +211,8 @@ fn class(object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn csi_driver(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
-    let audiences: Vec<_> = spec.list("tokenRequests").iter().map(|request| request.text("audience")).collect();
+    let audiences: Vec<_> =
+        spec.list("tokenRequests").iter().map(|request| request.text("audience")).collect();
     let lifecycle: Vec<_> = spec.list("volumeLifecycleModes").iter().filter_map(Value::as_str).collect();
     vec![
         name(object),

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, NONE, Shape, age_of, containers, count_at, name, number, selector, text, wide};
+use super::{
+    AGE, Column, NAME, NONE, Shape, age_of, containers, count_at, name, number, selector, text, wide,
+};
 use crate::age;
 use crate::tree::Tree;
 
@@ -17,60 +19,107 @@ const AVAILABLE: Column = text("Available");
 pub(super) fn shape(kind: &str) -> Option<Shape> {
     Some(match kind {
         "Deployment" => Shape {
-            columns: &[NAME, text("Ready"), UP_TO_DATE, AVAILABLE, AGE, CONTAINERS, IMAGES, SELECTOR],
+            columns: const { &[NAME, text("Ready"), UP_TO_DATE, AVAILABLE, AGE, CONTAINERS, IMAGES, SELECTOR] },
             cells: deployment,
         },
         "ReplicaSet" | "ReplicationController" => Shape {
-            columns: &[NAME, number("Desired"), number("Current"), number("Ready"), AGE, CONTAINERS, IMAGES, SELECTOR],
+            columns: const {
+                &[
+                    NAME,
+                    number("Desired"),
+                    number("Current"),
+                    number("Ready"),
+                    AGE,
+                    CONTAINERS,
+                    IMAGES,
+                    SELECTOR,
+                ]
+            },
             cells: replica_set,
         },
-        "StatefulSet" => Shape { columns: &[NAME, text("Ready"), AGE, CONTAINERS, IMAGES], cells: stateful_set },
+        "StatefulSet" => {
+            Shape { columns: const { &[NAME, text("Ready"), AGE, CONTAINERS, IMAGES] }, cells: stateful_set }
+        }
         "DaemonSet" => Shape {
-            columns: &[
-                NAME,
-                number("Desired"),
-                number("Current"),
-                number("Ready"),
-                number("Up-to-date"),
-                number("Available"),
-                text("Node Selector"),
-                AGE,
-                CONTAINERS,
-                IMAGES,
-                SELECTOR,
-            ],
+            columns: const {
+                &[
+                    NAME,
+                    number("Desired"),
+                    number("Current"),
+                    number("Ready"),
+                    number("Up-to-date"),
+                    number("Available"),
+                    text("Node Selector"),
+                    AGE,
+                    CONTAINERS,
+                    IMAGES,
+                    SELECTOR,
+                ]
+            },
             cells: daemon_set,
         },
         "Job" => Shape {
-            columns: &[NAME, text("Status"), text("Completions"), text("Duration"), AGE, CONTAINERS, IMAGES, SELECTOR],
+            columns: const {
+                &[
+                    NAME,
+                    text("Status"),
+                    text("Completions"),
+                    text("Duration"),
+                    AGE,
+                    CONTAINERS,
+                    IMAGES,
+                    SELECTOR,
+                ]
+            },
             cells: job,
         },
         "CronJob" => Shape {
-            columns: &[
-                NAME,
-                text("Schedule"),
-                text("Timezone"),
-                Column { name: "Suspend", kind: "boolean", format: "", priority: 0 },
-                number("Active"),
-                text("Last Schedule"),
-                AGE,
-                CONTAINERS,
-                IMAGES,
-                SELECTOR,
-            ],
+            columns: const {
+                &[
+                    NAME,
+                    text("Schedule"),
+                    text("Timezone"),
+                    Column { name: "Suspend", kind: "boolean", format: "", priority: 0 },
+                    number("Active"),
+                    text("Last Schedule"),
+                    AGE,
+                    CONTAINERS,
+                    IMAGES,
+                    SELECTOR,
+                ]
+            },
             cells: cron_job,
         },
         "HorizontalPodAutoscaler" => Shape {
-            columns: &[NAME, text("Reference"), text("Targets"), text("MinPods"), text("MaxPods"), text("Replicas"), AGE],
+            columns: const {
+                &[
+                    NAME,
+                    text("Reference"),
+                    text("Targets"),
+                    text("MinPods"),
+                    text("MaxPods"),
+                    text("Replicas"),
+                    AGE,
+                ]
+            },
             cells: autoscaler,
         },
         "PodDisruptionBudget" => Shape {
-            columns: &[NAME, text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), AGE],
+            columns: const {
+                &[NAME, text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), AGE]
+            },
             cells: disruption_budget,
         },
         "ControllerRevision" => Shape {
-            columns: &[NAME, text("Controller"), number("Revision"), AGE],
-            cells: |object, now| vec![name(object), controller(object).into(), count_at(object, &["revision"]), age_of(object, now)],
+            columns: const { &[NAME, text("Controller"), number("Revision"), AGE] },
+            cells: |object, now| {
+                vec![
+                    name(object),
+                    controller(object).into(),
+                    count_at(object, &["revision"]),
+                    age_of(object, now),
+                ]
+            },
         },
         _ => return None,
     })
@@ -88,17 +137,26 @@ fn tail(object: &Value) -> (Value, Value, Value) {
 
 fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
     let (names, images, chosen) = tail(object);
-    let (updated, available) = (count_at(object, &["status", "updatedReplicas"]), count_at(object, &["status", "availableReplicas"]));
+    let (updated, available) = (
+        count_at(object, &["status", "updatedReplicas"]),
+        count_at(object, &["status", "availableReplicas"]),
+    );
     vec![name(object), ready(object), updated, available, age_of(object, now), names, images, chosen]
 }
 
 fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
     let (names, images, mut chosen) = tail(object);
     // The selector of a ReplicationController is a plain map.
-    if object.at("spec").at("selector").fields().is_some_and(|map| map.values().all(Value::is_string) && !map.is_empty()) {
+    if object
+        .at("spec")
+        .at("selector")
+        .fields()
+        .is_some_and(|map| map.values().all(Value::is_string) && !map.is_empty())
+    {
         chosen = super::labels(object.at("spec").at("selector")).into();
     }
-    let (desired, current) = (count_at(object, &["spec", "replicas"]), count_at(object, &["status", "replicas"]));
+    let (desired, current) =
+        (count_at(object, &["spec", "replicas"]), count_at(object, &["status", "replicas"]));
     let ready = count_at(object, &["status", "readyReplicas"]);
     vec![name(object), desired, current, ready, age_of(object, now), names, images, chosen]
 }
@@ -135,12 +193,25 @@ fn job(object: &Value, now: Timestamp) -> Vec<Value> {
         (None, _) => format!("{succeeded}/1"),
     };
     let (names, images, chosen) = tail(object);
-    vec![name(object), job_state(object).into(), completions.into(), duration(status, now).into(), age_of(object, now), names, images, chosen]
+    vec![
+        name(object),
+        job_state(object).into(),
+        completions.into(),
+        duration(status, now).into(),
+        age_of(object, now),
+        names,
+        images,
+        chosen,
+    ]
 }
 
 fn job_state(object: &Value) -> &'static str {
     let holds = |kind: &str| {
-        object.at("status").list("conditions").iter().any(|c| c.text("type") == kind && c.text("status") == "True")
+        object
+            .at("status")
+            .list("conditions")
+            .iter()
+            .any(|c| c.text("type") == kind && c.text("status") == "True")
     };
     match () {
         () if holds("Complete") => "Complete",
@@ -226,12 +297,22 @@ fn target(metric: &Value, measured: &Value) -> String {
     };
     match wanted.int("averageUtilization") {
         Some(percent) => {
-            let now = current.int("averageUtilization").map_or("<unknown>".to_owned(), |value| format!("{value}%"));
+            let now =
+                current.int("averageUtilization").map_or("<unknown>".to_owned(), |value| format!("{value}%"));
             format!("{prefix}{now}/{percent}%")
         }
         None => {
-            let amount = |target: &Value| [target.text("averageValue"), target.text("value")].into_iter().find(|t| !t.is_empty()).map(str::to_owned);
-            format!("{prefix}{}/{}", amount(current).unwrap_or("<unknown>".to_owned()), amount(wanted).unwrap_or_default())
+            let amount = |target: &Value| {
+                [target.text("averageValue"), target.text("value")]
+                    .into_iter()
+                    .find(|t| !t.is_empty())
+                    .map(str::to_owned)
+            };
+            format!(
+                "{prefix}{}/{}",
+                amount(current).unwrap_or("<unknown>".to_owned()),
+                amount(wanted).unwrap_or_default()
+            )
         }
     }
 }

@@ -56,7 +56,9 @@ pub(super) fn priority_level(object: &mut Fields) {
     let Some(limited) = spec.inner("limited") else { return };
     limited.fill("nominalConcurrencyShares", 30);
     limited.fill("lendablePercent", 0);
-    let Some(queuing) = limited.inner("limitResponse").and_then(|response| response.inner("queuing")) else { return };
+    let Some(queuing) = limited.inner("limitResponse").and_then(|response| response.inner("queuing")) else {
+        return;
+    };
     for (key, value) in [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)] {
         if queuing.int(key).unwrap_or(0) == 0 {
             queuing.put(key, value);

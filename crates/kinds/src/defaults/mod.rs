@@ -15,8 +15,6 @@ use serde_json::{Map, Value, json};
 use crate::Kind;
 use crate::tree::Tree;
 
-pub(crate) use pod::template as pod_template;
-
 /// Fills in the defaults of a kind.
 pub fn apply(kind: &Kind, object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
@@ -106,19 +104,33 @@ mod tests {
 
     #[test]
     fn string_data_wins_over_data_and_vanishes() {
-        let secret = applied("", "Secret", json!({"stringData": {"a": "clear", "b": "over"}, "data": {"b": "eA==", "c": "eQ=="}}));
-        assert_eq!(secret, json!({"data": {"a": "Y2xlYXI=", "b": "b3Zlcg==", "c": "eQ=="}, "type": "Opaque"}));
+        let secret = applied(
+            "",
+            "Secret",
+            json!({"stringData": {"a": "clear", "b": "over"}, "data": {"b": "eA==", "c": "eQ=="}}),
+        );
+        assert_eq!(
+            secret,
+            json!({"data": {"a": "Y2xlYXI=", "b": "b3Zlcg==", "c": "eQ=="}, "type": "Opaque"})
+        );
     }
 
     #[test]
     fn a_namespace_carries_its_name_as_a_label() {
         let namespace = applied("", "Namespace", json!({"metadata": {"name": "n"}}));
-        assert_eq!(namespace, json!({"metadata": {"name": "n", "labels": {"kubernetes.io/metadata.name": "n"}}}));
+        assert_eq!(
+            namespace,
+            json!({"metadata": {"name": "n", "labels": {"kubernetes.io/metadata.name": "n"}}})
+        );
     }
 
     #[test]
     fn a_minimal_pod_is_completed() {
-        let pod = applied("", "Pod", json!({"spec": {"containers": [{"name": "m", "image": "example.test/app:1"}]}}));
+        let pod = applied(
+            "",
+            "Pod",
+            json!({"spec": {"containers": [{"name": "m", "image": "example.test/app:1"}]}}),
+        );
         assert_eq!(
             pod,
             json!({"spec": {
@@ -148,16 +160,27 @@ mod tests {
 
     #[test]
     fn limits_are_also_requests() {
-        let pod = applied("", "Pod", json!({"spec": {"containers": [{"name": "m", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}));
+        let pod = applied(
+            "",
+            "Pod",
+            json!({"spec": {"containers": [{"name": "m", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}),
+        );
         assert_eq!(pod.pointer("/spec/containers/0/resources/requests").unwrap(), &json!({"cpu": "1"}));
     }
 
     #[test]
     fn a_deployment_rolls_by_quarters() {
-        let deployment = applied("apps", "Deployment", json!({"spec": {"template": {"spec": {"containers": []}}}}));
+        let deployment =
+            applied("apps", "Deployment", json!({"spec": {"template": {"spec": {"containers": []}}}}));
         let spec = deployment.at("spec");
-        assert_eq!(spec.at("strategy"), &json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}));
-        assert_eq!((spec.int("replicas"), spec.int("revisionHistoryLimit"), spec.int("progressDeadlineSeconds")), (Some(1), Some(10), Some(600)));
+        assert_eq!(
+            spec.at("strategy"),
+            &json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}})
+        );
+        assert_eq!(
+            (spec.int("replicas"), spec.int("revisionHistoryLimit"), spec.int("progressDeadlineSeconds")),
+            (Some(1), Some(10), Some(600))
+        );
     }
 
     #[test]
@@ -173,8 +196,15 @@ mod tests {
     fn a_job_runs_once() {
         let job = applied("batch", "Job", json!({"spec": {"template": {"spec": {"containers": []}}}}));
         let spec = job.at("spec");
-        assert_eq!((spec.int("parallelism"), spec.int("completions"), spec.int("backoffLimit")), (Some(1), Some(1), Some(6)));
-        let queue = applied("batch", "Job", json!({"spec": {"parallelism": 3, "template": {"spec": {"containers": []}}}}));
+        assert_eq!(
+            (spec.int("parallelism"), spec.int("completions"), spec.int("backoffLimit")),
+            (Some(1), Some(1), Some(6))
+        );
+        let queue = applied(
+            "batch",
+            "Job",
+            json!({"spec": {"parallelism": 3, "template": {"spec": {"containers": []}}}}),
+        );
         assert_eq!(queue.at("spec").int("completions"), None);
     }
 

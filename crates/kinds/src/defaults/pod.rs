@@ -23,7 +23,7 @@ pub(super) fn pod(object: &mut Fields) {
 }
 
 /// The `template` of a workload.
-pub(crate) fn template(owner: &mut Fields) {
+pub(super) fn template(owner: &mut Fields) {
     let Some(template) = owner.inner_or_new("template") else { return };
     template.fill("metadata", empty());
     if let Some(spec) = template.inner_or_new("spec") {
@@ -113,7 +113,9 @@ fn pull_policy(image: &str) -> &'static str {
 }
 
 fn probe(probe: &mut Fields) {
-    for (key, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+    for (key, value) in
+        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+    {
         if probe.int(key).unwrap_or(0) == 0 {
             probe.put(key, value);
         }
@@ -185,7 +187,10 @@ fn legacy_source(volume: &mut Fields) {
     let known = [
         ("iscsi", json!({"iscsiInterface": "default"})),
         ("rbd", json!({"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"})),
-        ("azureDisk", json!({"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": false})),
+        (
+            "azureDisk",
+            json!({"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": false}),
+        ),
         ("scaleIO", json!({"storageMode": "ThinProvisioned", "fsType": "xfs"})),
     ];
     for (name, defaults) in known {

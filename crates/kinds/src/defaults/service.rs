@@ -17,13 +17,18 @@ pub(super) fn service(object: &mut Fields) {
     affinity(spec);
     for port in spec.each("ports") {
         port.fill_text("protocol", "TCP");
-        if matches!(port.at("targetPort"), Value::Null) || port.at("targetPort") == &json!(0) || port.at("targetPort") == &json!("") {
+        if matches!(port.at("targetPort"), Value::Null)
+            || port.at("targetPort") == &json!(0)
+            || port.at("targetPort") == &json!("")
+        {
             let number = port.at("port").clone();
             port.put("targetPort", number);
         }
     }
     let kind = spec.text("type").to_owned();
-    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && spec.count("externalIPs") > 0) {
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer")
+        || (kind == "ClusterIP" && spec.count("externalIPs") > 0)
+    {
         spec.fill_text("externalTrafficPolicy", "Cluster");
     }
     if kind == "LoadBalancer" {

@@ -100,11 +100,21 @@ pub(super) fn autoscaler(object: &mut Fields, version: &str) {
         spec.put("metrics", json!([{"type": "Resource", "resource": cpu}]));
     }
     if let Some(behavior) = spec.inner("behavior") {
-        scaling_rules(behavior, "scaleUp", json!([
-            {"type": "Pods", "value": 4, "periodSeconds": 15},
-            {"type": "Percent", "value": 100, "periodSeconds": 15}
-        ]), Some(0));
-        scaling_rules(behavior, "scaleDown", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]), None);
+        scaling_rules(
+            behavior,
+            "scaleUp",
+            json!([
+                {"type": "Pods", "value": 4, "periodSeconds": 15},
+                {"type": "Percent", "value": 100, "periodSeconds": 15}
+            ]),
+            Some(0),
+        );
+        scaling_rules(
+            behavior,
+            "scaleDown",
+            json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]),
+            None,
+        );
     }
 }
 

@@ -20,8 +20,10 @@ const NAMESPACE_FINALIZER: &str = "kubernetes";
 
 /// Makes a decoded object a new one: initial status, first generation, what only the server decides.
 pub fn create(kind: &Kind, object: &mut Value) {
-    if kind.flags.generation {
-        object.inner_or_new("metadata").map(|meta| meta.put("generation", 1));
+    if kind.flags.generation
+        && let Some(meta) = object.inner_or_new("metadata")
+    {
+        meta.put("generation", 1);
     }
     if let Some(status) = initial_status(kind, object) {
         object.put("status", status);
@@ -63,9 +65,13 @@ fn generate_selector(object: &mut Value) {
     if object.at("spec").flag("manualSelector") {
         return;
     }
-    let (uid, name) = (object.at("metadata").text("uid").to_owned(), object.at("metadata").text("name").to_owned());
+    let (uid, name) =
+        (object.at("metadata").text("uid").to_owned(), object.at("metadata").text("name").to_owned());
     let Some(spec) = object.inner("spec") else { return };
-    let Some(meta) = spec.inner_or_new("template").and_then(|template| template.inner_or_new("metadata")) else { return };
+    let Some(meta) = spec.inner_or_new("template").and_then(|template| template.inner_or_new("metadata"))
+    else {
+        return;
+    };
     let Some(labels) = meta.inner_or_new("labels") else { return };
     for prefix in ["", "batch.kubernetes.io/"] {
         labels.put(&format!("{prefix}controller-uid"), uid.clone());
@@ -107,7 +113,8 @@ pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
 ///
 /// Deployments also count their annotations, because the rollout reads its history from them.
 pub fn bump_generation(new: &mut Value, old: &Value, with_annotations: bool) {
-    let changed = !same_desired(new, old) || (with_annotations && new.at("metadata").at("annotations") != old.at("metadata").at("annotations"));
+    let changed = !same_desired(new, old)
+        || (with_annotations && new.at("metadata").at("annotations") != old.at("metadata").at("annotations"));
     let generation = old.at("metadata").int("generation").unwrap_or(0) + i64::from(changed);
     if let Some(meta) = new.inner("metadata")
         && generation > 0
@@ -118,7 +125,11 @@ pub fn bump_generation(new: &mut Value, old: &Value, with_annotations: bool) {
 
 fn same_desired(new: &Value, old: &Value) -> bool {
     fn desired(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
-        object.fields().into_iter().flatten().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
+        object
+            .fields()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
     }
     desired(new).eq(desired(old))
 }
@@ -144,9 +155,13 @@ fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
     let kept: &[&str] = match (kind.group, kind.kind) {
         ("apps", "Deployment") => &["labels"],
         ("", "Pod") => &["ownerReferences"],
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "flowcontrol.apiserver.k8s.io" | "admissionregistration.k8s.io", _) => {
-            &["labels", "annotations", "finalizers", "ownerReferences"]
-        }
+        (
+            "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "flowcontrol.apiserver.k8s.io"
+            | "admissionregistration.k8s.io",
+            _,
+        ) => &["labels", "annotations", "finalizers", "ownerReferences"],
         _ => &[],
     };
     for key in kept {
@@ -159,8 +174,12 @@ fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
 pub fn reset_fields(kind: &Kind, subresource: &str) -> &'static [&'static [&'static str]] {
     match (subresource, kind.group, kind.kind) {
         ("status", "apps", "Deployment") => &[&["spec"], &["metadata", "labels"]],
-        ("status", "", "Pod") => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
-        ("status", "apiextensions.k8s.io" | "flowcontrol.apiserver.k8s.io" | "apiregistration.k8s.io", _) => &[&["spec"], &["metadata"]],
+        ("status", "", "Pod") => {
+            &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
+        }
+        ("status", "apiextensions.k8s.io" | "flowcontrol.apiserver.k8s.io" | "apiregistration.k8s.io", _) => {
+            &[&["spec"], &["metadata"]]
+        }
         ("status", ..) => &[&["spec"]],
         ("", "", "Node") => &[],
         ("", ..) if kind.has_status() => &[&["status"]],
@@ -218,10 +237,14 @@ mod tests {
 
     #[test]
     fn a_status_write_leaves_the_spec() {
-        let old = json!({"metadata": {"name": "d", "labels": {"a": "1"}}, "spec": {"replicas": 1}, "status": {}});
+        let old =
+            json!({"metadata": {"name": "d", "labels": {"a": "1"}}, "spec": {"replicas": 1}, "status": {}});
         let mut new = json!({"metadata": {"name": "d", "labels": {"b": "2"}}, "spec": {"replicas": 9}, "status": {"replicas": 1}});
         status_update(deployment(), &mut new, &old);
-        assert_eq!(new, json!({"metadata": {"name": "d", "labels": {"a": "1"}}, "spec": {"replicas": 1}, "status": {"replicas": 1}}));
+        assert_eq!(
+            new,
+            json!({"metadata": {"name": "d", "labels": {"a": "1"}}, "spec": {"replicas": 1}, "status": {"replicas": 1}})
+        );
     }
 
     #[test]
@@ -239,7 +262,10 @@ mod tests {
     fn a_job_selects_by_its_uid() {
         let mut job = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"spec": {}}}});
         create(by_kind("batch", "v1", "Job").unwrap(), &mut job);
-        assert_eq!(job.at("spec").at("selector"), &json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+        assert_eq!(
+            job.at("spec").at("selector"),
+            &json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
+        );
         assert_eq!(job.path(&["spec", "template", "metadata", "labels"]).text("job-name"), "j");
         assert_eq!(job.at("metadata").at("labels").text("batch.kubernetes.io/job-name"), "j");
     }

@@ -99,7 +99,9 @@ fn set_scheduled(pod: &mut Value, now: &str) {
     let Some(status) = pod.inner_or_new("status") else { return };
     let mut conditions = status.list("conditions").to_vec();
     conditions.retain(|condition| condition.text("type") != "PodScheduled");
-    conditions.push(json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now}));
+    conditions.push(
+        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now}),
+    );
     status.put("conditions", conditions);
 }
 
@@ -115,8 +117,14 @@ mod tests {
             (json!({"requests": {"cpu": "0"}}), "BestEffort"),
             (json!({"requests": {"cpu": "1"}}), "Burstable"),
             (json!({"limits": {"cpu": "1", "memory": "1Gi"}}), "Guaranteed"),
-            (json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}}), "Guaranteed"),
-            (json!({"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}), "Burstable"),
+            (
+                json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}}),
+                "Guaranteed",
+            ),
+            (
+                json!({"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}),
+                "Burstable",
+            ),
         ] {
             assert_eq!(qos_class(&pod(resources.clone())), expected, "{resources}");
         }
@@ -127,6 +135,9 @@ mod tests {
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {}});
         bind(&mut pod, "node-x", &Value::Null, "t").unwrap();
         assert_eq!(pod.at("spec").text("nodeName"), "node-x");
-        assert_eq!(bind(&mut pod, "node-y", &Value::Null, "t").unwrap_err(), "pod p is already assigned to node \"node-x\"");
+        assert_eq!(
+            bind(&mut pod, "node-y", &Value::Null, "t").unwrap_err(),
+            "pod p is already assigned to node \"node-x\""
+        );
     }
 }

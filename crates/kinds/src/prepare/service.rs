@@ -29,13 +29,25 @@ pub fn needs(spec: &Value) -> Needs {
         ("", Some(first)) => first,
         (given, _) => given,
     };
-    let node_ports = kind == "NodePort" || (kind == "LoadBalancer" && spec.at("allocateLoadBalancerNodePorts") != &json!(false));
+    let node_ports = kind == "NodePort"
+        || (kind == "LoadBalancer" && spec.at("allocateLoadBalancerNodePorts") != &json!(false));
     let open = |port: &Value| port.int("nodePort").unwrap_or(0) == 0;
     Needs {
         address: address.is_empty(),
         wanted: (!address.is_empty() && address != "None").then(|| address.to_owned()),
-        ports: spec.list("ports").iter().enumerate().filter(|(_, port)| node_ports && open(port)).map(|(i, _)| i).collect(),
-        wanted_ports: spec.list("ports").iter().filter_map(|port| port.int("nodePort")).filter(|port| *port != 0).collect(),
+        ports: spec
+            .list("ports")
+            .iter()
+            .enumerate()
+            .filter(|(_, port)| node_ports && open(port))
+            .map(|(i, _)| i)
+            .collect(),
+        wanted_ports: spec
+            .list("ports")
+            .iter()
+            .filter_map(|port| port.int("nodePort"))
+            .filter(|port| *port != 0)
+            .collect(),
     }
 }
 
@@ -88,8 +100,12 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     }
     if matches!(spec.text("type"), "NodePort" | "LoadBalancer") {
         for port in spec.each("ports").filter(|port| port.int("nodePort").unwrap_or(0) == 0) {
-            let same = |other: &&Value| other.int("port") == port.int("port") && other.text("protocol") == port.text("protocol");
-            if let Some(number) = before.list("ports").iter().find(same).and_then(|other| other.int("nodePort")) {
+            let same = |other: &&Value| {
+                other.int("port") == port.int("port") && other.text("protocol") == port.text("protocol")
+            };
+            if let Some(number) =
+                before.list("ports").iter().find(same).and_then(|other| other.int("nodePort"))
+            {
                 port.put("nodePort", number);
             }
         }
@@ -106,8 +122,14 @@ mod tests {
             (json!({"type": "ExternalName"}), Needs::default()),
             (json!({"type": "ClusterIP"}), Needs { address: true, ..Needs::default() }),
             (json!({"type": "ClusterIP", "clusterIP": "None"}), Needs::default()),
-            (json!({"type": "ClusterIP", "clusterIP": "10.0.0.9"}), Needs { wanted: Some("10.0.0.9".into()), ..Needs::default() }),
-            (json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2, "nodePort": 30_001}]}), Needs { address: true, ports: vec![0], wanted_ports: vec![30_001], ..Needs::default() }),
+            (
+                json!({"type": "ClusterIP", "clusterIP": "10.0.0.9"}),
+                Needs { wanted: Some("10.0.0.9".into()), ..Needs::default() },
+            ),
+            (
+                json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2, "nodePort": 30_001}]}),
+                Needs { address: true, ports: vec![0], wanted_ports: vec![30_001], ..Needs::default() },
+            ),
         ] {
             assert_eq!(needs(&spec), expected, "{spec}");
         }

@@ -15,7 +15,9 @@ pub(super) fn job(new: &Value, errors: &mut Errors) {
 }
 
 fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for key in ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"] {
+    for key in
+        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]
+    {
         errors.non_negative(&path.child(key), spec.int(key));
     }
     match spec.text("completionMode") {
@@ -42,7 +44,12 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn job_change(new: &Value, old: &Value, errors: &mut Errors) {
-    super::same_spec(new, old, &["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"], errors);
+    super::same_spec(
+        new,
+        old,
+        &["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"],
+        errors,
+    );
     let indexed = new.at("spec").text("completionMode") == "Indexed";
     if !indexed {
         super::same_spec(new, old, &["completions"], errors);

@@ -123,7 +123,8 @@ fn environment(item: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn value_source(variable: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+    const SOURCES: [&str; 5] =
+        ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
     let source = variable.at("valueFrom");
     let given = SOURCES.iter().filter(|key| source.has(key)).count();
     if given == 0 {
@@ -198,8 +199,10 @@ pub(super) fn amounts(amounts: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn is_standard_resource(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage" | "storage" | "pods" | "services" | "secrets" | "configmaps")
-        || name.starts_with("hugepages-")
+    matches!(
+        name,
+        "cpu" | "memory" | "ephemeral-storage" | "storage" | "pods" | "services" | "secrets" | "configmaps"
+    ) || name.starts_with("hugepages-")
         || name.starts_with("requests.")
         || name.starts_with("limits.")
         || name.starts_with("count/")
@@ -214,7 +217,9 @@ fn probes(item: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         let (probe, path) = (item.at(key), path.child(key));
         handler(probe, &path, errors);
-        for number in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+        for number in
+            ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+        {
             errors.non_negative(&path.child(number), probe.int(number));
         }
         let threshold = probe.int("successThreshold").unwrap_or(1);
@@ -244,7 +249,9 @@ fn handler(handler: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         match key {
             "exec" if handler.at(key).count("command") == 0 => errors.required(&path.child("command"), ""),
-            "httpGet" | "tcpSocket" => port_number_or_name(handler.at(key).at("port"), &path.child("port"), errors),
+            "httpGet" | "tcpSocket" => {
+                port_number_or_name(handler.at(key).at("port"), &path.child("port"), errors)
+            }
             _ => {}
         }
         if key == "httpGet" {

@@ -76,7 +76,9 @@ fn content(kind: &Kind, new: &Value, errors: &mut Errors) {
         ("batch", "Job") => batch::job(new, errors),
         ("batch", "CronJob") => batch::cron_job(new, errors),
         ("autoscaling", "HorizontalPodAutoscaler") => workload::autoscaler(new, errors),
-        ("autoscaling", "Scale") => errors.non_negative(&Path::root("spec").child("replicas"), new.at("spec").int("replicas")),
+        ("autoscaling", "Scale") => {
+            errors.non_negative(&Path::root("spec").child("replicas"), new.at("spec").int("replicas"))
+        }
         ("coordination.k8s.io", "Lease") => policy::lease(new, errors),
         ("policy", "PodDisruptionBudget") => policy::disruption_budget(new, errors),
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class(new, errors),
@@ -90,7 +92,10 @@ fn content(kind: &Kind, new: &Value, errors: &mut Errors) {
         ("rbac.authorization.k8s.io", "RoleBinding") => rbac::binding(new, true, errors),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => rbac::binding(new, false, errors),
         ("certificates.k8s.io", "CertificateSigningRequest") => policy::certificate_request(new, errors),
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => {
             policy::webhooks(new, errors);
         }
         _ => {}
@@ -114,7 +119,9 @@ fn change(kind: &Kind, new: &Value, old: &Value, errors: &mut Errors) {
         ("batch", "Job") => batch::job_change(new, old, errors),
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class_change(new, old, errors),
         ("storage.k8s.io", "StorageClass") => storage::class_change(new, old, errors),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::binding_change(new, old, errors),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            rbac::binding_change(new, old, errors)
+        }
         ("discovery.k8s.io", "EndpointSlice") => {
             errors.immutable(&Path::root("addressType"), new.at("addressType"), old.at("addressType"));
         }
@@ -170,31 +177,139 @@ mod tests {
     fn complaints_of_new_objects() {
         let none: [&str; 0] = [];
         for (group, kind, object, expected) in [
-            ("", "ConfigMap", json!({"data": {"a b": ""}}), vec!["data[a b]: Invalid value: \"a b\": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"]),
+            (
+                "",
+                "ConfigMap",
+                json!({"data": {"a b": ""}}),
+                vec![
+                    "data[a b]: Invalid value: \"a b\": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
+                ],
+            ),
             ("", "ConfigMap", json!({"data": {"k": "v"}}), none.to_vec()),
-            ("", "Secret", json!({"type": "kubernetes.io/tls"}), vec!["data[tls.crt]: Required value", "data[tls.key]: Required value"]),
+            (
+                "",
+                "Secret",
+                json!({"type": "kubernetes.io/tls"}),
+                vec!["data[tls.crt]: Required value", "data[tls.key]: Required value"],
+            ),
             ("", "Service", json!({"spec": {"ports": []}}), vec!["spec.ports: Required value"]),
-            ("", "Service", json!({"spec": {"ports": [{"port": 0}]}}), vec!["spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive", "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive"]),
-            ("", "Service", json!({"spec": {"ports": [{"port": 80}, {"port": 81}]}}), vec!["spec.ports[0].name: Required value", "spec.ports[1].name: Required value"]),
+            (
+                "",
+                "Service",
+                json!({"spec": {"ports": [{"port": 0}]}}),
+                vec![
+                    "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                    "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive",
+                ],
+            ),
+            (
+                "",
+                "Service",
+                json!({"spec": {"ports": [{"port": 80}, {"port": 81}]}}),
+                vec!["spec.ports[0].name: Required value", "spec.ports[1].name: Required value"],
+            ),
             ("", "Pod", json!({"spec": {}}), vec!["spec.containers: Required value"]),
-            ("", "Pod", json!({"spec": {"containers": [{"name": "A"}]}}), vec!["spec.containers[0].name: Invalid value: \"A\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')", "spec.containers[0].image: Required value"]),
-            ("", "Pod", json!({"spec": {"containers": [{"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]}}), vec!["spec.containers[0].volumeMounts[0].name: Not found: \"v\""]),
-            ("", "Pod", json!({"spec": {"restartPolicy": "Maybe", "containers": [{"name": "a", "image": "i"}]}}), vec!["spec.restartPolicy: Unsupported value: \"Maybe\": supported values: \"Always\", \"Never\", \"OnFailure\""]),
+            (
+                "",
+                "Pod",
+                json!({"spec": {"containers": [{"name": "A"}]}}),
+                vec![
+                    "spec.containers[0].name: Invalid value: \"A\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+                    "spec.containers[0].image: Required value",
+                ],
+            ),
+            (
+                "",
+                "Pod",
+                json!({"spec": {"containers": [{"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]}}),
+                vec!["spec.containers[0].volumeMounts[0].name: Not found: \"v\""],
+            ),
+            (
+                "",
+                "Pod",
+                json!({"spec": {"restartPolicy": "Maybe", "containers": [{"name": "a", "image": "i"}]}}),
+                vec![
+                    "spec.restartPolicy: Unsupported value: \"Maybe\": supported values: \"Always\", \"Never\", \"OnFailure\"",
+                ],
+            ),
             ("apps", "Deployment", workload(json!({"app": "d"})), none.to_vec()),
-            ("apps", "Deployment", workload(json!({"app": "e"})), vec!["spec.template.metadata.labels: Invalid value: {\"app\":\"e\"}: `selector` does not match template `labels`"]),
+            (
+                "apps",
+                "Deployment",
+                workload(json!({"app": "e"})),
+                vec![
+                    "spec.template.metadata.labels: Invalid value: {\"app\":\"e\"}: `selector` does not match template `labels`",
+                ],
+            ),
             ("apps", "ReplicaSet", workload(json!({"app": "d"})), none.to_vec()),
             ("apps", "StatefulSet", workload(json!({"app": "d"})), none.to_vec()),
             ("apps", "DaemonSet", workload(json!({"app": "d"})), none.to_vec()),
-            ("batch", "Job", json!({"spec": {"template": {"spec": {"containers": [{"name": "m", "image": "i"}]}}}}), vec!["spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""]),
-            ("batch", "CronJob", json!({"spec": {"schedule": "* * *", "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "i"}]}}}}}}), vec!["spec.schedule: Invalid value: \"* * *\": expected exactly 5 fields, found 3: [* * *]"]),
-            ("coordination.k8s.io", "Lease", json!({"spec": {"leaseDurationSeconds": 0}}), vec!["spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"]),
-            ("rbac.authorization.k8s.io", "Role", json!({"rules": [{"verbs": []}]}), vec!["rules[0].verbs: Required value: verbs must contain at least one value", "rules[0].apiGroups: Required value: resource rules must supply at least one api group", "rules[0].resources: Required value: resource rules must supply at least one resource"]),
-            ("rbac.authorization.k8s.io", "RoleBinding", json!({"roleRef": {"kind": "Role"}}), vec!["roleRef.name: Required value"]),
-            ("networking.k8s.io", "Ingress", json!({"spec": {}}), vec!["spec: Invalid value: {}: either `defaultBackend` or `rules` must be specified"]),
-            ("", "PersistentVolumeClaim", json!({"spec": {"accessModes": ["ReadWriteOnce"]}}), vec!["spec.resources[storage]: Required value"]),
-            ("policy", "PodDisruptionBudget", json!({"spec": {"minAvailable": 1, "maxUnavailable": 1}}), vec!["spec: Invalid value: {\"maxUnavailable\":1,\"minAvailable\":1}: minAvailable and maxUnavailable cannot be both set"]),
+            (
+                "batch",
+                "Job",
+                json!({"spec": {"template": {"spec": {"containers": [{"name": "m", "image": "i"}]}}}}),
+                vec![
+                    "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"",
+                ],
+            ),
+            (
+                "batch",
+                "CronJob",
+                json!({"spec": {"schedule": "* * *", "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "i"}]}}}}}}),
+                vec!["spec.schedule: Invalid value: \"* * *\": expected exactly 5 fields, found 3: [* * *]"],
+            ),
+            (
+                "coordination.k8s.io",
+                "Lease",
+                json!({"spec": {"leaseDurationSeconds": 0}}),
+                vec!["spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"],
+            ),
+            (
+                "rbac.authorization.k8s.io",
+                "Role",
+                json!({"rules": [{"verbs": []}]}),
+                vec![
+                    "rules[0].verbs: Required value: verbs must contain at least one value",
+                    "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+                    "rules[0].resources: Required value: resource rules must supply at least one resource",
+                ],
+            ),
+            (
+                "rbac.authorization.k8s.io",
+                "RoleBinding",
+                json!({"roleRef": {"kind": "Role"}}),
+                vec!["roleRef.name: Required value"],
+            ),
+            (
+                "networking.k8s.io",
+                "Ingress",
+                json!({"spec": {}}),
+                vec!["spec: Invalid value: {}: either `defaultBackend` or `rules` must be specified"],
+            ),
+            (
+                "",
+                "PersistentVolumeClaim",
+                json!({"spec": {"accessModes": ["ReadWriteOnce"]}}),
+                vec!["spec.resources[storage]: Required value"],
+            ),
+            (
+                "policy",
+                "PodDisruptionBudget",
+                json!({"spec": {"minAvailable": 1, "maxUnavailable": 1}}),
+                vec![
+                    "spec: Invalid value: {\"maxUnavailable\":1,\"minAvailable\":1}: minAvailable and maxUnavailable cannot be both set",
+                ],
+            ),
             ("storage.k8s.io", "StorageClass", json!({}), vec!["provisioner: Required value"]),
-            ("autoscaling", "HorizontalPodAutoscaler", json!({"spec": {"maxReplicas": 0, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}}), vec!["spec.maxReplicas: Invalid value: 0: must be greater than 0", "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`"]),
+            (
+                "autoscaling",
+                "HorizontalPodAutoscaler",
+                json!({"spec": {"maxReplicas": 0, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}}),
+                vec![
+                    "spec.maxReplicas: Invalid value: 0: must be greater than 0",
+                    "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
+                ],
+            ),
         ] {
             assert_eq!(decided(group, kind, object.clone()), expected, "{kind} {object}");
         }
@@ -203,18 +318,24 @@ mod tests {
     fn changed(group: &str, kind: &str, old: Value, change: Value) -> Vec<String> {
         let kind = by_kind(group, "v1", kind).unwrap();
         let mut old = old;
-        old.inner_or_new("metadata").unwrap().extend(json!({"name": "x", "namespace": "n", "uid": "u"}).as_object().unwrap().clone());
+        old.inner_or_new("metadata")
+            .unwrap()
+            .extend(json!({"name": "x", "namespace": "n", "uid": "u"}).as_object().unwrap().clone());
         defaults::apply(kind, &mut old);
         let mut new = old.clone();
-        listwatch_merge(&mut new, &change);
-        update(kind, &new, &old).into_iter().map(|error| format!("{} {}", error.field, error.kind.reason())).collect()
+        merge(&mut new, &change);
+        defaults::apply(kind, &mut new);
+        update(kind, &new, &old)
+            .into_iter()
+            .map(|error| format!("{} {}", error.field, error.kind.reason()))
+            .collect()
     }
 
-    fn listwatch_merge(into: &mut Value, from: &Value) {
+    fn merge(into: &mut Value, from: &Value) {
         match (into.as_object_mut(), from.as_object()) {
             (Some(into), Some(from)) => {
                 for (key, value) in from {
-                    listwatch_merge(into.entry(key.clone()).or_insert(Value::Null), value);
+                    merge(into.entry(key.clone()).or_insert(Value::Null), value);
                 }
             }
             _ => *into = from.clone(),
@@ -227,16 +348,64 @@ mod tests {
         let claim = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
         for (group, kind, old, change, expected) in [
             ("", "Secret", json!({}), json!({"type": "t/u"}), vec!["type FieldValueInvalid"]),
-            ("", "ConfigMap", json!({"immutable": true, "data": {"a": "1"}}), json!({"data": {"a": "2"}}), vec!["data FieldValueForbidden"]),
-            ("", "ConfigMap", json!({"immutable": true}), json!({"immutable": false}), vec!["immutable FieldValueForbidden"]),
-            ("", "Pod", pod.clone(), json!({"spec": {"containers": [{"name": "a", "image": "j"}]}}), vec!["spec FieldValueForbidden"]),
-            ("", "Pod", pod.clone(), json!({"spec": {"restartPolicy": "Never"}}), vec!["spec FieldValueForbidden"]),
+            (
+                "",
+                "ConfigMap",
+                json!({"immutable": true, "data": {"a": "1"}}),
+                json!({"data": {"a": "2"}}),
+                vec!["data FieldValueForbidden"],
+            ),
+            (
+                "",
+                "ConfigMap",
+                json!({"immutable": true}),
+                json!({"immutable": false}),
+                vec!["immutable FieldValueForbidden"],
+            ),
+            (
+                "",
+                "Pod",
+                pod.clone(),
+                json!({"spec": {"containers": [{"name": "b", "image": "j"}]}}),
+                vec!["spec FieldValueForbidden"],
+            ),
+            (
+                "",
+                "Pod",
+                pod.clone(),
+                json!({"spec": {"restartPolicy": "Never"}}),
+                vec!["spec FieldValueForbidden"],
+            ),
             ("", "Pod", pod, json!({"spec": {"activeDeadlineSeconds": 5}}), vec![]),
-            ("apps", "Deployment", workload(json!({"app": "d"})), json!({"spec": {"selector": {"matchLabels": {"app": "z"}}, "template": {"metadata": {"labels": {"app": "z"}}}}}), vec!["spec.selector FieldValueInvalid"]),
+            (
+                "apps",
+                "Deployment",
+                workload(json!({"app": "d"})),
+                json!({"spec": {"selector": {"matchLabels": {"app": "z"}}, "template": {"metadata": {"labels": {"app": "z"}}}}}),
+                vec!["spec.selector FieldValueInvalid"],
+            ),
             ("apps", "Deployment", workload(json!({"app": "d"})), json!({"spec": {"replicas": 3}}), vec![]),
-            ("apps", "StatefulSet", workload(json!({"app": "d"})), json!({"spec": {"serviceName": "z"}}), vec!["spec FieldValueForbidden"]),
-            ("", "PersistentVolumeClaim", claim, json!({"spec": {"accessModes": ["ReadWriteMany"]}}), vec!["spec FieldValueForbidden"]),
-            ("rbac.authorization.k8s.io", "RoleBinding", json!({"roleRef": {"kind": "Role", "name": "a"}}), json!({"roleRef": {"name": "b"}}), vec!["roleRef FieldValueInvalid"]),
+            (
+                "apps",
+                "StatefulSet",
+                workload(json!({"app": "d"})),
+                json!({"spec": {"serviceName": "z"}}),
+                vec!["spec FieldValueForbidden"],
+            ),
+            (
+                "",
+                "PersistentVolumeClaim",
+                claim,
+                json!({"spec": {"accessModes": ["ReadWriteMany"]}}),
+                vec!["spec FieldValueForbidden"],
+            ),
+            (
+                "rbac.authorization.k8s.io",
+                "RoleBinding",
+                json!({"roleRef": {"kind": "Role", "name": "a"}}),
+                json!({"roleRef": {"name": "b"}}),
+                vec!["roleRef FieldValueInvalid"],
+            ),
         ] {
             assert_eq!(changed(group, kind, old, change.clone()), expected, "{kind} {change}");
         }

@@ -59,7 +59,8 @@ fn ingress_paths(http: &Value, path: &Path<'_>, errors: &mut Errors) {
         } else {
             errors.one_of(&path.child("pathType"), kind, PATH_TYPES);
         }
-        if !place.starts_with('/') && !(place.is_empty() && kind == "ImplementationSpecific") {
+        let anything = place.is_empty() && kind == "ImplementationSpecific";
+        if !place.starts_with('/') && !anything {
             errors.invalid(&path.child("path"), place, "must be an absolute path");
         }
         backend(item.at("backend"), &path.child("backend"), errors);

@@ -18,7 +18,12 @@ pub(super) fn pod(new: &Value, errors: &mut Errors) {
 }
 
 /// A template; `selector` is the workload's, which must take the template's labels.
-pub(super) fn template(template: &Value, path: &Path<'_>, owner_selector: Option<&Value>, errors: &mut Errors) {
+pub(super) fn template(
+    template: &Value,
+    path: &Path<'_>,
+    owner_selector: Option<&Value>,
+    errors: &mut Errors,
+) {
     let metadata = path.child("metadata");
     if let Some(selector) = owner_selector
         && !selector::is_empty(selector)
@@ -39,9 +44,18 @@ fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     errors.one_of(&path.child("dnsPolicy"), spec.text("dnsPolicy"), DNS_POLICIES);
     selector::check_labels(spec.at("nodeSelector"), &path.child("nodeSelector"), errors);
     names(spec, path, errors);
-    errors.non_negative(&path.child("terminationGracePeriodSeconds"), spec.int("terminationGracePeriodSeconds"));
-    if let Some(seconds) = spec.int("activeDeadlineSeconds").filter(|s| !(1..=i64::from(i32::MAX)).contains(s)) {
-        errors.invalid(&path.child("activeDeadlineSeconds"), seconds, "must be between 1 and 2147483647, inclusive");
+    errors.non_negative(
+        &path.child("terminationGracePeriodSeconds"),
+        spec.int("terminationGracePeriodSeconds"),
+    );
+    if let Some(seconds) =
+        spec.int("activeDeadlineSeconds").filter(|s| !(1..=i64::from(i32::MAX)).contains(s))
+    {
+        errors.invalid(
+            &path.child("activeDeadlineSeconds"),
+            seconds,
+            "must be between 1 and 2147483647, inclusive",
+        );
     }
     tolerations(spec.list("tolerations"), &path.child("tolerations"), errors);
     host_aliases(spec.list("hostAliases"), &path.child("hostAliases"), errors);
@@ -67,15 +81,27 @@ fn tolerations(list: &[Value], path: &Path<'_>, errors: &mut Errors) {
         let path = path.index(index);
         let operator = toleration.text("operator");
         if toleration.text("key").is_empty() && operator != "Exists" {
-            errors.invalid(&path.child("operator"), operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\"");
+            errors.invalid(
+                &path.child("operator"),
+                operator,
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+            );
         }
         if toleration.has("tolerationSeconds") && toleration.text("effect") != "NoExecute" {
-            errors.invalid(&path.child("effect"), toleration.text("effect"), "effect must be 'NoExecute' when `tolerationSeconds` is set");
+            errors.invalid(
+                &path.child("effect"),
+                toleration.text("effect"),
+                "effect must be 'NoExecute' when `tolerationSeconds` is set",
+            );
         }
         match operator {
             "" | "Equal" | "Lt" | "Gt" => {}
             "Exists" if toleration.text("value").is_empty() => {}
-            "Exists" => errors.invalid(&path.child("operator"), toleration.text("value"), "value must be empty when `operator` is 'Exists'"),
+            "Exists" => errors.invalid(
+                &path.child("operator"),
+                toleration.text("value"),
+                "value must be empty when `operator` is 'Exists'",
+            ),
             other => errors.not_supported(&path.child("operator"), other, &["Equal", "Exists"]),
         }
         let effect = toleration.text("effect");
@@ -131,7 +157,10 @@ fn deadline_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Error
 fn tolerations_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     let kept = |toleration: &&Value| !new.list("tolerations").contains(toleration);
     if old.list("tolerations").iter().any(|toleration| kept(&toleration)) {
-        errors.forbidden(&path.child("tolerations"), "existing toleration can not be modified except its tolerationSeconds");
+        errors.forbidden(
+            &path.child("tolerations"),
+            "existing toleration can not be modified except its tolerationSeconds",
+        );
     }
 }
 

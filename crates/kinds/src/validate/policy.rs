@@ -66,13 +66,20 @@ pub(super) fn priority_class(new: &Value, errors: &mut Errors) {
     let system = matches!(name, "system-cluster-critical" | "system-node-critical");
     if name.starts_with("system-") && !system {
         let path = Path::root("metadata");
-        errors.forbidden(&path.child("name"), "priority class names with 'system-' prefix are reserved for system use only. error: ");
+        errors.forbidden(
+            &path.child("name"),
+            "priority class names with 'system-' prefix are reserved for system use only. error: ",
+        );
     }
     if let Some(value) = new.int("value").filter(|value| *value > MAX_USER_PRIORITY && !system) {
         let detail = format!("maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}");
         errors.forbidden(&Path::root("value"), format!("{detail}, got {value}"));
     }
-    errors.one_of(&Path::root("preemptionPolicy"), new.text("preemptionPolicy"), &["Never", "PreemptLowerPriority"]);
+    errors.one_of(
+        &Path::root("preemptionPolicy"),
+        new.text("preemptionPolicy"),
+        &["Never", "PreemptLowerPriority"],
+    );
 }
 
 pub(super) fn priority_class_change(new: &Value, old: &Value, errors: &mut Errors) {
@@ -94,10 +101,18 @@ pub(super) fn certificate_request(new: &Value, errors: &mut Errors) {
     match signer.split_once('/') {
         _ if signer.is_empty() => errors.required(&path.child("signerName"), ""),
         Some((domain, path_part)) if !path_part.is_empty() && domain.contains('.') => {}
-        _ => errors.invalid(&path.child("signerName"), signer, "must be a fully qualified domain and path of the form 'example.com/signer-name'"),
+        _ => errors.invalid(
+            &path.child("signerName"),
+            signer,
+            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
+        ),
     }
     if let Some(seconds) = spec.int("expirationSeconds").filter(|seconds| *seconds < 600) {
-        errors.invalid(&path.child("expirationSeconds"), seconds, "may not specify a duration less than 600 seconds (10 minutes)");
+        errors.invalid(
+            &path.child("expirationSeconds"),
+            seconds,
+            "may not specify a duration less than 600 seconds (10 minutes)",
+        );
     }
 }
 
@@ -110,11 +125,19 @@ pub(super) fn webhooks(new: &Value, errors: &mut Errors) {
         if name.is_empty() {
             errors.required(&path.child("name"), "");
         } else if name.split('.').count() < 3 {
-            errors.invalid(&path.child("name"), name, "should be a domain with at least three segments separated by dots");
+            errors.invalid(
+                &path.child("name"),
+                name,
+                "should be a domain with at least three segments separated by dots",
+            );
         } else if !seen.insert(name) {
             errors.duplicate(&path.child("name"), name);
         }
-        errors.required_one_of(&path.child("sideEffects"), hook.text("sideEffects"), &["None", "NoneOnDryRun"]);
+        errors.required_one_of(
+            &path.child("sideEffects"),
+            hook.text("sideEffects"),
+            &["None", "NoneOnDryRun"],
+        );
         if hook.count("admissionReviewVersions") == 0 {
             errors.required(&path.child("admissionReviewVersions"), "must specify one of v1, v1beta1");
         }

@@ -29,10 +29,18 @@ fn policy_rule(rule: &Value, namespaced: bool, path: &Path<'_>, errors: &mut Err
     if rule.count("nonResourceURLs") > 0 {
         let urls = path.child("nonResourceURLs");
         if namespaced {
-            errors.invalid(&urls, rule.at("nonResourceURLs").clone(), "namespaced rules cannot apply to non-resource URLs");
+            errors.invalid(
+                &urls,
+                rule.at("nonResourceURLs").clone(),
+                "namespaced rules cannot apply to non-resource URLs",
+            );
         }
         if ["apiGroups", "resources", "resourceNames"].iter().any(|key| rule.count(key) > 0) {
-            errors.invalid(&urls, rule.at("nonResourceURLs").clone(), "rules cannot apply to both regular resources and non-resource URLs");
+            errors.invalid(
+                &urls,
+                rule.at("nonResourceURLs").clone(),
+                "rules cannot apply to both regular resources and non-resource URLs",
+            );
         }
         return;
     }
@@ -53,7 +61,11 @@ pub(super) fn binding(new: &Value, namespaced: bool, errors: &mut Errors) {
     if role.text("name").is_empty() {
         errors.required(&path.child("name"), "");
     } else {
-        errors.invalid_all(&path.child("name"), role.text("name"), names::path_segment(role.text("name"), false));
+        errors.invalid_all(
+            &path.child("name"),
+            role.text("name"),
+            names::path_segment(role.text("name"), false),
+        );
     }
     let subjects = Path::root("subjects");
     for (index, item) in new.list("subjects").iter().enumerate() {

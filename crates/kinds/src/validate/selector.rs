@@ -53,7 +53,10 @@ fn expression(term: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.required(&path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'");
         }
         "Exists" | "DoesNotExist" if values > 0 => {
-            errors.forbidden(&path.child("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+            errors.forbidden(
+                &path.child("values"),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            );
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
         other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),

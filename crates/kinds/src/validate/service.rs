@@ -30,7 +30,11 @@ pub(super) fn service(new: &Value, errors: &mut Errors) {
     }
     ports(spec, &path.child("ports"), errors);
     selector::check_labels(spec.at("selector"), &path.child("selector"), errors);
-    errors.required_one_of(&path.child("sessionAffinity"), spec.text("sessionAffinity"), &["ClientIP", "None"]);
+    errors.required_one_of(
+        &path.child("sessionAffinity"),
+        spec.text("sessionAffinity"),
+        &["ClientIP", "None"],
+    );
     errors.required_one_of(&path.child("type"), kind, TYPES);
     addresses(spec, &path, errors);
     policies(spec, &path, errors);
@@ -71,7 +75,8 @@ fn ports(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         if !numbers.insert((port.text("protocol"), number)) {
             errors.duplicate(&path, serde_json::json!({"protocol": port.text("protocol"), "port": number}));
         }
-        if port.int("nodePort").unwrap_or(0) != 0 && matches!(spec.text("type"), "ClusterIP" | "ExternalName") {
+        if port.int("nodePort").unwrap_or(0) != 0 && matches!(spec.text("type"), "ClusterIP" | "ExternalName")
+        {
             let detail = format!("may not be used when `type` is '{}'", spec.text("type"));
             errors.forbidden(&path.child("nodePort"), detail);
         }
@@ -107,7 +112,11 @@ fn policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     let family = spec.text("ipFamilyPolicy");
     if !family.is_empty() {
-        errors.one_of(&path.child("ipFamilyPolicy"), family, &["SingleStack", "PreferDualStack", "RequireDualStack"]);
+        errors.one_of(
+            &path.child("ipFamilyPolicy"),
+            family,
+            &["SingleStack", "PreferDualStack", "RequireDualStack"],
+        );
     }
 }
 

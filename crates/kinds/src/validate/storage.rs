@@ -63,8 +63,13 @@ pub(super) fn volume(new: &Value, errors: &mut Errors) {
     }
     amounts(spec.at("capacity"), &path.child("capacity"), errors);
     let policies = &["Delete", "Recycle", "Retain"];
-    errors.one_of(&path.child("persistentVolumeReclaimPolicy"), spec.text("persistentVolumeReclaimPolicy"), policies);
-    let mut sources = without(spec, &NO_SOURCE).into_iter().filter(|(key, _)| *key != "volumeAttributesClassName");
+    errors.one_of(
+        &path.child("persistentVolumeReclaimPolicy"),
+        spec.text("persistentVolumeReclaimPolicy"),
+        policies,
+    );
+    let mut sources =
+        without(spec, &NO_SOURCE).into_iter().filter(|(key, _)| *key != "volumeAttributesClassName");
     if sources.next().is_none() {
         errors.required(&path, "must specify a volume type");
     }
@@ -84,7 +89,10 @@ pub(super) fn volume_change(new: &Value, old: &Value, errors: &mut Errors) {
         "volumeAttributesClassName",
     ];
     if without(new.at("spec"), &FREE) != without(old.at("spec"), &FREE) {
-        errors.forbidden(&Path::root("spec").child("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation");
+        errors.forbidden(
+            &Path::root("spec").child("persistentvolumesource"),
+            "spec.persistentvolumesource is immutable after creation",
+        );
     }
 }
 
@@ -103,5 +111,9 @@ pub(super) fn class_change(new: &Value, old: &Value, errors: &mut Errors) {
             errors.forbidden(&Path::root(key), format!("updates to {key} are forbidden."));
         }
     }
-    errors.immutable(&Path::root("volumeBindingMode"), new.at("volumeBindingMode"), old.at("volumeBindingMode"));
+    errors.immutable(
+        &Path::root("volumeBindingMode"),
+        new.at("volumeBindingMode"),
+        old.at("volumeBindingMode"),
+    );
 }

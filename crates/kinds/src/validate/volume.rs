@@ -28,7 +28,8 @@ pub(super) fn check<'a>(volumes: &'a [Value], path: &Path<'_>, errors: &mut Erro
 }
 
 fn source(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let given = volume.fields().into_iter().flatten().filter(|(key, value)| *key != "name" && !value.is_null());
+    let given =
+        volume.fields().into_iter().flatten().filter(|(key, value)| *key != "name" && !value.is_null());
     let mut first = true;
     for (key, _) in given {
         if !std::mem::take(&mut first) {
@@ -38,12 +39,21 @@ fn source(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
     if first {
         errors.required(path, "must specify a volume type");
     }
-    for (source, key) in [("secret", "secretName"), ("persistentVolumeClaim", "claimName"), ("configMap", "name"), ("hostPath", "path")] {
+    for (source, key) in [
+        ("secret", "secretName"),
+        ("persistentVolumeClaim", "claimName"),
+        ("configMap", "name"),
+        ("hostPath", "path"),
+    ] {
         if volume.has(source) && volume.at(source).text(key).is_empty() {
             errors.required(&path.child(source).child(key), "");
         }
     }
     if volume.at("hostPath").text("path").split('/').any(|part| part == "..") {
-        errors.invalid(&path.child("hostPath").child("path"), volume.at("hostPath").text("path"), "must not contain '..'");
+        errors.invalid(
+            &path.child("hostPath").child("path"),
+            volume.at("hostPath").text("path"),
+            "must not contain '..'",
+        );
     }
 }

@@ -29,11 +29,18 @@ fn common(new: &Value, what: &str, errors: &mut Errors) {
 fn always_restart(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let policy = spec.path(&["template", "spec", "restartPolicy"]).as_str().unwrap_or_default();
     if matches!(policy, "Never" | "OnFailure") {
-        errors.not_supported(&path.child("template").child("spec").child("restartPolicy"), policy, &["Always"]);
+        errors.not_supported(
+            &path.child("template").child("spec").child("restartPolicy"),
+            policy,
+            &["Always"],
+        );
     }
     if spec.path(&["template", "spec"]).has("activeDeadlineSeconds") {
         let path = path.child("template");
-        errors.forbidden(&path.child("spec").child("activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicaSet is not Supported");
+        errors.forbidden(
+            &path.child("spec").child("activeDeadlineSeconds"),
+            "activeDeadlineSeconds in ReplicaSet is not Supported",
+        );
     }
 }
 
@@ -43,15 +50,24 @@ pub(super) fn deployment(new: &Value, errors: &mut Errors) {
     let (strategy, at) = (spec.at("strategy"), path.child("strategy"));
     match strategy.text("type") {
         "Recreate" if strategy.has("rollingUpdate") => {
-            errors.forbidden(&at.child("rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'");
+            errors.forbidden(
+                &at.child("rollingUpdate"),
+                "may not be specified when strategy `type` is 'Recreate'",
+            );
         }
         "Recreate" => {}
         "RollingUpdate" => rolling(strategy.at("rollingUpdate"), &at.child("rollingUpdate"), errors),
         other => errors.not_supported(&at.child("type"), other, &["Recreate", "RollingUpdate"]),
     }
     errors.non_negative(&path.child("progressDeadlineSeconds"), spec.int("progressDeadlineSeconds"));
-    if let Some(deadline) = spec.int("progressDeadlineSeconds").filter(|d| *d <= spec.int("minReadySeconds").unwrap_or(0)) {
-        errors.invalid(&path.child("progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds");
+    if let Some(deadline) =
+        spec.int("progressDeadlineSeconds").filter(|d| *d <= spec.int("minReadySeconds").unwrap_or(0))
+    {
+        errors.invalid(
+            &path.child("progressDeadlineSeconds"),
+            deadline,
+            "must be greater than minReadySeconds",
+        );
     }
 }
 
@@ -153,7 +169,14 @@ pub(super) fn autoscaler(new: &Value, errors: &mut Errors) {
 
 pub(super) fn replica_counts(status: &Value, errors: &mut Errors) {
     let path = Path::root("status");
-    for key in ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "observedGeneration", "collisionCount"] {
+    for key in [
+        "replicas",
+        "readyReplicas",
+        "availableReplicas",
+        "updatedReplicas",
+        "observedGeneration",
+        "collisionCount",
+    ] {
         errors.non_negative(&path.child(key), status.int(key));
     }
     let total = status.int("replicas").unwrap_or(0);
