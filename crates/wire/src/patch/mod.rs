@@ -1,7 +1,18 @@
 //! How an object changes: JSON patch, JSON merge patch, strategic merge patch.
 //!
-//! The first two need nothing but the object; the schema-driven ones ask a [`Schema`].
+//! The first two need nothing but the object; the strategic one asks a [`Schema`] which lists merge by which key.
+//! Server-side apply, which also keeps record of who owns what, has a module of its own: `crate::apply`.
+//!
+//! Patches take the object they change as a tree and leave it untouched if they fail.
 
+mod error;
+mod json_patch;
+mod merge;
 mod schema;
+mod strategic;
 
-pub use schema::{ListKind, MapKind, PatchStrategy, Schema};
+pub use error::PatchError;
+pub use json_patch::{JsonPatch, JsonPatchLimits};
+pub use merge::{merge_patch, parse_object_patch};
+pub use schema::{ListKind, MapKind, PatchStrategy, Schema, Schemaless};
+pub use strategic::strategic_merge_patch;

@@ -58,3 +58,38 @@ pub trait Schema: Copy {
         None
     }
 }
+
+/// The schema of objects nobody described: maps are granular, lists atomic.
+///
+/// ```
+/// use listwatch_wire::patch::{ListKind, Schema, Schemaless};
+/// assert_eq!(Schemaless.list_kind(), ListKind::Atomic);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schemaless;
+
+impl Schema for Schemaless {
+    fn field(self, _name: &str) -> Option<Self> {
+        Some(self)
+    }
+
+    fn items(self) -> Option<Self> {
+        Some(self)
+    }
+
+    fn list_kind(&self) -> ListKind<'_> {
+        ListKind::Atomic
+    }
+
+    fn map_kind(self) -> MapKind {
+        MapKind::Granular
+    }
+
+    fn merge_key(&self) -> Option<&str> {
+        None
+    }
+
+    fn patch_strategy(self) -> PatchStrategy {
+        PatchStrategy::default()
+    }
+}
