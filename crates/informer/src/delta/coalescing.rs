@@ -1,0 +1,143 @@
+//! [`Coalescing`]: the deltas of a key together, as few as tell the same story. client-go calls it DeltaFIFO.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::HashMap;
+
+use listwatch_wire::{ObjectKey, Revision};
+
+use super::Delta;
+use crate::object::Raw;
+
+/// The deltas of the keys between two barriers.
+#[derive(Debug)]
+struct Segment<K> {
+    order: VecDeque<ObjectKey>,
+    /// At most three per key: what is there now, and before it how its predecessor went.
+    by_key: HashMap<ObjectKey, Vec<Delta<K>>, foldhash::fast::RandomState>,
+    bookmark: Option<Revision>,
+    /// Ends the segment.
+    barrier: Option<Delta<K>>,
+}
+
+impl<K> Default for Segment<K> {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), by_key: HashMap::default(), bookmark: None, barrier: None }
+    }
+}
+
+/// A queue that keeps per key only what matters: an update replaces the update before it, a second deletion the
+/// first. A deletion is never coalesced away by what follows, so a recreated object is seen as one. Keys come out in
+/// the order in which they first changed.
+#[derive(Debug)]
+pub struct Coalescing<K = Raw> {
+    segments: VecDeque<Segment<K>>,
+    weight: usize,
+}
+
+impl<K> Default for Coalescing<K> {
+    fn default() -> Self {
+        Self { segments: VecDeque::new(), weight: 0 }
+    }
+}
+
+impl<K> Segment<K> {
+    /// How much heavier the segment became.
+    fn push(&mut self, key: ObjectKey, delta: Delta<K>) -> usize {
+        let deltas = self.by_key.entry(key.clone()).or_default();
+        if deltas.is_empty() {
+            self.order.push_back(key);
+        }
+        let redundant = match (deltas.last(), &delta) {
+            (Some(Delta::Updated(_)), Delta::Updated(_)) => true,
+            (Some(Delta::Deleted(_) | Delta::Rejected { .. }), Delta::Deleted(_) | Delta::Rejected { .. }) => true,
+            _ => false,
+        };
+        match (redundant, deltas.last(), delta) {
+            (true, Some(_), delta) => {
+                deltas.pop();
+                deltas.push(delta);
+                0
+            }
+            // A new object that changed is a new object in its latest state.
+            (_, Some(Delta::Added(_)), Delta::Updated(object)) => {
+                deltas.pop();
+                deltas.push(Delta::Added(object));
+                0
+            }
+            (_, _, delta) => {
+                // The story of a key that comes and goes is told from the last time it went.
+                let stale = deltas.len().saturating_sub(2);
+                deltas.drain(..stale);
+                deltas.push(delta);
+                1_usize.saturating_sub(stale)
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<Vec<Delta<K>>> {
+        let key = self.order.pop_front()?;
+        self.by_key.remove(&key)
+    }
+}
+
+impl<K> Coalescing<K> {
+    fn open_segment(&mut self) -> &mut Segment<K> {
+        if self.segments.back().is_none_or(|segment| segment.barrier.is_some()) {
+            self.segments.push_back(Segment::default());
+        }
+        let last = self.segments.len() - 1;
+        // Just made sure of; `entry`-like access that the borrow checker accepts.
+        #[expect(clippy::indexing_slicing, reason = "the segment was pushed above if there was none")]
+        &mut self.segments[last]
+    }
+
+    /// Adds a delta.
+    pub fn push(&mut self, delta: Delta<K>) {
+        let segment = self.open_segment();
+        let heavier = if let Delta::Bookmark(revision) = delta {
+            segment.bookmark = Some(revision);
+            0
+        } else if let Some(key) = delta.key().cloned() {
+            segment.push(key, delta)
+        } else {
+            let weight = delta.weight();
+            segment.barrier = Some(delta);
+            weight
+        };
+        self.weight += heavier;
+    }
+
+    /// Takes the deltas of about `max` objects, all deltas of a key together. A barrier comes alone.
+    pub fn pop_batch(&mut self, max: usize) -> Vec<Delta<K>> {
+        let mut batch = Vec::new();
+        let Some(segment) = self.segments.front_mut() else { return batch };
+        while batch.len() < max {
+            let Some(deltas) = segment.pop() else { break };
+            batch.extend(deltas);
+        }
+        if segment.order.is_empty() {
+            batch.extend(segment.bookmark.take().map(Delta::Bookmark));
+            if batch.is_empty() {
+                batch.extend(segment.barrier.take());
+            }
+            if segment.barrier.is_none() {
+                self.segments.pop_front();
+            }
+        }
+        let weight = |delta: &Delta<K>| if matches!(delta, Delta::Bookmark(_)) { 0 } else { delta.weight() };
+        self.weight -= batch.iter().map(weight).sum::<usize>();
+        batch
+    }
+
+    /// How many objects wait in it.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+}

@@ -1,0 +1,54 @@
+//! [`InOrder`]: every delta, in the order of arrival. client-go calls it RealFIFO.
+
+use std::collections::VecDeque;
+
+use super::Delta;
+use crate::object::Raw;
+
+/// A queue that keeps every delta, in the order of arrival across all keys.
+#[derive(Debug)]
+pub struct InOrder<K = Raw> {
+    deltas: VecDeque<Delta<K>>,
+    weight: usize,
+}
+
+impl<K> Default for InOrder<K> {
+    fn default() -> Self {
+        Self { deltas: VecDeque::new(), weight: 0 }
+    }
+}
+
+impl<K> InOrder<K> {
+    /// Appends a delta.
+    pub fn push(&mut self, delta: Delta<K>) {
+        self.weight += delta.weight();
+        self.deltas.push_back(delta);
+    }
+
+    /// Takes up to `max` deltas. A barrier comes alone: the batch before it ends there.
+    pub fn pop_batch(&mut self, max: usize) -> Vec<Delta<K>> {
+        if self.deltas.front().is_some_and(Delta::is_barrier) {
+            return self.take(1);
+        }
+        let ordinary = self.deltas.iter().take(max).take_while(|delta| !delta.is_barrier()).count();
+        self.take(ordinary)
+    }
+
+    fn take(&mut self, count: usize) -> Vec<Delta<K>> {
+        let taken: Vec<_> = self.deltas.drain(..count).collect();
+        self.weight -= taken.iter().map(Delta::weight).sum::<usize>();
+        taken
+    }
+
+    /// How many objects wait in it.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.deltas.is_empty()
+    }
+}

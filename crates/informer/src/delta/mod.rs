@@ -1,0 +1,109 @@
+//! The delta queue: changes on their way from the reflector to the store.
+//!
+//! [`Delta`] is a change; [`InOrder`] and [`Coalescing`] are the two ways to queue them, as plain data structures;
+//! [`DeltaQueue`] puts one of them between two tasks, bounded, so that a reflector that runs ahead waits instead of
+//! filling memory. Deltas of one key are always applied in the order in which they were queued; in the in-order form
+//! that holds across keys too.
+//!
+//! The queue does not know the store: a replacement travels as one delta and is compared with the store when it is
+//! applied, which makes it atomic and spares the queue every race with what is being applied.
+
+mod coalescing;
+mod in_order;
+mod queue;
+
+use std::fmt;
+
+use listwatch_wire::{ObjectKey, Revision};
+
+pub use coalescing::Coalescing;
+pub use in_order::InOrder;
+pub use queue::{Batch, Closed, DeltaQueue, Form, QueueOptions};
+
+use crate::object::{Object, Raw};
+
+/// A change to a collection.
+#[derive(Clone, Debug)]
+pub enum Delta<K = Raw> {
+    /// The server said that the object appeared. Whether it is new is decided by the store.
+    Added(Object<K>),
+    /// The server said that the object changed.
+    Updated(Object<K>),
+    /// The object is gone, this was its last state.
+    Deleted(Object<K>),
+    /// The object may not be cached (its transformation failed); what the cache has of it is stale.
+    Rejected {
+        /// The object.
+        key: ObjectKey,
+        /// Its resource version.
+        revision: Revision,
+    },
+    /// The whole content from now on, found by a list. What it does not name is gone, its final state unknown.
+    Replaced {
+        /// Every object there is.
+        objects: Vec<Object<K>>,
+        /// The state it shows.
+        revision: Revision,
+    },
+    /// Tell every object again to those who want it.
+    SyncAll,
+    /// Nothing changed up to this resource version.
+    Bookmark(Revision),
+}
+
+impl<K> Delta<K> {
+    /// The key, for a change of one object.
+    #[must_use]
+    pub fn key(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Added(object) | Self::Updated(object) | Self::Deleted(object) => Some(object.key()),
+            Self::Rejected { key, .. } => Some(key),
+            Self::Replaced { .. } | Self::SyncAll | Self::Bookmark(_) => None,
+        }
+    }
+
+    /// Whether it concerns all objects: it is popped alone, and nothing is coalesced across it.
+    #[must_use]
+    pub fn is_barrier(&self) -> bool {
+        matches!(self, Self::Replaced { .. } | Self::SyncAll)
+    }
+
+    /// What it weighs against [`QueueOptions::capacity`].
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Replaced { objects, .. } => objects.len().max(1),
+            _ => 1,
+        }
+    }
+
+    /// Where the collection stands after it.
+    #[must_use]
+    pub fn revision(&self) -> Option<Revision> {
+        match self {
+            Self::Added(object) | Self::Updated(object) | Self::Deleted(object) => Some(object.revision()),
+            Self::Rejected { revision, .. } | Self::Replaced { revision, .. } | Self::Bookmark(revision) => {
+                Some(*revision)
+            }
+            Self::SyncAll => None,
+        }
+    }
+}
+
+/// One line per delta, as the scripted tests print it.
+impl<K> fmt::Display for Delta<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added(object) => write!(f, "added {} {}", object.key(), object.revision()),
+            Self::Updated(object) => write!(f, "updated {} {}", object.key(), object.revision()),
+            Self::Deleted(object) => write!(f, "deleted {} {}", object.key(), object.revision()),
+            Self::Rejected { key, revision } => write!(f, "rejected {key} {revision}"),
+            Self::Replaced { objects, revision } => {
+                write!(f, "replaced at {revision}:")?;
+                objects.iter().try_for_each(|object| write!(f, " {} {}", object.key(), object.revision()))
+            }
+            Self::SyncAll => f.write_str("sync all"),
+            Self::Bookmark(revision) => write!(f, "bookmark {revision}"),
+        }
+    }
+}

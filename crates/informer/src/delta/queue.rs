@@ -1,0 +1,224 @@
+//! [`DeltaQueue`]: a delta queue between tasks.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
+
+use super::{Coalescing, Delta, InOrder};
+use crate::object::Raw;
+use crate::sync::Mutex;
+
+/// How deltas are queued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// All of them, in order across keys.
+    #[default]
+    InOrder,
+    /// Per key, and no more than tell the same story.
+    Coalescing,
+}
+
+/// The bounds of a delta queue.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct QueueOptions {
+    /// How deltas are queued.
+    pub form: Form,
+    /// How many objects may wait before whoever pushes waits too. Default 4096: a few megabytes of typical objects,
+    /// and enough that neither side waits for the other between two network reads. One push may exceed it, since a
+    /// replacement is not divisible.
+    pub capacity: usize,
+    /// How many deltas are popped at a time. Default 1000.
+    pub batch: usize,
+}
+
+impl Default for QueueOptions {
+    fn default() -> Self {
+        Self { form: Form::InOrder, capacity: 4096, batch: 1000 }
+    }
+}
+
+impl QueueOptions {
+    /// Sets [`form`](Self::form).
+    #[must_use]
+    pub fn form(mut self, form: Form) -> Self {
+        self.form = form;
+        self
+    }
+
+    /// Sets [`capacity`](Self::capacity).
+    #[must_use]
+    pub fn capacity(mut self, objects: usize) -> Self {
+        self.capacity = objects.max(1);
+        self
+    }
+}
+
+/// The queue was closed: nobody will pop what is pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the delta queue is closed")]
+pub struct Closed;
+
+/// What was popped: some deltas of one source.
+#[derive(Debug)]
+pub struct Batch<K = Raw> {
+    /// Which source they are of: its position among the informer's [`Sources`](crate::lister_watcher::Sources).
+    pub source: usize,
+    /// The deltas, in order.
+    pub deltas: Vec<Delta<K>>,
+}
+
+enum Queued<K> {
+    InOrder(InOrder<K>),
+    Coalescing(Coalescing<K>),
+}
+
+impl<K> Queued<K> {
+    fn new(form: Form) -> Self {
+        match form {
+            Form::InOrder => Self::InOrder(InOrder::default()),
+            Form::Coalescing => Self::Coalescing(Coalescing::default()),
+        }
+    }
+
+    fn push(&mut self, delta: Delta<K>) {
+        match self {
+            Self::InOrder(queue) => queue.push(delta),
+            Self::Coalescing(queue) => queue.push(delta),
+        }
+    }
+
+    fn pop_batch(&mut self, max: usize) -> Vec<Delta<K>> {
+        match self {
+            Self::InOrder(queue) => queue.pop_batch(max),
+            Self::Coalescing(queue) => queue.pop_batch(max),
+        }
+    }
+
+    fn weight(&self) -> usize {
+        match self {
+            Self::InOrder(queue) => queue.weight(),
+            Self::Coalescing(queue) => queue.weight(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::InOrder(queue) => queue.is_empty(),
+            Self::Coalescing(queue) => queue.is_empty(),
+        }
+    }
+}
+
+struct State<K> {
+    /// One queue per source, so that a barrier of one source holds up no other.
+    sources: Vec<Queued<K>>,
+    /// Where to look first next time, so that no source starves another.
+    turn: usize,
+    closed: bool,
+    popper: Option<Waker>,
+    pushers: Vec<Waker>,
+}
+
+/// A bounded delta queue for one consumer and any number of sources.
+pub struct DeltaQueue<K = Raw> {
+    state: Mutex<State<K>>,
+    options: QueueOptions,
+}
+
+impl<K> fmt::Debug for DeltaQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeltaQueue").field("len", &self.len()).field("options", &self.options).finish()
+    }
+}
+
+impl<K> DeltaQueue<K> {
+    /// An empty queue for this many sources.
+    #[must_use]
+    pub fn new(sources: usize, options: QueueOptions) -> Self {
+        let sources = (0..sources).map(|_| Queued::new(options.form)).collect();
+        let state = State { sources, turn: 0, closed: false, popper: None, pushers: Vec::new() };
+        Self { state: Mutex::new(state), options }
+    }
+
+    /// How many objects wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.state.lock().sources.iter().map(Queued::weight).sum()
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().sources.iter().all(Queued::is_empty)
+    }
+
+    /// Queues deltas of a source, in order, once there is room.
+    ///
+    /// # Errors
+    /// [`Closed`] when nobody will pop them.
+    pub async fn push(&self, source: usize, deltas: Vec<Delta<K>>) -> Result<(), Closed> {
+        let mut deltas = Some(deltas);
+        poll_fn(|cx| self.poll_push(cx, source, &mut deltas)).await
+    }
+
+    fn poll_push(
+        &self,
+        cx: &mut Context<'_>,
+        source: usize,
+        deltas: &mut Option<Vec<Delta<K>>>,
+    ) -> Poll<Result<(), Closed>> {
+        let mut state = self.state.lock();
+        let capacity = self.options.capacity;
+        let closed = state.closed;
+        let Some(queue) = state.sources.get_mut(source).filter(|_| !closed) else {
+            return Poll::Ready(Err(Closed));
+        };
+        if queue.weight() >= capacity {
+            state.pushers.push(cx.waker().clone());
+            return Poll::Pending;
+        }
+        deltas.take().into_iter().flatten().for_each(|delta| queue.push(delta));
+        let popper = state.popper.take();
+        drop(state);
+        popper.into_iter().for_each(Waker::wake);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits for deltas and takes a batch; `None` once the queue is closed and empty.
+    pub async fn pop_batch(&self) -> Option<Batch<K>> {
+        poll_fn(|cx| self.poll_pop(cx)).await
+    }
+
+    fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Batch<K>>> {
+        let mut state = self.state.lock();
+        let count = state.sources.len();
+        let (turn, batch) = (state.turn, self.options.batch);
+        for source in (0..count).map(|step| (turn + step) % count.max(1)) {
+            let Some(queue) = state.sources.get_mut(source) else { continue };
+            let deltas = queue.pop_batch(batch);
+            if !deltas.is_empty() {
+                state.turn = source + 1;
+                let pushers = std::mem::take(&mut state.pushers);
+                drop(state);
+                pushers.into_iter().for_each(Waker::wake);
+                return Poll::Ready(Some(Batch { source, deltas }));
+            }
+        }
+        if state.closed {
+            return Poll::Ready(None);
+        }
+        state.popper = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Refuses further deltas; what is queued can still be popped. Everyone who waits is woken.
+    pub fn close(&self) {
+        let (popper, pushers) = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            (state.popper.take(), std::mem::take(&mut state.pushers))
+        };
+        popper.into_iter().chain(pushers).for_each(Waker::wake);
+    }
+}

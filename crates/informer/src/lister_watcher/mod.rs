@@ -1,0 +1,214 @@
+//! [`ListerWatcher`]: where objects come from. List a page, open a watch, nothing else.
+//!
+//! The reflector knows its source only through this trait, so a test, a proxy or a database can stand in for a
+//! Kubernetes API server. The standard implementation over a `kube::Client` is in [`kube`](crate::kube); for tests
+//! there are [`Scripted`], which answers what it was told to answer, and [`InMemory`], which behaves like a server.
+//!
+//! It neither retries nor decides anything: every rule about what to do next is in [`reflector`](crate::reflector).
+
+mod error;
+mod memory;
+mod scripted;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use listwatch_wire::status::Status;
+use listwatch_wire::{ObjectKey, Revision};
+
+pub use error::SourceError;
+pub use memory::InMemory;
+pub use scripted::{Answer, Scripted};
+
+use crate::object::{Object, Raw};
+
+/// A source of objects.
+#[async_trait::async_trait]
+pub trait ListerWatcher: Send + Sync + 'static {
+    /// Fetches one page.
+    ///
+    /// # Errors
+    /// As the server or the connection fails; a continue token that has expired is a `Status` with code 410.
+    async fn list(&self, request: &ListRequest) -> Result<Page, SourceError>;
+
+    /// Opens a watch. What fails before the first event may be returned here or as the first item of the stream:
+    /// the reflector treats both alike.
+    ///
+    /// # Errors
+    /// As the server or the connection fails.
+    async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError>;
+
+    /// Whether it is worth asking for the initial state as a stream. A source that answers no is always listed.
+    fn streams_initial_events(&self) -> bool {
+        true
+    }
+}
+
+/// How fresh a list must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListVersion {
+    /// Whatever a server has at hand: `resourceVersion=0`.
+    Any,
+    /// The latest state: `resourceVersion` left out.
+    MostRecent,
+    /// Not older than this.
+    NotOlderThan(Revision),
+}
+
+impl fmt::Display for ListVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("0"),
+            Self::MostRecent => f.write_str("\"\""),
+            Self::NotOlderThan(revision) => revision.fmt(f),
+        }
+    }
+}
+
+/// Which page to fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListRequest {
+    /// How fresh. Not sent along with a continue token, which has its own.
+    pub version: ListVersion,
+    /// Objects per page; none for all at once.
+    pub limit: Option<u32>,
+    /// Where the previous page ended.
+    pub continue_token: Option<String>,
+}
+
+impl ListRequest {
+    /// The first page of a list.
+    #[must_use]
+    pub fn first(version: ListVersion, limit: Option<u32>) -> Self {
+        Self { version, limit, continue_token: None }
+    }
+}
+
+/// From where to watch, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchRequest {
+    /// Events after this one; with `initial_events`, the state not older than it (any, if none).
+    pub revision: Option<Revision>,
+    /// Send the current state first, and a bookmark marked as its end: `sendInitialEvents`.
+    pub initial_events: bool,
+    /// After what time the server shall end the stream. None leaves it to the server.
+    pub timeout: Option<Duration>,
+}
+
+/// One page of a list.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The objects, in the server's order.
+    pub objects: Vec<Object<Raw>>,
+    /// The state that the list shows.
+    pub revision: Revision,
+    /// Where the next page begins; none on the last.
+    pub continue_token: Option<String>,
+    /// Items that could not be used, with the reason. They are reported, and do not spoil the rest.
+    pub unusable: Vec<String>,
+}
+
+/// One event of a watch.
+#[derive(Clone, Debug)]
+pub enum WatchEvent<K = Raw> {
+    /// The object appeared.
+    Added(Object<K>),
+    /// The object changed.
+    Modified(Object<K>),
+    /// The object is gone; this was its last state.
+    Deleted(Object<K>),
+    /// Nothing of this collection changed up to here.
+    Bookmark {
+        /// Up to where.
+        revision: Revision,
+        /// Whether it ends the initial events.
+        initial_events_end: bool,
+    },
+    /// The server ends the watch with an error.
+    Error(Box<Status>),
+    /// The user's transformation failed for this object, which is therefore not cached.
+    Rejected {
+        /// The object.
+        key: ObjectKey,
+        /// Its resource version.
+        revision: Revision,
+        /// What the transformation said.
+        reason: String,
+    },
+    /// An event that cannot be used: not an object of the expected kind, or no object at all.
+    Unusable(String),
+}
+
+/// An open watch: batches of events, as they arrive. It ends when the server closes it, and after an error.
+pub struct WatchStream(BoxStream<'static, Result<Vec<WatchEvent>, SourceError>>);
+
+impl WatchStream {
+    /// Any stream of batches. Several events in one batch save work; an empty batch is allowed.
+    pub fn new(stream: impl Stream<Item = Result<Vec<WatchEvent>, SourceError>> + Send + 'static) -> Self {
+        Self(stream.boxed())
+    }
+}
+
+impl fmt::Debug for WatchStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WatchStream")
+    }
+}
+
+impl Stream for WatchStream {
+    type Item = Result<Vec<WatchEvent>, SourceError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_next_unpin(cx)
+    }
+}
+
+/// One source, or one per namespace: what an informer is made over.
+#[derive(Clone)]
+pub struct Sources(pub(crate) Vec<Partition>);
+
+/// A source that has one namespace to itself, or everything.
+#[derive(Clone)]
+pub(crate) struct Partition {
+    pub(crate) namespace: Option<Arc<str>>,
+    pub(crate) source: Arc<dyn ListerWatcher>,
+}
+
+impl Sources {
+    /// One source for everything.
+    #[must_use]
+    pub fn one(source: Arc<dyn ListerWatcher>) -> Self {
+        Self(vec![Partition { namespace: None, source }])
+    }
+
+    /// One source per namespace. Each is listed and watched on its own, so one that fails delays only itself.
+    pub fn per_namespace(
+        sources: impl IntoIterator<Item = (String, Arc<dyn ListerWatcher>)>,
+    ) -> Self {
+        let partition = |(namespace, source): (String, _)| Partition { namespace: Some(namespace.into()), source };
+        Self(sources.into_iter().map(partition).collect())
+    }
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|partition| &partition.namespace)).finish()
+    }
+}
+
+impl<L: ListerWatcher> From<L> for Sources {
+    fn from(source: L) -> Self {
+        Self::one(Arc::new(source))
+    }
+}
+
+impl<L: ListerWatcher> From<Arc<L>> for Sources {
+    fn from(source: Arc<L>) -> Self {
+        Self::one(source)
+    }
+}

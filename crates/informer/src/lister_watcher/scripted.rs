@@ -1,0 +1,133 @@
+//! [`Scripted`]: a source that answers what it was told to answer, and remembers what it was asked.
+
+use std::collections::VecDeque;
+
+use futures::{StreamExt, stream};
+
+use super::{ListRequest, ListerWatcher, Page, SourceError, WatchEvent, WatchRequest, WatchStream};
+use crate::sync::Mutex;
+
+/// The answer to one request.
+#[derive(Debug)]
+pub enum Answer {
+    /// A page, to a list.
+    Page(Page),
+    /// Events, to a watch, and whether the stream stays open after them.
+    Events {
+        /// The events, in one batch.
+        events: Vec<WatchEvent>,
+        /// Whether the stream then stays open and silent.
+        stay_open: bool,
+    },
+    /// An error, to either.
+    Error(SourceError),
+    /// No answer at all, to either.
+    Silence,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    lists: VecDeque<Answer>,
+    watches: VecDeque<Answer>,
+    log: Vec<String>,
+}
+
+/// A source for tests: lists and watches are answered from two queues, in order. When a queue is empty, the request
+/// is left without an answer.
+///
+/// ```
+/// use listwatch::lister_watcher::{Answer, Page, Scripted};
+///
+/// let source = Scripted::default();
+/// source.on_list(Answer::Page(Page::default()));
+/// source.on_watch(Answer::Silence);
+/// assert!(source.requests().is_empty());
+/// ```
+#[derive(Debug, Default)]
+pub struct Scripted {
+    script: Mutex<Script>,
+    lists_only: bool,
+}
+
+impl Scripted {
+    /// A source that says it cannot stream the initial state.
+    #[must_use]
+    pub fn lists_only() -> Self {
+        Self { lists_only: true, ..Self::default() }
+    }
+
+    /// Answers the next unanswered list.
+    pub fn on_list(&self, answer: Answer) {
+        self.script.lock().lists.push_back(answer);
+    }
+
+    /// Answers the next unanswered watch.
+    pub fn on_watch(&self, answer: Answer) {
+        self.script.lock().watches.push_back(answer);
+    }
+
+    /// What was asked so far, one line per request.
+    #[must_use]
+    pub fn requests(&self) -> Vec<String> {
+        self.script.lock().log.clone()
+    }
+}
+
+/// One line: `list rv=0 limit=500`.
+pub(crate) fn describe_list(request: &ListRequest) -> String {
+    let mut line = format!("list rv={}", request.version);
+    if let Some(limit) = request.limit {
+        line += &format!(" limit={limit}");
+    }
+    if let Some(token) = &request.continue_token {
+        line += &format!(" continue={token}");
+    }
+    line
+}
+
+/// One line: `watch rv=7` or `watch-list rv=""`.
+pub(crate) fn describe_watch(request: &WatchRequest) -> String {
+    let verb = if request.initial_events { "watch-list" } else { "watch" };
+    let revision = request.revision.map_or_else(|| "\"\"".to_owned(), |revision| revision.to_string());
+    format!("{verb} rv={revision}")
+}
+
+#[async_trait::async_trait]
+impl ListerWatcher for Scripted {
+    async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
+        let answer = {
+            let mut script = self.script.lock();
+            script.log.push(describe_list(request));
+            script.lists.pop_front()
+        };
+        match answer {
+            Some(Answer::Page(page)) => Ok(page),
+            Some(Answer::Error(error)) => Err(error),
+            Some(Answer::Events { .. }) => Err(SourceError::Malformed("events scripted for a list".to_owned())),
+            Some(Answer::Silence) | None => std::future::pending().await,
+        }
+    }
+
+    async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError> {
+        let answer = {
+            let mut script = self.script.lock();
+            script.log.push(describe_watch(request));
+            script.watches.pop_front()
+        };
+        match answer {
+            Some(Answer::Events { events, stay_open: false }) => {
+                Ok(WatchStream::new(stream::iter([Ok(events)])))
+            }
+            Some(Answer::Events { events, stay_open: true }) => {
+                Ok(WatchStream::new(stream::iter([Ok(events)]).chain(stream::pending())))
+            }
+            Some(Answer::Error(error)) => Err(error),
+            Some(Answer::Page(_)) => Err(SourceError::Malformed("a page scripted for a watch".to_owned())),
+            Some(Answer::Silence) | None => std::future::pending().await,
+        }
+    }
+
+    fn streams_initial_events(&self) -> bool {
+        !self.lists_only
+    }
+}

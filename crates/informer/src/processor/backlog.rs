@@ -1,0 +1,173 @@
+//! [`Backlog`]: what one handler has yet to read.
+//!
+//! In order: the snapshots of what was there when it joined, then changes that were folded because it fell behind,
+//! then shared batches. Publishing takes one short lock and never waits; only the handler itself waits here.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::coalesce::Folded;
+use super::event::Event;
+use crate::store::Snapshot;
+use crate::sync::Mutex;
+
+/// How many folded keys are handed out at a time: few enough that later changes still fold with the rest.
+const FOLDED_AT_ONCE: usize = 64;
+
+/// Objects that were there before: told as initial additions.
+pub(crate) struct Replay<K> {
+    pub(crate) snapshot: Snapshot<K>,
+    /// Only this namespace of the snapshot.
+    pub(crate) namespace: Option<Arc<str>>,
+}
+
+/// The next thing for a handler to do.
+pub(crate) enum Work<K> {
+    Replay(Replay<K>),
+    Shared(Arc<[Event<K>]>),
+    Owned(Vec<Event<K>>),
+    /// Everything initial has been handed out.
+    Synced,
+}
+
+/// What happens to the unread part when a handler is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Drain,
+    Discard,
+}
+
+struct State<K> {
+    replays: VecDeque<Replay<K>>,
+    folded: Folded<K>,
+    batches: VecDeque<Arc<[Event<K>]>>,
+    /// Events in `batches`.
+    queued: usize,
+    /// The initial state is complete, and that it is has been handed out.
+    initial_complete: bool,
+    synced_told: bool,
+    end: Option<End>,
+    waker: Option<Waker>,
+    folds: u64,
+}
+
+pub(crate) struct Backlog<K> {
+    state: Mutex<State<K>>,
+    max: usize,
+}
+
+impl<K> Backlog<K> {
+    pub(crate) fn new(max: usize) -> Self {
+        let state = State {
+            replays: VecDeque::new(),
+            folded: Folded::default(),
+            batches: VecDeque::new(),
+            queued: 0,
+            initial_complete: false,
+            synced_told: false,
+            end: None,
+            waker: None,
+            folds: 0,
+        };
+        Self { state: Mutex::new(state), max: max.max(1) }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<K>)) {
+        let mut state = self.state.lock();
+        if state.end.is_some() {
+            return;
+        }
+        change(&mut state);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn replay(&self, replay: Replay<K>) {
+        self.change(|state| state.replays.push_back(replay));
+    }
+
+    pub(crate) fn initial_complete(&self) {
+        self.change(|state| state.initial_complete = true);
+    }
+
+    pub(crate) fn publish(&self, batch: &Arc<[Event<K>]>) {
+        let max = self.max;
+        self.change(|state| {
+            state.batches.push_back(Arc::clone(batch));
+            state.queued += batch.len();
+            if state.queued > max {
+                state.fold();
+            }
+        });
+    }
+
+    /// Accepts nothing more; what is unread is read to the end or dropped.
+    pub(crate) fn close(&self, end: End) {
+        self.change(|state| {
+            state.end = Some(end);
+            if end == End::Discard {
+                state.replays.clear();
+                state.batches.clear();
+                state.folded = Folded::default();
+                state.queued = 0;
+            }
+        });
+    }
+
+    /// How many events are unread. Folded ones count once per key.
+    pub(crate) fn len(&self) -> usize {
+        let state = self.state.lock();
+        let initial: usize = state.replays.iter().map(|replay| replay.snapshot.len()).sum();
+        initial + state.folded.len() + state.queued
+    }
+
+    /// How often this handler fell behind so far that its backlog was folded.
+    pub(crate) fn folds(&self) -> u64 {
+        self.state.lock().folds
+    }
+
+    /// The next work; `Ready(None)` when closed and read to the end. One reader only: it keeps one waker.
+    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Work<K>>> {
+        let mut state = self.state.lock();
+        if let Some(work) = state.next() {
+            return Poll::Ready(Some(work));
+        }
+        if state.end.is_some() {
+            return Poll::Ready(None);
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl<K> State<K> {
+    fn next(&mut self) -> Option<Work<K>> {
+        if let Some(replay) = self.replays.pop_front() {
+            return Some(Work::Replay(replay));
+        }
+        if self.initial_complete && !self.synced_told {
+            self.synced_told = true;
+            return Some(Work::Synced);
+        }
+        if !self.folded.is_empty() {
+            return Some(Work::Owned(self.folded.take(FOLDED_AT_ONCE)));
+        }
+        let batch = self.batches.pop_front()?;
+        self.queued -= batch.len();
+        Some(Work::Shared(batch))
+    }
+
+    fn fold(&mut self) {
+        self.folds += 1;
+        for batch in self.batches.drain(..) {
+            for event in batch.iter() {
+                self.folded.fold(event.clone());
+            }
+        }
+        self.queued = 0;
+    }
+}

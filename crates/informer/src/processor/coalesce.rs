@@ -1,0 +1,134 @@
+//! [`Folded`]: many changes of a key told as one.
+//!
+//! What a handler needs to hear about a key is decided by three things only: what it was told last, whether that
+//! object is gone, and what is there now. So that is all that is kept, whatever happened in between. An object that
+//! came and went while the handler was busy is not told at all; one that was deleted and created again is told as a
+//! deletion and an addition, because its identity changed.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
+
+use listwatch_wire::ObjectKey;
+
+use super::event::{Deleted, Event};
+use crate::object::Object;
+
+/// What a handler has yet to hear about one key.
+struct Pending<K> {
+    /// What it was told last, if it knows the object.
+    told: Option<Object<K>>,
+    /// How that object went, if it did.
+    gone: Option<Deleted<K>>,
+    /// What is there now, and whether it belongs to the initial state.
+    now: Option<(Object<K>, bool)>,
+}
+
+impl<K> Pending<K> {
+    fn new(event: Event<K>) -> Option<Self> {
+        Some(match event {
+            Event::Added { object, is_initial } => {
+                Self { told: None, gone: None, now: Some((object, is_initial)) }
+            }
+            Event::Updated { old, new } => Self { told: Some(old), gone: None, now: Some((new, false)) },
+            Event::Deleted(deleted) => {
+                Self { told: Some(deleted.object.clone()), gone: Some(deleted), now: None }
+            }
+            Event::Synced => return None,
+        })
+    }
+
+    fn fold(&mut self, event: Event<K>) {
+        match event {
+            Event::Added { object, is_initial } => self.now = Some((object, is_initial)),
+            Event::Updated { new, .. } => {
+                let initial = self.told.is_none() && self.now.as_ref().is_some_and(|(_, initial)| *initial);
+                self.now = Some((new, initial));
+            }
+            Event::Deleted(deleted) => {
+                self.now = None;
+                // The first deletion is the one of the object that the handler knows; what came and went after it,
+                // it has never heard of.
+                if self.told.is_some() && self.gone.is_none() {
+                    self.gone = Some(deleted);
+                }
+            }
+            Event::Synced => {}
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.told.is_none() && self.now.is_none()
+    }
+
+    fn tell(self, out: &mut Vec<Event<K>>) {
+        match (self.told, self.gone, self.now) {
+            (Some(old), None, Some((new, _))) => out.push(Event::Updated { old, new }),
+            (_, gone, now) => {
+                out.extend(gone.map(Event::Deleted));
+                out.extend(now.map(|(object, is_initial)| Event::Added { object, is_initial }));
+            }
+        }
+    }
+}
+
+/// Changes folded by key, told in the order in which the keys first changed.
+pub(crate) struct Folded<K> {
+    pending: HashMap<ObjectKey, Pending<K>, foldhash::fast::RandomState>,
+    /// May name keys that have nothing to tell any more; they are skipped, and swept out before they add up.
+    order: VecDeque<ObjectKey>,
+}
+
+impl<K> Default for Folded<K> {
+    fn default() -> Self {
+        Self { pending: HashMap::default(), order: VecDeque::new() }
+    }
+}
+
+impl<K> Folded<K> {
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    pub(crate) fn fold(&mut self, event: Event<K>) {
+        let Some(key) = event.key().cloned() else { return };
+        match self.pending.entry(key) {
+            Entry::Occupied(mut known) => {
+                known.get_mut().fold(event);
+                if known.get().is_nothing() {
+                    known.remove();
+                }
+            }
+            Entry::Vacant(free) => {
+                let Some(pending) = Pending::new(event) else { return };
+                self.order.push_back(free.key().clone());
+                free.insert(pending);
+            }
+        }
+        if self.order.len() > 2 * self.pending.len() + 64 {
+            self.sweep();
+        }
+    }
+
+    fn sweep(&mut self) {
+        let mut seen = std::collections::HashSet::<ObjectKey, foldhash::fast::RandomState>::default();
+        let pending = &self.pending;
+        self.order.retain(|key| pending.contains_key(key) && seen.insert(key.clone()));
+    }
+
+    /// Takes out what there is to tell about the next `keys` keys.
+    pub(crate) fn take(&mut self, keys: usize) -> Vec<Event<K>> {
+        let mut out = Vec::new();
+        let mut told = 0;
+        while told < keys {
+            let Some(key) = self.order.pop_front() else { break };
+            let Some(pending) = self.pending.remove(&key) else { continue };
+            pending.tell(&mut out);
+            told += 1;
+        }
+        out
+    }
+}

@@ -1,0 +1,118 @@
+//! [`Event`]: what a handler is told.
+
+use std::fmt;
+
+use listwatch_wire::{ObjectKey, Revision};
+
+use crate::object::{Object, Raw};
+
+/// A change of the cache. The store already holds it, or something newer, when a handler hears of it.
+pub enum Event<K = Raw> {
+    /// The object is new to this handler.
+    Added {
+        /// The object.
+        object: Object<K>,
+        /// Whether it was there when the informer, or this handler, started.
+        is_initial: bool,
+    },
+    /// The object changed. The same object twice (`old == new`) is a resync.
+    Updated {
+        /// What this handler was last told.
+        old: Object<K>,
+        /// What it is now.
+        new: Object<K>,
+    },
+    /// The object is gone. An object that was deleted and created again under its name is told as a deletion and an
+    /// addition, however the informer learnt of it.
+    Deleted(Deleted<K>),
+    /// Everything that was there at the start has been told. Comes exactly once.
+    Synced,
+}
+
+/// A deletion.
+pub struct Deleted<K = Raw> {
+    /// The last known state: what the server sent with the deletion, or what the cache held.
+    pub object: Object<K>,
+    /// Whether the deletion was found out later, by a relist: then `object` is what the cache held, and the object
+    /// may have changed before it went.
+    pub final_state_unknown: bool,
+}
+
+impl<K> Event<K> {
+    /// The key of the object it is about.
+    #[must_use]
+    pub fn key(&self) -> Option<&ObjectKey> {
+        self.object().map(Object::key)
+    }
+
+    /// The object it is about, in its latest known state.
+    #[must_use]
+    pub fn object(&self) -> Option<&Object<K>> {
+        match self {
+            Self::Added { object, .. } => Some(object),
+            Self::Updated { new, .. } => Some(new),
+            Self::Deleted(deleted) => Some(&deleted.object),
+            Self::Synced => None,
+        }
+    }
+
+    /// Whether this is a resync: the object is told again although it did not change.
+    #[must_use]
+    pub fn is_resync(&self) -> bool {
+        matches!(self, Self::Updated { old, new } if old.same_version(new))
+    }
+
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        self.object().map(Object::revision)
+    }
+}
+
+impl<K> Clone for Event<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added { object, is_initial } => Self::Added { object: object.clone(), is_initial: *is_initial },
+            Self::Updated { old, new } => Self::Updated { old: old.clone(), new: new.clone() },
+            Self::Deleted(deleted) => Self::Deleted(deleted.clone()),
+            Self::Synced => Self::Synced,
+        }
+    }
+}
+
+impl<K> Clone for Deleted<K> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), final_state_unknown: self.final_state_unknown }
+    }
+}
+
+/// One line per event, as the scripted tests and `tracing` print it: `update default/web 7 -> 9`.
+impl<K> fmt::Display for Event<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added { object, is_initial } => {
+                write!(f, "add {} {}", object.key(), object.revision())?;
+                if *is_initial { f.write_str(" initial") } else { Ok(()) }
+            }
+            Self::Updated { new, .. } if self.is_resync() => write!(f, "resync {} {}", new.key(), new.revision()),
+            Self::Updated { old, new } => {
+                write!(f, "update {} {} -> {}", new.key(), old.revision(), new.revision())
+            }
+            Self::Deleted(Deleted { object, final_state_unknown }) => {
+                write!(f, "delete {} {}", object.key(), object.revision())?;
+                if *final_state_unknown { f.write_str(" final state unknown") } else { Ok(()) }
+            }
+            Self::Synced => f.write_str("synced"),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Event<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<K> fmt::Debug for Deleted<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "delete {} {}", self.object.key(), self.object.revision())
+    }
+}

@@ -1,0 +1,252 @@
+//! What users write: [`EventHandler`], [`AsyncEventHandler`], and how a handler is run ([`HandlerOptions`]).
+//!
+//! A closure over `&Event<K>` is a handler. Those who think in client-go's terms take [`HandlerFuncs`]; those who
+//! care for a part of the objects only put a [`FilteringHandler`] around it.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use super::event::{Deleted, Event};
+use crate::object::Object;
+
+/// Hears every change of the cache, in order, one at a time.
+///
+/// It runs on its own: taking long, or panicking, delays this handler and no other. If it blocks its thread for
+/// long (synchronous IO, heavy computing), register it with [`RunOn::Thread`].
+pub trait EventHandler<K>: Send + 'static {
+    /// Called for each event. A panic is caught and counted; the next event follows after
+    /// [`HandlerOptions::panic_pause`].
+    fn on_event(&mut self, event: &Event<K>);
+}
+
+impl<K, F: FnMut(&Event<K>) + Send + 'static> EventHandler<K> for F {
+    fn on_event(&mut self, event: &Event<K>) {
+        self(event);
+    }
+}
+
+/// An [`EventHandler`] that awaits. The next event is not handed over before the future is done.
+pub trait AsyncEventHandler<K>: Send + 'static {
+    /// Called for each event.
+    fn on_event(&mut self, event: Event<K>) -> impl Future<Output = ()> + Send;
+}
+
+impl<K, F, Fut> AsyncEventHandler<K> for F
+where
+    K: 'static,
+    F: FnMut(Event<K>) -> Fut + Send + 'static,
+    Fut: Future<Output = ()> + Send,
+{
+    fn on_event(&mut self, event: Event<K>) -> impl Future<Output = ()> + Send {
+        self(event)
+    }
+}
+
+/// Where a synchronous handler runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunOn {
+    /// In a task of the runtime: right for handlers that only look and enqueue.
+    #[default]
+    Task,
+    /// On a thread of its own: right for handlers that block.
+    Thread,
+}
+
+/// How a handler is run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HandlerOptions {
+    /// For metrics, logs and the debug page. Default: `handler-N`.
+    pub name: Option<String>,
+    /// How many events may wait unread before they are folded by key. Default 4096: a burst of that size is told
+    /// event by event, and costs a few dozen bytes per event.
+    pub max_backlog: usize,
+    /// Tell every object again once per this time, evenly spread over it. Default: the informer's; `None` never.
+    pub resync: Option<Duration>,
+    /// How long to wait after a panic, so that one that panics always does not spin. Default 1 s.
+    pub panic_pause: Duration,
+    /// Where to run it, if it is synchronous.
+    pub run_on: RunOn,
+}
+
+impl Default for HandlerOptions {
+    fn default() -> Self {
+        Self {
+            name: None,
+            max_backlog: 4096,
+            resync: None,
+            panic_pause: Duration::from_secs(1),
+            run_on: RunOn::Task,
+        }
+    }
+}
+
+impl HandlerOptions {
+    /// Default options under this name.
+    #[must_use]
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..Self::default() }
+    }
+
+    /// Sets [`max_backlog`](Self::max_backlog).
+    #[must_use]
+    pub fn max_backlog(mut self, events: usize) -> Self {
+        self.max_backlog = events;
+        self
+    }
+
+    /// Sets [`resync`](Self::resync).
+    #[must_use]
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Sets [`panic_pause`](Self::panic_pause).
+    #[must_use]
+    pub fn panic_pause(mut self, pause: Duration) -> Self {
+        self.panic_pause = pause;
+        self
+    }
+
+    /// Sets [`run_on`](Self::run_on).
+    #[must_use]
+    pub fn run_on(mut self, run_on: RunOn) -> Self {
+        self.run_on = run_on;
+        self
+    }
+}
+
+type OnAdd<K> = Box<dyn FnMut(&Object<K>, bool) + Send>;
+type OnUpdate<K> = Box<dyn FnMut(&Object<K>, &Object<K>) + Send>;
+type OnDelete<K> = Box<dyn FnMut(&Deleted<K>) + Send>;
+
+/// A handler made of functions, each optional, under the names that client-go gives them.
+///
+/// ```
+/// use listwatch::processor::HandlerFuncs;
+/// use serde_json::Value;
+///
+/// let handler = HandlerFuncs::<Value>::new()
+///     .on_add(|object, is_initial| println!("{} is there (initially: {is_initial})", object.key()))
+///     .on_delete(|deleted| println!("{} is gone", deleted.object.key()));
+/// ```
+pub struct HandlerFuncs<K> {
+    add: Option<OnAdd<K>>,
+    update: Option<OnUpdate<K>>,
+    delete: Option<OnDelete<K>>,
+}
+
+impl<K> Default for HandlerFuncs<K> {
+    fn default() -> Self {
+        Self { add: None, update: None, delete: None }
+    }
+}
+
+impl<K> fmt::Debug for HandlerFuncs<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandlerFuncs").finish_non_exhaustive()
+    }
+}
+
+impl<K> HandlerFuncs<K> {
+    /// A handler that does nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Called with the object and whether it is part of the initial state.
+    #[must_use]
+    pub fn on_add(mut self, f: impl FnMut(&Object<K>, bool) + Send + 'static) -> Self {
+        self.add = Some(Box::new(f));
+        self
+    }
+
+    /// Called with the old and the new state.
+    #[must_use]
+    pub fn on_update(mut self, f: impl FnMut(&Object<K>, &Object<K>) + Send + 'static) -> Self {
+        self.update = Some(Box::new(f));
+        self
+    }
+
+    /// Called with the last known state.
+    #[must_use]
+    pub fn on_delete(mut self, f: impl FnMut(&Deleted<K>) + Send + 'static) -> Self {
+        self.delete = Some(Box::new(f));
+        self
+    }
+}
+
+impl<K: 'static> EventHandler<K> for HandlerFuncs<K> {
+    fn on_event(&mut self, event: &Event<K>) {
+        match event {
+            Event::Added { object, is_initial } => {
+                if let Some(add) = &mut self.add {
+                    add(object, *is_initial);
+                }
+            }
+            Event::Updated { old, new } => {
+                if let Some(update) = &mut self.update {
+                    update(old, new);
+                }
+            }
+            Event::Deleted(deleted) => {
+                if let Some(delete) = &mut self.delete {
+                    delete(deleted);
+                }
+            }
+            Event::Synced => {}
+        }
+    }
+}
+
+/// Shows a handler only the objects that pass a filter: one that begins to pass is told as added, one that ceases to
+/// pass as deleted.
+pub struct FilteringHandler<F, H> {
+    filter: F,
+    handler: H,
+}
+
+impl<F, H> FilteringHandler<F, H> {
+    /// Puts `filter` before `handler`.
+    pub fn new(filter: F, handler: H) -> Self {
+        Self { filter, handler }
+    }
+}
+
+impl<F, H: fmt::Debug> fmt::Debug for FilteringHandler<F, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilteringHandler").field("handler", &self.handler).finish_non_exhaustive()
+    }
+}
+
+impl<K, F, H> EventHandler<K> for FilteringHandler<F, H>
+where
+    K: 'static,
+    F: FnMut(&Object<K>) -> bool + Send + 'static,
+    H: EventHandler<K>,
+{
+    fn on_event(&mut self, event: &Event<K>) {
+        match event {
+            Event::Updated { old, new } => match ((self.filter)(old), (self.filter)(new)) {
+                (true, true) => self.handler.on_event(event),
+                (false, true) => {
+                    self.handler.on_event(&Event::Added { object: new.clone(), is_initial: false });
+                }
+                (true, false) => {
+                    let gone = Deleted { object: old.clone(), final_state_unknown: false };
+                    self.handler.on_event(&Event::Deleted(gone));
+                }
+                (false, false) => {}
+            },
+            Event::Added { object, .. } | Event::Deleted(Deleted { object, .. }) => {
+                if (self.filter)(object) {
+                    self.handler.on_event(event);
+                }
+            }
+            Event::Synced => self.handler.on_event(event),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Who listens: [`Processor`] is the list of handlers, [`Registration`] a user's hold on one of them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use listwatch_wire::Revision;
+use tokio::sync::watch;
+
+use super::backlog::{Backlog, End};
+use super::event::Event;
+use super::handler::HandlerOptions;
+use crate::object::Raw;
+
+/// One handler as the informer sees it.
+pub(crate) struct Listener<K> {
+    pub(crate) name: String,
+    pub(crate) options: HandlerOptions,
+    pub(crate) backlog: Backlog<K>,
+    pub(crate) counters: Counters,
+    /// The initial state has been told to the end.
+    synced: watch::Sender<bool>,
+    /// The last call has returned; there will be no other.
+    finished: watch::Sender<bool>,
+}
+
+/// Written by the handler's own task, read by anybody who asks how it does.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) delivered: AtomicU64,
+    pub(crate) panics: AtomicU64,
+    pub(crate) busy_nanos: AtomicU64,
+    pub(crate) revision: AtomicU64,
+    pub(crate) discard: AtomicBool,
+}
+
+impl<K> Listener<K> {
+    pub(crate) fn new(name: String, options: HandlerOptions) -> Self {
+        let backlog = Backlog::new(options.max_backlog);
+        let (synced, finished) = (watch::Sender::new(false), watch::Sender::new(false));
+        Self { name, options, backlog, counters: Counters::default(), synced, finished }
+    }
+
+    pub(crate) fn close(&self, end: End) {
+        if end == End::Discard {
+            self.counters.discard.store(true, Ordering::Release);
+        }
+        self.backlog.close(end);
+    }
+
+    pub(crate) fn set_synced(&self) {
+        self.synced.send_replace(true);
+    }
+
+    pub(crate) fn set_finished(&self) {
+        self.finished.send_replace(true);
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        *self.finished.borrow()
+    }
+
+    pub(crate) fn saw(&self, event: &Event<K>) {
+        if let Some(revision) = event.revision() {
+            self.counters.revision.store(revision.0, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) async fn wait_finished(&self) {
+        // The sender lives in `self`, so the channel cannot close while we wait.
+        let _ = self.finished.subscribe().wait_for(|finished| *finished).await;
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let c = &self.counters;
+        HandlerStatus {
+            name: self.name.clone(),
+            synced: *self.synced.borrow(),
+            backlog: self.backlog.len(),
+            folds: self.backlog.folds(),
+            delivered: c.delivered.load(Ordering::Relaxed),
+            panics: c.panics.load(Ordering::Relaxed),
+            busy: Duration::from_nanos(c.busy_nanos.load(Ordering::Relaxed)),
+            revision: Revision(c.revision.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// How a handler does: for dashboards, tests and the debug page.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HandlerStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it has been told the whole initial state.
+    pub synced: bool,
+    /// Events it has yet to read.
+    pub backlog: usize,
+    /// How often it fell behind so far that its backlog was folded by key.
+    pub folds: u64,
+    /// Events it was told.
+    pub delivered: u64,
+    /// Calls that panicked.
+    pub panics: u64,
+    /// Time spent inside it.
+    pub busy: Duration,
+    /// The resource version of the last event it was told.
+    pub revision: Revision,
+}
+
+/// A handler that was added to an informer. Dropping it leaves the handler where it is.
+pub struct Registration<K = Raw> {
+    listener: Arc<Listener<K>>,
+}
+
+impl<K> Clone for Registration<K> {
+    fn clone(&self) -> Self {
+        Self { listener: Arc::clone(&self.listener) }
+    }
+}
+
+impl<K> fmt::Debug for Registration<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.status().fmt(f)
+    }
+}
+
+impl<K> Registration<K> {
+    pub(crate) fn new(listener: Arc<Listener<K>>) -> Self {
+        Self { listener }
+    }
+
+    /// How it does.
+    #[must_use]
+    pub fn status(&self) -> HandlerStatus {
+        self.listener.status()
+    }
+
+    /// Whether it has been told the whole initial state, the last call included.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        *self.listener.synced.borrow()
+    }
+
+    /// Waits for [`has_synced`](Self::has_synced). Returns false if the handler ended before.
+    pub async fn wait_synced(&self) -> bool {
+        let mut synced = self.listener.synced.subscribe();
+        tokio::select! {
+            biased;
+            _ = synced.wait_for(|synced| *synced) => true,
+            () = self.listener.wait_finished() => self.has_synced(),
+        }
+    }
+
+    /// Removes the handler now: the call in progress ends, nothing that is unread is told. May be called from the
+    /// handler itself, and twice.
+    pub fn remove(&self) {
+        self.listener.close(End::Discard);
+    }
+
+    /// Removes the handler once it has been told what has happened so far.
+    pub fn drain(&self) {
+        self.listener.close(End::Drain);
+    }
+
+    /// Waits until the last call has returned. Not from within the handler: it would wait for itself.
+    pub async fn finished(&self) {
+        self.listener.wait_finished().await;
+    }
+}
+
+/// All handlers of an informer. The informer loop keeps it locked from changing the store to publishing the change,
+/// which makes "snapshot, then every later change" exact for a handler that joins.
+pub(crate) struct Processor<K> {
+    pub(crate) listeners: Vec<Arc<Listener<K>>>,
+    pub(crate) next_id: u64,
+    pub(crate) closed: bool,
+}
+
+impl<K> Default for Processor<K> {
+    fn default() -> Self {
+        Self { listeners: Vec::new(), next_id: 1, closed: false }
+    }
+}
+
+impl<K> Processor<K> {
+    pub(crate) fn join(&mut self, options: HandlerOptions) -> Arc<Listener<K>> {
+        let name = options.name.clone().unwrap_or_else(|| format!("handler-{}", self.next_id));
+        self.next_id += 1;
+        self.listeners.retain(|listener| !listener.is_finished());
+        let listener = Arc::new(Listener::new(name, options));
+        self.listeners.push(Arc::clone(&listener));
+        listener
+    }
+
+    pub(crate) fn publish(&self, events: Vec<Event<K>>) {
+        if events.is_empty() || self.listeners.is_empty() {
+            return;
+        }
+        let batch: Arc<[Event<K>]> = events.into();
+        for listener in &self.listeners {
+            listener.backlog.publish(&batch);
+        }
+    }
+
+    pub(crate) fn close(&mut self, end: End) {
+        self.closed = true;
+        for listener in &self.listeners {
+            listener.close(end);
+        }
+    }
+
+    pub(crate) fn statuses(&self) -> Vec<HandlerStatus> {
+        self.listeners.iter().filter(|l| !l.is_finished()).map(|l| l.status()).collect()
+    }
+}

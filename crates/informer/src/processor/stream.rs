@@ -1,0 +1,121 @@
+//! [`EventStream`]: a handler that is polled instead of called.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use listwatch_wire::ObjectKey;
+
+use super::backlog::{End, Replay, Work};
+use super::event::Event;
+use super::registry::Listener;
+use crate::object::Raw;
+
+/// How many objects of the initial state are taken from their snapshot at a time.
+const REPLAY_AT_ONCE: usize = 256;
+
+/// The events of an informer as a stream: first what is there, then [`Event::Synced`], then every change.
+///
+/// A stream that is not polled costs others nothing; its backlog is folded by key like that of a slow handler.
+/// Dropping it removes it. It ends when the informer does.
+pub struct EventStream<K = Raw> {
+    listener: Arc<Listener<K>>,
+    current: Current<K>,
+}
+
+enum Current<K> {
+    None,
+    Replay(Replay<K>, Option<ObjectKey>, std::vec::IntoIter<Event<K>>),
+    Shared(Arc<[Event<K>]>, usize),
+    Owned(std::vec::IntoIter<Event<K>>),
+}
+
+impl<K> fmt::Debug for EventStream<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventStream").field("name", &self.listener.name).finish_non_exhaustive()
+    }
+}
+
+impl<K> Drop for EventStream<K> {
+    fn drop(&mut self) {
+        self.listener.close(End::Discard);
+        self.listener.set_finished();
+    }
+}
+
+impl<K> EventStream<K> {
+    pub(crate) fn new(listener: Arc<Listener<K>>) -> Self {
+        Self { listener, current: Current::None }
+    }
+
+    /// The next event of the work at hand.
+    fn next_at_hand(&mut self) -> Option<Event<K>> {
+        let event = match &mut self.current {
+            Current::None => None,
+            Current::Owned(events) => events.next(),
+            Current::Shared(events, read) => {
+                let event = events.get(*read).cloned();
+                *read += 1;
+                event
+            }
+            Current::Replay(replay, told, events) => {
+                events.next().or_else(|| {
+                    *events = next_page(replay, told);
+                    events.next()
+                })
+            }
+        };
+        if event.is_none() {
+            self.current = Current::None;
+        }
+        event
+    }
+}
+
+fn next_page<K>(replay: &Replay<K>, told: &mut Option<ObjectKey>) -> std::vec::IntoIter<Event<K>> {
+    let page = match (&replay.namespace, told.as_ref()) {
+        (Some(namespace), None) => {
+            let start = ObjectKey::namespaced(namespace, "");
+            replay.snapshot.page(Some(&start), REPLAY_AT_ONCE)
+        }
+        (_, after) => replay.snapshot.page(after, REPLAY_AT_ONCE),
+    };
+    let inside = |key: &ObjectKey| replay.namespace.as_ref().is_none_or(|ns| key.namespace() == &**ns);
+    let events: Vec<_> = page
+        .into_iter()
+        .take_while(|object| inside(object.key()))
+        .map(|object| Event::Added { object, is_initial: true })
+        .collect();
+    *told = events.last().and_then(Event::key).cloned().or(told.take());
+    events.into_iter()
+}
+
+impl<K> Stream for EventStream<K> {
+    type Item = Event<K>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event<K>>> {
+        loop {
+            if let Some(event) = self.next_at_hand() {
+                self.listener.counters.delivered.fetch_add(1, Ordering::Relaxed);
+                self.listener.saw(&event);
+                return Poll::Ready(Some(event));
+            }
+            self.current = match std::task::ready!(self.listener.backlog.poll_next(cx)) {
+                None => {
+                    self.listener.set_finished();
+                    return Poll::Ready(None);
+                }
+                Some(Work::Synced) => {
+                    self.listener.set_synced();
+                    return Poll::Ready(Some(Event::Synced));
+                }
+                Some(Work::Replay(replay)) => Current::Replay(replay, None, Vec::new().into_iter()),
+                Some(Work::Shared(events)) => Current::Shared(events, 0),
+                Some(Work::Owned(events)) => Current::Owned(events.into_iter()),
+            };
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! [`Backoff`]: growing delays, with jitter from a seed.
+
+use std::time::Duration;
+
+/// How delays grow.
+#[derive(Clone, Copy, Debug)]
+pub struct BackoffOptions {
+    /// The first delay. Default 800 ms.
+    pub initial: Duration,
+    /// No delay is longer, jitter apart. Default 30 s.
+    pub max: Duration,
+    /// What each delay is multiplied with. Default 2.
+    pub factor: u32,
+    /// Each delay is lengthened by up to this share of it, at random, so that clients that failed together do not
+    /// come back together. Default 1.
+    pub jitter: f64,
+}
+
+impl Default for BackoffOptions {
+    fn default() -> Self {
+        Self { initial: Duration::from_millis(800), max: Duration::from_secs(30), factor: 2, jitter: 1.0 }
+    }
+}
+
+/// A sequence of growing delays. It starts anew only when told to.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    options: BackoffOptions,
+    next: Duration,
+    random: Random,
+}
+
+impl Backoff {
+    /// Starts at the smallest delay. Equal seeds give equal delays.
+    #[must_use]
+    pub fn new(options: BackoffOptions, seed: u64) -> Self {
+        Self { options, next: options.initial, random: Random(seed) }
+    }
+
+    /// The next delay.
+    pub fn delay(&mut self) -> Duration {
+        let delay = self.next;
+        self.next = delay.saturating_mul(self.options.factor).min(self.options.max);
+        delay + delay.mul_f64(self.options.jitter.max(0.0) * self.random.unit())
+    }
+
+    /// All is well: the next delay is the smallest.
+    pub fn reset(&mut self) {
+        self.next = self.options.initial;
+    }
+
+    /// A random duration between `min` and twice that.
+    pub fn spread(&mut self, min: Duration) -> Duration {
+        min + min.mul_f64(self.random.unit())
+    }
+}
+
+/// SplitMix64: enough to spread clients in time, and the same on every machine.
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

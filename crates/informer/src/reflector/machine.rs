@@ -1,0 +1,419 @@
+//! [`Machine`]: the rules of the reflector, without IO.
+//!
+//! Feed it an [`Input`] and the time; it answers with deltas for the queue, [`Action`]s for the driver and problems
+//! for the user. Between inputs it wants to be woken at [`Machine::deadline`]. How it reads one stream is in
+//! [`stream`](super::stream); this file is about what to do next.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use listwatch_wire::{ObjectKey, Revision};
+
+use super::backoff::Backoff;
+use super::options::ReflectorOptions;
+use super::problem::{Problem, Response};
+use crate::delta::Delta;
+use crate::lister_watcher::{ListRequest, ListVersion, SourceError, WatchEvent, WatchRequest};
+use crate::object::{Object, Raw};
+
+/// Objects per page where the server reads them from its database.
+const PAGE: u32 = 500;
+
+/// Time, counted from whenever the driver likes.
+pub(super) type Moment = Duration;
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input<K = Raw> {
+    /// Begin.
+    Start,
+    /// The list that was asked for is complete.
+    Listed(Listing<K>),
+    /// It failed.
+    ListFailed(SourceError),
+    /// The watch that was asked for is open.
+    Opened,
+    /// It could not be opened.
+    OpenFailed(SourceError),
+    /// Events of the open watch.
+    Events(Vec<WatchEvent<K>>),
+    /// The server closed the watch.
+    Closed,
+    /// The watch broke.
+    Broken(SourceError),
+    /// The deadline has passed.
+    Tick,
+}
+
+/// A complete list.
+#[derive(Debug)]
+pub struct Listing<K = Raw> {
+    /// All objects of all pages.
+    pub objects: Vec<Object<K>>,
+    /// The state it shows.
+    pub revision: Revision,
+    /// Over how many pages.
+    pub pages: usize,
+}
+
+/// What the driver shall do. Each action ends whatever list or watch is in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// List everything, from this first page on.
+    List(ListRequest),
+    /// Open this watch.
+    Watch(WatchRequest),
+    /// End the list or watch in progress.
+    HangUp,
+}
+
+/// The answer to an input.
+#[derive(Debug)]
+pub struct Output<K = Raw> {
+    /// For the queue, in order.
+    pub deltas: Vec<Delta<K>>,
+    /// For the driver, in order.
+    pub actions: Vec<Action>,
+    /// For the user.
+    pub problems: Vec<(Problem, Response)>,
+}
+
+impl<K> Default for Output<K> {
+    fn default() -> Self {
+        Self { deltas: Vec::new(), actions: Vec::new(), problems: Vec::new() }
+    }
+}
+
+impl<K> Output<K> {
+    pub(super) fn report(&mut self, problem: Problem, response: Response) {
+        self.problems.push((problem, response));
+    }
+}
+
+/// An open stream.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) opened: Moment,
+    pub(super) dies: Moment,
+    pub(super) events: u64,
+}
+
+/// The initial state as far as it has been streamed.
+#[derive(Debug)]
+pub(super) struct Initial<K> {
+    pub(super) objects: HashMap<ObjectKey, Object<K>, foldhash::fast::RandomState>,
+    pub(super) live: Live,
+    pub(super) stalls: Moment,
+}
+
+#[derive(Debug)]
+pub(super) enum Phase<K> {
+    Idle,
+    Listing { version: ListVersion, until: Moment },
+    Opening { initial_events: bool, timeout: Duration, until: Moment },
+    Streaming(Initial<K>),
+    Watching(Live),
+    Waiting { until: Moment, next: Next },
+}
+
+/// What follows a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Obtain the state anew, streaming if possible.
+    Cycle,
+    /// Resume the watch.
+    Watch,
+}
+
+/// The reflector's rules. See the [module](super) for what they promise.
+pub struct Machine<K = Raw> {
+    pub(super) options: ReflectorOptions,
+    pub(super) phase: Phase<K>,
+    /// The last resource version that was seen, in whatever way.
+    pub(super) seen: Option<Revision>,
+    /// The server could not serve `seen`: ask for the latest state instead.
+    pub(super) unavailable: bool,
+    /// The first list came in pages although any state was asked for: this server lists from its database, and
+    /// asking it for everything at once would hurt it.
+    paginated: bool,
+    pub(super) backoff: Backoff,
+    streaming_refused_until: Option<Moment>,
+    /// Initial streams in a row that were closed before their end.
+    pub(super) early_ends: u32,
+    /// Watch failures in a row without an event.
+    pub(super) failures: u32,
+}
+
+impl<K> fmt::Debug for Machine<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").field("phase", &self.phase_name()).field("seen", &self.seen).finish()
+    }
+}
+
+impl<K> Machine<K> {
+    /// A reflector that has not started. `streams` says whether the source can stream its initial state.
+    #[must_use]
+    pub fn new(options: ReflectorOptions, streams: bool) -> Self {
+        let backoff = Backoff::new(options.backoff, options.seed_or_random());
+        let options = ReflectorOptions { streaming: options.streaming && streams, ..options };
+        Self {
+            options,
+            phase: Phase::Idle,
+            seen: None,
+            unavailable: false,
+            paginated: false,
+            backoff,
+            streaming_refused_until: None,
+            early_ends: 0,
+            failures: 0,
+        }
+    }
+
+    /// The last resource version that was seen.
+    #[must_use]
+    pub fn seen(&self) -> Option<Revision> {
+        self.seen
+    }
+
+    /// What it is doing, in a word.
+    #[must_use]
+    pub fn phase_name(&self) -> &'static str {
+        match self.phase {
+            Phase::Idle => "idle",
+            Phase::Listing { .. } => "listing",
+            Phase::Opening { .. } => "opening",
+            Phase::Streaming(_) => "streaming",
+            Phase::Watching(_) => "watching",
+            Phase::Waiting { .. } => "waiting",
+        }
+    }
+
+    /// When to send [`Input::Tick`], if nothing else happens before.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        match &self.phase {
+            Phase::Idle => None,
+            Phase::Listing { until, .. } | Phase::Opening { until, .. } | Phase::Waiting { until, .. } => {
+                Some(*until)
+            }
+            Phase::Streaming(initial) => Some(initial.stalls.min(initial.live.dies)),
+            Phase::Watching(live) => Some(live.dies),
+        }
+    }
+
+    /// Takes one input at the time `now`. Inputs that do not fit the phase (the answer to a request that was given
+    /// up) are ignored.
+    pub fn step(&mut self, input: Input<K>, now: Duration) -> Output<K> {
+        let mut out = Output::default();
+        match (input, &mut self.phase) {
+            (Input::Start, Phase::Idle) => self.cycle(now, &mut out),
+            (Input::Listed(listing), Phase::Listing { version, .. }) => {
+                let version = *version;
+                self.listed(listing, version, now, &mut out);
+            }
+            (Input::ListFailed(error), Phase::Listing { version, .. }) => {
+                let version = *version;
+                self.list_failed(error, version, now, &mut out);
+            }
+            (Input::Opened, Phase::Opening { initial_events, timeout, .. }) => {
+                let (initial_events, timeout) = (*initial_events, *timeout);
+                self.opened(initial_events, timeout, now);
+            }
+            (Input::OpenFailed(error), Phase::Opening { initial_events, .. }) => {
+                if *initial_events {
+                    self.streaming_failed(error, now, &mut out);
+                } else {
+                    self.watch_failed(error, Problem::Open, now, &mut out);
+                }
+            }
+            (Input::Events(events), Phase::Streaming(_) | Phase::Watching(_)) => {
+                self.events(events, now, &mut out);
+            }
+            (Input::Closed, Phase::Streaming(_) | Phase::Watching(_)) => self.closed(now, &mut out),
+            (Input::Broken(error), Phase::Streaming(_)) => self.streaming_failed(error, now, &mut out),
+            (Input::Broken(error), Phase::Watching(_)) => {
+                self.note_health(now);
+                self.watch_failed(error, Problem::Watch, now, &mut out);
+            }
+            (Input::Tick, _) => self.tick(now, &mut out),
+            _ => {}
+        }
+        out
+    }
+
+    /// Obtains the state: as a stream if the server may offer that, else as a list.
+    pub(super) fn cycle(&mut self, now: Moment, out: &mut Output<K>) {
+        let spared = self.streaming_refused_until.is_some_and(|until| now < until);
+        if self.options.streaming && !spared {
+            self.open(true, now, out);
+        } else {
+            self.list(now, out);
+        }
+    }
+
+    pub(super) fn open(&mut self, initial_events: bool, now: Moment, out: &mut Output<K>) {
+        let timeout = self.backoff.spread(self.options.watch_timeout);
+        // A whole number of seconds is all the wire has room for.
+        let timeout = Duration::from_secs(timeout.as_secs().max(1));
+        let revision = self.seen.filter(|_| !(initial_events && self.unavailable));
+        out.actions.push(Action::Watch(WatchRequest { revision, initial_events, timeout: Some(timeout) }));
+        let until = now + self.options.open_timeout;
+        self.phase = Phase::Opening { initial_events, timeout, until };
+    }
+
+    pub(super) fn list(&mut self, now: Moment, out: &mut Output<K>) {
+        let version = match self.seen {
+            _ if self.unavailable => ListVersion::MostRecent,
+            None => ListVersion::Any,
+            Some(revision) => ListVersion::NotOlderThan(revision),
+        };
+        out.actions.push(Action::List(ListRequest::first(version, self.page_size(version))));
+        self.phase = Phase::Listing { version, until: now + self.options.list_timeout };
+    }
+
+    /// A list not older than something is answered from the server's cache, which knows no pages: asking for pages
+    /// would send it to its database.
+    fn page_size(&self, version: ListVersion) -> Option<u32> {
+        let from_cache = matches!(version, ListVersion::NotOlderThan(_)) && !self.paginated;
+        self.options.page_size.or((!from_cache).then_some(PAGE))
+    }
+
+    fn listed(&mut self, listing: Listing<K>, version: ListVersion, now: Moment, out: &mut Output<K>) {
+        if version == ListVersion::Any && listing.pages > 1 {
+            self.paginated = true;
+        }
+        if self.refuse_stale(listing.revision, version == ListVersion::MostRecent, now, out) {
+            return;
+        }
+        self.replace(listing.objects, listing.revision, out);
+        self.open(false, now, out);
+    }
+
+    /// Whether a state is older than what was seen and must not be taken; then arranges for a better one.
+    pub(super) fn refuse_stale(
+        &mut self,
+        got: Revision,
+        consistent: bool,
+        now: Moment,
+        out: &mut Output<K>,
+    ) -> bool {
+        let Some(seen) = self.seen.filter(|seen| got < *seen) else { return false };
+        if consistent {
+            out.report(Problem::HistoryRestarted { got, seen }, Response::Continues);
+            return false;
+        }
+        self.unavailable = true;
+        let delay = self.wait(Next::Cycle, None, now);
+        out.report(Problem::StaleList { got, seen }, Response::Relists(delay));
+        true
+    }
+
+    pub(super) fn replace(&mut self, objects: Vec<Object<K>>, revision: Revision, out: &mut Output<K>) {
+        out.deltas.push(Delta::Replaced { objects, revision });
+        self.seen = Some(revision);
+        self.unavailable = false;
+        self.early_ends = 0;
+        self.failures = 0;
+    }
+
+    fn list_failed(&mut self, error: SourceError, version: ListVersion, now: Moment, out: &mut Output<K>) {
+        let unavailable = error.is_expired() || error.is_too_large_resource_version();
+        if unavailable && version != ListVersion::MostRecent {
+            self.unavailable = true;
+            out.report(Problem::List(error), Response::RelistsNow);
+            return self.list(now, out);
+        }
+        let delay = self.wait(Next::Cycle, error.retry_after(), now);
+        out.report(Problem::List(error), Response::Relists(delay));
+    }
+
+    fn opened(&mut self, initial_events: bool, timeout: Duration, now: Moment) {
+        let live = Live { opened: now, dies: now + timeout + self.options.watch_grace, events: 0 };
+        self.phase = if initial_events {
+            let stalls = now + self.options.streaming_stall;
+            Phase::Streaming(Initial { objects: HashMap::default(), live, stalls })
+        } else {
+            Phase::Watching(live)
+        };
+    }
+
+    /// The streaming list failed, before or after it was opened.
+    pub(super) fn streaming_failed(&mut self, error: SourceError, now: Moment, out: &mut Output<K>) {
+        out.actions.push(Action::HangUp);
+        if error.is_expired() || error.is_too_large_resource_version() {
+            self.unavailable = true;
+            let delay = self.wait(Next::Cycle, error.retry_after(), now);
+            out.report(Problem::Streaming(error), Response::Relists(delay));
+        } else if error.is_too_many_requests() || matches!(error, SourceError::Refused(_)) {
+            let delay = self.wait(Next::Cycle, error.retry_after(), now);
+            out.report(Problem::Streaming(error), Response::Relists(delay));
+        } else {
+            if error.is_refusal() {
+                self.spare_streaming(now);
+            }
+            out.report(Problem::Streaming(error), Response::FallsBackToList);
+            self.list(now, out);
+        }
+    }
+
+    pub(super) fn spare_streaming(&mut self, now: Moment) {
+        self.streaming_refused_until = Some(now + self.options.streaming_refusal);
+    }
+
+    /// The watch failed: resume it where it broke, unless only the state itself can help.
+    pub(super) fn watch_failed(
+        &mut self,
+        error: SourceError,
+        problem: fn(SourceError) -> Problem,
+        now: Moment,
+        out: &mut Output<K>,
+    ) {
+        out.actions.push(Action::HangUp);
+        self.failures += 1;
+        let connection = matches!(error, SourceError::Refused(_) | SourceError::Transport(_) | SourceError::TimedOut(_));
+        let stuck = self.failures >= self.options.failures_before_relist
+            && !connection
+            && !error.is_too_many_requests();
+        if stuck && error.is_too_large_resource_version() {
+            self.unavailable = true;
+        }
+        let relist = error.is_expired() || error.is_store_read_error() || stuck;
+        let next = if relist { Next::Cycle } else { Next::Watch };
+        let delay = self.wait(next, error.retry_after(), now);
+        out.report(problem(error), if relist { Response::Relists(delay) } else { Response::Rewatches(delay) });
+    }
+
+    /// Waits as the backoff says, but at least as long as the server asked.
+    pub(super) fn wait(&mut self, next: Next, retry_after: Option<Duration>, now: Moment) -> Duration {
+        let delay = self.backoff.delay().max(retry_after.unwrap_or_default());
+        self.phase = Phase::Waiting { until: now + delay, next };
+        delay
+    }
+
+    fn tick(&mut self, now: Moment, out: &mut Output<K>) {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        match &self.phase {
+            Phase::Idle => {}
+            Phase::Waiting { next: Next::Cycle, .. } => self.cycle(now, out),
+            Phase::Waiting { next: Next::Watch, .. } => self.open(false, now, out),
+            Phase::Listing { version, .. } => {
+                let version = *version;
+                out.actions.push(Action::HangUp);
+                self.list_failed(SourceError::TimedOut(self.options.list_timeout), version, now, out);
+            }
+            Phase::Opening { initial_events, .. } => {
+                let error = SourceError::TimedOut(self.options.open_timeout);
+                if *initial_events {
+                    self.streaming_failed(error, now, out);
+                } else {
+                    self.watch_failed(error, Problem::Open, now, out);
+                }
+            }
+            Phase::Streaming(_) => self.stalled(now, out),
+            Phase::Watching(_) => self.hung(now, out),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The reflector: keeps a delta queue fed with everything that happens to a collection, whatever happens to the
+//! connection.
+//!
+//! The rules are a state machine without IO, clock or randomness of its own ([`machine`]); [`driver`] gives it a
+//! source, a timer and a queue.
+//!
+//! ```text
+//!            refused, stalled                       list ok
+//!  start ─► streaming ─────────► listing ─────────────────────► opening ◄────────┐
+//!              │  ▲                 ▲                              │             │ closed, hung,
+//!      initial │  │ early close     │ expired (410)                ▼             │ 429, broken
+//!   events end │  └──── waiting ◄───┴────────────────────────── watching ────────┤
+//!              └──────────────────────────────────────────────────►              ▼
+//!                                                                             waiting
+//! ```
+//!
+//! What it promises:
+//! - It never goes back in time. A relist asks for nothing older than what was seen; an older answer is refused, and
+//!   an event older than its predecessor is skipped. Only a consistent read may say that history itself restarted.
+//! - It relists only when it must: the resource version expired, or the server cannot read an object. Everything
+//!   else resumes the watch where it broke.
+//! - Nothing is retried in a hot loop. Every way to fail is paced by one backoff, which starts again from its
+//!   smallest delay only after a watch has stayed open for a while, and waits at least as long as the server asks.
+//! - Every problem is reported, with what was done about it.
+
+mod backoff;
+mod driver;
+mod machine;
+mod options;
+mod problem;
+mod stream;
+
+pub use backoff::{Backoff, BackoffOptions};
+pub use driver::{Reflector, Transform};
+pub use machine::{Action, Input, Listing, Machine, Output};
+pub use options::ReflectorOptions;
+pub use problem::{Problem, Response};

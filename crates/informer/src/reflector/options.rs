@@ -1,0 +1,70 @@
+//! [`ReflectorOptions`]: every bound and delay of the reflector, with its reason.
+
+use std::time::Duration;
+
+use super::backoff::BackoffOptions;
+
+/// How a reflector lists and watches.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReflectorOptions {
+    /// Ask for the initial state as a stream of events before asking for a list. Default true: it costs the server
+    /// the least, and the client no second copy of the list.
+    pub streaming: bool,
+    /// After this long without an event, an initial stream is given up for a list. Default 15 s: a server that
+    /// streams sends something long before.
+    pub streaming_stall: Duration,
+    /// How long a server that refused or stalled a streaming list is spared another attempt. Default 30 min: longer
+    /// than a rolling update of its replicas.
+    pub streaming_refusal: Duration,
+    /// Objects per page of a list. Default: 500, but all at once where the server can answer from its cache.
+    pub page_size: Option<u32>,
+    /// Watches end by themselves after a random time between this and twice this, so that clients spread over
+    /// servers again. Default 5 min.
+    pub watch_timeout: Duration,
+    /// How long after its time a stream that has not ended is taken for dead. Default 30 s.
+    pub watch_grace: Duration,
+    /// How long the server may take to accept a watch. Default 30 s.
+    pub open_timeout: Duration,
+    /// How long a whole list may take. Default 5 min.
+    pub list_timeout: Duration,
+    /// A stream that ends sooner than this is not reopened before this has passed since it was opened. Default 1 s.
+    pub min_watch: Duration,
+    /// A watch that stayed open for this long shows that all is well: the backoff starts anew. Default 10 s.
+    pub healthy_after: Duration,
+    /// After this many failures of the watch in a row without an event in between, the collection is listed again:
+    /// the resource version itself may be what the server stumbles over. Default 5.
+    pub failures_before_relist: u32,
+    /// The delays between attempts.
+    pub backoff: BackoffOptions,
+    /// What the jitter is drawn from. Default: random.
+    pub seed: Option<u64>,
+}
+
+impl Default for ReflectorOptions {
+    fn default() -> Self {
+        Self {
+            streaming: true,
+            streaming_stall: Duration::from_secs(15),
+            streaming_refusal: Duration::from_secs(30 * 60),
+            page_size: None,
+            watch_timeout: Duration::from_secs(5 * 60),
+            watch_grace: Duration::from_secs(30),
+            open_timeout: Duration::from_secs(30),
+            list_timeout: Duration::from_secs(5 * 60),
+            min_watch: Duration::from_secs(1),
+            healthy_after: Duration::from_secs(10),
+            failures_before_relist: 5,
+            backoff: BackoffOptions::default(),
+            seed: None,
+        }
+    }
+}
+
+impl ReflectorOptions {
+    pub(crate) fn seed_or_random(&self) -> u64 {
+        use std::hash::{BuildHasher, RandomState};
+        // The standard library seeds its hasher from the system; that is all the randomness jitter needs.
+        self.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u64))
+    }
+}

@@ -1,0 +1,107 @@
+//! [`Problem`]: what went wrong, and what the reflector does about it.
+
+use std::fmt;
+use std::time::Duration;
+
+use listwatch_wire::{ObjectKey, Revision};
+
+use crate::lister_watcher::SourceError;
+use crate::store::IndexError;
+
+/// Something that a user may want to know. The reflector has dealt with it already, as [`Response`] says.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A list failed.
+    #[error("list failed: {0}")]
+    List(SourceError),
+    /// A watch could not be opened.
+    #[error("cannot open the watch: {0}")]
+    Open(SourceError),
+    /// A watch broke, or the server ended it with an error.
+    #[error("watch failed: {0}")]
+    Watch(SourceError),
+    /// The stream of the initial state could not be opened or broke.
+    #[error("streaming list failed: {0}")]
+    Streaming(SourceError),
+    /// The stream of the initial state went silent before its end.
+    #[error("streaming list stalled: no event for {0:?}")]
+    StreamingStalled(Duration),
+    /// The stream of the initial state was closed before its end.
+    #[error("streaming list ended after {events} events, before the initial state was complete")]
+    StreamingEnded {
+        /// How many events it sent.
+        events: u64,
+    },
+    /// The server closed a watch at once and without an event.
+    #[error("very short watch: closed after {0:?} without an event")]
+    VeryShortWatch(Duration),
+    /// The server did not end a watch at its time: the connection is dead.
+    #[error("the watch hangs: still open {0:?} after it was opened")]
+    HungWatch(Duration),
+    /// A list is older than what was seen already, although it must not be.
+    #[error("stale list at revision {got}, when {seen} was seen already")]
+    StaleList {
+        /// The list's resource version.
+        got: Revision,
+        /// What had been seen.
+        seen: Revision,
+    },
+    /// A consistent read is older than what was seen: the server was restored from a backup, or replaced.
+    #[error("the history of the server restarted: at {got}, when {seen} was seen already")]
+    HistoryRestarted {
+        /// Where the server is.
+        got: Revision,
+        /// What had been seen.
+        seen: Revision,
+    },
+    /// An event is older than its predecessor; it was skipped.
+    #[error("event at revision {got} after {seen}")]
+    OutOfOrder {
+        /// The event's resource version.
+        got: Revision,
+        /// What had been seen.
+        seen: Revision,
+    },
+    /// An object or event that cannot be used; it was skipped.
+    #[error("unusable object: {0}")]
+    Unusable(String),
+    /// The transformation failed for an object, which is therefore not in the cache.
+    #[error("transformation of {key} failed: {reason}")]
+    Transform {
+        /// The object.
+        key: ObjectKey,
+        /// What the transformation said.
+        reason: String,
+    },
+    /// An index has no place for an object; the object is cached all the same.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+}
+
+/// What the reflector does about a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// Goes on with the next object or event.
+    Continues,
+    /// Lists again at once, asking for the latest state.
+    RelistsNow,
+    /// Gives up streaming for now and lists.
+    FallsBackToList,
+    /// Opens the watch again where it broke, after this time.
+    Rewatches(Duration),
+    /// Starts over with the state of the collection, after this time.
+    Relists(Duration),
+}
+
+impl fmt::Display for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Continues => f.write_str("go on"),
+            Self::RelistsNow => f.write_str("list the latest state"),
+            Self::FallsBackToList => f.write_str("list instead"),
+            Self::Rewatches(delay) => write!(f, "watch again in {delay:?}"),
+            Self::Relists(delay) => write!(f, "start over in {delay:?}"),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! How the [`Machine`] reads one stream: its events, its silence and its end.
+
+use std::time::Duration;
+
+use listwatch_wire::Revision;
+
+use super::machine::{Action, Initial, Live, Machine, Moment, Next, Output, Phase};
+use super::problem::{Problem, Response};
+use crate::delta::Delta;
+use crate::lister_watcher::{SourceError, WatchEvent};
+
+/// After this many initial streams in a row that ended early, a list is tried.
+const EARLY_ENDS: u32 = 3;
+
+impl<K> Machine<K> {
+    /// Events of the open stream, which may turn from streaming to watching on the way.
+    pub(super) fn events(&mut self, events: Vec<WatchEvent<K>>, now: Moment, out: &mut Output<K>) {
+        let mut events = events.into_iter();
+        while let Some(event) = events.next() {
+            let goes_on = match self.phase {
+                Phase::Streaming(_) => self.initial_event(event, now, out),
+                Phase::Watching(_) => {
+                    // The common case: nothing but changes, so the phase is looked at once for all of them.
+                    self.live_event(event, now, out) && events.by_ref().all(|event| self.live_event(event, now, out))
+                }
+                _ => false,
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// Returns whether the stream goes on.
+    fn initial_event(&mut self, event: WatchEvent<K>, now: Moment, out: &mut Output<K>) -> bool {
+        let Phase::Streaming(initial) = &mut self.phase else { return false };
+        initial.live.events += 1;
+        initial.stalls = now + self.options.streaming_stall;
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                initial.objects.insert(object.key().clone(), object);
+            }
+            WatchEvent::Deleted(object) => {
+                initial.objects.remove(object.key());
+            }
+            WatchEvent::Rejected { key, reason, .. } => {
+                initial.objects.remove(&key);
+                out.report(Problem::Transform { key, reason }, Response::Continues);
+            }
+            WatchEvent::Unusable(reason) => out.report(Problem::Unusable(reason), Response::Continues),
+            WatchEvent::Error(status) => {
+                self.streaming_failed(SourceError::Status(status), now, out);
+                return false;
+            }
+            // A bookmark without the mark says nothing yet: the state is not complete at its revision.
+            WatchEvent::Bookmark { initial_events_end: false, .. } => {}
+            WatchEvent::Bookmark { revision, .. } => return self.initial_end(revision, now, out),
+        }
+        true
+    }
+
+    /// The initial state is complete; the same stream goes on with changes.
+    fn initial_end(&mut self, revision: Revision, now: Moment, out: &mut Output<K>) -> bool {
+        let consistent = self.unavailable;
+        let Phase::Streaming(initial) = std::mem::replace(&mut self.phase, Phase::Idle) else { return false };
+        if self.refuse_stale(revision, consistent, now, out) {
+            out.actions.push(Action::HangUp);
+            return false;
+        }
+        let Initial { objects, live, .. } = initial;
+        self.replace(objects.into_values().collect(), revision, out);
+        self.phase = Phase::Watching(live);
+        true
+    }
+
+    /// Returns whether the stream goes on.
+    fn live_event(&mut self, event: WatchEvent<K>, now: Moment, out: &mut Output<K>) -> bool {
+        match event {
+            WatchEvent::Added(object) => {
+                if self.advances(object.revision(), out) {
+                    out.deltas.push(Delta::Added(object));
+                }
+            }
+            WatchEvent::Modified(object) => {
+                if self.advances(object.revision(), out) {
+                    out.deltas.push(Delta::Updated(object));
+                }
+            }
+            WatchEvent::Deleted(object) => {
+                if self.advances(object.revision(), out) {
+                    out.deltas.push(Delta::Deleted(object));
+                }
+            }
+            WatchEvent::Bookmark { revision, .. } => {
+                if self.advances(revision, out) {
+                    out.deltas.push(Delta::Bookmark(revision));
+                }
+            }
+            WatchEvent::Rejected { key, revision, reason } => {
+                if self.advances(revision, out) {
+                    out.deltas.push(Delta::Rejected { key: key.clone(), revision });
+                }
+                out.report(Problem::Transform { key, reason }, Response::Continues);
+            }
+            // The revision stays where it is: what this event was about is not known to be dealt with.
+            WatchEvent::Unusable(reason) => out.report(Problem::Unusable(reason), Response::Continues),
+            WatchEvent::Error(status) => {
+                self.note_health(now);
+                self.watch_failed(SourceError::Status(status), Problem::Watch, now, out);
+                return false;
+            }
+        }
+        if let Phase::Watching(live) = &mut self.phase {
+            live.events += 1;
+        }
+        true
+    }
+
+    /// Moves on to `revision`, unless that is the past. Several objects may change in one revision.
+    fn advances(&mut self, revision: Revision, out: &mut Output<K>) -> bool {
+        if let Some(seen) = self.seen
+            && revision < seen
+        {
+            out.report(Problem::OutOfOrder { got: revision, seen }, Response::Continues);
+            return false;
+        }
+        self.seen = Some(revision);
+        self.failures = 0;
+        true
+    }
+
+    /// A stream that stayed open for a while shows that the outage, if there was one, is over.
+    pub(super) fn note_health(&mut self, now: Moment) {
+        if let Phase::Watching(live) = &self.phase
+            && now.saturating_sub(live.opened) >= self.options.healthy_after
+        {
+            self.backoff.reset();
+        }
+    }
+
+    /// The server closed the stream.
+    pub(super) fn closed(&mut self, now: Moment, out: &mut Output<K>) {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Streaming(initial) => self.initial_closed(&initial.live, now, out),
+            Phase::Watching(live) => {
+                self.phase = Phase::Watching(live);
+                self.live_closed(now, out);
+            }
+            other => self.phase = other,
+        }
+    }
+
+    /// Closed before the initial state was complete. What came of it is thrown away: the rest would be missing.
+    fn initial_closed(&mut self, live: &Live, now: Moment, out: &mut Output<K>) {
+        self.early_ends += 1;
+        let problem = Problem::StreamingEnded { events: live.events };
+        let at_once = live.events == 0 && now.saturating_sub(live.opened) < self.options.min_watch;
+        if at_once || self.early_ends >= EARLY_ENDS {
+            if self.early_ends >= EARLY_ENDS {
+                self.spare_streaming(now);
+            }
+            out.report(problem, Response::FallsBackToList);
+            return self.list(now, out);
+        }
+        let delay = self.wait(Next::Cycle, None, now);
+        out.report(problem, Response::Relists(delay));
+    }
+
+    /// The ordinary end of a watch, unless it came too soon.
+    fn live_closed(&mut self, now: Moment, out: &mut Output<K>) {
+        self.note_health(now);
+        let Phase::Watching(live) = &self.phase else { return };
+        let lived = now.saturating_sub(live.opened);
+        let reopens = live.opened + self.options.min_watch;
+        if lived >= self.options.min_watch {
+            self.open(false, now, out);
+        } else if live.events > 0 {
+            self.phase = Phase::Waiting { until: reopens, next: Next::Watch };
+        } else {
+            let delay = self.wait(Next::Watch, None, now);
+            out.report(Problem::VeryShortWatch(lived), Response::Rewatches(delay));
+        }
+    }
+
+    /// The initial stream went silent, or outlived its time.
+    pub(super) fn stalled(&mut self, now: Moment, out: &mut Output<K>) {
+        out.actions.push(Action::HangUp);
+        self.spare_streaming(now);
+        let problem = Problem::StreamingStalled(self.options.streaming_stall);
+        out.report(problem, Response::FallsBackToList);
+        self.list(now, out);
+    }
+
+    /// The watch should have ended by itself: nobody is at the other end any more.
+    pub(super) fn hung(&mut self, now: Moment, out: &mut Output<K>) {
+        self.note_health(now);
+        let Phase::Watching(live) = &self.phase else { return };
+        let problem = Problem::HungWatch(now.saturating_sub(live.opened));
+        out.actions.push(Action::HangUp);
+        out.report(problem, Response::Rewatches(Duration::ZERO));
+        self.open(false, now, out);
+    }
+}

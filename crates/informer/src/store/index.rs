@@ -1,0 +1,179 @@
+//! Indexes: from a value that an object has to the keys of the objects that have it.
+//!
+//! An index keeps keys, not objects, so an update that leaves the value alone does not touch it. Values are typed:
+//! [`Index`] is the handle that [`Store::add_index`](super::Store::add_index) returns and reads are asked with.
+//! Inside the store indexes of different value types stand side by side behind [`AnyIndex`].
+
+use std::any::Any;
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::Hash;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use imbl::{GenericHashMap, OrdSet, shared_ptr::DefaultSharedPtr};
+use listwatch_wire::ObjectKey;
+
+use crate::object::Object;
+
+/// What can be an index value: a `String`, a number, an enum, a tuple of these.
+pub trait IndexValue: Clone + Eq + Hash + Send + Sync + 'static {}
+impl<V: Clone + Eq + Hash + Send + Sync + 'static> IndexValue for V {}
+
+pub(crate) type Extract<K, V> = dyn Fn(&Object<K>) -> Result<Vec<V>, IndexError> + Send + Sync;
+
+/// Why an index could not be added, asked or filled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// There is an index of that name already; choose another, or keep the handle of the first.
+    #[error("there is an index named {0:?} already")]
+    NameTaken(String),
+    /// The snapshot is older than the index, or belongs to another store; take a new one.
+    #[error("the snapshot has no index {0:?}")]
+    Unknown(String),
+    /// The index function returned an error for an object.
+    #[error("index {index:?} cannot place {key}: {reason}")]
+    Extract {
+        /// The index.
+        index: String,
+        /// The object that is missing from it.
+        key: String,
+        /// What the function said.
+        reason: String,
+    },
+}
+
+impl IndexError {
+    /// For index functions: this object cannot be placed, for this reason.
+    pub fn cannot_place<K>(object: &Object<K>, reason: impl fmt::Display) -> Self {
+        Self::Extract { index: String::new(), key: object.key().to_string(), reason: reason.to_string() }
+    }
+
+    fn named(self, name: &str) -> Self {
+        match self {
+            Self::Extract { key, reason, .. } => Self::Extract { index: name.to_owned(), key, reason },
+            other => other,
+        }
+    }
+}
+
+/// A typed handle on an index, to ask a [`Snapshot`](super::Snapshot) with.
+pub struct Index<K, V> {
+    pub(super) position: usize,
+    pub(super) name: Arc<str>,
+    pub(super) types: PhantomData<fn(&Object<K>) -> V>,
+}
+
+impl<K, V> Index<K, V> {
+    /// The name it was added under.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl<K, V> Clone for Index<K, V> {
+    fn clone(&self) -> Self {
+        Self { position: self.position, name: Arc::clone(&self.name), types: PhantomData }
+    }
+}
+
+impl<K, V> fmt::Debug for Index<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Index").field(&self.name).finish()
+    }
+}
+
+/// The values of one object in one index, kept beside the object: an update compares them with the new ones
+/// instead of asking the index function about the old object again.
+pub(super) type Values = Arc<dyn Any + Send + Sync>;
+
+/// An index whose value type is known only to itself.
+pub(super) trait AnyIndex<K>: Send + Sync {
+    fn name(&self) -> &str;
+    /// Runs user code; call it outside the state lock.
+    fn values(&self, object: &Object<K>) -> (Values, Option<IndexError>);
+    fn same(&self, a: &Values, b: &Values) -> bool;
+    fn insert(&mut self, key: &ObjectKey, values: &Values);
+    fn remove(&mut self, key: &ObjectKey, values: &Values);
+    fn copy(&self) -> Arc<dyn AnyIndex<K>>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+type Keys = OrdSet<ObjectKey>;
+type Map<V> = GenericHashMap<V, Keys, foldhash::fast::RandomState, DefaultSharedPtr>;
+
+/// The one implementation of [`AnyIndex`].
+pub(crate) struct IndexMap<K, V> {
+    name: Arc<str>,
+    extract: Arc<Extract<K, V>>,
+    keys: Map<V>,
+}
+
+impl<K, V: IndexValue> IndexMap<K, V> {
+    pub(super) fn new(name: &str, extract: Arc<Extract<K, V>>) -> Self {
+        Self { name: Arc::from(name), extract, keys: Map::default() }
+    }
+
+    pub(super) fn keys<Q>(&self, value: &Q) -> Option<&Keys>
+    where
+        V: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.keys.get(value)
+    }
+
+    pub(super) fn all_values(&self) -> impl Iterator<Item = (&V, usize)> {
+        self.keys.iter().map(|(value, keys)| (value, keys.len()))
+    }
+}
+
+fn panicked<K>(object: &Object<K>) -> IndexError {
+    IndexError::cannot_place(object, "the index function panicked")
+}
+
+impl<K: 'static, V: IndexValue> AnyIndex<K> for IndexMap<K, V> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn values(&self, object: &Object<K>) -> (Values, Option<IndexError>) {
+        let asked = catch_unwind(AssertUnwindSafe(|| (self.extract)(object)));
+        match asked.unwrap_or_else(|_| Err(panicked(object))) {
+            Ok(values) => (Arc::new(values), None),
+            Err(error) => (Arc::new(Vec::<V>::new()), Some(error.named(&self.name))),
+        }
+    }
+
+    fn same(&self, a: &Values, b: &Values) -> bool {
+        a.downcast_ref::<Vec<V>>() == b.downcast_ref::<Vec<V>>()
+    }
+
+    fn insert(&mut self, key: &ObjectKey, values: &Values) {
+        for value in values.downcast_ref::<Vec<V>>().into_iter().flatten() {
+            self.keys.entry(value.clone()).or_default().insert(key.clone());
+        }
+    }
+
+    fn remove(&mut self, key: &ObjectKey, values: &Values) {
+        for value in values.downcast_ref::<Vec<V>>().into_iter().flatten() {
+            let Some(keys) = self.keys.get_mut(value) else { continue };
+            keys.remove(key);
+            // An empty set left behind for every value that ever was would be a leak.
+            if keys.is_empty() {
+                self.keys.remove(value);
+            }
+        }
+    }
+
+    fn copy(&self) -> Arc<dyn AnyIndex<K>> {
+        let (name, extract) = (Arc::clone(&self.name), Arc::clone(&self.extract));
+        Arc::new(Self { name, extract, keys: self.keys.clone() })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,175 @@
+//! The indexed cache: [`Store`] to read, [`StoreWriter`] to write, [`Snapshot`] to read many things at one moment.
+//!
+//! Objects live in a persistent ordered map. A reader that wants more than one object takes a [`Snapshot`], which
+//! costs a few reference counts whatever the size, and walks it for as long as it likes: the writer copies the few
+//! tree nodes it changes instead of waiting. No reader ever holds a lock while it iterates, filters or decodes.
+//!
+//! It is not a queue and notifies nobody but [`Store::wait_for`]; handlers are the business of
+//! [`processor`](crate::processor). Go on with [`index`] for indexes and [`snapshot`] for reads.
+
+pub mod index;
+pub mod snapshot;
+mod state;
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+
+use listwatch_wire::{ObjectKey, Revision};
+use tokio::sync::watch;
+
+pub use index::{Index, IndexError};
+pub use snapshot::Snapshot;
+pub use writer::{Change, Replacement, StoreWriter, Write};
+
+use crate::object::{Object, Raw};
+use crate::sync::Mutex;
+use index::{Extract, IndexMap};
+use state::State;
+
+/// What the read handles and the one writer share.
+pub(crate) struct Shared<K> {
+    /// Held for as long as it takes to clone a few roots or to insert a few dozen objects, never for user code.
+    state: Mutex<State<K>>,
+    /// Serialises those who change the state (the writer and [`Store::add_index`]), so that they can prepare their
+    /// change, index functions included, without keeping readers out.
+    writing: Mutex<()>,
+    /// Wakes [`Store::wait_for`]; a channel because any number of tasks may wait for any revision.
+    revision: watch::Sender<Revision>,
+}
+
+/// A read handle on a cache. Cheap to clone; never blocks the writer.
+///
+/// ```
+/// use listwatch::object::Object;
+/// use listwatch::store::{Store, Write};
+/// use serde_json::{Value, json};
+///
+/// let (store, mut writer) = Store::<Value>::new();
+/// let by_team = store.add_index("team", |o: &Object<Value>| {
+///     Ok(o.label("team").map(|team| team.into_owned()).into_iter().collect())
+/// })?;
+/// let pod = Object::from_value(&json!({
+///     "metadata": {"namespace": "x", "name": "y", "resourceVersion": "7", "labels": {"team": "red"}}
+/// }))?;
+/// writer.write(vec![Write::Put(pod)]);
+///
+/// assert!(store.get_by("x", "y").is_some());
+/// let snapshot = store.snapshot();
+/// assert_eq!(snapshot.by_index(&by_team, "red")?.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Store<K = Raw> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<K> fmt::Debug for Store<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("len", &self.len()).field("revision", &self.revision()).finish()
+    }
+}
+
+/// The store will never reach the revision: nobody writes to it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store stopped at revision {at} and will not reach {wanted}")]
+pub struct Stopped {
+    /// The revision that was waited for.
+    pub wanted: Revision,
+    /// The revision at which the store stands for ever.
+    pub at: Revision,
+}
+
+impl<K> Store<K> {
+    /// An empty store and its only writer.
+    #[must_use]
+    pub fn new() -> (Self, StoreWriter<K>) {
+        let (revision, _) = watch::channel(Revision::ZERO);
+        let state = Mutex::new(State::default());
+        let shared = Arc::new(Shared { state, writing: Mutex::new(()), revision });
+        (Self { shared: Arc::clone(&shared) }, StoreWriter::new(shared))
+    }
+
+    /// The object under this key, as of now.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Object<K>> {
+        self.shared.state.lock().get(key).cloned()
+    }
+
+    /// The object of this name; an empty namespace for objects that have none.
+    #[must_use]
+    pub fn get_by(&self, namespace: &str, name: &str) -> Option<Object<K>> {
+        self.get(&ObjectKey::namespaced(namespace, name))
+    }
+
+    /// Everything as it is at this moment, with its resource version. Costs the same for ten objects or a million.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot<K> {
+        Snapshot::new(self.shared.state.lock().clone())
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.state.lock().len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The resource version up to which every change of the collection is in the store.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.shared.state.lock().revision
+    }
+
+    /// Waits until the store holds everything up to `revision`: with the resource version that a write returned,
+    /// this is read-your-writes.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the writer is gone before that. Waits for ever for a revision that never comes: a quiet
+    /// collection only advances with the server's bookmarks, so combine it with a timeout.
+    pub async fn wait_for(&self, revision: Revision) -> Result<(), Stopped> {
+        let mut changes = self.shared.revision.subscribe();
+        let gone = || Stopped { wanted: revision, at: self.revision() };
+        // The sender lives in `shared` as long as this handle does, so the end of writing is said in-band.
+        let at = changes.wait_for(|at| *at >= revision || *at == writer::ENDED).await.map_err(|_| gone())?;
+        if *at == writer::ENDED { Err(gone()) } else { Ok(()) }
+    }
+
+    /// Adds an index, at any time; it is complete when this returns.
+    ///
+    /// `extract` names the values under which an object is found: none, one or many. When it fails or panics for an
+    /// object, that object is missing from this index only, and the failure is reported with the write.
+    ///
+    /// # Errors
+    /// [`IndexError::NameTaken`] when there is an index of that name.
+    pub fn add_index<V, F>(&self, name: &str, extract: F) -> Result<Index<K, V>, IndexError>
+    where
+        K: 'static,
+        V: index::IndexValue,
+        F: Fn(&Object<K>) -> Result<Vec<V>, IndexError> + Send + Sync + 'static,
+    {
+        let _writing = self.shared.writing.lock();
+        let mut next = self.shared.state.lock().clone();
+        let extract: Arc<Extract<K, V>> = Arc::new(extract);
+        let index = next.add_index(name, IndexMap::new(name, extract))?;
+        let previous = std::mem::replace(&mut *self.shared.state.lock(), next);
+        drop(previous);
+        Ok(index)
+    }
+
+    /// The names of the indexes, in the order in which they were added.
+    #[must_use]
+    pub fn index_names(&self) -> Vec<String> {
+        self.shared.state.lock().index_names()
+    }
+}

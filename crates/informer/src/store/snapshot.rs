@@ -1,0 +1,143 @@
+//! [`Snapshot`]: the content of a store at one moment, with its resource version.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::Hash;
+use std::ops::Bound;
+
+use listwatch_wire::selector::LabelSelector;
+use listwatch_wire::{ObjectKey, Revision};
+
+use super::index::{Index, IndexError, IndexMap, IndexValue};
+use super::state::State;
+use crate::object::{Object, Raw};
+
+/// The content of a store at one moment. Every read of one snapshot agrees with every other.
+///
+/// Iteration is in key order: by namespace, then by name. It holds no lock; keeping a snapshot keeps the objects
+/// that have been replaced or deleted since in memory, and nothing else.
+pub struct Snapshot<K = Raw> {
+    state: State<K>,
+}
+
+impl<K> Clone for Snapshot<K> {
+    fn clone(&self) -> Self {
+        Self { state: self.state.clone() }
+    }
+}
+
+impl<K> fmt::Debug for Snapshot<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("len", &self.len()).field("revision", &self.revision()).finish()
+    }
+}
+
+impl<K> Snapshot<K> {
+    pub(super) fn new(state: State<K>) -> Self {
+        Self { state }
+    }
+
+    /// The resource version this is the state of.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.state.revision
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.state.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The object under this key.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<&Object<K>> {
+        self.state.get(key)
+    }
+
+    /// All objects, in key order.
+    pub fn iter(&self) -> impl Iterator<Item = &Object<K>> {
+        self.state.slots.values().map(|slot| &slot.object)
+    }
+
+    /// The objects of one namespace, in name order.
+    pub fn namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Object<K>> {
+        self.at_or_after(Bound::Included(&ObjectKey::namespaced(namespace, "")))
+            .take_while(move |object| object.namespace() == namespace)
+    }
+
+    /// Up to `limit` objects that stand after `key` (from the start without one): a page. The key of the last one
+    /// asks for the next page.
+    #[must_use]
+    pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Object<K>> {
+        self.at_or_after(after.map_or(Bound::Unbounded, Bound::Excluded)).take(limit).cloned().collect()
+    }
+
+    fn at_or_after(&self, from: Bound<&ObjectKey>) -> impl Iterator<Item = &Object<K>> {
+        self.state.slots.range((from, Bound::Unbounded)).map(|(_, slot)| &slot.object)
+    }
+
+    /// The objects whose labels match, in key order. Labels are read in place; nothing is decoded.
+    pub fn select<'a>(&'a self, selector: &'a LabelSelector) -> impl Iterator<Item = &'a Object<K>> {
+        self.iter().filter(move |object| object.matches(selector))
+    }
+
+    /// The objects that have `value` in the index, in key order.
+    ///
+    /// # Errors
+    /// [`IndexError::Unknown`] when the snapshot is older than the index, or the index is another store's.
+    pub fn by_index<'a, V, Q>(
+        &'a self,
+        index: &Index<K, V>,
+        value: &Q,
+    ) -> Result<impl Iterator<Item = &'a Object<K>> + use<'a, K, V, Q>, IndexError>
+    where
+        K: 'static,
+        V: IndexValue + Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let keys = self.index_map(index)?.keys(value);
+        Ok(keys.into_iter().flatten().filter_map(|key| self.get(key)))
+    }
+
+    /// The keys that have `value` in the index, in order.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index_keys<V, Q>(&self, index: &Index<K, V>, value: &Q) -> Result<Vec<ObjectKey>, IndexError>
+    where
+        K: 'static,
+        V: IndexValue + Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        Ok(self.index_map(index)?.keys(value).into_iter().flatten().cloned().collect())
+    }
+
+    /// The values of an index, each with the number of objects that have it, in no order.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index_values<V>(&self, index: &Index<K, V>) -> Result<impl Iterator<Item = (&V, usize)>, IndexError>
+    where
+        K: 'static,
+        V: IndexValue,
+    {
+        Ok(self.index_map(index)?.all_values())
+    }
+
+    fn index_map<V>(&self, index: &Index<K, V>) -> Result<&IndexMap<K, V>, IndexError>
+    where
+        K: 'static,
+        V: IndexValue,
+    {
+        let found = self.state.indexes.get(index.position);
+        let map = found.filter(|any| any.name() == index.name()).and_then(|any| any.as_any().downcast_ref());
+        map.ok_or_else(|| IndexError::Unknown(index.name().to_owned()))
+    }
+}
