@@ -1,1 +1,66 @@
-//! Informers for Kubernetes: reflector, delta queue, indexed cache, shared informers, work queues.
+//! Informers for Kubernetes: a local, indexed, always current copy of a collection, and handlers that hear of every
+//! change. What Go programs get from client-go, for Rust, against any Kubernetes API server.
+//!
+//! **It is** [`SharedInformer`] and what it is made of: sources, reflector, delta queue, store, processor. Objects
+//! stay as the bytes the server sent and are decoded when somebody looks inside; readers never block the writer;
+//! a slow or panicking handler delays only itself; every bound has a name.
+//!
+//! **It is not** a Kubernetes client (that is `kube`), nor a work queue (that is `listwatch-workqueue`, re-exported
+//! as [`workqueue`]), nor a controller framework: it is what one is built on.
+//!
+//! # The way of a change, in reading order
+//!
+//! 1. [`object`]: what is cached.
+//! 2. [`lister_watcher`]: where it comes from; [`pager`] for lists in pages.
+//! 3. [`reflector`]: how lists and watches become a sequence of changes, whatever breaks.
+//! 4. [`delta`]: the queue between reflector and store.
+//! 5. [`store`]: the cache with its indexes and snapshots.
+//! 6. [`processor`]: handlers and streams.
+//! 7. [`informer`]: all of it together.
+//!
+//! # A tour
+//!
+//! ```
+//! use listwatch::lister_watcher::InMemory;
+//! use listwatch::{Event, HandlerOptions, SharedInformer};
+//! use serde_json::{Value, json};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Any `ListerWatcher` will do; against a cluster it is made from a `kube::Client`.
+//! let source = InMemory::new(1000);
+//! source.put(&json!({"metadata": {"namespace": "default", "name": "web"}}))?;
+//!
+//! let informer = SharedInformer::<Value>::new(source.clone());
+//! let handler = informer.add_event_handler_with(
+//!     |event: &Event<Value>| println!("{event}"),
+//!     HandlerOptions::named("printer"),
+//! )?;
+//! informer.start()?;
+//!
+//! handler.wait_synced().await;
+//! assert_eq!(informer.snapshot().namespace("default").count(), 1);
+//! informer.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod delta;
+pub mod informer;
+pub mod lister_watcher;
+mod monitor;
+pub mod object;
+pub mod pager;
+pub mod processor;
+pub mod reflector;
+pub mod store;
+mod sync;
+
+pub use informer::{InformerBuilder, InformerError, InformerStatus, SharedInformer};
+pub use lister_watcher::{ListerWatcher, Sources};
+pub use listwatch_wire::{ObjectKey, Revision};
+pub use monitor::LastProblem;
+pub use object::{Object, ObjectError, Raw};
+pub use processor::{Deleted, Event, EventHandler, EventStream, HandlerOptions, Registration};
+pub use reflector::{Problem, ReflectorOptions, Response};
+pub use store::{Index, Snapshot, Store};

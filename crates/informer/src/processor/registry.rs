@@ -11,7 +11,9 @@ use tokio::sync::watch;
 use super::backlog::{Backlog, End};
 use super::event::Event;
 use super::handler::HandlerOptions;
-use crate::object::Raw;
+use super::resync::Resync;
+use crate::object::{Object, Raw};
+use crate::store::{Snapshot, Store};
 
 /// One handler as the informer sees it.
 pub(crate) struct Listener<K> {
@@ -173,45 +175,80 @@ impl<K> Registration<K> {
 /// All handlers of an informer. The informer loop keeps it locked from changing the store to publishing the change,
 /// which makes "snapshot, then every later change" exact for a handler that joins.
 pub(crate) struct Processor<K> {
-    pub(crate) listeners: Vec<Arc<Listener<K>>>,
+    members: Vec<Member<K>>,
     pub(crate) next_id: u64,
     pub(crate) closed: bool,
 }
 
 impl<K> Default for Processor<K> {
     fn default() -> Self {
-        Self { listeners: Vec::new(), next_id: 1, closed: false }
+        Self { members: Vec::new(), next_id: 1, closed: false }
     }
+}
+
+struct Member<K> {
+    listener: Arc<Listener<K>>,
+    resync: Option<Resync>,
 }
 
 impl<K> Processor<K> {
     pub(crate) fn join(&mut self, options: HandlerOptions) -> Arc<Listener<K>> {
         let name = options.name.clone().unwrap_or_else(|| format!("handler-{}", self.next_id));
         self.next_id += 1;
-        self.listeners.retain(|listener| !listener.is_finished());
+        self.members.retain(|member| !member.listener.is_finished());
         let listener = Arc::new(Listener::new(name, options));
-        self.listeners.push(Arc::clone(&listener));
+        self.members.push(Member { listener: Arc::clone(&listener), resync: None });
         listener
     }
 
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = &Arc<Listener<K>>> {
+        self.members.iter().map(|member| &member.listener)
+    }
+
     pub(crate) fn publish(&self, events: Vec<Event<K>>) {
-        if events.is_empty() || self.listeners.is_empty() {
+        if events.is_empty() || self.members.is_empty() {
             return;
         }
         let batch: Arc<[Event<K>]> = events.into();
-        for listener in &self.listeners {
+        for listener in self.listeners() {
             listener.backlog.publish(&batch);
         }
     }
 
     pub(crate) fn close(&mut self, end: End) {
         self.closed = true;
-        for listener in &self.listeners {
+        for listener in self.listeners() {
             listener.close(end);
         }
     }
 
     pub(crate) fn statuses(&self) -> Vec<HandlerStatus> {
-        self.listeners.iter().filter(|l| !l.is_finished()).map(|l| l.status()).collect()
+        self.listeners().filter(|l| !l.is_finished()).map(|l| l.status()).collect()
+    }
+
+    /// Tells every handler that wants resyncs the objects that are due, and returns when the next are. Reads the
+    /// store as it is now, under the same lock as every change, so that nothing old is told after something new.
+    pub(crate) fn resync(&mut self, store: &Store<K>, now: Duration) -> Option<Duration> {
+        self.members.retain(|member| !member.listener.is_finished());
+        let mut next: Option<Duration> = None;
+        for Member { listener, resync } in &mut self.members {
+            let Some(period) = listener.options.resync else { continue };
+            let resync = resync.get_or_insert_with(|| Resync::new(period, now));
+            let events = resync.step(&store.snapshot(), now);
+            if !events.is_empty() {
+                listener.backlog.publish(&events.into());
+            }
+            let due = resync.due(now);
+            next = Some(next.map_or(due, |next| next.min(due)));
+        }
+        next
+    }
+
+    /// Tells every object again to every handler that wants resyncs, now.
+    pub(crate) fn resync_all(&self, snapshot: &Snapshot<K>) {
+        let again = |object: &Object<K>| Event::Updated { old: object.clone(), new: object.clone() };
+        let events: Arc<[Event<K>]> = snapshot.iter().map(again).collect();
+        let wanting = self.listeners().filter(|listener| listener.options.resync.is_some());
+        wanting.for_each(|listener| listener.backlog.publish(&events));
     }
 }

@@ -68,7 +68,7 @@ impl<K> Snapshot<K> {
 
     /// The objects of one namespace, in name order.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Object<K>> {
-        self.at_or_after(Bound::Included(&ObjectKey::namespaced(namespace, "")))
+        self.at_or_after(Bound::Included(ObjectKey::namespaced(namespace, "")))
             .take_while(move |object| object.namespace() == namespace)
     }
 
@@ -76,11 +76,13 @@ impl<K> Snapshot<K> {
     /// asks for the next page.
     #[must_use]
     pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Object<K>> {
-        self.at_or_after(after.map_or(Bound::Unbounded, Bound::Excluded)).take(limit).cloned().collect()
+        let from = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
+        self.at_or_after(from).take(limit).cloned().collect()
     }
 
-    fn at_or_after(&self, from: Bound<&ObjectKey>) -> impl Iterator<Item = &Object<K>> {
-        self.state.slots.range((from, Bound::Unbounded)).map(|(_, slot)| &slot.object)
+    fn at_or_after(&self, from: Bound<ObjectKey>) -> impl Iterator<Item = &Object<K>> {
+        let range: (Bound<ObjectKey>, Bound<ObjectKey>) = (from, Bound::Unbounded);
+        self.state.slots.range(range).map(|(_, slot)| &slot.object)
     }
 
     /// The objects whose labels match, in key order. Labels are read in place; nothing is decoded.

@@ -46,7 +46,7 @@ impl<K> Clone for State<K> {
 }
 
 /// The index, made unshared first if a snapshot has it too.
-fn exclusive<K>(index: &mut Arc<dyn AnyIndex<K>>) -> Option<&mut dyn AnyIndex<K>> {
+fn exclusive<K>(index: &mut Arc<dyn AnyIndex<K>>) -> Option<&mut (dyn AnyIndex<K> + 'static)> {
     if Arc::get_mut(index).is_none() {
         *index = index.copy();
     }

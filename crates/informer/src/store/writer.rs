@@ -174,9 +174,9 @@ fn in_namespace<K>(state: &State<K>, namespace: Option<&str>) -> Vec<(ObjectKey,
     match namespace {
         None => state.slots.iter().map(owned).collect(),
         Some(namespace) => {
-            let from = ObjectKey::namespaced(namespace, "");
-            let range = state.slots.range((Bound::Included(&from), Bound::Unbounded));
-            range.take_while(|(key, _)| key.namespace() == namespace).map(owned).collect()
+            let from: (Bound<ObjectKey>, Bound<ObjectKey>) =
+                (Bound::Included(ObjectKey::namespaced(namespace, "")), Bound::Unbounded);
+            state.slots.range(from).take_while(|(key, _)| key.namespace() == namespace).map(owned).collect()
         }
     }
 }

@@ -1,0 +1,77 @@
+//! Applying deltas: the store changes, and what handlers shall hear comes out.
+
+use listwatch_wire::Revision;
+
+use crate::delta::Delta;
+use crate::object::Object;
+use crate::processor::{Deleted, Event};
+use crate::store::{Change, IndexError, StoreWriter, Write};
+
+/// What applying some deltas led to.
+pub(super) struct Applied<K> {
+    pub(super) events: Vec<Event<K>>,
+    pub(super) problems: Vec<IndexError>,
+    /// Where the source stands now.
+    pub(super) revision: Option<Revision>,
+}
+
+/// Applies changes of single objects, in order.
+pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> Applied<K> {
+    let revision = deltas.iter().rev().find_map(Delta::revision);
+    let mut writes = Vec::with_capacity(deltas.len());
+    let mut last_states = Vec::new();
+    for delta in deltas {
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) => writes.push(Write::Put(object)),
+            Delta::Deleted(object) => {
+                writes.push(Write::Remove(object.key().clone()));
+                last_states.push((writes.len() - 1, object));
+            }
+            Delta::Rejected { key, .. } => writes.push(Write::Remove(key)),
+            Delta::Bookmark(_) | Delta::SyncAll | Delta::Replaced { .. } => {}
+        }
+    }
+    let (changes, problems) = writer.write(writes);
+    let mut last_states = last_states.into_iter().peekable();
+    let mut events = Vec::with_capacity(changes.len());
+    for (position, change) in changes.into_iter().enumerate() {
+        let last_state = last_states.next_if(|(at, _)| *at == position).map(|(_, object)| object);
+        tell(change, last_state, &mut events);
+    }
+    Applied { events, problems, revision }
+}
+
+/// Makes a list the content of its namespace, or of everything.
+pub(super) fn replace<K>(
+    writer: &mut StoreWriter<K>,
+    namespace: Option<&str>,
+    objects: Vec<Object<K>>,
+    revision: Revision,
+) -> Applied<K> {
+    let replacement = writer.replace(namespace, objects);
+    let mut events = Vec::new();
+    for change in replacement.changes {
+        tell(change, None, &mut events);
+    }
+    Applied { events, problems: replacement.problems, revision: Some(revision) }
+}
+
+/// What a change of the store means to a handler. The store decides, not the server's event type: only the store
+/// knows what handlers have been told.
+fn tell<K>(change: Change<K>, last_state: Option<Object<K>>, events: &mut Vec<Event<K>>) {
+    match (change.old, change.new) {
+        (None, None) => {}
+        (None, Some(object)) => events.push(Event::Added { object, is_initial: false }),
+        (Some(old), None) => {
+            let final_state_unknown = last_state.is_none();
+            events.push(Event::Deleted(Deleted { object: last_state.unwrap_or(old), final_state_unknown }));
+        }
+        (Some(old), Some(new)) if !old.same_identity(&new) => {
+            events.push(Event::Deleted(Deleted { object: old, final_state_unknown: true }));
+            events.push(Event::Added { object: new, is_initial: false });
+        }
+        // The same version again, from a relist or a resumed watch, is no news to anybody.
+        (Some(old), Some(new)) if old.same_version(&new) && new.revision() != Revision::ZERO => {}
+        (Some(old), Some(new)) => events.push(Event::Updated { old, new }),
+    }
+}

@@ -1,0 +1,305 @@
+//! [`SharedInformer`]: a cache that keeps itself current, and tells handlers what changes.
+//!
+//! ```text
+//!  source ─► reflector ─► delta queue ─► apply ─► store ─► indexes
+//!                                          │
+//!                                          └─► processor ─► handlers, streams
+//! ```
+//!
+//! One task reflects per source, one applies ([`run`]), one runs per handler. [`apply`] is the step in the middle as
+//! plain functions: deltas in, store changed, events out.
+
+mod apply;
+mod builder;
+mod run;
+mod status;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+pub use builder::InformerBuilder;
+pub use status::InformerStatus;
+
+use crate::delta::DeltaQueue;
+use crate::lister_watcher::Sources;
+use crate::monitor::Monitor;
+use crate::object::Raw;
+use crate::processor::backlog::{End, Replay};
+use crate::processor::registry::{Listener, Processor};
+use crate::processor::runner::{self, Callee};
+use crate::processor::{AsyncEventHandler, EventHandler, EventStream, HandlerOptions, Registration};
+use crate::store::{Snapshot, Store};
+use crate::sync::Mutex;
+
+/// Why an informer did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InformerError {
+    /// It was started before. An informer runs once; build another.
+    #[error("the informer was started before")]
+    AlreadyStarted,
+    /// It has stopped: nothing will ever be told to a handler again.
+    #[error("the informer has stopped")]
+    Stopped,
+    /// The thread of a handler could not be started.
+    #[error("cannot start the handler's thread: {0}")]
+    Thread(#[from] std::io::Error),
+    /// Called outside a Tokio runtime.
+    #[error("informers need a Tokio runtime: {0}")]
+    NoRuntime(#[from] tokio::runtime::TryCurrentError),
+}
+
+/// What the tasks of an informer share with its handles.
+pub(crate) struct Core<K> {
+    pub(crate) store: Store<K>,
+    /// Also guards the order between changing the store and telling of it; see [`Processor`].
+    pub(crate) processor: Mutex<Processor<K>>,
+    pub(crate) queue: Arc<DeltaQueue<K>>,
+    pub(crate) monitor: Arc<Monitor>,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) synced: watch::Sender<bool>,
+    pub(crate) stopped: watch::Sender<bool>,
+    /// Ends the reflectors; the rest follows when the queue is empty.
+    pub(crate) stop: CancellationToken,
+    pub(crate) ending: Mutex<End>,
+    /// A handler with a resync period joined.
+    pub(crate) resync_changed: Notify,
+}
+
+/// Stops the informer when the last handle goes.
+struct Guard(CancellationToken);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// A shared informer. Handles are cheap to clone; when the last one is dropped, the informer stops.
+///
+/// ```
+/// use listwatch::{Event, SharedInformer, lister_watcher::InMemory};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = InMemory::new(100);
+/// pods.put(&json!({"metadata": {"namespace": "x", "name": "y"}}))?;
+///
+/// let informer = SharedInformer::<Value>::builder(pods.clone()).name("pods").build();
+/// informer.add_event_handler(|event: &Event<Value>| println!("{event}"))?;
+/// informer.start()?;
+/// assert!(informer.wait_synced().await);
+/// assert!(informer.store().get_by("x", "y").is_some());
+///
+/// // Read your writes: wait until the cache has seen this change.
+/// let revision = pods.put(&json!({"metadata": {"namespace": "x", "name": "z"}}))?;
+/// informer.store().wait_for(revision).await?;
+/// assert_eq!(informer.store().len(), 2);
+/// informer.stop().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct SharedInformer<K = Raw> {
+    core: Arc<Core<K>>,
+    /// What [`start`](Self::start) takes.
+    unstarted: Arc<Mutex<Option<run::Unstarted<K>>>>,
+    _guard: Arc<Guard>,
+}
+
+impl<K> Clone for SharedInformer<K> {
+    fn clone(&self) -> Self {
+        let (core, unstarted) = (Arc::clone(&self.core), Arc::clone(&self.unstarted));
+        Self { core, unstarted, _guard: Arc::clone(&self._guard) }
+    }
+}
+
+impl<K> fmt::Debug for SharedInformer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedInformer").field("name", &self.name()).field("store", &self.core.store).finish()
+    }
+}
+
+impl<K: Send + Sync + 'static> SharedInformer<K> {
+    /// An informer over these sources, with options.
+    pub fn builder(sources: impl Into<Sources>) -> InformerBuilder<K> {
+        InformerBuilder::new(sources.into())
+    }
+
+    /// An informer over these sources, with default options.
+    pub fn new(sources: impl Into<Sources>) -> Self {
+        Self::builder(sources).build()
+    }
+
+    /// Begins to list and watch, in tasks of the current runtime. Returns at once.
+    ///
+    /// # Errors
+    /// [`InformerError::AlreadyStarted`] the second time, [`InformerError::NoRuntime`] outside a runtime.
+    pub fn start(&self) -> Result<(), InformerError> {
+        let runtime = Handle::try_current()?;
+        let unstarted = self.unstarted.lock().take().ok_or(InformerError::AlreadyStarted)?;
+        run::start(&runtime, Arc::clone(&self.core), unstarted);
+        Ok(())
+    }
+
+    /// Adds a handler with default options. See [`add_event_handler_with`](Self::add_event_handler_with).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_event_handler(&self, handler: impl EventHandler<K>) -> Result<Registration<K>, InformerError> {
+        self.add_event_handler_with(handler, HandlerOptions::default())
+    }
+
+    /// Adds a handler, at any time: it is told what is there first, then every change, without a gap between.
+    /// Adding it costs the informer a few reference counts, however many objects there are.
+    ///
+    /// # Errors
+    /// [`InformerError::Stopped`], [`InformerError::NoRuntime`], or [`InformerError::Thread`].
+    pub fn add_event_handler_with(
+        &self,
+        handler: impl EventHandler<K>,
+        options: HandlerOptions,
+    ) -> Result<Registration<K>, InformerError> {
+        self.spawn(Callee::Sync(Box::new(handler)), options)
+    }
+
+    /// Adds a handler that awaits. The next event follows when its future is done.
+    ///
+    /// # Errors
+    /// As [`add_event_handler_with`](Self::add_event_handler_with).
+    pub fn add_async_event_handler(
+        &self,
+        handler: impl AsyncEventHandler<K>,
+        options: HandlerOptions,
+    ) -> Result<Registration<K>, InformerError> {
+        self.spawn(Callee::Async(Box::new(handler)), options)
+    }
+
+    fn spawn(&self, callee: Callee<K>, options: HandlerOptions) -> Result<Registration<K>, InformerError> {
+        let runtime = Handle::try_current()?;
+        let listener = self.core.join(options)?;
+        runner::spawn(&runtime, Arc::clone(&listener), callee)?;
+        Ok(Registration::new(listener))
+    }
+
+    /// The events as a stream: what is there, [`Event::Synced`](crate::Event::Synced), every change.
+    ///
+    /// # Errors
+    /// [`InformerError::Stopped`].
+    pub fn events(&self) -> Result<EventStream<K>, InformerError> {
+        self.events_with(HandlerOptions::default())
+    }
+
+    /// [`events`](Self::events) with options.
+    ///
+    /// # Errors
+    /// [`InformerError::Stopped`].
+    pub fn events_with(&self, options: HandlerOptions) -> Result<EventStream<K>, InformerError> {
+        Ok(EventStream::new(self.core.join(options)?))
+    }
+
+    /// Waits until the store holds the initial state. False if the informer stopped before.
+    pub async fn wait_synced(&self) -> bool {
+        let mut synced = self.core.synced.subscribe();
+        let mut stopped = self.core.stopped.subscribe();
+        tokio::select! {
+            biased;
+            // The senders live in the core, which this handle keeps: neither channel closes while we wait.
+            _ = synced.wait_for(|synced| *synced) => true,
+            _ = stopped.wait_for(|stopped| *stopped) => self.has_synced(),
+        }
+    }
+
+    /// Ends it at once: the watch is closed, unread events are dropped, the calls in progress return. Waits for all
+    /// of that. The store stays readable.
+    pub async fn stop(&self) {
+        self.end(End::Discard).await;
+    }
+
+    /// Ends it in order: no more events are received, and the handlers are told of all that were.
+    pub async fn drain(&self) {
+        self.end(End::Drain).await;
+    }
+
+    async fn end(&self, how: End) {
+        *self.core.ending.lock() = how;
+        self.core.stop.cancel();
+        if self.unstarted.lock().take().is_some() {
+            self.core.processor.lock().close(how);
+            self.core.stopped.send_replace(true);
+        }
+        self.stopped().await;
+    }
+
+    /// Waits until it has ended, handlers included.
+    pub async fn stopped(&self) {
+        let mut stopped = self.core.stopped.subscribe();
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+        let listeners: Vec<_> = self.core.processor.lock().listeners().cloned().collect();
+        for listener in listeners {
+            listener.wait_finished().await;
+        }
+    }
+}
+
+impl<K> SharedInformer<K> {
+    /// Its name, for metrics, logs and the debug page.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.core.monitor.name()
+    }
+
+    /// The cache.
+    #[must_use]
+    pub fn store(&self) -> &Store<K> {
+        &self.core.store
+    }
+
+    /// The content of the cache at this moment.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot<K> {
+        self.core.store.snapshot()
+    }
+
+    /// Whether the store holds the initial state. Once true, always true.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        *self.core.synced.borrow()
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        *self.core.stopped.borrow()
+    }
+}
+
+impl<K> Core<K> {
+    /// Lets a handler in: the snapshot it starts from and the first change it hears of fit together exactly.
+    fn join(&self, mut options: HandlerOptions) -> Result<Arc<Listener<K>>, InformerError> {
+        options.resync = options.resync.or(self.resync);
+        let resyncs = options.resync.is_some();
+        let mut processor = self.processor.lock();
+        if processor.closed {
+            return Err(InformerError::Stopped);
+        }
+        let listener = processor.join(options);
+        let snapshot = self.store.snapshot();
+        if !snapshot.is_empty() {
+            listener.backlog.replay(Replay { snapshot, namespace: None });
+        }
+        if *self.synced.borrow() {
+            listener.backlog.initial_complete();
+        }
+        drop(processor);
+        if resyncs {
+            self.resync_changed.notify_one();
+        }
+        Ok(listener)
+    }
+}

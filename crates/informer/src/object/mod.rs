@@ -1,0 +1,280 @@
+//! [`Object`]: an object of the cluster as the cache keeps it: its bytes, and the few fields that every cache needs.
+//!
+//! A typed Kubernetes object takes eight times the memory of its JSON. So the JSON is what is kept, and shared by
+//! everyone who holds the object; [`Object::get`] decodes it when somebody wants to look inside. Key, resource
+//! version, identity and labels are read without decoding.
+//!
+//! `K` is what it decodes to: a type of `k8s-openapi`, your own, `serde_json::Value`, or [`Raw`] for no matter.
+
+mod scan;
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+
+use listwatch_wire::json::raw;
+use listwatch_wire::selector::LabelSelector;
+use listwatch_wire::{ObjectKey, Revision};
+use serde::de::DeserializeOwned;
+
+pub use scan::{Keep, ManagedFields};
+
+/// What an object decodes to when nobody needs it decoded.
+#[derive(Clone, Copy, Debug)]
+pub enum Raw {}
+
+/// Why bytes are not an object, or not one of the expected type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// Not a JSON object with metadata.
+    #[error("not an object: {0}")]
+    NotAnObject(&'static str),
+    /// No name: it cannot be told from others.
+    #[error("object without a name")]
+    NoName,
+    /// A resource version that is no decimal number: it cannot be put in order.
+    #[error("object {0} with the resource version {1:?}, which is not a number")]
+    BadVersion(ObjectKey, String),
+    /// It does not decode to the type that was asked for.
+    #[error("cannot decode {0}: {1}")]
+    Decode(ObjectKey, String),
+}
+
+/// Shared by all handles on one version of an object.
+struct Inner {
+    key: ObjectKey,
+    revision: Revision,
+    /// A hash of the uid: enough to see that an object was deleted and created again. Zero without a uid.
+    identity: u64,
+    /// Where in `json` the value of `metadata.labels` begins; zero without labels.
+    labels: u32,
+    keep_decoded: bool,
+    /// Owned alone and exactly as long as needed: a slice of a page or chunk would keep all of that in memory.
+    json: Box<[u8]>,
+    decoded: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+/// One version of an object. Cheap to clone, immutable.
+///
+/// ```
+/// use listwatch::object::Object;
+/// use serde_json::{Value, json};
+///
+/// let object = Object::<Value>::from_value(&json!({
+///     "metadata": {"namespace": "x", "name": "y", "resourceVersion": "7", "labels": {"app": "web"}},
+///     "data": {"k": "v"}
+/// }))?;
+/// assert_eq!((object.name(), object.revision().0), ("y", 7));
+/// assert_eq!(object.label("app").as_deref(), Some("web"));
+/// assert_eq!(object.get()?["data"]["k"], "v");
+/// # Ok::<(), listwatch::object::ObjectError>(())
+/// ```
+pub struct Object<K = Raw> {
+    inner: Arc<Inner>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for Object<K> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), kind: PhantomData }
+    }
+}
+
+/// Without its content, which may be a secret.
+impl<K> fmt::Debug for Object<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.key(), self.revision())
+    }
+}
+
+/// Equal if it is the same version of the same object.
+impl<K> PartialEq for Object<K> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner) || (self.key() == other.key() && self.same_version(other))
+    }
+}
+
+impl<K> Eq for Object<K> {}
+
+impl<K> Object<K> {
+    /// Copies an encoded object out of wherever it is.
+    ///
+    /// # Errors
+    /// When it is no object, has no name, or a resource version that is no number.
+    pub fn from_json(json: &[u8], keep: Keep) -> Result<Self, ObjectError> {
+        let header = scan::header(json)?;
+        let (json, labels) = scan::copy(json, &header, keep.managed_fields);
+        let inner = Inner {
+            key: header.key,
+            revision: header.revision,
+            identity: header.identity,
+            labels,
+            keep_decoded: keep.decoded,
+            json,
+            decoded: OnceLock::new(),
+        };
+        Ok(Self { inner: Arc::new(inner), kind: PhantomData })
+    }
+
+    /// Encodes a value.
+    ///
+    /// # Errors
+    /// As [`from_json`](Self::from_json).
+    pub fn from_value(value: &impl serde::Serialize) -> Result<Self, ObjectError> {
+        let json = serde_json::to_vec(value).map_err(|_| ObjectError::NotAnObject("it does not encode"))?;
+        Self::from_json(&json, Keep::default())
+    }
+
+    /// The namespace and name.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        &self.inner.key
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.key().name()
+    }
+
+    /// The namespace; empty for objects that have none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.key().namespace()
+    }
+
+    /// The resource version, as a number.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.inner.revision
+    }
+
+    /// The uid; empty if it has none.
+    #[must_use]
+    pub fn uid(&self) -> Cow<'_, str> {
+        self.text(&["metadata", "uid"]).unwrap_or_default()
+    }
+
+    /// Whether both have the same uid (or none): an object that was deleted and created again has another.
+    #[must_use]
+    pub fn same_identity<J>(&self, other: &Object<J>) -> bool {
+        self.inner.identity == other.inner.identity
+    }
+
+    /// Whether both are the same version of the same incarnation.
+    #[must_use]
+    pub fn same_version<J>(&self, other: &Object<J>) -> bool {
+        self.revision() == other.revision() && self.same_identity(other)
+    }
+
+    /// The object, encoded.
+    #[must_use]
+    pub fn json(&self) -> &[u8] {
+        &self.inner.json
+    }
+
+    /// The encoded value at a path of keys, without decoding anything: `["spec", "nodeName"]`.
+    #[must_use]
+    pub fn field(&self, path: &[&str]) -> Option<&[u8]> {
+        raw::lookup(self.json(), path)
+    }
+
+    /// The text at a path of keys; nothing if there is none, or no text.
+    #[must_use]
+    pub fn text(&self, path: &[&str]) -> Option<Cow<'_, str>> {
+        raw::unescape(self.field(path)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
+    }
+
+    /// The labels, read where they are.
+    pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        let json = self.json();
+        let at = self.inner.labels as usize;
+        let fields = (at > 0).then(|| raw::fields(json, at)).flatten();
+        fields.into_iter().flatten().filter_map(move |field| {
+            let value = json.get(field.value)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+            Some((raw::unescape(json.get(field.key)?)?, raw::unescape(value)?))
+        })
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.labels().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// Whether its labels match.
+    #[must_use]
+    pub fn matches(&self, selector: &LabelSelector) -> bool {
+        if selector.is_empty() {
+            return true;
+        }
+        let labels: smallvec::SmallVec<[_; 8]> = self.labels().collect();
+        selector.matches(|key| labels.iter().find(|(name, _)| name == key).map(|(_, value)| &**value))
+    }
+
+    /// The same object, seen as another type. Costs nothing; whether it decodes shows when it is decoded.
+    #[must_use]
+    pub fn cast<J>(self) -> Object<J> {
+        Object { inner: self.inner, kind: PhantomData }
+    }
+
+    /// The same content at another resource version, as a deletion has it. The encoded form keeps its own.
+    pub(crate) fn with_revision(&self, revision: Revision) -> Self {
+        let from = &*self.inner;
+        let inner = Inner {
+            key: from.key.clone(),
+            revision,
+            identity: from.identity,
+            labels: from.labels,
+            keep_decoded: from.keep_decoded,
+            json: from.json.clone(),
+            decoded: from.decoded.clone(),
+        };
+        Self { inner: Arc::new(inner), kind: PhantomData }
+    }
+
+    /// The same object with other content, for transformations: key, resource version and identity stay what the
+    /// server said, whatever is left of the metadata.
+    ///
+    /// # Errors
+    /// When the value does not encode.
+    pub fn with_value(&self, value: &impl serde::Serialize) -> Result<Self, ObjectError> {
+        let json = serde_json::to_vec(value).map_err(|_| ObjectError::NotAnObject("it does not encode"))?;
+        let from = &*self.inner;
+        let inner = Inner {
+            key: from.key.clone(),
+            revision: from.revision,
+            identity: from.identity,
+            labels: scan::labels_at(&json),
+            keep_decoded: from.keep_decoded,
+            json: json.into_boxed_slice(),
+            decoded: OnceLock::new(),
+        };
+        Ok(Self { inner: Arc::new(inner), kind: PhantomData })
+    }
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {
+    /// The object, decoded. With [`Keep::decoded`] it is decoded once and the result shared; else each call decodes
+    /// anew and the result is the caller's alone.
+    ///
+    /// # Errors
+    /// [`ObjectError::Decode`] when it is not a `K`.
+    pub fn get(&self) -> Result<Arc<K>, ObjectError> {
+        let kept = self.inner.decoded.get().and_then(|any| Arc::clone(any).downcast().ok());
+        if let Some(kept) = kept {
+            return Ok(kept);
+        }
+        let decoded = serde_json::from_slice(self.json())
+            .map_err(|error| ObjectError::Decode(self.key().clone(), error.to_string()))?;
+        let decoded = Arc::new(decoded);
+        if self.inner.keep_decoded {
+            // Two who decode at the same time both have a good copy; one of them is kept.
+            let _ = self.inner.decoded.set(Arc::clone(&decoded) as _);
+        }
+        Ok(decoded)
+    }
+}

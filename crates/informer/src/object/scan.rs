@@ -1,0 +1,164 @@
+//! Finding the header of an encoded object, and copying it out of its page or chunk.
+
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
+
+use listwatch_wire::json::raw;
+use listwatch_wire::{ObjectKey, Revision};
+
+use super::ObjectError;
+
+/// What is kept of an object.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Keep {
+    /// The record of who set which field.
+    pub managed_fields: ManagedFields,
+    /// Keep an object that was decoded once, so that it need not be decoded again: right where objects are read much
+    /// more often than they change, and memory is plenty. Default false.
+    pub decoded: bool,
+}
+
+/// What becomes of `metadata.managedFields`, often a third of an object and rarely looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ManagedFields {
+    /// They are kept.
+    #[default]
+    Keep,
+    /// They are cut out before the object is cached.
+    Drop,
+}
+
+impl Keep {
+    /// Sets [`managed_fields`](Self::managed_fields).
+    #[must_use]
+    pub fn managed_fields(mut self, managed_fields: ManagedFields) -> Self {
+        self.managed_fields = managed_fields;
+        self
+    }
+
+    /// Sets [`decoded`](Self::decoded).
+    #[must_use]
+    pub fn decoded(mut self, keep: bool) -> Self {
+        self.decoded = keep;
+        self
+    }
+}
+
+pub(super) struct Header {
+    pub(super) key: ObjectKey,
+    pub(super) revision: Revision,
+    pub(super) identity: u64,
+    labels: usize,
+    /// From the key to the end of the value.
+    managed_fields: Range<usize>,
+}
+
+#[derive(Default)]
+struct Found {
+    name: Range<usize>,
+    namespace: Range<usize>,
+    uid: Range<usize>,
+    version: Range<usize>,
+    labels: usize,
+    managed_fields: Range<usize>,
+}
+
+/// Walks the top level up to the metadata, which servers send first, and the metadata once.
+pub(super) fn header(json: &[u8]) -> Result<Header, ObjectError> {
+    let found = find(json).ok_or(ObjectError::NotAnObject("no metadata"))?;
+    let text = |range: Range<usize>| json.get(range).and_then(raw::unescape).unwrap_or_default();
+    let name = text(found.name);
+    if name.is_empty() {
+        return Err(ObjectError::NoName);
+    }
+    let key = ObjectKey::namespaced(&text(found.namespace), &name);
+    let version = text(found.version);
+    let revision = match version.parse() {
+        Ok(revision) => revision,
+        Err(_) if version.is_empty() => Revision::ZERO,
+        Err(_) => return Err(ObjectError::BadVersion(key, version.into_owned())),
+    };
+    let identity = identity(json.get(found.uid).unwrap_or_default());
+    Ok(Header { key, revision, identity, labels: found.labels, managed_fields: found.managed_fields })
+}
+
+/// The same for the same uid within one process; zero for none.
+fn identity(uid: &[u8]) -> u64 {
+    static SEED: std::sync::OnceLock<foldhash::fast::RandomState> = std::sync::OnceLock::new();
+    if uid.is_empty() {
+        return 0;
+    }
+    let mut hasher = SEED.get_or_init(foldhash::fast::RandomState::default).build_hasher();
+    hasher.write(uid);
+    hasher.finish()
+}
+
+fn metadata_at(json: &[u8]) -> Option<usize> {
+    raw::fields(json, 0)?.find(|field| field.is(json, "metadata")).map(|field| field.value.start)
+}
+
+fn find(json: &[u8]) -> Option<Found> {
+    let mut fields = raw::fields(json, 0)?;
+    let start = loop {
+        let (key, start) = fields.next_key()?;
+        if json.get(key)? == b"metadata" {
+            break start;
+        }
+        fields.pass(raw::skip_value(json, start)?);
+    };
+    let mut found = Found::default();
+    let mut metadata = raw::fields(json, start)?;
+    for field in &mut metadata {
+        let inside = || field.value.start + 1..field.value.end.saturating_sub(1);
+        match json.get(field.key.clone())? {
+            b"name" => found.name = inside(),
+            b"namespace" => found.namespace = inside(),
+            b"uid" => found.uid = inside(),
+            b"resourceVersion" => found.version = inside(),
+            b"labels" => found.labels = field.value.start,
+            b"managedFields" => found.managed_fields = field.key.start - 1..field.value.end,
+            _ => {}
+        }
+    }
+    metadata.is_complete().then_some(found)
+}
+
+/// The bytes to keep, and where the labels are in them.
+pub(super) fn copy(json: &[u8], header: &Header, managed_fields: ManagedFields) -> (Box<[u8]>, u32) {
+    let cut = with_comma(json, header.managed_fields.clone());
+    if managed_fields == ManagedFields::Keep || cut.is_empty() {
+        return (json.into(), offset(header.labels));
+    }
+    let mut kept = Vec::with_capacity(json.len() - cut.len());
+    kept.extend_from_slice(json.get(..cut.start).unwrap_or_default());
+    kept.extend_from_slice(json.get(cut.end..).unwrap_or_default());
+    let labels = if header.labels > cut.start { header.labels - cut.len() } else { header.labels };
+    (kept.into_boxed_slice(), offset(labels))
+}
+
+/// The field together with the comma that must go with it: the one behind it, or the one before it if it is last.
+fn with_comma(json: &[u8], field: Range<usize>) -> Range<usize> {
+    if field.is_empty() {
+        return field;
+    }
+    let after = raw::skip_space(json, field.end);
+    if json.get(after) == Some(&b',') {
+        return field.start..after + 1;
+    }
+    let before = json.get(..field.start).unwrap_or_default().trim_ascii_end();
+    let start = if before.ends_with(b",") { before.len() - 1 } else { field.start };
+    start..field.end
+}
+
+/// Where the labels begin; zero if there are none. Objects end long before 4 GiB.
+pub(super) fn labels_at(json: &[u8]) -> u32 {
+    let labels = metadata_at(json)
+        .and_then(|at| raw::fields(json, at)?.find(|field| field.is(json, "labels")))
+        .map_or(0, |field| field.value.start);
+    offset(labels)
+}
+
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(0)
+}

@@ -1,0 +1,140 @@
+//! [`Pager`]: a whole list, page by page, fetching ahead.
+//!
+//! While one page is being worked on, the next is on its way; no more than [`PagerOptions::prefetch`] pages wait.
+//! It is not a cache and does not watch. The reflector lists through it; so can anyone who wants to go through a
+//! large collection once.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream};
+
+use crate::lister_watcher::{ListRequest, ListerWatcher, Page, SourceError};
+
+/// What to do when the continue token of a later page has expired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnExpired {
+    /// Fail, as a cache must: what was fetched and what is left would belong to different states.
+    #[default]
+    Fail,
+    /// Go on with the token that the server offers as a replacement: no object that was there all the time is
+    /// missed, but the whole is not the state of any one moment. Fails if the server offers none.
+    Continue,
+}
+
+/// How to page.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PagerOptions {
+    /// How many pages may wait to be consumed. Default 2; a page is typically half a megabyte.
+    pub prefetch: usize,
+    /// What to do when the list expires on the way.
+    pub on_expired: OnExpired,
+}
+
+impl Default for PagerOptions {
+    fn default() -> Self {
+        Self { prefetch: 2, on_expired: OnExpired::Fail }
+    }
+}
+
+impl PagerOptions {
+    /// Sets [`prefetch`](Self::prefetch).
+    #[must_use]
+    pub fn prefetch(mut self, pages: usize) -> Self {
+        self.prefetch = pages.max(1);
+        self
+    }
+
+    /// Sets [`on_expired`](Self::on_expired).
+    #[must_use]
+    pub fn on_expired(mut self, on_expired: OnExpired) -> Self {
+        self.on_expired = on_expired;
+        self
+    }
+}
+
+/// A stream of the pages of a list. After an error it ends.
+pub struct Pager {
+    source: Arc<dyn ListerWatcher>,
+    options: PagerOptions,
+    /// What the request in flight, or the next one, asks; none when the last page was fetched.
+    next: Option<ListRequest>,
+    in_flight: Option<BoxFuture<'static, Result<Page, SourceError>>>,
+    waiting: VecDeque<Result<Page, SourceError>>,
+}
+
+impl fmt::Debug for Pager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pager").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl Pager {
+    /// Begins with this request.
+    #[must_use]
+    pub fn new(source: Arc<dyn ListerWatcher>, first: ListRequest, options: PagerOptions) -> Self {
+        Self { source, options, next: Some(first), in_flight: None, waiting: VecDeque::new() }
+    }
+
+    fn request(&mut self) {
+        let room = self.waiting.len() < self.options.prefetch;
+        if let Some(request) = self.next.clone()
+            && self.in_flight.is_none()
+            && room
+        {
+            let source = Arc::clone(&self.source);
+            self.in_flight = Some(async move { source.list(&request).await }.boxed());
+        }
+    }
+
+    fn received(&mut self, result: Result<Page, SourceError>) {
+        let Some(asked) = self.next.take() else { return };
+        match &result {
+            Ok(page) => self.next = page.continue_token.clone().map(|token| after(&asked, token)),
+            Err(error) => {
+                if let Some(token) = self.replacement(&asked, error) {
+                    self.next = Some(after(&asked, token));
+                    return;
+                }
+            }
+        }
+        self.waiting.push_back(result);
+    }
+
+    fn replacement(&self, asked: &ListRequest, error: &SourceError) -> Option<String> {
+        let wanted = self.options.on_expired == OnExpired::Continue;
+        asked.continue_token.as_ref().filter(|_| wanted && error.is_expired())?;
+        let token = &error.status()?.metadata.continue_token;
+        (!token.is_empty()).then(|| token.clone())
+    }
+}
+
+fn after(asked: &ListRequest, token: String) -> ListRequest {
+    ListRequest { continue_token: Some(token), ..asked.clone() }
+}
+
+impl Stream for Pager {
+    type Item = Result<Page, SourceError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            self.request();
+            let Some(in_flight) = &mut self.in_flight else {
+                return Poll::Ready(self.waiting.pop_front());
+            };
+            match in_flight.poll_unpin(cx) {
+                Poll::Ready(result) => {
+                    self.in_flight = None;
+                    self.received(result);
+                }
+                Poll::Pending if self.waiting.is_empty() => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(self.waiting.pop_front()),
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! [`Reflector`]: the [`Machine`] with a source, a clock and a queue.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::machine::{Action, Input, Listing, Machine, Output};
+use super::options::ReflectorOptions;
+use super::problem::{Problem, Response};
+use crate::delta::DeltaQueue;
+use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream};
+use crate::monitor::Monitor;
+use crate::object::{Object, Raw};
+use crate::pager::{Pager, PagerOptions};
+
+/// Changes an object before it is cached; the error says why it cannot be. Runs exactly once per object received.
+pub type Transform<K> = dyn Fn(Object<K>) -> Result<Object<K>, String> + Send + Sync;
+
+/// Lists and watches one source and feeds a delta queue, until it is told to stop.
+///
+/// Most users want a [`SharedInformer`](crate::SharedInformer), which contains one.
+pub struct Reflector<K = Raw> {
+    source: Arc<dyn ListerWatcher>,
+    queue: Arc<DeltaQueue<K>>,
+    /// Which source of the queue it feeds.
+    position: usize,
+    machine: Machine<K>,
+    transform: Option<Arc<Transform<K>>>,
+    monitor: Arc<Monitor>,
+}
+
+impl<K> fmt::Debug for Reflector<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reflector").field("machine", &self.machine).finish_non_exhaustive()
+    }
+}
+
+/// The request or stream in progress.
+enum Connection<K> {
+    None,
+    Listing(BoxFuture<'static, Input<K>>),
+    Opening(BoxFuture<'static, Result<WatchStream, SourceError>>),
+    Open(WatchStream),
+}
+
+impl<K: Send + Sync + 'static> Reflector<K> {
+    /// Feeds the `position`th source of the queue. Starts with [`run`](Self::run).
+    pub fn new(
+        source: Arc<dyn ListerWatcher>,
+        queue: Arc<DeltaQueue<K>>,
+        position: usize,
+        options: ReflectorOptions,
+    ) -> Self {
+        let machine = Machine::new(options, source.streams_initial_events());
+        Self { source, queue, position, machine, transform: None, monitor: Arc::default() }
+    }
+
+    /// Runs every object through `transform` before it is queued.
+    #[must_use]
+    pub fn transform(mut self, transform: Option<Arc<Transform<K>>>) -> Self {
+        self.transform = transform;
+        self
+    }
+
+    pub(crate) fn monitor(mut self, monitor: Arc<Monitor>) -> Self {
+        self.monitor = monitor;
+        self
+    }
+
+    /// Lists and watches until `stop` is cancelled or the queue is closed. Both end it at once, whatever it waits
+    /// for.
+    pub async fn run(mut self, stop: CancellationToken) {
+        stop.run_until_cancelled(self.forever()).await;
+        self.monitor.phase("stopped");
+    }
+
+    async fn forever(&mut self) {
+        let started = Instant::now();
+        let mut connection = Connection::None;
+        let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(started));
+        let mut input = Input::Start;
+        loop {
+            let out = self.machine.step(input, started.elapsed());
+            self.monitor.stepped(&self.machine);
+            if !self.perform(out, &mut connection).await {
+                return;
+            }
+            let deadline = self.machine.deadline().map(|at| started + at);
+            if let Some(deadline) = deadline.filter(|deadline| *deadline != timer.deadline()) {
+                timer.as_mut().reset(deadline);
+            }
+            input = tokio::select! {
+                biased;
+                input = poll_fn(|cx| self.poll_connection(cx, &mut connection)) => input,
+                () = timer.as_mut(), if deadline.is_some() => Input::Tick,
+            };
+        }
+    }
+
+    /// False when the queue is closed.
+    async fn perform(&self, out: Output<K>, connection: &mut Connection<K>) -> bool {
+        for (problem, response) in &out.problems {
+            self.monitor.problem(problem, *response);
+        }
+        for action in out.actions {
+            *connection = self.act(action);
+        }
+        out.deltas.is_empty() || self.queue.push(self.position, out.deltas).await.is_ok()
+    }
+
+    fn act(&self, action: Action) -> Connection<K> {
+        match action {
+            Action::HangUp => Connection::None,
+            Action::List(request) => {
+                self.monitor.listing();
+                Connection::Listing(self.list(request))
+            }
+            Action::Watch(request) => {
+                self.monitor.watching(&request);
+                Connection::Opening(open(Arc::clone(&self.source), request))
+            }
+        }
+    }
+
+    fn list(&self, request: ListRequest) -> BoxFuture<'static, Input<K>> {
+        let span = tracing::info_span!("list", informer = %self.monitor.name(), version = %request.version);
+        let pager = Pager::new(Arc::clone(&self.source), request, PagerOptions::default());
+        let (transform, monitor) = (self.transform.clone(), Arc::clone(&self.monitor));
+        async move {
+            match list_all(pager, transform.as_deref(), &monitor).await {
+                Ok(listing) => Input::Listed(listing),
+                Err(error) => Input::ListFailed(error),
+            }
+        }
+        .instrument(span)
+        .boxed()
+    }
+
+    fn poll_connection(&self, cx: &mut Context<'_>, connection: &mut Connection<K>) -> Poll<Input<K>> {
+        let (input, next) = match connection {
+            Connection::None => return Poll::Pending,
+            Connection::Listing(list) => (std::task::ready!(list.poll_unpin(cx)), Connection::None),
+            Connection::Opening(opening) => match std::task::ready!(opening.poll_unpin(cx)) {
+                Ok(stream) => (Input::Opened, Connection::Open(stream)),
+                Err(error) => (Input::OpenFailed(error), Connection::None),
+            },
+            Connection::Open(stream) => match std::task::ready!(stream.poll_next_unpin(cx)) {
+                Some(Ok(events)) => return Poll::Ready(Input::Events(self.transformed(events))),
+                Some(Err(error)) => (Input::Broken(error), Connection::None),
+                None => (Input::Closed, Connection::None),
+            },
+        };
+        *connection = next;
+        Poll::Ready(input)
+    }
+
+    fn transformed(&self, events: Vec<WatchEvent>) -> Vec<WatchEvent<K>> {
+        let transform = self.transform.as_deref();
+        events.into_iter().map(|event| typed(event, transform)).collect()
+    }
+}
+
+fn open(
+    source: Arc<dyn ListerWatcher>,
+    request: WatchRequest,
+) -> BoxFuture<'static, Result<WatchStream, SourceError>> {
+    async move { source.watch(&request).await }.boxed()
+}
+
+/// The event of the type the informer is about, its object transformed.
+fn typed<K>(event: WatchEvent, transform: Option<&Transform<K>>) -> WatchEvent<K> {
+    let change = |object: Object, make: fn(Object<K>) -> WatchEvent<K>| {
+        match transformed(object, transform) {
+            Ok(object) => make(object),
+            Err((object, reason)) => {
+                let (key, revision) = (object.key().clone(), object.revision());
+                WatchEvent::Rejected { key, revision, reason }
+            }
+        }
+    };
+    match event {
+        WatchEvent::Added(object) => change(object, WatchEvent::Added),
+        WatchEvent::Modified(object) => change(object, WatchEvent::Modified),
+        WatchEvent::Deleted(object) => match transformed(object, transform) {
+            // A deletion is one, whatever the transformation thinks of the object's last state.
+            Ok(object) | Err((object, _)) => WatchEvent::Deleted(object),
+        },
+        WatchEvent::Bookmark { revision, initial_events_end } => {
+            WatchEvent::Bookmark { revision, initial_events_end }
+        }
+        WatchEvent::Error(status) => WatchEvent::Error(status),
+        WatchEvent::Rejected { key, revision, reason } => WatchEvent::Rejected { key, revision, reason },
+        WatchEvent::Unusable(reason) => WatchEvent::Unusable(reason),
+    }
+}
+
+fn transformed<K>(
+    object: Object,
+    transform: Option<&Transform<K>>,
+) -> Result<Object<K>, (Object<K>, String)> {
+    let object = object.cast::<K>();
+    let Some(transform) = transform else { return Ok(object) };
+    let attempt = std::panic::AssertUnwindSafe(|| transform(object.clone()));
+    match std::panic::catch_unwind(attempt) {
+        Ok(Ok(changed)) => Ok(changed),
+        Ok(Err(reason)) => Err((object, reason)),
+        Err(_) => Err((object, "the transformation panicked".to_owned())),
+    }
+}
+
+/// Collects the pages. An object that is unusable or not transformable is reported and left out; the rest counts.
+async fn list_all<K>(
+    mut pager: Pager,
+    transform: Option<&Transform<K>>,
+    monitor: &Monitor,
+) -> Result<Listing<K>, SourceError> {
+    let mut listing = Listing { objects: Vec::new(), revision: listwatch_wire::Revision::ZERO, pages: 0 };
+    while let Some(page) = pager.next().await {
+        let page = page?;
+        tracing::debug!(page = listing.pages, objects = page.objects.len(), "page received");
+        if listing.pages == 0 {
+            // The state that the list shows is that of its first page; later pages are read at the same.
+            listing.revision = page.revision;
+        }
+        listing.pages += 1;
+        for reason in page.unusable {
+            monitor.problem(&Problem::Unusable(reason), Response::Continues);
+        }
+        for object in page.objects {
+            match transformed(object, transform) {
+                Ok(object) => listing.objects.push(object),
+                Err((object, reason)) => {
+                    let problem = Problem::Transform { key: object.key().clone(), reason };
+                    monitor.problem(&problem, Response::Continues);
+                }
+            }
+        }
+    }
+    monitor.listed(listing.objects.len());
+    Ok(listing)
+}
