@@ -14,7 +14,6 @@ const SPECIAL: &[(&str, &str)] = &[
     ("io.k8s.apimachinery.pkg.util.intstr.IntOrString", "intorstring"),
     ("io.k8s.apimachinery.pkg.apis.meta.v1.Time", "time"),
     ("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", "microtime"),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.Duration", "duration"),
     ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", "fieldsv1"),
     ("io.k8s.apimachinery.pkg.runtime.RawExtension", "raw"),
     ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", "json"),

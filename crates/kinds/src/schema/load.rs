@@ -44,7 +44,7 @@ pub(super) fn load(text: &'static str) -> Schema {
         }
         match line.strip_prefix("struct ") {
             Some(rest) => loader.structure(rest, doc),
-            None => loader.field(line, doc),
+            None => loader.field(line.trim_start(), doc),
         }
         doc += 1;
     }
@@ -125,7 +125,6 @@ impl Loader {
             "intorstring" => Type::IntOrString,
             "time" => Type::Time,
             "microtime" => Type::MicroTime,
-            "duration" => Type::Duration,
             "raw" => Type::Raw,
             "fieldsv1" => Type::FieldsV1,
             "schemaorarray" => Type::SchemaOrArray,

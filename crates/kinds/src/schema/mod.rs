@@ -37,8 +37,6 @@ pub enum Type {
     Time,
     /// RFC 3339 time in microseconds.
     MicroTime,
-    /// A Go duration as text.
-    Duration,
     /// Any object (`runtime.RawExtension`).
     Raw,
     /// A set of field paths (`FieldsV1`).

@@ -46,7 +46,7 @@ fn structure(id: StructId, map: &mut Map<String, Value>) {
 /// The zero value of a type as Go writes it.
 pub(super) fn zero(ty: Type) -> Value {
     match ty {
-        Type::String | Type::Duration => Value::String(String::new()),
+        Type::String => Value::String(String::new()),
         Type::Bool => Value::Bool(false),
         Type::Int32 | Type::Int64 | Type::Double | Type::IntOrString => number(0),
         Type::Quantity => Value::String("0".to_owned()),

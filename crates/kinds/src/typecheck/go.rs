@@ -35,7 +35,6 @@ pub(super) fn type_name(ty: Type, known: Option<&'static str>) -> String {
         Type::IntOrString => "intstr.IntOrString".to_owned(),
         Type::Time => "v1.Time".to_owned(),
         Type::MicroTime => "v1.MicroTime".to_owned(),
-        Type::Duration => "v1.Duration".to_owned(),
         Type::Raw => "runtime.RawExtension".to_owned(),
         Type::FieldsV1 => "v1.FieldsV1".to_owned(),
         Type::Json => "v1.JSON".to_owned(),

@@ -19,6 +19,7 @@ use crate::schema::{Field, Node, Schema, StructId, Type, schema};
 use path::Path;
 
 pub use fill::fill;
+pub(crate) use scalar::BASE64;
 
 /// What a walk found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -39,7 +39,6 @@ pub(super) fn normalise(ty: Type, value: &mut Value) -> Result<(), Fault> {
         Type::Quantity => amount(value),
         Type::IntOrString => int_or_string(value),
         Type::Time | Type::MicroTime => point_in_time(ty, value),
-        Type::Duration => text_of(value).map(|_| ()),
         Type::Raw | Type::FieldsV1 | Type::Json => Ok(()),
         _ => Err(Fault::Kind(kind_of(value).into())),
     }

@@ -216,3 +216,14 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn kind_and_api_version_are_fields_of_every_object() {
+    for kind in crate::all() {
+        let given = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}});
+        let mut object = given.clone();
+        let report = decode(node(kind.group, kind.version, kind.kind).unwrap(), &mut object);
+        assert_eq!((report, object), (Report::default(), given));
+    }
+}

@@ -1,0 +1,206 @@
+//! From a message to the JSON a typed client would have sent.
+
+use serde_json::map::Entry;
+use serde_json::{Map, Value};
+
+use super::wire::Reader;
+use super::{Error, MAX_DEPTH, special};
+use crate::schema::{Field, StructId, Type, schema};
+
+/// What a value needs to know of its place: the field's name for messages, and how deep it is.
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) name: &'static str,
+    pub(super) depth: u32,
+}
+
+impl Slot {
+    pub(super) fn invalid(self, reason: String) -> Error {
+        Error::Value { field: self.name, reason }
+    }
+}
+
+/// Decodes the message of a struct.
+pub(super) fn message(id: StructId, bytes: &[u8], depth: u32) -> Result<Value, Error> {
+    let mut map = Map::new();
+    Message { fields: schema().fields(id), depth }.read(bytes, [0; 3], 0, &mut map)?;
+    Ok(Value::Object(map))
+}
+
+/// One message; inlined messages add to the same map.
+struct Message {
+    fields: &'static [Field],
+    depth: u32,
+}
+
+impl Message {
+    /// `prefix` holds the numbers of the inlined messages around these bytes, `level` how many there are.
+    fn read(
+        &self,
+        bytes: &[u8],
+        prefix: [u8; 3],
+        level: usize,
+        map: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
+        if self.depth > MAX_DEPTH {
+            return Err(Error::TooDeep);
+        }
+        let mut reader = Reader::new(bytes);
+        while let Some((number, wire)) = reader.tag()? {
+            let mut numbers = prefix;
+            match (numbers.get_mut(level), u8::try_from(number)) {
+                (Some(slot), Ok(number)) => *slot = number,
+                _ => {
+                    reader.skip(wire)?;
+                    continue;
+                }
+            }
+            if let Some(field) = self.fields.iter().find(|f| f.numbers == numbers) {
+                self.field(field, &mut reader, wire, map)?;
+            } else if wire == 2 && self.inlines(&numbers, level) {
+                self.read(reader.bytes()?, numbers, level + 1, map)?;
+            } else {
+                reader.skip(wire)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn inlines(&self, numbers: &[u8; 3], level: usize) -> bool {
+        self.fields.iter().any(|f| f.numbers.get(..=level) == numbers.get(..=level))
+    }
+
+    fn field(
+        &self,
+        field: &'static Field,
+        reader: &mut Reader<'_>,
+        wire: u8,
+        map: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
+        let slot = Slot { name: field.name, depth: self.depth };
+        match field.ty {
+            Type::List(item) => {
+                let item = schema().element(item);
+                let list = map.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(items) = list {
+                    repeated(item, reader, wire, items, slot)?;
+                }
+            }
+            Type::Map(item) => {
+                let (key, value) = entry(schema().element(item), expect(reader, wire, slot)?, slot)?;
+                let entries = map.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(entries) = entries {
+                    entries.insert(key, value);
+                }
+            }
+            ty => {
+                let value = single(ty, reader, wire, slot)?;
+                store(map, field, value.filter(|v| field.pointer || !is_zero(v, field)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The last value of a field wins; a message that comes twice is merged by no client we know, so it is replaced too.
+fn store(map: &mut Map<String, Value>, field: &Field, value: Option<Value>) {
+    match (map.entry(field.name), value) {
+        (Entry::Vacant(entry), Some(value)) => drop(entry.insert(value)),
+        (Entry::Occupied(mut entry), Some(value)) => drop(entry.insert(value)),
+        (Entry::Occupied(entry), None) => drop(entry.remove()),
+        (Entry::Vacant(_), None) => {}
+    }
+}
+
+/// Senders write every value that is no pointer, zero or not. Zero means absent to them, so it is absent here.
+fn is_zero(value: &Value, field: &Field) -> bool {
+    match value {
+        Value::Bool(on) => !on,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty() || (field.ty == Type::Quantity && text == "0"),
+        Value::Object(map) => field.omit_zero && map.is_empty(),
+        _ => false,
+    }
+}
+
+/// Numbers may come packed, several in one field.
+fn repeated(
+    item: Type,
+    reader: &mut Reader<'_>,
+    wire: u8,
+    items: &mut Vec<Value>,
+    slot: Slot,
+) -> Result<(), Error> {
+    if wire == 2 && matches!(item, Type::Int32 | Type::Int64 | Type::Bool) {
+        let mut packed = Reader::new(reader.bytes()?);
+        while !packed.is_empty() {
+            items.extend(single(item, &mut packed, 0, slot)?);
+        }
+        return Ok(());
+    }
+    items.push(single(item, reader, wire, slot)?.unwrap_or(Value::Null));
+    Ok(())
+}
+
+/// One entry of a map: a message of key and value.
+fn entry(item: Type, bytes: &[u8], slot: Slot) -> Result<(String, Value), Error> {
+    let (mut reader, mut key, mut value) = (Reader::new(bytes), "", None);
+    while let Some((number, wire)) = reader.tag()? {
+        match (number, wire) {
+            (1, 2) => key = reader.text(slot.name)?,
+            (2, _) => value = map_value(item, &mut reader, wire, slot)?,
+            _ => reader.skip(wire)?,
+        }
+    }
+    let value = match value {
+        Some(value) => value,
+        // A value left out is the empty one.
+        None => map_value(item, &mut Reader::new(&[0]), if is_varint(item) { 0 } else { 2 }, slot)?
+            .unwrap_or(Value::Null),
+    };
+    Ok((key.to_owned(), value))
+}
+
+/// A map cannot hold lists, so each stands in a message of its own (`ExtraValue`).
+fn map_value(item: Type, reader: &mut Reader<'_>, wire: u8, slot: Slot) -> Result<Option<Value>, Error> {
+    let Type::List(inner) = item else { return single(item, reader, wire, slot) };
+    let (mut list, mut items) = (Reader::new(expect(reader, wire, slot)?), Vec::new());
+    while let Some((number, wire)) = list.tag()? {
+        match number {
+            1 => repeated(schema().element(inner), &mut list, wire, &mut items, slot)?,
+            _ => list.skip(wire)?,
+        }
+    }
+    Ok(Some(Value::Array(items)))
+}
+
+fn is_varint(ty: Type) -> bool {
+    matches!(ty, Type::Bool | Type::Int32 | Type::Int64)
+}
+
+/// One value; `None` for a message that stands for "absent".
+fn single(ty: Type, reader: &mut Reader<'_>, wire: u8, slot: Slot) -> Result<Option<Value>, Error> {
+    Ok(Some(match (ty, wire) {
+        (Type::Bool, 0) => (reader.varint()? != 0).into(),
+        // Negative numbers come as 64 bits; what does not fit is cut off, as every decoder does.
+        (Type::Int32, 0) => (reader.varint()? as i32).into(),
+        (Type::Int64, 0) => reader.varint()?.cast_signed().into(),
+        (Type::Double, 1) => f64::from_bits(reader.fixed64()?).into(),
+        (Type::String, 2) => reader.text(slot.name)?.into(),
+        (Type::Bytes, 2) => special::bytes_to_text(reader.bytes()?),
+        (Type::Struct(id), 2) => message(id, reader.bytes()?, slot.depth + 1)?,
+        (Type::Bool | Type::Int32 | Type::Int64 | Type::Double, _) => return Err(wrong(wire, slot)),
+        _ => {
+            let bytes = expect(reader, wire, slot)?;
+            return special::read(ty, bytes, Slot { depth: slot.depth + 1, ..slot });
+        }
+    }))
+}
+
+fn expect<'a>(reader: &mut Reader<'a>, wire: u8, slot: Slot) -> Result<&'a [u8], Error> {
+    if wire == 2 { reader.bytes() } else { Err(wrong(wire, slot)) }
+}
+
+fn wrong(wire: u8, slot: Slot) -> Error {
+    Error::WireType { field: slot.name, found: wire }
+}

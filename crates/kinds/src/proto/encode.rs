@@ -1,0 +1,165 @@
+//! From an object to its message.
+
+use serde_json::{Map, Value};
+
+use super::decode::Slot;
+use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag};
+use super::{Error, MAX_DEPTH, encode_message, envelope, node_of, special};
+use crate::schema::{Field, Node, StructId, Type, schema};
+
+/// Writes the message of a struct. Fields the type does not have are not written: they have no number.
+pub(super) fn message(
+    id: StructId,
+    map: &Map<String, Value>,
+    out: &mut Vec<u8>,
+    depth: u32,
+) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::TooDeep);
+    }
+    Message { fields: schema().fields(id), map, depth }.write([0; 3], 0, out)
+}
+
+/// One message; inlined messages read from the same map.
+struct Message<'a> {
+    fields: &'static [Field],
+    map: &'a Map<String, Value>,
+    depth: u32,
+}
+
+impl Message<'_> {
+    /// Writes the fields that stand `level` inlined messages deep, behind the numbers of `prefix`.
+    fn write(&self, prefix: [u8; 3], level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        let mut inlined = [0; 3];
+        for field in self.fields.iter().filter(|f| f.numbers.get(..level) == prefix.get(..level)) {
+            let number = field.numbers.get(level).copied().unwrap_or(0);
+            let is_leaf = field.numbers.get(level + 1).is_none_or(|&n| n == 0);
+            if number == 0 || inlined.contains(&number) {
+                continue;
+            }
+            match self.map.get(field.name) {
+                Some(value) if is_leaf => write_field(field, number, value, out, self.depth)?,
+                // The first of its fields that is there stands for the whole inlined message.
+                Some(_) => {
+                    if let Some(slot) = inlined.iter_mut().find(|n| **n == 0) {
+                        *slot = number;
+                    }
+                    put_nested(out, number, |out| self.write(field.numbers, level + 1, out))?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_field(
+    field: &'static Field,
+    number: u8,
+    value: &Value,
+    out: &mut Vec<u8>,
+    depth: u32,
+) -> Result<(), Error> {
+    let slot = Slot { name: field.name, depth };
+    match (field.ty, value) {
+        (_, Value::Null) => Ok(()),
+        (Type::List(item), Value::Array(items)) => {
+            let item = schema().element(item);
+            items.iter().try_for_each(|v| single(item, number, v, out, slot))
+        }
+        (Type::Map(item), Value::Object(entries)) => {
+            let item = schema().element(item);
+            entries.iter().try_for_each(|(key, v)| {
+                put_nested(out, number, |out| {
+                    put_string(out, 1, key);
+                    map_value(item, v, out, slot)
+                })
+            })
+        }
+        _ => single(field.ty, number, value, out, slot),
+    }
+}
+
+fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result<(), Error> {
+    match (item, value) {
+        (Type::List(inner), Value::Array(items)) => put_nested(out, 2, |out| {
+            let inner = schema().element(inner);
+            items.iter().try_for_each(|v| single(inner, 1, v, out, slot))
+        }),
+        _ => single(item, 2, value, out, slot),
+    }
+}
+
+fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result<(), Error> {
+    match (ty, value) {
+        (Type::Bool, Value::Bool(on)) => put_number(out, number, i64::from(*on)),
+        (Type::Int32 | Type::Int64, Value::Number(n)) => {
+            let n = n.as_i64().ok_or_else(|| slot.invalid(format!("{n} is no integer")))?;
+            put_number(out, number, n);
+        }
+        (Type::Double, Value::Number(n)) => {
+            put_tag(out, number, 1);
+            out.extend_from_slice(&n.as_f64().unwrap_or_default().to_le_bytes());
+        }
+        (Type::String, Value::String(text)) => put_string(out, number, text),
+        (Type::Bytes, Value::String(text)) => put_bytes(out, number, &special::text_to_bytes(text, slot)?),
+        (Type::Struct(id), Value::Object(map)) => {
+            return put_nested(out, number, |out| message(id, map, out, slot.depth + 1));
+        }
+        // Inside lists and maps, null is the empty value.
+        (_, Value::Null) => put_bytes(out, number, &[]),
+        (
+            Type::Bool
+            | Type::Int32
+            | Type::Int64
+            | Type::Double
+            | Type::String
+            | Type::Bytes
+            | Type::Struct(_)
+            | Type::List(_)
+            | Type::Map(_),
+            _,
+        ) => return Err(slot.invalid("not of its type".to_owned())),
+        _ => return put_nested(out, number, |out| special::write(ty, value, out, slot)),
+    }
+    Ok(())
+}
+
+/// Writes a list one item at a time, so that the whole list never stands in memory as values.
+#[derive(Debug)]
+pub struct ListWriter {
+    api_version: String,
+    kind: String,
+    item: Node,
+    message: Vec<u8>,
+}
+
+impl ListWriter {
+    /// Starts the list of a kind; `metadata` is the list's own.
+    ///
+    /// # Errors
+    /// When the kind is not built in or the metadata is no `ListMeta`.
+    pub fn new(api_version: &str, kind: &str, metadata: &Value) -> Result<Self, Error> {
+        let item = node_of(api_version, kind)?;
+        let kind = format!("{kind}List");
+        let head = Value::Object([("metadata".to_owned(), metadata.clone())].into_iter().collect());
+        let mut message = Vec::new();
+        encode_message(node_of(api_version, &kind)?, &head, &mut message)?;
+        Ok(Self { api_version: api_version.to_owned(), kind, item, message })
+    }
+
+    /// Adds one object. Its kind and apiVersion are not written: in protobuf they stand in the envelope only.
+    ///
+    /// # Errors
+    /// When the object is not of the kind.
+    pub fn push(&mut self, object: &Value) -> Result<(), Error> {
+        let item = self.item;
+        put_nested(&mut self.message, 2, |out| encode_message(item, object, out))
+    }
+
+    /// The list in its envelope.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        envelope(&self.api_version, &self.kind, &self.message)
+    }
+}

@@ -1,0 +1,238 @@
+//! Kubernetes protobuf, both ways: bytes to `Value` and back, for every built-in kind, by one walk over the schema table.
+//!
+//! An object on the wire is the four bytes `k8s\0` and an envelope (`runtime.Unknown`) that names the kind and holds the
+//! message. Clients that know the Go types send every built-in object in this form, and do not fall back to JSON.
+//!
+//! * [`decode`] opens an envelope, finds the kind and gives the object as the JSON a typed client would have sent;
+//! * [`encode`] writes an object with its envelope; [`ListWriter`] writes a list item by item;
+//! * [`watch_frame`] writes one event of a watch.
+//!
+//! Custom resources have no protobuf form. Bytes come from the network: every length is checked, nesting is bounded
+//! ([`MAX_DEPTH`]), and a message never becomes more values than it has bytes.
+
+mod decode;
+mod encode;
+mod special;
+mod wire;
+
+use serde_json::Value;
+
+use crate::schema::{self, Node, Type};
+use wire::{Reader, put_bytes, put_string};
+
+pub use encode::ListWriter;
+
+/// What every object starts with.
+pub const MAGIC: [u8; 4] = *b"k8s\0";
+
+/// How deep messages may nest. Built-in types need about 20; only JSON schemas nest without bound.
+pub const MAX_DEPTH: u32 = 128;
+
+/// Why bytes are no object, or an object has no bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The body does not start with the magic bytes: it is something else, whatever its content type says.
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
+    NoMagic,
+    /// The bytes end inside a value, or a length points past the end.
+    #[error("unexpected EOF")]
+    Truncated,
+    /// A number takes more bytes than any number may.
+    #[error("proto: integer overflow")]
+    Overflow,
+    /// A tag with field number zero or a wire type that does not exist.
+    #[error("proto: illegal tag {0}")]
+    IllegalTag(u64),
+    /// A known field comes in another wire type than it has.
+    #[error("proto: wrong wireType = {found} for field {field}")]
+    WireType {
+        /// Name of the field in JSON.
+        field: &'static str,
+        /// The wire type found.
+        found: u8,
+    },
+    /// Text that is not UTF-8 cannot be JSON.
+    #[error("string field {0} contains invalid UTF-8")]
+    InvalidUtf8(&'static str),
+    /// Messages nest deeper than [`MAX_DEPTH`].
+    #[error("message exceeds the maximum nesting depth")]
+    TooDeep,
+    /// The envelope holds something that is compressed or not protobuf.
+    #[error("unsupported content type or encoding {0:?} in the envelope")]
+    Content(String),
+    /// The kind is not built in, so it has no protobuf form.
+    #[error("no kind {kind:?} is registered for version {api_version:?}")]
+    UnknownKind {
+        /// `apiVersion` of the envelope.
+        api_version: String,
+        /// `kind` of the envelope.
+        kind: String,
+    },
+    /// A field that holds JSON in bytes holds something else.
+    #[error("field {field} holds invalid JSON: {reason}")]
+    Json {
+        /// Name of the field in JSON.
+        field: &'static str,
+        /// What the JSON parser says.
+        reason: String,
+    },
+    /// A value cannot be what its type wants: a quantity, a time, a number in range.
+    #[error("field {field}: {reason}")]
+    Value {
+        /// Name of the field in JSON.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// An opened envelope.
+#[derive(Debug, PartialEq)]
+pub struct Envelope<'a> {
+    /// `apiVersion`, empty if the sender left it out.
+    pub api_version: &'a str,
+    /// `kind`, empty if the sender left it out.
+    pub kind: &'a str,
+    /// The message.
+    pub raw: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    /// Opens the envelope of an object.
+    ///
+    /// # Errors
+    /// When the bytes are no envelope of protobuf.
+    pub fn open(body: &'a [u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(body.strip_prefix(&MAGIC).ok_or(Error::NoMagic)?);
+        let mut envelope = Self { api_version: "", kind: "", raw: &[] };
+        while let Some((number, wire)) = reader.tag()? {
+            match (number, wire) {
+                (1, 2) => envelope.type_meta(reader.bytes()?)?,
+                (2, 2) => envelope.raw = reader.bytes()?,
+                (3 | 4, 2) => {
+                    let text = reader.text("contentType")?;
+                    if !text.is_empty() && text != "application/vnd.kubernetes.protobuf" {
+                        return Err(Error::Content(text.chars().take(64).collect()));
+                    }
+                }
+                _ => reader.skip(wire)?,
+            }
+        }
+        Ok(envelope)
+    }
+
+    fn type_meta(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
+        let mut reader = Reader::new(bytes);
+        while let Some((number, wire)) = reader.tag()? {
+            match (number, wire) {
+                (1, 2) => self.api_version = reader.text("apiVersion")?,
+                (2, 2) => self.kind = reader.text("kind")?,
+                _ => reader.skip(wire)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Decodes an object together with its envelope. `expected` is the apiVersion and kind of an envelope that names none.
+///
+/// ```
+/// use listwatch_kinds::proto;
+/// let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+/// let body = proto::encode("v1", "ConfigMap", &object).unwrap();
+/// assert_eq!(proto::decode(&body, ("v1", "ConfigMap")).unwrap(), object);
+/// ```
+///
+/// # Errors
+/// When the bytes are no object of a built-in kind.
+pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, Error> {
+    let envelope = Envelope::open(body)?;
+    let api_version = if envelope.api_version.is_empty() { expected.0 } else { envelope.api_version };
+    let kind = if envelope.kind.is_empty() { expected.1 } else { envelope.kind };
+    let node = node_of(api_version, kind)?;
+    let mut object = decode_message(node, envelope.raw)?;
+    if let Value::Object(map) = &mut object {
+        map.insert("apiVersion".to_owned(), api_version.into());
+        map.insert("kind".to_owned(), kind.into());
+    }
+    Ok(object)
+}
+
+/// Decodes a bare message of a type.
+///
+/// # Errors
+/// When the bytes are no such message.
+pub fn decode_message(node: Node, bytes: &[u8]) -> Result<Value, Error> {
+    match node.ty() {
+        Type::Struct(id) => decode::message(id, bytes, 0),
+        _ => Ok(Value::Null),
+    }
+}
+
+/// Encodes an object of a built-in kind with its envelope.
+///
+/// # Errors
+/// When the kind is not built in or the object is not of its type.
+pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, Error> {
+    let mut message = Vec::with_capacity(512);
+    encode_message(node_of(api_version, kind)?, object, &mut message)?;
+    Ok(envelope(api_version, kind, &message))
+}
+
+/// Appends the bare message of an object.
+///
+/// # Errors
+/// When the object is not of that type.
+pub fn encode_message(node: Node, object: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+    match (node.ty(), object) {
+        (Type::Struct(id), Value::Object(map)) => encode::message(id, map, out, 0),
+        _ => Err(Error::Value { field: "", reason: "not an object".to_owned() }),
+    }
+}
+
+/// Puts a message into an envelope.
+#[must_use]
+pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+    let mut meta = Vec::with_capacity(api_version.len() + kind.len() + 4);
+    put_string(&mut meta, 1, api_version);
+    put_string(&mut meta, 2, kind);
+    let mut out = Vec::with_capacity(message.len() + meta.len() + 24);
+    out.extend_from_slice(&MAGIC);
+    put_bytes(&mut out, 1, &meta);
+    put_bytes(&mut out, 2, message);
+    // The reference always writes both, empty.
+    put_string(&mut out, 3, "");
+    put_string(&mut out, 4, "");
+    out
+}
+
+/// One event of a watch: four bytes of length, then type and object. The object is an envelope, the event itself is not.
+#[must_use]
+pub fn watch_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
+    let mut raw = Vec::with_capacity(object.len() + 6);
+    put_bytes(&mut raw, 1, object);
+    let mut out = vec![0; 4];
+    put_string(&mut out, 1, event_type);
+    put_bytes(&mut out, 2, &raw);
+    let length = u32::try_from(out.len() - 4).unwrap_or(u32::MAX);
+    if let Some(prefix) = out.first_chunk_mut() {
+        *prefix = length.to_be_bytes();
+    }
+    out
+}
+
+/// The type of an apiVersion and kind. Options of requests are the same in every group.
+fn node_of(api_version: &str, kind: &str) -> Result<Node, Error> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let found = match kind {
+        "DeleteOptions" | "Status" => schema::node("", "v1", kind),
+        _ => schema::node(group, version, kind),
+    };
+    found.ok_or_else(|| Error::UnknownKind {
+        api_version: api_version.chars().take(128).collect(),
+        kind: kind.chars().take(128).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! The types whose messages are not what their JSON is.
+
+use base64::Engine;
+use serde_json::{Map, Value};
+
+use super::decode::Slot;
+use super::wire::{Reader, put_bytes, put_nested, put_number, put_string};
+use super::{Error, MAGIC, decode, encode};
+use crate::schema::{Type, schema};
+use crate::typecheck::BASE64;
+use crate::{quantity, time};
+
+/// Reads the message of a special type; `None` if it is empty and stands for "absent".
+pub(super) fn read(ty: Type, bytes: &[u8], slot: Slot) -> Result<Option<Value>, Error> {
+    match ty {
+        Type::Quantity => amount(bytes, slot).map(Some),
+        Type::IntOrString => int_or_string(bytes, slot).map(Some),
+        Type::Time | Type::MicroTime => point_in_time(ty, bytes, slot),
+        Type::Raw | Type::FieldsV1 | Type::Json => json(raw_bytes(bytes)?, slot),
+        _ => schema_or(ty, bytes, slot).map(Some),
+    }
+}
+
+/// Writes the content of a special type's message.
+pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result<(), Error> {
+    match (ty, value) {
+        (Type::Quantity, Value::String(text)) => put_string(out, 1, text),
+        (Type::IntOrString, Value::String(text)) => {
+            put_number(out, 1, 1);
+            put_string(out, 3, text);
+        }
+        (Type::IntOrString, Value::Number(number)) => {
+            put_number(out, 1, 0);
+            put_number(out, 2, number.as_i64().unwrap_or_default());
+        }
+        (Type::Time | Type::MicroTime, Value::String(text)) => {
+            let (seconds, nanos) =
+                time::parts(text).ok_or_else(|| slot.invalid(format!("{text:?} is no time")))?;
+            put_number(out, 1, seconds);
+            put_number(out, 2, i64::from(nanos));
+        }
+        (Type::Raw | Type::FieldsV1 | Type::Json, value) => {
+            put_bytes(out, 1, value.to_string().as_bytes());
+        }
+        (Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings, value) => {
+            return write_schema_or(ty, value, out, slot);
+        }
+        _ => return Err(slot.invalid("not of its type".to_owned())),
+    }
+    Ok(())
+}
+
+fn amount(bytes: &[u8], slot: Slot) -> Result<Value, Error> {
+    let text = last_text(bytes, 1, slot)?;
+    if text.is_empty() {
+        return Ok("0".into());
+    }
+    quantity::canonical(text).map(Value::from).map_err(|e| slot.invalid(e.to_string()))
+}
+
+fn int_or_string(bytes: &[u8], slot: Slot) -> Result<Value, Error> {
+    let (mut reader, mut is_text, mut number, mut text) = (Reader::new(bytes), false, 0, "");
+    while let Some((field, wire)) = reader.tag()? {
+        match (field, wire) {
+            (1, 0) => is_text = reader.varint()? != 0,
+            (2, 0) => number = reader.varint()? as i32,
+            (3, 2) => text = reader.text(slot.name)?,
+            _ => reader.skip(wire)?,
+        }
+    }
+    Ok(if is_text { text.into() } else { number.into() })
+}
+
+/// An empty message is no time at all; the epoch is written out.
+fn point_in_time(ty: Type, bytes: &[u8], slot: Slot) -> Result<Option<Value>, Error> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let (mut reader, mut seconds, mut nanos) = (Reader::new(bytes), 0, 0);
+    while let Some((field, wire)) = reader.tag()? {
+        match (field, wire) {
+            (1, 0) => seconds = reader.varint()?.cast_signed(),
+            (2, 0) => nanos = reader.varint()? as i32,
+            _ => reader.skip(wire)?,
+        }
+    }
+    let time =
+        time::from_parts(seconds, nanos).ok_or_else(|| slot.invalid("a time out of range".to_owned()))?;
+    Ok(Some(match ty {
+        Type::MicroTime => time::format_micros(time).into(),
+        _ => time::format_seconds(time).into(),
+    }))
+}
+
+/// Bytes that hold JSON, or in a raw extension an object in its own envelope.
+fn json(raw: &[u8], slot: Slot) -> Result<Option<Value>, Error> {
+    if raw.is_empty() {
+        return Ok(None);
+    }
+    if raw.starts_with(&MAGIC) {
+        return if slot.depth < super::MAX_DEPTH {
+            super::decode(raw, ("", "")).map(Some)
+        } else {
+            Err(Error::TooDeep)
+        };
+    }
+    serde_json::from_slice(raw).map_err(|e| Error::Json { field: slot.name, reason: e.to_string() })
+}
+
+/// The bytes in a message that is only a wrapper of bytes.
+fn raw_bytes(bytes: &[u8]) -> Result<&[u8], Error> {
+    let (mut reader, mut raw): (_, &[u8]) = (Reader::new(bytes), &[]);
+    while let Some((field, wire)) = reader.tag()? {
+        match (field, wire) {
+            (1, 2) => raw = reader.bytes()?,
+            _ => reader.skip(wire)?,
+        }
+    }
+    Ok(raw)
+}
+
+fn last_text(bytes: &[u8], number: u32, slot: Slot) -> Result<&str, Error> {
+    let (mut reader, mut text) = (Reader::new(bytes), "");
+    while let Some((field, wire)) = reader.tag()? {
+        if (field, wire) == (number, 2) {
+            text = reader.text(slot.name)?;
+        } else {
+            reader.skip(wire)?;
+        }
+    }
+    Ok(text)
+}
+
+/// A schema or something else. The schema is field 2 beside a bool and field 1 beside a list.
+fn schema_or(ty: Type, bytes: &[u8], slot: Slot) -> Result<Value, Error> {
+    let (schema_at, other_at) = if ty == Type::SchemaOrBool { (2, 1) } else { (1, 2) };
+    let props = schema().schema_props();
+    let (mut reader, mut found, mut allowed, mut items) = (Reader::new(bytes), None, false, Vec::new());
+    while let Some((field, wire)) = reader.tag()? {
+        match (field, wire, ty) {
+            (n, 2, _) if n == schema_at => {
+                found = Some(decode::message(props, reader.bytes()?, slot.depth + 1)?)
+            }
+            (n, 0, Type::SchemaOrBool) if n == other_at => allowed = reader.varint()? != 0,
+            (n, 2, Type::SchemaOrArray) if n == other_at => {
+                items.push(decode::message(props, reader.bytes()?, slot.depth + 1)?);
+            }
+            (n, 2, Type::SchemaOrStrings) if n == other_at => items.push(reader.text(slot.name)?.into()),
+            _ => reader.skip(wire)?,
+        }
+    }
+    Ok(match (found, ty) {
+        (Some(schema), _) => schema,
+        (None, Type::SchemaOrBool) => allowed.into(),
+        _ => items.into(),
+    })
+}
+
+fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result<(), Error> {
+    let props = schema().schema_props();
+    let nested = |map: &Map<String, Value>, number, out: &mut Vec<u8>| {
+        put_nested(out, number, |out| encode::message(props, map, out, slot.depth + 1))
+    };
+    match (ty, value) {
+        (Type::SchemaOrBool, Value::Bool(allowed)) => put_number(out, 1, i64::from(*allowed)),
+        (Type::SchemaOrBool, Value::Object(map)) => {
+            put_number(out, 1, 1);
+            nested(map, 2, out)?;
+        }
+        (_, Value::Object(map)) => nested(map, 1, out)?,
+        (_, Value::Array(items)) => {
+            for item in items {
+                match item {
+                    Value::String(text) => put_string(out, 2, text),
+                    Value::Object(map) => nested(map, 2, out)?,
+                    _ => return Err(slot.invalid("not of its type".to_owned())),
+                }
+            }
+        }
+        _ => return Err(slot.invalid("not of its type".to_owned())),
+    }
+    Ok(())
+}
+
+pub(super) fn bytes_to_text(bytes: &[u8]) -> Value {
+    base64::engine::general_purpose::STANDARD.encode(bytes).into()
+}
+
+pub(super) fn text_to_bytes(text: &str, slot: Slot) -> Result<Vec<u8>, Error> {
+    BASE64.decode(text).map_err(|e| slot.invalid(e.to_string()))
+}
