@@ -17,6 +17,7 @@
 //! 5. [`store`]: the cache with its indexes and snapshots.
 //! 6. [`processor`]: handlers and streams.
 //! 7. [`informer`]: all of it together.
+//! 8. [`kube`](mod@kube): a Kubernetes API server as the source.
 //!
 //! # A tour
 //!
@@ -47,6 +48,7 @@
 
 pub mod delta;
 pub mod informer;
+pub mod kube;
 pub mod lister_watcher;
 mod monitor;
 pub mod object;

@@ -49,7 +49,10 @@ impl<K> Segment<K> {
         }
         let redundant = match (deltas.last(), &delta) {
             (Some(Delta::Updated(_)), Delta::Updated(_)) => true,
-            (Some(Delta::Deleted(_) | Delta::Rejected { .. }), Delta::Deleted(_) | Delta::Rejected { .. }) => true,
+            (
+                Some(Delta::Deleted(_) | Delta::Rejected { .. }),
+                Delta::Deleted(_) | Delta::Rejected { .. },
+            ) => true,
             _ => false,
         };
         match (redundant, deltas.last(), delta) {

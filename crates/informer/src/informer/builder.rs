@@ -112,12 +112,8 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
             ending: Mutex::new(End::Discard),
             resync_changed: Notify::new(),
         });
-        let unstarted = Unstarted {
-            sources: self.sources,
-            reflector: self.reflector,
-            transform: self.transform,
-            writer,
-        };
+        let unstarted =
+            Unstarted { sources: self.sources, reflector: self.reflector, transform: self.transform, writer };
         SharedInformer {
             core,
             unstarted: Arc::new(Mutex::new(Some(unstarted))),

@@ -8,7 +8,9 @@ use listwatch_wire::status::Status;
 use listwatch_wire::{ObjectKey, Revision};
 use tokio::sync::watch;
 
-use super::{ListRequest, ListVersion, ListerWatcher, Page, SourceError, WatchEvent, WatchRequest, WatchStream};
+use super::{
+    ListRequest, ListVersion, ListerWatcher, Page, SourceError, WatchEvent, WatchRequest, WatchStream,
+};
 use crate::object::{Object, Raw};
 use crate::sync::Mutex;
 
@@ -115,9 +117,14 @@ impl InMemory {
 }
 
 /// The events after `since`, at most a batch of them.
-fn events_after(collection: &Collection, since: Revision) -> Result<(Vec<WatchEvent>, Revision), SourceError> {
+fn events_after(
+    collection: &Collection,
+    since: Revision,
+) -> Result<(Vec<WatchEvent>, Revision), SourceError> {
     if since < collection.forgotten {
-        return Err(Status::expired(format!("too old resource version: {since} ({})", collection.forgotten)).into());
+        return Err(
+            Status::expired(format!("too old resource version: {since} ({})", collection.forgotten)).into()
+        );
     }
     let start = collection.history.partition_point(|(revision, _)| *revision <= since);
     let taken = || collection.history.range(start..).take(BATCH);
@@ -141,9 +148,11 @@ impl ListerWatcher for InMemory {
             return Err(Status::too_large_resource_version(asked.0, collection.revision.0, 1).into());
         }
         let after = request.continue_token.as_deref().and_then(|token| token.parse::<ObjectKey>().ok());
-        let rest = collection.objects.iter().filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+        let rest =
+            collection.objects.iter().filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
         let limit = request.limit.map_or(usize::MAX, |limit| limit as usize);
-        let mut objects: Vec<_> = rest.take(limit.saturating_add(1)).map(|(_, object)| object.clone()).collect();
+        let mut objects: Vec<_> =
+            rest.take(limit.saturating_add(1)).map(|(_, object)| object.clone()).collect();
         let more = objects.len() > limit;
         objects.truncate(limit);
         let continue_token = objects.last().filter(|_| more).map(|object| object.key().to_string());

@@ -187,10 +187,9 @@ impl Sources {
     }
 
     /// One source per namespace. Each is listed and watched on its own, so one that fails delays only itself.
-    pub fn per_namespace(
-        sources: impl IntoIterator<Item = (String, Arc<dyn ListerWatcher>)>,
-    ) -> Self {
-        let partition = |(namespace, source): (String, _)| Partition { namespace: Some(namespace.into()), source };
+    pub fn per_namespace(sources: impl IntoIterator<Item = (String, Arc<dyn ListerWatcher>)>) -> Self {
+        let partition =
+            |(namespace, source): (String, _)| Partition { namespace: Some(namespace.into()), source };
         Self(sources.into_iter().map(partition).collect())
     }
 }

@@ -103,7 +103,9 @@ impl ListerWatcher for Scripted {
         match answer {
             Some(Answer::Page(page)) => Ok(page),
             Some(Answer::Error(error)) => Err(error),
-            Some(Answer::Events { .. }) => Err(SourceError::Malformed("events scripted for a list".to_owned())),
+            Some(Answer::Events { .. }) => {
+                Err(SourceError::Malformed("events scripted for a list".to_owned()))
+            }
             Some(Answer::Silence) | None => std::future::pending().await,
         }
     }

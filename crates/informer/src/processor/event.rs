@@ -70,7 +70,9 @@ impl<K> Event<K> {
 impl<K> Clone for Event<K> {
     fn clone(&self) -> Self {
         match self {
-            Self::Added { object, is_initial } => Self::Added { object: object.clone(), is_initial: *is_initial },
+            Self::Added { object, is_initial } => {
+                Self::Added { object: object.clone(), is_initial: *is_initial }
+            }
             Self::Updated { old, new } => Self::Updated { old: old.clone(), new: new.clone() },
             Self::Deleted(deleted) => Self::Deleted(deleted.clone()),
             Self::Synced => Self::Synced,
@@ -92,7 +94,9 @@ impl<K> fmt::Display for Event<K> {
                 write!(f, "add {} {}", object.key(), object.revision())?;
                 if *is_initial { f.write_str(" initial") } else { Ok(()) }
             }
-            Self::Updated { new, .. } if self.is_resync() => write!(f, "resync {} {}", new.key(), new.revision()),
+            Self::Updated { new, .. } if self.is_resync() => {
+                write!(f, "resync {} {}", new.key(), new.revision())
+            }
             Self::Updated { old, new } => {
                 write!(f, "update {} {} -> {}", new.key(), old.revision(), new.revision())
             }

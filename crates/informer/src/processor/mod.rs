@@ -19,8 +19,6 @@ pub(crate) mod runner;
 pub mod stream;
 
 pub use event::{Deleted, Event};
-pub use handler::{
-    AsyncEventHandler, EventHandler, FilteringHandler, HandlerFuncs, HandlerOptions, RunOn,
-};
+pub use handler::{AsyncEventHandler, EventHandler, FilteringHandler, HandlerFuncs, HandlerOptions, RunOn};
 pub use registry::{HandlerStatus, Registration};
 pub use stream::EventStream;

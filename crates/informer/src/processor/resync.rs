@@ -48,7 +48,8 @@ impl Resync {
         if passed >= self.period {
             let rest = self.take(snapshot, usize::MAX);
             // Passes that were missed altogether (a suspended machine) are not made up for.
-            self.started += self.period * u32::try_from(passed.as_nanos() / self.period.as_nanos()).unwrap_or(1);
+            self.started +=
+                self.period * u32::try_from(passed.as_nanos() / self.period.as_nanos()).unwrap_or(1);
             (self.told, self.last, self.size) = (0, None, snapshot.len());
             return rest;
         }

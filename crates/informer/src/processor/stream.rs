@@ -61,12 +61,10 @@ impl<K> EventStream<K> {
                 *read += 1;
                 event
             }
-            Current::Replay(replay, told, events) => {
-                events.next().or_else(|| {
-                    *events = next_page(replay, told);
-                    events.next()
-                })
-            }
+            Current::Replay(replay, told, events) => events.next().or_else(|| {
+                *events = next_page(replay, told);
+                events.next()
+            }),
         };
         if event.is_none() {
             self.current = Current::None;

@@ -177,13 +177,11 @@ fn open(
 
 /// The event of the type the informer is about, its object transformed.
 fn typed<K>(event: WatchEvent, transform: Option<&Transform<K>>) -> WatchEvent<K> {
-    let change = |object: Object, make: fn(Object<K>) -> WatchEvent<K>| {
-        match transformed(object, transform) {
-            Ok(object) => make(object),
-            Err((object, reason)) => {
-                let (key, revision) = (object.key().clone(), object.revision());
-                WatchEvent::Rejected { key, revision, reason }
-            }
+    let change = |object: Object, make: fn(Object<K>) -> WatchEvent<K>| match transformed(object, transform) {
+        Ok(object) => make(object),
+        Err((object, reason)) => {
+            let (key, revision) = (object.key().clone(), object.revision());
+            WatchEvent::Rejected { key, revision, reason }
         }
     };
     match event {

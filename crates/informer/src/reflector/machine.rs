@@ -371,7 +371,8 @@ impl<K> Machine<K> {
     ) {
         out.actions.push(Action::HangUp);
         self.failures += 1;
-        let connection = matches!(error, SourceError::Refused(_) | SourceError::Transport(_) | SourceError::TimedOut(_));
+        let connection =
+            matches!(error, SourceError::Refused(_) | SourceError::Transport(_) | SourceError::TimedOut(_));
         let stuck = self.failures >= self.options.failures_before_relist
             && !connection
             && !error.is_too_many_requests();
@@ -381,7 +382,10 @@ impl<K> Machine<K> {
         let relist = error.is_expired() || error.is_store_read_error() || stuck;
         let next = if relist { Next::Cycle } else { Next::Watch };
         let delay = self.wait(next, error.retry_after(), now);
-        out.report(problem(error), if relist { Response::Relists(delay) } else { Response::Rewatches(delay) });
+        out.report(
+            problem(error),
+            if relist { Response::Relists(delay) } else { Response::Rewatches(delay) },
+        );
     }
 
     /// Waits as the backoff says, but at least as long as the server asked.

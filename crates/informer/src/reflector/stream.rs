@@ -21,7 +21,8 @@ impl<K> Machine<K> {
                 Phase::Streaming(_) => self.initial_event(event, now, out),
                 Phase::Watching(_) => {
                     // The common case: nothing but changes, so the phase is looked at once for all of them.
-                    self.live_event(event, now, out) && events.by_ref().all(|event| self.live_event(event, now, out))
+                    self.live_event(event, now, out)
+                        && events.by_ref().all(|event| self.live_event(event, now, out))
                 }
                 _ => false,
             };

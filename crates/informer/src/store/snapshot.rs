@@ -125,7 +125,10 @@ impl<K> Snapshot<K> {
     ///
     /// # Errors
     /// As [`by_index`](Self::by_index).
-    pub fn index_values<V>(&self, index: &Index<K, V>) -> Result<impl Iterator<Item = (&V, usize)>, IndexError>
+    pub fn index_values<V>(
+        &self,
+        index: &Index<K, V>,
+    ) -> Result<impl Iterator<Item = (&V, usize)>, IndexError>
     where
         K: 'static,
         V: IndexValue,

@@ -157,10 +157,8 @@ fn replace_in<K>(state: &mut State<K>, namespace: Option<&str>, slots: Vec<Slot<
     after.dedup_by(|later, kept| later.object.key() == kept.object.key());
     after.reverse();
     before.retain(|(key, _)| after.binary_search_by(|slot| slot.object.key().cmp(key)).is_err());
-    let mut changes: Vec<_> = before
-        .into_iter()
-        .map(|(key, _)| Change { old: state.remove(&key), new: None })
-        .collect();
+    let mut changes: Vec<_> =
+        before.into_iter().map(|(key, _)| Change { old: state.remove(&key), new: None }).collect();
     changes.reserve(after.len());
     for slot in after {
         let new = Some(slot.object.clone());

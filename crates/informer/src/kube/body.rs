@@ -1,0 +1,79 @@
+//! Reading a response body piece by piece, plain or compressed.
+
+use std::error::Error as StdError;
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::write::MultiGzDecoder;
+use http_body_util::BodyExt;
+use kube::client::Body;
+
+use crate::lister_watcher::SourceError;
+
+/// A body, decompressed as it comes. Servers compress a watch as one gzip member per event, so that each event can be
+/// read when it arrives: members are decoded one after the other, however many there are.
+pub(super) struct Chunks {
+    body: Body,
+    gzip: Option<MultiGzDecoder<Vec<u8>>>,
+}
+
+impl Chunks {
+    pub(super) fn new(response: http::Response<Body>) -> Self {
+        let encoding = response.headers().get(http::header::CONTENT_ENCODING);
+        let compressed = encoding.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"gzip"));
+        let gzip = compressed.then(|| MultiGzDecoder::new(Vec::new()));
+        Self { body: response.into_body(), gzip }
+    }
+
+    /// The next piece, which may be empty; none at the end.
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, SourceError>> {
+        loop {
+            let frame = match self.body.frame().await? {
+                Ok(frame) => frame,
+                Err(error) => return Some(Err(transport(&error))),
+            };
+            // Trailers say nothing that matters here.
+            if let Ok(data) = frame.into_data() {
+                return Some(self.decompress(data));
+            }
+        }
+    }
+
+    fn decompress(&mut self, data: Bytes) -> Result<Bytes, SourceError> {
+        let Some(gzip) = &mut self.gzip else { return Ok(data) };
+        let malformed = |error: std::io::Error| SourceError::Malformed(format!("gzip: {error}"));
+        gzip.write_all(&data).and_then(|()| gzip.flush()).map_err(malformed)?;
+        Ok(std::mem::take(gzip.get_mut()).into())
+    }
+
+    /// The rest, up to a bound: for error pages.
+    pub(super) async fn collect(mut self, max: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Some(Ok(chunk)) = self.next().await {
+            let room = max.saturating_sub(all.len());
+            all.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+            if room == 0 {
+                break;
+            }
+        }
+        all
+    }
+}
+
+/// Sorts an error of the connection.
+pub(super) fn transport(error: &(dyn StdError + 'static)) -> SourceError {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    let mut text = String::new();
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return SourceError::Refused(error.to_string());
+        }
+        if !text.is_empty() {
+            text += ": ";
+        }
+        text += &error.to_string();
+        cause = error.source();
+    }
+    SourceError::Transport(text)
+}

@@ -1,0 +1,50 @@
+//! [`ResourceKind`]: which collection of the server.
+
+use kube::core::ApiResource;
+use listwatch_wire::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
+
+/// A kind, its place in the API, and in which form its objects are wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ResourceKind {
+    pub(crate) resource: GroupVersionResource,
+    pub(crate) kind: GroupVersionKind,
+    pub(crate) metadata_only: bool,
+}
+
+impl ResourceKind {
+    /// The collection of a type that knows its own: one of `k8s-openapi`, one that derives `CustomResource`, or a
+    /// `PartialObjectMeta` of such a type for metadata only.
+    #[must_use]
+    pub fn of<K: kube::Resource<DynamicType = ()>>() -> Self {
+        let named = Self::named(&K::group(&()), &K::version(&()), &K::plural(&()), &K::kind(&()));
+        Self { metadata_only: K::metadata_api(), ..named }
+    }
+
+    /// The collection that discovery, or the user, has named.
+    #[must_use]
+    pub fn dynamic(resource: &ApiResource) -> Self {
+        Self::named(&resource.group, &resource.version, &resource.plural, &resource.kind)
+    }
+
+    fn named(group: &str, version: &str, plural: &str, kind: &str) -> Self {
+        let group_version =
+            GroupVersion { group: group.to_owned().into(), version: version.to_owned().into() };
+        Self {
+            resource: group_version.with_resource(plural.to_owned()),
+            kind: group_version.with_kind(kind.to_owned()),
+            metadata_only: false,
+        }
+    }
+
+    /// Only the metadata of the objects: the server leaves the rest out.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
+        self
+    }
+
+    /// What `kind` the objects have on the wire.
+    pub(super) fn wire_kind(&self) -> &str {
+        if self.metadata_only { "PartialObjectMetadata" } else { &self.kind.kind }
+    }
+}

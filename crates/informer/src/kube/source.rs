@@ -1,0 +1,287 @@
+//! [`KubeSource`]: lists and watches a collection through a `kube::Client`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::stream;
+use listwatch_wire::Revision;
+use listwatch_wire::event::{Decoder, Event, EventType};
+use listwatch_wire::json::raw;
+use listwatch_wire::options::ListOptions;
+use listwatch_wire::selector::{FieldSelector, LabelSelector};
+use listwatch_wire::status::Status;
+
+use super::body::Chunks;
+use super::list_decoder::ListDecoder;
+use super::request::{http_request, list_options, send, watch_options};
+use super::resource::ResourceKind;
+use crate::lister_watcher::{
+    ListRequest, ListerWatcher, Page, SourceError, Sources, WatchEvent, WatchRequest, WatchStream,
+};
+use crate::object::{Keep, Object};
+
+type Tweak = dyn Fn(&mut ListOptions) + Send + Sync;
+
+/// A collection of a Kubernetes API server: all of it, or one namespace.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Pod;
+/// use listwatch::SharedInformer;
+/// use listwatch::kube::KubeSource;
+///
+/// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = KubeSource::of::<Pod>(client).namespace("kube-system").labels("k8s-app=kube-dns".parse()?);
+/// let informer = SharedInformer::<Pod>::new(pods);
+/// informer.start()?;
+/// informer.wait_synced().await;
+/// for pod in informer.snapshot().iter() {
+///     println!("{} on {:?}", pod.key(), pod.get()?.spec.as_ref().and_then(|spec| spec.node_name.as_ref()));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct KubeSource {
+    client: kube::Client,
+    resource: ResourceKind,
+    namespace: Option<String>,
+    options: ListOptions,
+    tweaks: Vec<Arc<Tweak>>,
+    query: String,
+    keep: Keep,
+    compressed: bool,
+}
+
+impl fmt::Debug for KubeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubeSource")
+            .field("resource", &self.resource.resource)
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KubeSource {
+    /// All objects of the kind, in all namespaces.
+    #[must_use]
+    pub fn new(client: kube::Client, resource: ResourceKind) -> Self {
+        Self {
+            client,
+            resource,
+            namespace: None,
+            options: ListOptions::default(),
+            tweaks: Vec::new(),
+            query: String::new(),
+            keep: Keep::default(),
+            compressed: false,
+        }
+    }
+
+    /// All objects of a type that knows its collection; see [`ResourceKind::of`].
+    #[must_use]
+    pub fn of<K: kube::Resource<DynamicType = ()>>(client: kube::Client) -> Self {
+        Self::new(client, ResourceKind::of::<K>())
+    }
+
+    /// Only this namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only these namespaces: each is listed and watched on its own, into one cache.
+    #[must_use]
+    pub fn namespaces<N: Into<String>>(self, namespaces: impl IntoIterator<Item = N>) -> KubeNamespaces {
+        KubeNamespaces { source: self, namespaces: namespaces.into_iter().map(Into::into).collect() }
+    }
+
+    /// Only objects with such labels.
+    #[must_use]
+    pub fn labels(mut self, selector: LabelSelector) -> Self {
+        self.options.label_selector = selector;
+        self
+    }
+
+    /// Only objects with such fields; which fields can be selected depends on the kind.
+    #[must_use]
+    pub fn fields(mut self, selector: FieldSelector) -> Self {
+        self.options.field_selector = selector;
+        self
+    }
+
+    /// Changes the options of every list and watch, last before they are sent.
+    #[must_use]
+    pub fn tweak(mut self, tweak: impl Fn(&mut ListOptions) + Send + Sync + 'static) -> Self {
+        self.tweaks.push(Arc::new(tweak));
+        self
+    }
+
+    /// Adds an encoded `key=value` to every request, for options this library does not know.
+    #[must_use]
+    pub fn query(mut self, pair: &str) -> Self {
+        self.query.push('&');
+        self.query.push_str(pair);
+        self
+    }
+
+    /// What of each object is kept.
+    #[must_use]
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Asks for compressed answers: pays processor time on both ends for less network. Default false.
+    #[must_use]
+    pub fn compressed(mut self, compressed: bool) -> Self {
+        self.compressed = compressed;
+        self
+    }
+
+    /// Which collection this is.
+    #[must_use]
+    pub fn resource(&self) -> &ResourceKind {
+        &self.resource
+    }
+
+    async fn send(&self, mut options: ListOptions) -> Result<Chunks, SourceError> {
+        self.tweaks.iter().for_each(|tweak| tweak(&mut options));
+        let path = self.resource.resource.path(self.namespace.as_deref());
+        let uri = format!("{path}?{}{}", options.to_query(), self.query);
+        let request = http_request(uri, &self.resource, options.watch, self.compressed)?;
+        send(&self.client, request).await
+    }
+
+    fn event(&self, event: &Event) -> WatchEvent {
+        match event.event_type {
+            EventType::Bookmark => bookmark(&event.object),
+            EventType::Error => error(&event.object),
+            EventType::Added => self.change(&event.object, WatchEvent::Added),
+            EventType::Modified => self.change(&event.object, WatchEvent::Modified),
+            EventType::Deleted => self.change(&event.object, WatchEvent::Deleted),
+        }
+    }
+
+    fn change(&self, json: &[u8], make: fn(Object) -> WatchEvent) -> WatchEvent {
+        match self.object(json) {
+            Ok(object) => make(object),
+            Err(reason) => WatchEvent::Unusable(reason),
+        }
+    }
+
+    fn object(&self, json: &[u8]) -> Result<Object, String> {
+        // Items of a list of a built-in kind carry no kind of their own.
+        let kind =
+            raw::lookup(json, &["kind"]).and_then(|kind| kind.strip_prefix(b"\"")?.strip_suffix(b"\""));
+        if let Some(kind) = kind
+            && kind != self.resource.wire_kind().as_bytes()
+        {
+            let expected = self.resource.wire_kind();
+            return Err(format!("expected a {expected}, got a {}", String::from_utf8_lossy(kind)));
+        }
+        Object::from_json(json, self.keep).map_err(|error| error.to_string())
+    }
+
+    /// The events that are complete with this chunk.
+    fn decode(&self, decoder: &mut Decoder, chunk: bytes::Bytes) -> Result<Vec<WatchEvent>, SourceError> {
+        decoder.push(chunk);
+        let mut events = Vec::new();
+        loop {
+            match decoder.next_event() {
+                Ok(Some(event)) => events.push(self.event(&event)),
+                Ok(None) => return Ok(events),
+                // What came before the rubbish is good; the rubbish is reported with the next read.
+                Err(_) if !events.is_empty() => return Ok(events),
+                Err(error) => return Err(SourceError::Malformed(error.to_string())),
+            }
+        }
+    }
+}
+
+fn revision_of(json: &[u8]) -> Option<Revision> {
+    let text =
+        raw::lookup(json, &["metadata", "resourceVersion"])?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn bookmark(json: &[u8]) -> WatchEvent {
+    let Some(revision) = revision_of(json) else {
+        return WatchEvent::Unusable("bookmark without a resource version".to_owned());
+    };
+    let mark = raw::lookup(json, &["metadata", "annotations", "k8s.io/initial-events-end"]);
+    WatchEvent::Bookmark { revision, initial_events_end: mark == Some(b"\"true\"") }
+}
+
+fn error(json: &[u8]) -> WatchEvent {
+    match serde_json::from_slice::<Status>(json) {
+        Ok(status) => WatchEvent::Error(Box::new(status)),
+        Err(_) => {
+            let text = String::from_utf8_lossy(json.get(..200).unwrap_or(json));
+            WatchEvent::Error(Box::new(Status::internal(format!("not a status: {text}"))))
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl ListerWatcher for KubeSource {
+    async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
+        let mut chunks = self.send(list_options(&self.options, request)).await?;
+        let mut decoder = ListDecoder::default();
+        let mut page = Page::default();
+        let malformed = |error: super::list_decoder::ListError| SourceError::Malformed(error.to_string());
+        while let Some(chunk) = chunks.next().await {
+            let item = |json: &[u8]| match self.object(json) {
+                Ok(object) => page.objects.push(object),
+                Err(reason) => page.unusable.push(reason),
+            };
+            decoder.push(&chunk?, item).map_err(malformed)?;
+        }
+        let head = decoder.finish().map_err(malformed)?;
+        if !head.kind.ends_with("List") {
+            return Err(SourceError::Malformed(format!("expected a list, got a {:?}", head.kind)));
+        }
+        let version = head.resource_version.parse();
+        page.revision = version.map_err(|error| SourceError::Malformed(format!("list: {error}")))?;
+        page.continue_token = Some(head.continue_token).filter(|token| !token.is_empty());
+        Ok(page)
+    }
+
+    async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError> {
+        let chunks = self.send(watch_options(&self.options, request)).await?;
+        let state = Some((self.clone(), chunks, Decoder::default()));
+        Ok(WatchStream::new(stream::unfold(state, |state| async move {
+            let (source, mut chunks, mut decoder) = state?;
+            match chunks.next().await {
+                Some(Ok(chunk)) => match source.decode(&mut decoder, chunk) {
+                    Ok(events) => Some((Ok(events), Some((source, chunks, decoder)))),
+                    Err(error) => Some((Err(error), None)),
+                },
+                Some(Err(error)) => Some((Err(error), None)),
+                None => {
+                    let cut = decoder.finish().err()?;
+                    Some((Err(SourceError::Malformed(cut.to_string())), None))
+                }
+            }
+        })))
+    }
+}
+
+/// A [`KubeSource`] for several namespaces.
+#[derive(Clone, Debug)]
+pub struct KubeNamespaces {
+    source: KubeSource,
+    namespaces: Vec<String>,
+}
+
+impl From<KubeNamespaces> for Sources {
+    fn from(several: KubeNamespaces) -> Self {
+        let KubeNamespaces { source, mut namespaces } = several;
+        namespaces.sort();
+        namespaces.dedup();
+        Self::per_namespace(namespaces.into_iter().map(|namespace| {
+            let source: Arc<dyn ListerWatcher> = Arc::new(source.clone().namespace(namespace.clone()));
+            (namespace, source)
+        }))
+    }
+}
