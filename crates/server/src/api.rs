@@ -1,0 +1,30 @@
+//! [`Api`]: what every request handler works with.
+
+use std::sync::Arc;
+
+use listwatch_storage::Engine;
+
+use crate::auth::{Authenticator, Authorizer};
+use crate::cache::Cache;
+use crate::observe::Metrics;
+use crate::options::Options;
+use crate::registry::Registry;
+
+/// What every request handler works with: the store, the state, the kinds, and the rules for using them.
+#[derive(Debug)]
+pub struct Api {
+    /// The durable store. Writes go here; the cache follows.
+    pub engine: Arc<dyn Engine>,
+    /// The current state of everything.
+    pub cache: Arc<Cache>,
+    /// Which kinds exist.
+    pub registry: Registry,
+    /// Who asks.
+    pub authenticator: Authenticator,
+    /// Whether they may.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// How the server is set up.
+    pub options: Options,
+    /// What is counted.
+    pub metrics: Metrics,
+}

@@ -1,0 +1,204 @@
+//! [`Collection`]: all objects of one kind, their recent events, and those who watch them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use listwatch_wire::Revision;
+use parking_lot::Mutex;
+
+use super::event::Event;
+use super::filter::Filter;
+use super::object::Object;
+use super::snapshot::{IndexedField, Snapshot, Walk, scope};
+use super::view::View;
+use super::views::Views;
+
+/// All objects of one kind.
+#[derive(Debug)]
+pub struct Collection {
+    /// `plural` or `plural.group`.
+    name: Arc<str>,
+    /// `/registry/<name>/`.
+    prefix: Arc<str>,
+    fields: Vec<IndexedField>,
+    /// Read by everyone without a lock, replaced by the one feeder.
+    snapshot: ArcSwap<Snapshot>,
+    /// Held for moments: by the feeder while it appends, by a watcher while it enters or leaves.
+    log: Mutex<Log>,
+}
+
+/// The recent events of a collection, and the views on them.
+#[derive(Debug, Default)]
+struct Log {
+    events: VecDeque<Arc<Event>>,
+    /// Every event after this revision is here.
+    floor: Revision,
+    /// The newest event.
+    head: Revision,
+    views: Views,
+}
+
+impl Collection {
+    pub(crate) fn new(name: &str, fields: Vec<IndexedField>) -> Self {
+        let snapshot = Snapshot::new(fields.len());
+        Self {
+            name: name.into(),
+            prefix: format!("/registry/{name}/").into(),
+            fields,
+            snapshot: ArcSwap::from_pointee(snapshot),
+            log: Mutex::default(),
+        }
+    }
+
+    /// `plural` or `plural.group`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What all its storage keys begin with.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The storage key of an object.
+    #[must_use]
+    pub fn key(&self, namespace: Option<&str>, name: &str) -> Arc<str> {
+        match namespace {
+            Some(namespace) => format!("{}{namespace}/{name}", self.prefix).into(),
+            None => format!("{}{name}", self.prefix).into(),
+        }
+    }
+
+    /// The state now. What revision it stands for is for [`super::Cache::read`] to say.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// A walk over what can match a filter, from a storage key on.
+    #[must_use]
+    pub fn walk(&self, filter: &Filter, from: Option<&str>) -> Walk {
+        Snapshot::walk(&self.prefix, &self.fields, filter, from)
+    }
+
+    /// What the storage keys of all objects that can match begin with.
+    #[must_use]
+    pub fn scope(&self, filter: &Filter) -> String {
+        scope(&self.prefix, filter)
+    }
+
+    /// An object from what the store holds.
+    #[must_use]
+    pub fn object(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<Arc<Object>> {
+        let object = Object::new(Arc::clone(key), self.prefix.len(), value, revision);
+        if object.is_none() {
+            tracing::warn!(%key, %revision, "stored value is not an object, skipped");
+        }
+        object.map(Arc::new)
+    }
+
+    /// How many events are kept, how many views are open, and since which revision events are kept.
+    #[must_use]
+    pub fn log_state(&self) -> (usize, usize, Revision) {
+        let log = self.log.lock();
+        (log.events.len(), log.views.len(), log.floor)
+    }
+
+    /// Begins with a loaded state: nothing before `floor` is in the log, and views have nothing of it either.
+    pub(crate) fn load(&self, snapshot: Snapshot, floor: Revision) {
+        self.snapshot.store(Arc::new(snapshot));
+        let mut log = self.log.lock();
+        log.events.clear();
+        log.floor = floor;
+        log.head = floor;
+        log.views.iter().for_each(|view| view.reset(floor));
+    }
+
+    /// Ends all watches: the server stops, or the kind is gone.
+    pub fn end_watches(&self) {
+        let views: Vec<_> = self.log.lock().views.iter().cloned().collect();
+        views.iter().for_each(|view| view.close());
+    }
+
+    pub(crate) fn fields(&self) -> &[IndexedField] {
+        &self.fields
+    }
+
+    /// Publishes a state and the events that led to it. Views are told, their watchers are left to be woken by the
+    /// caller, once per batch rather than once per event.
+    pub(crate) fn publish(&self, snapshot: Snapshot, events: &[Arc<Event>], wake: &mut Vec<Arc<View>>) {
+        self.snapshot.store(Arc::new(snapshot));
+        let mut log = self.log.lock();
+        let log = &mut *log;
+        for event in events {
+            log.head = event.revision;
+            log.events.push_back(Arc::clone(event));
+            let floor = log.floor;
+            log.views.candidates(event, &self.fields, |view| {
+                if view.offer(event, floor) && !wake.iter().any(|other| Arc::ptr_eq(other, view)) {
+                    wake.push(Arc::clone(view));
+                }
+            });
+        }
+    }
+
+    /// Lets go of the oldest event.
+    pub(crate) fn forget_oldest(&self) -> Option<Arc<Event>> {
+        let mut log = self.log.lock();
+        let oldest = log.events.pop_front()?;
+        log.floor = log.floor.max(oldest.revision);
+        Some(oldest)
+    }
+
+    /// Lets views go of what the log let go of; they do so by themselves only when something new comes.
+    pub(crate) fn trim_views(&self) {
+        let log = self.log.lock();
+        log.views.iter().for_each(|view| view.trim(log.floor));
+    }
+
+    /// The view of a filter. It reaches back to `position` if the log does.
+    pub(crate) fn open(&self, filter: Filter, position: Revision) -> Arc<View> {
+        let identity = filter.identity();
+        let mut log = self.log.lock();
+        let view = match log.views.get(&identity) {
+            Some(view) => Arc::clone(view),
+            None => {
+                let view = Arc::new(View::new(filter, log.head));
+                log.views.insert(identity, Arc::clone(&view), &self.fields);
+                view
+            }
+        };
+        view.enter();
+        log.reach_back(&view, position);
+        view
+    }
+
+    /// Makes an open view reach back to `position` if the log does.
+    pub(crate) fn reach_back(&self, view: &View, position: Revision) {
+        self.log.lock().reach_back(view, position);
+    }
+
+    /// A watcher leaves.
+    pub(crate) fn close(&self, view: &Arc<View>) {
+        if view.leave() {
+            let mut log = self.log.lock();
+            // Somebody may have entered between leaving and locking.
+            if view.is_unused() {
+                log.views.remove(view, &self.fields);
+            }
+        }
+    }
+}
+
+impl Log {
+    fn reach_back(&self, view: &View, position: Revision) {
+        if position < self.floor || position >= view.floor() {
+            return;
+        }
+        let start = self.events.partition_point(|event| event.revision <= position);
+        view.reach_back(position, self.events.range(start..));
+    }
+}

@@ -1,0 +1,138 @@
+//! [`Cursor`]: a watcher's position in the log.
+
+use std::sync::Arc;
+
+use listwatch_wire::Revision;
+
+use super::Cache;
+use super::collection::Collection;
+use super::filter::Filter;
+use super::history::History;
+use super::view::{Sights, View};
+
+/// Why a cursor cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// History no longer reaches back to the position: the client must list anew.
+    #[error("too old resource version: {asked} ({oldest})")]
+    Expired {
+        /// The position.
+        asked: Revision,
+        /// Where history begins.
+        oldest: Revision,
+    },
+    /// The watch is to end in good order: the server stops, or the kind is gone.
+    #[error("the watch has ended")]
+    Ended,
+    /// The store failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A watcher's position in the log, and the view it looks through.
+#[derive(Debug)]
+pub struct Cursor {
+    cache: Arc<Cache>,
+    collection: Arc<Collection>,
+    view: Arc<View>,
+    position: Revision,
+    /// Set while the position is older than what is in memory.
+    history: Option<Box<History>>,
+}
+
+impl Cursor {
+    pub(super) fn new(cache: Arc<Cache>, collection: Arc<Collection>, filter: Filter, position: Revision) -> Self {
+        let view = collection.open(filter, position);
+        Self { cache, collection, view, position, history: None }
+    }
+
+    /// Every event up to here has been handed out or does not concern the watcher.
+    #[must_use]
+    pub fn position(&self) -> Revision {
+        self.position
+    }
+
+    /// What the watcher looks through.
+    #[must_use]
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// Waits for the next events, at most about `limit`. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`Lost`] when there will be no more.
+    pub async fn next(&mut self, limit: usize) -> Result<Sights, Lost> {
+        loop {
+            // A busy view has something most of the time: look before getting in line to be woken.
+            if let Some(sights) = self.poll(limit).await? {
+                return Ok(sights);
+            }
+            let view = Arc::clone(&self.view);
+            let changed = view.changed();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(sights) = self.poll(limit).await? {
+                return Ok(sights);
+            }
+            changed.await;
+        }
+    }
+
+    /// Takes account of what has happened without concerning the watcher. Returns the position if nothing is waiting
+    /// to be handed out.
+    pub fn settle(&mut self) -> Option<Revision> {
+        let reached = self.cache.position().get();
+        match self.view.after(self.position, 1) {
+            Ok(sights) if sights.is_empty() && self.history.is_none() => {
+                self.position = self.position.max(reached);
+                Some(self.position)
+            }
+            _ => None,
+        }
+    }
+
+    async fn poll(&mut self, limit: usize) -> Result<Option<Sights>, Lost> {
+        if self.view.is_closed() {
+            return Err(Lost::Ended);
+        }
+        if self.history.is_none() {
+            // In this order: events up to the position are in the view before the position says so.
+            let reached = self.cache.position().get();
+            match self.view.after(self.position, limit) {
+                Ok(sights) => return Ok(self.take(sights, reached)),
+                Err(_) => self.collection.reach_back(&self.view, self.position),
+            }
+            match self.view.after(self.position, limit) {
+                Ok(sights) => return Ok(self.take(sights, reached)),
+                Err(_) => self.history = Some(History::open(&self.cache, &self.collection, self.position).await?),
+            }
+        }
+        self.from_history(limit).await
+    }
+
+    fn take(&mut self, sights: Sights, reached: Revision) -> Option<Sights> {
+        match sights.last() {
+            Some(last) => self.position = last.event.revision,
+            None => self.position = self.position.max(reached),
+        }
+        (!sights.is_empty()).then_some(sights)
+    }
+
+    async fn from_history(&mut self, limit: usize) -> Result<Option<Sights>, Lost> {
+        let Some(history) = &mut self.history else { return Ok(None) };
+        let sights = history.next(self.view.filter(), limit).await?;
+        self.position = self.position.max(history.position());
+        if history.is_drained() && self.position >= self.view.floor() {
+            self.history = None;
+        }
+        // Nothing yet is no reason to wait: either there is more history, or the view goes on from here.
+        Ok(Some(sights))
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.collection.close(&self.view);
+    }
+}

@@ -1,0 +1,109 @@
+//! [`Event`]: one change of one object, and its forms on the wire, made once and shared.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::{Bytes, BytesMut};
+use listwatch_wire::Revision;
+use listwatch_wire::event::{EventType, SUFFIX};
+
+use super::filter::Filter;
+use super::object::Object;
+
+/// One change of one object.
+#[derive(Debug)]
+pub struct Event {
+    /// The revision of the change.
+    pub revision: Revision,
+    /// What the object is now; `None` if it was deleted.
+    pub object: Option<Arc<Object>>,
+    /// What it was before; `None` if it was created.
+    pub previous: Option<Arc<Object>>,
+    /// The frames of ADDED, MODIFIED and DELETED with the whole object as JSON, each made for the first watcher that
+    /// needs it.
+    frames: [OnceLock<Bytes>; 3],
+}
+
+impl Event {
+    /// A change from `previous` to `object`.
+    #[must_use]
+    pub fn new(revision: Revision, object: Option<Arc<Object>>, previous: Option<Arc<Object>>) -> Self {
+        Self { revision, object, previous, frames: Default::default() }
+    }
+
+    /// What somebody with this filter is told about it, if anything: an object that begins to match is added, one that
+    /// no longer does is deleted.
+    #[must_use]
+    pub fn seen_through(&self, filter: &Filter) -> Option<Change> {
+        let wanted = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|o| filter.matches(o));
+        match (wanted(&self.previous), wanted(&self.object)) {
+            (false, true) => Some(Change::Added),
+            (true, true) => Some(Change::Modified),
+            (true, false) => Some(Change::Deleted),
+            (false, false) => None,
+        }
+    }
+
+    /// The object an event of this type carries: the last content for a deletion.
+    #[must_use]
+    pub fn subject(&self, change: Change) -> Option<&Arc<Object>> {
+        match change {
+            Change::Deleted => self.previous.as_ref(),
+            Change::Added | Change::Modified => self.object.as_ref(),
+        }
+    }
+
+    /// The whole object as a line of JSON.
+    #[must_use]
+    pub fn frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {
+        let [added, modified, deleted] = &self.frames;
+        let slot = match change {
+            Change::Added => added,
+            Change::Modified => modified,
+            Change::Deleted => deleted,
+        };
+        slot.get_or_init(|| self.make_frame(change, type_prefix)).clone()
+    }
+
+    fn make_frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {
+        let Some(object) = self.subject(change) else { return Bytes::new() };
+        let mut out = BytesMut::with_capacity(object.written_len(type_prefix) + 64);
+        frame(change.into(), &mut out, |out| object.write_at(self.revision, type_prefix, out));
+        out.freeze()
+    }
+
+    /// What the event keeps in memory: the objects, and about the same again for frames.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let object = self.object.as_ref().map_or(0, |o| 2 * o.weight());
+        let previous = self.previous.as_ref().map_or(0, |o| o.weight());
+        object + previous + size_of::<Self>()
+    }
+}
+
+/// Writes `{"type":…,"object":…}` and a newline.
+pub(crate) fn frame(kind: EventType, out: &mut BytesMut, object: impl FnOnce(&mut BytesMut)) {
+    out.extend_from_slice(kind.prefix());
+    object(out);
+    out.extend_from_slice(SUFFIX);
+}
+
+/// What a watcher is told about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is there now, and was not before, as far as the watcher can see.
+    Added,
+    /// It is different.
+    Modified,
+    /// It is gone from the watcher's sight.
+    Deleted,
+}
+
+impl From<Change> for EventType {
+    fn from(change: Change) -> Self {
+        match change {
+            Change::Added => Self::Added,
+            Change::Modified => Self::Modified,
+            Change::Deleted => Self::Deleted,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The feeder: the one task that writes to the cache.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use listwatch_storage::{Batch, Change, Error, Range};
+use listwatch_wire::Revision;
+use tokio::time::Instant;
+
+use super::collection::Collection;
+use super::event::Event;
+use super::snapshot::Snapshot;
+use super::view::View;
+use super::Cache;
+
+/// What all storage keys of objects begin with.
+const ROOT: &str = "/registry/";
+/// How many objects are read at a time when the state is loaded.
+const LOAD_PAGE: usize = 2000;
+/// How long to wait before a broken log is opened again.
+const RETRY: Duration = Duration::from_millis(200);
+/// How often views that see nothing new are made to let go of old events.
+const TRIM_EVERY: Duration = Duration::from_secs(1);
+
+/// Follows the engine's log and publishes what it says.
+pub(crate) struct Feeder {
+    cache: Arc<Cache>,
+    /// Everything up to here has been published.
+    upto: Revision,
+    /// The events in memory, oldest first, with what they weigh. Their sum is what `log_bytes` bounds.
+    kept: VecDeque<(Arc<Collection>, usize)>,
+    kept_bytes: usize,
+    trimmed: Instant,
+}
+
+/// What a batch does to one collection.
+struct Work {
+    collection: Arc<Collection>,
+    snapshot: Snapshot,
+    events: Vec<Arc<Event>>,
+}
+
+impl Feeder {
+    /// Loads the state of the store.
+    pub(crate) async fn load(cache: Arc<Cache>) -> Result<Self, Error> {
+        let mut feeder = Self {
+            cache,
+            upto: Revision::ZERO,
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            trimmed: Instant::now(),
+        };
+        feeder.reload().await?;
+        Ok(feeder)
+    }
+
+    /// Follows the log for ever. A break in the engine is waited out; a gap, if the engine forgot history that was never
+    /// read, is bridged by loading the state anew, and watchers from before it are told that their history has ended.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let error = match self.cache.engine.changes(self.upto).await {
+                Ok(mut changes) => loop {
+                    match changes.next().await {
+                        Ok(batch) => self.publish(&batch),
+                        Err(error) => break error,
+                    }
+                },
+                Err(error) => error,
+            };
+            match error {
+                Error::Closed => return,
+                Error::Compacted { .. } => {
+                    tracing::warn!(%error, "the cache starts over");
+                    if let Err(error) = self.reload().await {
+                        tracing::warn!(%error, "cannot load the state");
+                    }
+                }
+                error => tracing::warn!(%error, "the log of changes broke off"),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    async fn reload(&mut self) -> Result<(), Error> {
+        let revision = self.cache.engine.current().await?;
+        let mut loaded: Vec<Work> = Vec::new();
+        let mut range = Range { at: Some(revision), limit: LOAD_PAGE, ..Range::prefix(ROOT) };
+        loop {
+            let page = self.cache.engine.range(range.clone()).await?;
+            let last = page.items.last().map(|item| Arc::clone(&item.key));
+            for item in page.items {
+                let Some(collection) = self.collection_of(&item.key) else { continue };
+                let Some(object) = collection.object(&item.key, item.value, item.revision) else { continue };
+                let work = fresh(&mut loaded, collection);
+                work.snapshot.apply(work.collection.fields(), item.revision, &item.key, Some(&object));
+            }
+            match last {
+                // The least key after this one.
+                Some(last) if page.count > LOAD_PAGE as u64 => range.start = format!("{last}\0").into(),
+                _ => break,
+            }
+        }
+        self.replace_all(loaded, revision);
+        Ok(())
+    }
+
+    fn replace_all(&mut self, loaded: Vec<Work>, revision: Revision) {
+        self.kept.clear();
+        self.kept_bytes = 0;
+        self.upto = revision;
+        for collection in self.cache.collections() {
+            if !loaded.iter().any(|work| Arc::ptr_eq(&work.collection, &collection)) {
+                collection.load(Snapshot::new(collection.fields().len()), revision);
+            }
+        }
+        for work in loaded {
+            work.collection.load(work.snapshot, revision);
+        }
+        self.cache.position.advance(revision);
+    }
+
+    /// Publishes a batch: states first, then the position that stands for them, then the watchers are woken.
+    fn publish(&mut self, batch: &Batch) {
+        let mut wake: Vec<Arc<View>> = Vec::new();
+        let mut works: Vec<Work> = Vec::new();
+        for change in batch.changes.iter() {
+            self.apply(change, &mut works);
+        }
+        for work in works {
+            for event in &work.events {
+                let weight = event.weight();
+                self.kept.push_back((Arc::clone(&work.collection), weight));
+                self.kept_bytes += weight;
+            }
+            work.collection.publish(work.snapshot, &work.events, &mut wake);
+        }
+        self.upto = batch.upto;
+        self.cache.position.advance(batch.upto);
+        wake.iter().for_each(|view| view.wake());
+        self.forget();
+    }
+
+    fn apply(&self, change: &Change, works: &mut Vec<Work>) {
+        let Some(collection) = self.collection_of(&change.key) else { return };
+        let work = current(works, collection);
+        let object =
+            change.value.as_ref().and_then(|v| work.collection.object(&change.key, v.clone(), change.revision));
+        let previous = work.snapshot.apply(work.collection.fields(), change.revision, &change.key, object.as_ref());
+        if object.is_some() || previous.is_some() {
+            work.events.push(Arc::new(Event::new(change.revision, object, previous)));
+        }
+    }
+
+    fn forget(&mut self) {
+        while self.kept_bytes > self.cache.limits.log_bytes {
+            let Some((collection, weight)) = self.kept.pop_front() else { break };
+            collection.forget_oldest();
+            self.kept_bytes -= weight;
+        }
+        if self.trimmed.elapsed() >= TRIM_EVERY {
+            self.trimmed = Instant::now();
+            self.cache.collections().iter().for_each(|collection| collection.trim_views());
+        }
+    }
+
+    /// The collection a storage key belongs to. Keys of kinds that are not served (yet) have one as well.
+    fn collection_of(&self, key: &str) -> Option<Arc<Collection>> {
+        let (name, _) = key.strip_prefix(ROOT)?.split_once('/')?;
+        Some(self.cache.collection(name, &[]))
+    }
+}
+
+/// The work on a collection, begun from an empty state.
+fn fresh(works: &mut Vec<Work>, collection: Arc<Collection>) -> &mut Work {
+    find(works, collection, |collection| Snapshot::new(collection.fields().len()))
+}
+
+/// The work on a collection, begun from its present state.
+fn current(works: &mut Vec<Work>, collection: Arc<Collection>) -> &mut Work {
+    find(works, collection, |collection| Snapshot::clone(&collection.snapshot()))
+}
+
+fn find(works: &mut Vec<Work>, collection: Arc<Collection>, begin: impl Fn(&Collection) -> Snapshot) -> &mut Work {
+    let position = works.iter().rposition(|work| Arc::ptr_eq(&work.collection, &collection));
+    let position = position.unwrap_or_else(|| {
+        works.push(Work { snapshot: begin(&collection), collection, events: Vec::new() });
+        works.len() - 1
+    });
+    #[expect(clippy::indexing_slicing, reason = "found or just pushed")]
+    &mut works[position]
+}

@@ -1,0 +1,125 @@
+//! [`Filter`]: which objects of a collection somebody wants to see.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use listwatch_wire::selector::{FieldSelector, LabelSelector};
+
+use super::object::Object;
+use crate::registry::Field;
+
+/// Which objects of a collection somebody wants to see. Compiled once per request; watches with equal filters share
+/// one [`super::View`].
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only this namespace.
+    pub namespace: Option<Arc<str>>,
+    /// Only this name.
+    pub name: Option<Arc<str>>,
+    labels: LabelSelector,
+    fields: FieldSelector,
+    /// How the fields named in the selector are found.
+    lookups: Vec<Field>,
+    /// Whether objects have no namespace, so that a name alone is a key.
+    cluster_scoped: bool,
+}
+
+impl Filter {
+    /// Narrows by selectors. What the field selector says about name and namespace becomes part of the key range;
+    /// `known` tells how the others are found.
+    #[must_use]
+    pub fn new(namespace: Option<&str>, labels: LabelSelector, fields: FieldSelector, known: &[Field]) -> Self {
+        let exact_namespace = fields.exact("metadata.namespace").filter(|n| !n.is_empty());
+        let lookups = known.iter().filter(|k| fields.terms().iter().any(|t| t.field == *k.label)).cloned();
+        Self {
+            namespace: namespace.or(exact_namespace).map(Arc::from),
+            name: fields.exact("metadata.name").map(Arc::from),
+            lookups: lookups.collect(),
+            labels,
+            fields,
+            cluster_scoped: false,
+        }
+    }
+
+    /// For objects without namespaces.
+    #[must_use]
+    pub fn cluster_scoped(mut self) -> Self {
+        self.cluster_scoped = true;
+        self.namespace = None;
+        self
+    }
+
+    /// `namespace/name` or `name`, if the filter leaves room for one object only.
+    #[must_use]
+    pub fn single(&self) -> Option<String> {
+        let name = self.name.as_deref()?;
+        match self.namespace.as_deref() {
+            Some(namespace) => Some(format!("{namespace}/{name}")),
+            None => self.cluster_scoped.then(|| name.to_owned()),
+        }
+    }
+
+    /// Only one object.
+    #[must_use]
+    pub fn with_name(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Whether a selector is set: then what remains of a list cannot be counted without looking at it.
+    #[must_use]
+    pub fn has_selector(&self) -> bool {
+        !self.labels.is_empty() || !self.fields.is_empty()
+    }
+
+    /// The value a selectable field must have exactly.
+    #[must_use]
+    pub fn exact_field(&self, label: &str) -> Option<&str> {
+        self.fields.exact(label)
+    }
+
+    /// Whether the object is wanted.
+    #[must_use]
+    pub fn matches(&self, object: &Object) -> bool {
+        self.in_scope(object)
+            && (self.labels.is_empty() || self.labels.matches(|key| object.label(key)))
+            && (self.fields.is_empty() || self.fields.matches(|field| self.field(object, field)))
+    }
+
+    fn in_scope(&self, object: &Object) -> bool {
+        self.namespace.as_deref().is_none_or(|n| n == object.namespace())
+            && self.name.as_deref().is_none_or(|n| n == object.name())
+    }
+
+    fn field<'a>(&'a self, object: &'a Object, label: &str) -> Option<&'a str> {
+        match label {
+            "metadata.name" => Some(object.name()),
+            "metadata.namespace" => Some(object.namespace()),
+            _ => {
+                let field = self.lookups.iter().find(|f| &*f.label == label)?;
+                let value = object.field(&field.path).filter(|v| !v.is_empty());
+                let other = || field.fallback.as_deref().and_then(|path| object.field(path));
+                Some(value.or_else(other).unwrap_or(&field.absent))
+            }
+        }
+    }
+
+    /// Equal for filters that want the same objects.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let mut identity = String::new();
+        let parts = [self.namespace.as_deref(), self.name.as_deref()];
+        parts.iter().for_each(|part| {
+            identity.push_str(part.unwrap_or("*"));
+            identity.push('\0');
+        });
+        let _ = write!(identity, "{}\0{}", self.labels, self.fields);
+        identity
+    }
+
+    /// The selectors in the form of a query, for people.
+    #[must_use]
+    pub fn describe(&self) -> (String, String) {
+        (self.labels.to_string(), self.fields.to_string())
+    }
+}

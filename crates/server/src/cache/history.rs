@@ -1,0 +1,81 @@
+//! [`History`]: events older than what is in memory, from the engine's log.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use listwatch_storage::{Changes, Error};
+use listwatch_wire::Revision;
+
+use super::Cache;
+use super::collection::Collection;
+use super::cursor::Lost;
+use super::event::Event;
+use super::filter::Filter;
+use super::view::{Sight, Sights};
+
+/// A watcher that lags reads the engine's log, as far as it likes and as fast as it can, until it has caught up with
+/// what is in memory. What it reads is its own: old events are asked for rarely and by few.
+#[derive(Debug)]
+pub(crate) struct History {
+    changes: Box<dyn Changes>,
+    collection: Arc<Collection>,
+    /// Read but not yet handed out.
+    waiting: VecDeque<Sight>,
+    /// How far what was read reaches.
+    read: Revision,
+    handed: Revision,
+}
+
+impl History {
+    pub(crate) async fn open(
+        cache: &Arc<Cache>,
+        collection: &Arc<Collection>,
+        after: Revision,
+    ) -> Result<Box<Self>, Lost> {
+        let changes = cache.engine().changes(after).await.map_err(|error| lost(error, after))?;
+        let collection = Arc::clone(collection);
+        Ok(Box::new(Self { changes, collection, waiting: VecDeque::new(), read: after, handed: after }))
+    }
+
+    /// The next events; none if a stretch of the log held nothing of interest.
+    pub(crate) async fn next(&mut self, filter: &Filter, limit: usize) -> Result<Sights, Lost> {
+        if self.waiting.is_empty() {
+            let batch = self.changes.next().await.map_err(|error| lost(error, self.read))?;
+            for change in batch.changes.iter().filter(|c| c.key.starts_with(self.collection.prefix())) {
+                self.waiting.extend(self.event(change, filter));
+            }
+            self.read = batch.upto;
+        }
+        let sights: Sights = self.waiting.drain(..limit.min(self.waiting.len())).collect();
+        self.handed = match sights.last() {
+            Some(last) if !self.waiting.is_empty() => last.event.revision,
+            _ => self.read,
+        };
+        Ok(sights)
+    }
+
+    pub(crate) fn position(&self) -> Revision {
+        self.handed
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn event(&self, change: &listwatch_storage::Change, filter: &Filter) -> Option<Sight> {
+        let version = |(revision, value)| self.collection.object(&change.key, value, revision);
+        let object = change.value.clone().and_then(|value| version((change.revision, value)));
+        let previous = change.previous.clone().and_then(version);
+        let event = Event::new(change.revision, object, previous);
+        let seen = event.seen_through(filter)?;
+        Some(Sight { change: seen, event: Arc::new(event) })
+    }
+}
+
+fn lost(error: Error, asked: Revision) -> Lost {
+    match error {
+        Error::Compacted { oldest, .. } => Lost::Expired { asked, oldest },
+        Error::Closed => Lost::Ended,
+        error => Lost::Failed(error.to_string()),
+    }
+}

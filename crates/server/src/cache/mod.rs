@@ -1,0 +1,165 @@
+//! The current state of everything, its recent history, and those who watch it.
+//!
+//! One log, many cursors. The [feeder](feeder) follows the engine's log of changes, the one order of all writes, and
+//! keeps a [`Collection`] per kind: a [`Snapshot`] of its objects in a persistent map, and its recent [`Event`]s. Readers
+//! take snapshots without a lock. A watcher is a [`Cursor`]: a position and a [`View`] it shares with all watchers of
+//! the same filter. A cursor that falls behind what is in memory reads the engine's log instead; only when that has
+//! ended too is it told to start over. Nothing here waits for a watcher, and no watcher can hold up another.
+//!
+//! In reading order: [`object`], [`snapshot`], [`event`], [`filter`], [`view`], [`collection`], [`feeder`], [`cursor`].
+
+mod collection;
+mod cursor;
+mod event;
+mod feeder;
+mod filter;
+mod history;
+mod object;
+mod pins;
+mod position;
+mod snapshot;
+mod view;
+mod views;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use listwatch_storage::{Engine, Error};
+use listwatch_wire::Revision;
+use parking_lot::Mutex;
+
+pub use collection::Collection;
+pub use cursor::{Cursor, Lost};
+pub(crate) use event::frame;
+pub use event::{Change, Event};
+pub use filter::Filter;
+pub(crate) use object::push_number;
+pub use object::Object;
+pub(crate) use pins::Pins;
+pub use position::Position;
+pub use snapshot::{IndexedField, Snapshot, Walk};
+pub use view::{Sight, Sights, View};
+
+use crate::CacheLimits;
+
+/// The current state of everything.
+#[derive(Debug)]
+pub struct Cache {
+    engine: Arc<dyn Engine>,
+    limits: CacheLimits,
+    collections: ArcSwap<Collections>,
+    /// Serialises those who add collections.
+    adding: Mutex<()>,
+    position: Position,
+    pub(crate) pins: Pins,
+    closed: AtomicBool,
+}
+
+type Collections = HashMap<Arc<str>, Arc<Collection>, foldhash::fast::RandomState>;
+
+impl Cache {
+    /// An empty cache; [`Cache::start`] fills it.
+    #[must_use]
+    pub fn new(engine: Arc<dyn Engine>, limits: CacheLimits) -> Self {
+        Self {
+            engine,
+            limits,
+            collections: ArcSwap::default(),
+            adding: Mutex::default(),
+            position: Position::default(),
+            pins: Pins::new(limits.pinned_snapshots),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Loads the state and follows the engine from then on, until the returned task is aborted.
+    ///
+    /// # Errors
+    /// When the engine cannot be read.
+    pub async fn start(self: &Arc<Self>) -> Result<tokio::task::JoinHandle<()>, Error> {
+        let feeder = feeder::Feeder::load(Arc::clone(self)).await?;
+        Ok(tokio::spawn(feeder.run()))
+    }
+
+    /// The collection of that name, made with these indexes if it is not there yet.
+    #[must_use]
+    pub fn collection(&self, name: &str, indexes: &[IndexedField]) -> Arc<Collection> {
+        if let Some(collection) = self.collections.load().get(name) {
+            return Arc::clone(collection);
+        }
+        let _one_at_a_time = self.adding.lock();
+        let mut collections = Collections::clone(&self.collections.load());
+        let collection = collections.entry(name.into()).or_insert_with(|| {
+            let collection = Collection::new(name, indexes.to_vec());
+            collection.load(Snapshot::new(indexes.len()), self.position.get());
+            Arc::new(collection)
+        });
+        let collection = Arc::clone(collection);
+        self.collections.store(Arc::new(collections));
+        collection
+    }
+
+    /// All collections.
+    #[must_use]
+    pub fn collections(&self) -> Vec<Arc<Collection>> {
+        self.collections.load().values().cloned().collect()
+    }
+
+    /// How far the cache has come.
+    #[must_use]
+    pub fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// The engine below.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+
+    /// The bounds it keeps.
+    #[must_use]
+    pub fn limits(&self) -> &CacheLimits {
+        &self.limits
+    }
+
+    /// A collection's state and the revision it stands for: all changes of the collection up to that revision are in
+    /// it, and no later one.
+    #[must_use]
+    pub fn read(&self, collection: &Collection) -> (Arc<Snapshot>, Revision) {
+        // In this order: whatever the position covers is in the snapshot, because it is published first. The snapshot
+        // may already have more, and then it stands for its own newest change.
+        let position = self.position.get();
+        let snapshot = collection.snapshot();
+        let revision = position.max(snapshot.revision());
+        (snapshot, revision)
+    }
+
+    /// Catches up with every write that was acknowledged before the call; false if that takes too long.
+    ///
+    /// # Errors
+    /// When the engine cannot say how far it is.
+    pub async fn sync(&self, patience: Duration) -> Result<bool, Error> {
+        let current = self.engine.current().await?;
+        Ok(self.position.wait_for(current, patience).await)
+    }
+
+    /// A watcher of a collection from a position on.
+    #[must_use]
+    pub fn watch(self: &Arc<Self>, collection: &Arc<Collection>, filter: Filter, position: Revision) -> Cursor {
+        let cursor = Cursor::new(Arc::clone(self), Arc::clone(collection), filter, position);
+        if self.closed.load(Ordering::Acquire) {
+            collection.end_watches();
+        }
+        cursor
+    }
+
+    /// Ends all watches; those opened later end at once.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.collections().iter().for_each(|collection| collection.end_watches());
+    }
+}

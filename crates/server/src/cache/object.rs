@@ -1,0 +1,229 @@
+//! [`Object`]: one version of one object, as bytes.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use listwatch_wire::Revision;
+use listwatch_wire::json::raw;
+
+/// One version of one object.
+///
+/// The bytes are the ones the store holds, shared with it, and they do not have the resourceVersion: it goes in while
+/// the object is written out. That costs nothing, as the bytes are copied into an output buffer then anyway, and it
+/// halves the memory of a store in memory.
+#[derive(Debug)]
+pub struct Object {
+    key: Arc<str>,
+    value: Bytes,
+    revision: Revision,
+    /// Where `namespace/name`, or `name`, begins in the key.
+    path: u16,
+    /// Where the name begins in the key.
+    name: u16,
+    /// Where the key `metadata` begins: all before it is kind and apiVersion.
+    type_end: u32,
+    /// Where the resourceVersion goes: just after the name.
+    splice: u32,
+    /// Just after the metadata.
+    metadata_end: u32,
+    /// Where the labels begin; zero if there are none.
+    labels: u32,
+}
+
+impl Object {
+    /// Looks at a stored value. `None` if it is not an object that this server wrote.
+    #[must_use]
+    pub fn new(key: Arc<str>, path: usize, value: Bytes, revision: Revision) -> Option<Self> {
+        let metadata = raw::fields(&value, 0)?.take(3).find(|field| field.is(&value, "metadata"))?;
+        let (mut labels, mut splice) = (0, None);
+        for field in raw::fields(&value, metadata.value.start)? {
+            match value.get(field.key)? {
+                b"labels" => labels = field.value.start,
+                b"name" => splice = Some(field.value.end),
+                _ => {}
+            }
+        }
+        let name = key.get(path..)?.rfind('/').map_or(path, |slash| path + slash + 1);
+        Some(Self {
+            path: u16::try_from(path).ok()?,
+            name: u16::try_from(name).ok()?,
+            type_end: u32::try_from(metadata.key.start.saturating_sub(1)).ok()?,
+            splice: u32::try_from(splice?).ok()?,
+            metadata_end: u32::try_from(metadata.value.end).ok()?,
+            labels: u32::try_from(labels).ok()?,
+            key,
+            value,
+            revision,
+        })
+    }
+
+    /// The storage key.
+    #[must_use]
+    pub fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
+    /// `namespace/name`, or `name` if cluster-scoped.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.key.get(usize::from(self.path)..).unwrap_or_default()
+    }
+
+    /// The namespace; empty if cluster-scoped.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        let end = usize::from(self.name).saturating_sub(1);
+        self.key.get(usize::from(self.path)..end).unwrap_or_default()
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.key.get(usize::from(self.name)..).unwrap_or_default()
+    }
+
+    /// The revision of the write that made this version.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The stored bytes: canonical JSON without resourceVersion.
+    #[must_use]
+    pub fn stored(&self) -> &Bytes {
+        &self.value
+    }
+
+    /// What this version costs in memory.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.value.len() + self.key.len() + size_of::<Self>() + ENTRY_BYTES
+    }
+
+    /// The value of a label. Label keys and values have no characters that JSON escapes.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        if self.labels == 0 {
+            return None;
+        }
+        let mut fields = raw::fields(&self.value, self.labels as usize)?;
+        let label = fields.find(|field| self.value.get(field.key.clone()) == Some(key.as_bytes()))?;
+        scalar(self.value.get(label.value)?)
+    }
+
+    /// The value at a dotted path, if it is a scalar.
+    #[must_use]
+    pub fn field(&self, path: &str) -> Option<&str> {
+        let mut at = 0;
+        let mut found = 0..0;
+        for step in path.split('.') {
+            found = raw::fields(&self.value, at)?.find(|field| field.is(&self.value, step))?.value;
+            at = found.start;
+        }
+        scalar(self.value.get(found)?)
+    }
+
+    /// Writes the object as clients see it, beginning with `type_prefix`.
+    pub fn write(&self, type_prefix: &[u8], out: &mut BytesMut) {
+        self.write_at(self.revision, type_prefix, out);
+    }
+
+    /// The same with the revision of its deletion.
+    pub fn write_at(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
+        out.extend_from_slice(type_prefix);
+        self.spliced(revision, self.type_end as usize, self.value.len(), out);
+    }
+
+    /// Writes only the metadata, as the object of another kind: what PartialObjectMetadata is.
+    pub fn write_metadata(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
+        out.extend_from_slice(type_prefix);
+        self.spliced(revision, self.type_end as usize, self.metadata_end as usize, out);
+        out.extend_from_slice(b"}");
+    }
+
+    /// How long [`Object::write`] makes it, at most.
+    #[must_use]
+    pub fn written_len(&self, type_prefix: &[u8]) -> usize {
+        self.value.len() + type_prefix.len() + VERSION_BYTES
+    }
+
+    fn spliced(&self, revision: Revision, from: usize, to: usize, out: &mut BytesMut) {
+        let splice = self.splice as usize;
+        out.extend_from_slice(self.value.get(from..splice).unwrap_or_default());
+        out.extend_from_slice(b",\"resourceVersion\":\"");
+        push_number(out, revision.0);
+        out.extend_from_slice(b"\"");
+        out.extend_from_slice(self.value.get(splice..to).unwrap_or_default());
+    }
+}
+
+/// The text of a string without escapes, or of any other scalar as written. What selectors compare has no escapes.
+fn scalar(raw: &[u8]) -> Option<&str> {
+    let text = match raw.first()? {
+        b'"' => raw.get(1..raw.len() - 1)?,
+        b'{' | b'[' => return None,
+        _ => raw,
+    };
+    std::str::from_utf8(text).ok()
+}
+
+/// `,"resourceVersion":"` and twenty digits.
+const VERSION_BYTES: usize = 40;
+
+/// What an entry costs around the object: the counters of its three allocations and its place in the map.
+const ENTRY_BYTES: usize = 96;
+
+/// Decimal digits without going through the formatting machinery: this runs once per object of every list.
+pub(crate) fn push_number(out: &mut BytesMut, mut number: u64) {
+    let mut digits = [0u8; 20];
+    let mut length = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        length += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.split_at(20 - length).1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn object(value: &str) -> Option<Object> {
+        Object::new("/registry/configmaps/ns/a".into(), 21, Bytes::from(value.to_owned()), Revision(7))
+    }
+
+    #[test]
+    fn shows_itself_with_its_revision() {
+        let value = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","labels":{"l":"1"}},"data":{"k":"v"}}"#;
+        let object = object(value).unwrap();
+        assert_eq!((object.namespace(), object.name(), object.path()), ("ns", "a", "ns/a"));
+        assert_eq!((object.label("l"), object.label("k"), object.field("data.k")), (Some("1"), None, Some("v")));
+        let mut out = BytesMut::new();
+        object.write(b"{\"kind\":\"K\",", &mut out);
+        assert_eq!(out, r#"{"kind":"K","metadata":{"name":"a","resourceVersion":"7","labels":{"l":"1"}},"data":{"k":"v"}}"#);
+        out.clear();
+        object.write_metadata(Revision(10), b"{", &mut out);
+        assert_eq!(out, r#"{"metadata":{"name":"a","resourceVersion":"10","labels":{"l":"1"}}}"#);
+    }
+
+    #[test]
+    fn foreign_values_are_not_objects() {
+        for value in ["", "[]", "{}", r#"{"metadata":{}}"#, r#"{"kind":"x","metadata":5}"#, "k8s\0protobuf"] {
+            assert!(object(value).is_none(), "{value}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_decimal() {
+        let mut out = BytesMut::new();
+        for number in [0, 9, 10, u64::MAX] {
+            push_number(&mut out, number);
+            out.extend_from_slice(b" ");
+        }
+        assert_eq!(out, "0 9 10 18446744073709551615 ");
+    }
+}

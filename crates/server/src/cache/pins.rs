@@ -1,0 +1,78 @@
+//! [`Pins`]: snapshots that continue tokens point to.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use listwatch_wire::Revision;
+use parking_lot::Mutex;
+
+use super::collection::Collection;
+use super::snapshot::Snapshot;
+
+/// Snapshots that continue tokens point to. A token whose snapshot was dropped is served from the engine's history, so
+/// this is only a shortcut, and a small one suffices.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    limit: usize,
+    pins: Mutex<VecDeque<Pin>>,
+}
+
+#[derive(Debug)]
+struct Pin {
+    collection: Arc<str>,
+    revision: Revision,
+    snapshot: Arc<Snapshot>,
+    /// From where how many objects remained, so that the next page need not count them again.
+    remaining: VecDeque<(String, u64)>,
+}
+
+/// Pages of how many clients are remembered per snapshot.
+const REMEMBERED_PAGES: usize = 64;
+
+impl Pins {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, pins: Mutex::default() }
+    }
+
+    /// Keeps a snapshot for the tokens that name this revision.
+    pub(crate) fn keep(&self, collection: &Collection, revision: Revision, snapshot: &Arc<Snapshot>) {
+        let mut pins = self.pins.lock();
+        if pins.iter().any(|pin| pin.is(collection, revision)) {
+            return;
+        }
+        if pins.len() >= self.limit {
+            pins.pop_front();
+        }
+        let (collection, snapshot) = (Arc::from(collection.name()), Arc::clone(snapshot));
+        pins.push_back(Pin { collection, revision, snapshot, remaining: VecDeque::new() });
+    }
+
+    /// The snapshot of that revision, if it is still here.
+    pub(crate) fn get(&self, collection: &Collection, revision: Revision) -> Option<Arc<Snapshot>> {
+        let pins = self.pins.lock();
+        pins.iter().find(|pin| pin.is(collection, revision)).map(|pin| Arc::clone(&pin.snapshot))
+    }
+
+    /// Remembers how many objects remain from a key on.
+    pub(crate) fn remember(&self, collection: &Collection, revision: Revision, from: &str, remaining: u64) {
+        let mut pins = self.pins.lock();
+        let Some(pin) = pins.iter_mut().find(|pin| pin.is(collection, revision)) else { return };
+        if pin.remaining.len() >= REMEMBERED_PAGES {
+            pin.remaining.pop_front();
+        }
+        pin.remaining.push_back((from.to_owned(), remaining));
+    }
+
+    /// How many objects remain from a key on, if that was remembered.
+    pub(crate) fn remaining(&self, collection: &Collection, revision: Revision, from: &str) -> Option<u64> {
+        let pins = self.pins.lock();
+        let pin = pins.iter().find(|pin| pin.is(collection, revision))?;
+        pin.remaining.iter().rev().find(|(key, _)| key == from).map(|(_, count)| *count)
+    }
+}
+
+impl Pin {
+    fn is(&self, collection: &Collection, revision: Revision) -> bool {
+        self.revision == revision && &*self.collection == collection.name()
+    }
+}

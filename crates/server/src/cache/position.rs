@@ -1,0 +1,70 @@
+//! [`Position`]: how far the cache has come, and waiting for it to come further.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use listwatch_wire::Revision;
+use tokio::sync::Notify;
+
+/// How far the cache has come: every change up to here is in every collection and view.
+#[derive(Debug, Default)]
+pub struct Position {
+    reached: AtomicU64,
+    moved: Notify,
+}
+
+impl Position {
+    /// Where it is now.
+    #[must_use]
+    pub fn get(&self) -> Revision {
+        Revision(self.reached.load(Ordering::Acquire))
+    }
+
+    /// Moves on; never back.
+    pub(crate) fn advance(&self, to: Revision) {
+        self.reached.fetch_max(to.0, Ordering::AcqRel);
+        self.moved.notify_waiters();
+    }
+
+    /// Waits until it is at `revision` or further; false if that takes longer than `patience`.
+    pub async fn wait_for(&self, revision: Revision, patience: Duration) -> bool {
+        // Most readers find what they need and never touch a timer.
+        self.get() >= revision || tokio::time::timeout(patience, self.reaches(revision)).await.is_ok()
+    }
+
+    async fn reaches(&self, revision: Revision) {
+        loop {
+            let moved = self.moved.notified();
+            let mut moved = std::pin::pin!(moved);
+            moved.as_mut().enable();
+            if self.get() >= revision {
+                return;
+            }
+            moved.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_as_long_as_asked() {
+        let position = Arc::new(Position::default());
+        position.advance(Revision(5));
+        assert!(position.wait_for(Revision(5), Duration::ZERO).await);
+        assert!(!position.wait_for(Revision(6), Duration::from_secs(3)).await);
+        let waiting = tokio::spawn({
+            let position = Arc::clone(&position);
+            async move { position.wait_for(Revision(7), Duration::from_secs(3)).await }
+        });
+        tokio::task::yield_now().await;
+        position.advance(Revision(6));
+        position.advance(Revision(7));
+        assert!(waiting.await.unwrap());
+        position.advance(Revision(3));
+        assert_eq!(position.get(), Revision(7));
+    }
+}

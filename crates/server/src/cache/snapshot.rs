@@ -1,0 +1,167 @@
+//! [`Snapshot`]: the state of one collection at one revision.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use listwatch_wire::Revision;
+
+use super::filter::Filter;
+use super::object::Object;
+
+/// The state of one collection at one revision. Cloning it, and keeping it while the collection moves on, costs the few
+/// nodes that changed since.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// All objects by storage key.
+    objects: OrdMap<Arc<str>, Arc<Object>>,
+    /// One map per indexed field, by the field's value and the storage key.
+    indexes: Vec<OrdMap<(Arc<str>, Arc<str>), Arc<Object>>>,
+    /// The newest change in it.
+    revision: Revision,
+    /// What the objects weigh.
+    bytes: usize,
+}
+
+/// A field with an index of its own.
+#[derive(Clone, Debug)]
+pub struct IndexedField {
+    /// The name in selectors.
+    pub label: Arc<str>,
+    /// Where the value is.
+    pub path: Arc<str>,
+}
+
+/// Where a walk through a snapshot stands: keys from `start` on, before `end`.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    next: Bound<Arc<str>>,
+    end: Option<Arc<str>>,
+    /// The index to walk instead, and the value to stay at.
+    index: Option<(usize, Arc<str>)>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(indexes: usize) -> Self {
+        Self { indexes: vec![OrdMap::new(); indexes], ..Self::default() }
+    }
+
+    /// The newest change in it.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// How many objects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// What the objects weigh.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// One object.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    /// Puts an object or takes it away, and returns what was there.
+    pub(crate) fn apply(
+        &mut self,
+        fields: &[IndexedField],
+        revision: Revision,
+        key: &Arc<str>,
+        object: Option<&Arc<Object>>,
+    ) -> Option<Arc<Object>> {
+        self.revision = self.revision.max(revision);
+        let previous = match object {
+            Some(object) => self.objects.insert(Arc::clone(key), Arc::clone(object)),
+            None => self.objects.remove(key),
+        };
+        self.bytes += object.map_or(0, |o| o.weight());
+        self.bytes -= previous.as_ref().map_or(0, |o| o.weight());
+        for (index, field) in self.indexes.iter_mut().zip(fields) {
+            let entry = |o: &Object| (Arc::from(o.field(&field.path).unwrap_or_default()), Arc::clone(key));
+            previous.as_ref().map(|o| index.remove(&entry(o)));
+            object.map(|o| index.insert(entry(o), Arc::clone(o)));
+        }
+        previous
+    }
+
+    /// A walk over the objects below `prefix` that can match the filter, beginning at `from` if given.
+    #[must_use]
+    pub(crate) fn walk(prefix: &str, fields: &[IndexedField], filter: &Filter, from: Option<&str>) -> Walk {
+        if let Some(single) = filter.single() {
+            let key = format!("{prefix}{single}");
+            let end = Some(format!("{key}\0").into());
+            return Walk { next: Bound::Included(from.unwrap_or(&key).max(&key).into()), end, index: None };
+        }
+        let scope = scope(prefix, filter);
+        let start = Bound::Included(Arc::from(from.unwrap_or(&scope)));
+        let indexed = |(i, f): (usize, &IndexedField)| filter.exact_field(&f.label).map(|value| (i, Arc::from(value)));
+        let index = fields.iter().enumerate().find_map(indexed);
+        Walk { next: start, end: Some(end_of(&scope)), index }
+    }
+
+    /// The next objects of a walk, in key order.
+    pub fn range<'a>(&'a self, walk: &Walk) -> Box<dyn Iterator<Item = &'a Arc<Object>> + Send + 'a> {
+        let end = walk.end.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        match &walk.index {
+            None => Box::new(self.objects.range((walk.next.clone(), end)).map(|(_, object)| object)),
+            Some((index, value)) => {
+                let at = |bound: Bound<Arc<str>>| bound.map(|key| (Arc::clone(value), key));
+                let Some(index) = self.indexes.get(*index) else { return Box::new(std::iter::empty()) };
+                Box::new(index.range((at(walk.next.clone()), at(end))).map(|(_, object)| object))
+            }
+        }
+    }
+
+    /// How many objects a walk still has before it.
+    #[must_use]
+    pub fn count(&self, walk: &Walk) -> usize {
+        self.range(walk).count()
+    }
+}
+
+impl Walk {
+    /// The storage keys it goes over: the first, and the one after the last.
+    #[must_use]
+    pub fn bounds(&self) -> (Arc<str>, Arc<str>) {
+        let start = match &self.next {
+            Bound::Included(key) => Arc::clone(key),
+            Bound::Excluded(key) => format!("{key}\0").into(),
+            Bound::Unbounded => "".into(),
+        };
+        (start, self.end.clone().unwrap_or_else(|| "".into()))
+    }
+
+    /// Goes on after this key.
+    pub fn advance(&mut self, key: &Arc<str>) {
+        self.next = Bound::Excluded(Arc::clone(key));
+    }
+}
+
+/// What all keys that can match begin with.
+pub(crate) fn scope(prefix: &str, filter: &Filter) -> String {
+    match &filter.namespace {
+        Some(namespace) => format!("{prefix}{namespace}/"),
+        None => prefix.to_owned(),
+    }
+}
+
+/// The first key after all that begin with a prefix ending in a slash: `0` comes next to `/`.
+fn end_of(prefix: &str) -> Arc<str> {
+    let stem = prefix.strip_suffix('/').unwrap_or(prefix);
+    format!("{stem}0").into()
+}

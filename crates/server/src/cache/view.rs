@@ -1,0 +1,180 @@
+//! [`View`]: the recent events of a collection as one filter sees them, shared by all watchers with that filter.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use listwatch_wire::Revision;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use tokio::sync::Notify;
+
+use super::event::{Change, Event};
+use super::filter::Filter;
+
+/// One event as a filter sees it.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// What the watcher is told.
+    pub change: Change,
+    /// The change itself.
+    pub event: Arc<Event>,
+}
+
+/// A few events at a time.
+pub type Sights = SmallVec<[Sight; 8]>;
+
+/// The recent events of a collection as one filter sees them.
+///
+/// A watcher holds nothing but its position: it asks for what comes after it, and waits for [`View::changed`] when that
+/// is nothing. However many watchers there are, a change is matched once and waited for in one place.
+#[derive(Debug)]
+pub struct View {
+    filter: Filter,
+    recent: Mutex<Recent>,
+    changed: Notify,
+    /// How many watchers look through it; at zero the collection forgets it.
+    watchers: AtomicUsize,
+    /// Set when its watches are to end: the server stops, or the kind is gone.
+    closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Recent {
+    /// Every sight after this revision is here.
+    floor: Revision,
+    sights: VecDeque<Sight>,
+}
+
+/// The asked position is before what the view has: the events must come from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// From here on the view has everything.
+    pub floor: Revision,
+}
+
+impl View {
+    pub(crate) fn new(filter: Filter, floor: Revision) -> Self {
+        Self {
+            filter,
+            recent: Mutex::new(Recent { floor, sights: VecDeque::new() }),
+            changed: Notify::new(),
+            watchers: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// What comes after a position, at most `limit` events.
+    ///
+    /// # Errors
+    /// [`Behind`] if the position is older than what is kept.
+    pub fn after(&self, position: Revision, limit: usize) -> Result<Sights, Behind> {
+        let recent = self.recent.lock();
+        if position < recent.floor {
+            return Err(Behind { floor: recent.floor });
+        }
+        // A watcher that keeps up finds its place at the very end; only one that lags has to search.
+        let sights = &recent.sights;
+        let start = match sights.back() {
+            Some(last) if last.event.revision > position => {
+                sights.partition_point(|sight| sight.event.revision <= position)
+            }
+            _ => return Ok(Sights::new()),
+        };
+        Ok(sights.range(start..).take(limit).cloned().collect())
+    }
+
+    /// Resolves at the next change. Must be created before asking [`View::after`], so that nothing falls in between.
+    pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Wakes the watchers. A watcher that is awake already is not in the list and is not woken again.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Whether its watches are to end.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends its watches.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Forgets everything: what comes after `floor` is all it will have.
+    pub(crate) fn reset(&self, floor: Revision) {
+        let mut recent = self.recent.lock();
+        recent.sights.clear();
+        recent.floor = floor;
+        drop(recent);
+        self.wake();
+    }
+
+    /// Adds an event if the filter sees it; true if so.
+    pub(crate) fn offer(&self, event: &Arc<Event>, keep_after: Revision) -> bool {
+        let Some(change) = event.seen_through(&self.filter) else { return false };
+        let mut recent = self.recent.lock();
+        recent.trim(keep_after);
+        recent.sights.push_back(Sight { change, event: Arc::clone(event) });
+        true
+    }
+
+    /// Makes the view reach back to `floor`, given all events between there and its present floor, oldest first.
+    pub(crate) fn reach_back<'a>(&self, floor: Revision, events: impl DoubleEndedIterator<Item = &'a Arc<Event>>) {
+        let mut recent = self.recent.lock();
+        for event in events.rev() {
+            if event.revision > recent.floor {
+                continue;
+            }
+            if let Some(change) = event.seen_through(&self.filter) {
+                recent.sights.push_front(Sight { change, event: Arc::clone(event) });
+            }
+        }
+        recent.floor = recent.floor.min(floor);
+    }
+
+    /// Lets go of events that the log has let go of.
+    pub(crate) fn trim(&self, keep_after: Revision) {
+        self.recent.lock().trim(keep_after);
+    }
+
+    pub(crate) fn floor(&self) -> Revision {
+        self.recent.lock().floor
+    }
+
+    pub(crate) fn enter(&self) {
+        self.watchers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True if nobody is left.
+    pub(crate) fn leave(&self) -> bool {
+        self.watchers.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+
+    pub(crate) fn is_unused(&self) -> bool {
+        self.watchers.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Recent {
+    fn trim(&mut self, keep_after: Revision) {
+        while let Some(sight) = self.sights.front() {
+            if sight.event.revision > keep_after {
+                return;
+            }
+            self.floor = self.floor.max(sight.event.revision);
+            self.sights.pop_front();
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! [`Views`]: all views of one collection, found by what they can possibly see.
+//!
+//! Every node's agent watches the pods of its node. With thousands of such views a change must not be held against each
+//! of them, so a view is filed under the narrowest thing its filter fixes, and a change looks only under the things it
+//! touches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::event::Event;
+use super::filter::Filter;
+use super::object::Object;
+use super::snapshot::IndexedField;
+use super::view::View;
+
+/// Under what a view is filed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    /// Views that may see any change.
+    Everything,
+    /// Views of one namespace.
+    Namespace(Arc<str>),
+    /// Views of one name (in one or in every namespace).
+    Name(Arc<str>),
+    /// Views of one value of an indexed field.
+    Field(usize, Arc<str>),
+}
+
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// All views of one collection.
+#[derive(Debug, Default)]
+pub(crate) struct Views {
+    by_identity: Map<String, Arc<View>>,
+    by_place: Map<Place, Vec<Arc<View>>>,
+}
+
+impl Views {
+    pub(crate) fn get(&self, identity: &str) -> Option<&Arc<View>> {
+        self.by_identity.get(identity)
+    }
+
+    pub(crate) fn insert(&mut self, identity: String, view: Arc<View>, fields: &[IndexedField]) {
+        self.by_place.entry(place(view.filter(), fields)).or_default().push(Arc::clone(&view));
+        self.by_identity.insert(identity, view);
+    }
+
+    pub(crate) fn remove(&mut self, view: &Arc<View>, fields: &[IndexedField]) {
+        let place = place(view.filter(), fields);
+        if let Some(list) = self.by_place.get_mut(&place) {
+            list.retain(|other| !Arc::ptr_eq(other, view));
+            if list.is_empty() {
+                self.by_place.remove(&place);
+            }
+        }
+        // Another view may have taken the name meanwhile.
+        let identity = view.filter().identity();
+        if self.by_identity.get(&identity).is_some_and(|other| Arc::ptr_eq(other, view)) {
+            self.by_identity.remove(&identity);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_identity.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.by_identity.values()
+    }
+
+    /// Calls `visit` with each view that may see the event, each once.
+    pub(crate) fn candidates(&self, event: &Event, fields: &[IndexedField], mut visit: impl FnMut(&Arc<View>)) {
+        let mut at = |place: &Place| self.by_place.get(place).into_iter().flatten().for_each(&mut visit);
+        at(&Place::Everything);
+        let Some(object) = event.object.as_ref().or(event.previous.as_ref()) else { return };
+        if self.by_place.len() == 1 && self.by_place.contains_key(&Place::Everything) {
+            return;
+        }
+        at(&Place::Namespace(object.namespace().into()));
+        at(&Place::Name(object.name().into()));
+        for (index, field) in fields.iter().enumerate() {
+            let value = |o: &Option<Arc<Object>>| o.as_ref().and_then(|o| o.field(&field.path)).map(Arc::<str>::from);
+            let (now, before) = (value(&event.object), value(&event.previous));
+            if let Some(now) = &now {
+                at(&Place::Field(index, Arc::clone(now)));
+            }
+            if let Some(before) = before.filter(|before| now.as_ref() != Some(before)) {
+                at(&Place::Field(index, before));
+            }
+        }
+    }
+}
+
+fn place(filter: &Filter, fields: &[IndexedField]) -> Place {
+    if let Some(name) = &filter.name {
+        return Place::Name(Arc::clone(name));
+    }
+    // An absent field has no entry to be found by, so a selector for the empty value is not filed under the field.
+    let exact = |(i, f): (usize, &IndexedField)| {
+        filter.exact_field(&f.label).filter(|v| !v.is_empty()).map(|value| Place::Field(i, value.into()))
+    };
+    if let Some(place) = fields.iter().enumerate().find_map(exact) {
+        return place;
+    }
+    filter.namespace.clone().map_or(Place::Everything, Place::Namespace)
+}

@@ -1,0 +1,50 @@
+//! Looking inside: metrics, every watch, every collection.
+
+use http::StatusCode;
+use listwatch_wire::json;
+use serde_json::{Value, json};
+
+use super::body::Response;
+use super::respond;
+use super::service::Service;
+use crate::observe;
+
+/// `/metrics`, in the text form of Prometheus.
+pub(crate) fn metrics(service: &Service) -> Response {
+    let text = observe::prometheus(&service.api);
+    respond::full(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
+}
+
+/// `/debug/listwatch/…`; `None` for what is not there.
+pub(crate) fn answer(service: &Service, path: &str) -> Option<Response> {
+    let document = match path {
+        "/debug/listwatch/watches" => watches(service),
+        "/debug/listwatch/cache" => cache(service),
+        _ => return None,
+    };
+    Some(respond::json(StatusCode::OK, json::encode(&document)))
+}
+
+fn watches(service: &Service) -> Value {
+    let position = service.api.cache.position().get();
+    let watches: Vec<Value> = service.api.metrics.watches.list().iter().map(|watch| watch.describe(position)).collect();
+    json!({"position": position.0, "count": watches.len(), "watches": watches})
+}
+
+fn cache(service: &Service) -> Value {
+    let cache = &service.api.cache;
+    let mut collections: Vec<Value> = Vec::new();
+    for collection in cache.collections() {
+        let (snapshot, _) = cache.read(&collection);
+        let (events, views, floor) = collection.log_state();
+        if snapshot.is_empty() && events == 0 && views == 0 {
+            continue;
+        }
+        collections.push(json!({
+            "collection": collection.name(), "objects": snapshot.len(), "bytes": snapshot.bytes(),
+            "newest": snapshot.revision().0, "events": events, "eventsAfter": floor.0, "views": views,
+        }));
+    }
+    collections.sort_by_key(|c| c["collection"].as_str().map(str::to_owned));
+    json!({"position": cache.position().get().0, "logBytesLimit": cache.limits().log_bytes, "collections": collections})
+}

@@ -1,0 +1,124 @@
+//! Request bodies: by length or in chunks, always bounded.
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::head::Framing;
+use crate::http::request::{BodyProblem, BodySource};
+
+/// What is left unread of a small body is skipped so that the connection can be used again; above it the connection is
+/// closed instead.
+const DRAIN_BYTES: u64 = 256 << 10;
+
+/// A chunk-size line is a few hex digits and perhaps an extension nobody uses.
+const CHUNK_LINE_BYTES: usize = 256;
+
+/// The body of the request at hand. Reading it takes bytes from the connection's buffer first.
+#[derive(Debug)]
+pub(crate) struct RequestBody<'a, S> {
+    pub(crate) io: &'a mut S,
+    pub(crate) buf: &'a mut BytesMut,
+    pub(crate) framing: Framing,
+    pub(crate) expects_continue: bool,
+    /// Set once the body has been read to its end.
+    pub(crate) done: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
+    /// Reads past a body that nobody asked for. False if the connection cannot be used again.
+    pub(crate) async fn finish(&mut self) -> bool {
+        if self.done || self.framing == Framing::Length(0) {
+            return true;
+        }
+        // A client that waits for our word has not sent the body, and after a final answer it may never do so.
+        if self.expects_continue {
+            return false;
+        }
+        matches!(self.framing, Framing::Length(n) if n <= DRAIN_BYTES) && self.take(DRAIN_BYTES as usize).await.is_ok()
+    }
+
+    async fn take(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {
+        if self.expects_continue && self.framing != Framing::Length(0) {
+            self.expects_continue = false;
+            self.io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| BodyProblem::Cut)?;
+            self.io.flush().await.map_err(|_| BodyProblem::Cut)?;
+        }
+        let body = match self.framing {
+            Framing::Length(length) if length > limit as u64 => return Err(BodyProblem::TooLarge),
+            Framing::Length(length) => self.exactly(length as usize).await?,
+            Framing::Chunked => self.chunks(limit).await?,
+        };
+        self.done = true;
+        Ok(body)
+    }
+
+    async fn exactly(&mut self, length: usize) -> Result<Bytes, BodyProblem> {
+        self.buf.reserve(length.saturating_sub(self.buf.len()));
+        while self.buf.len() < length {
+            self.more().await?;
+        }
+        Ok(self.buf.split_to(length).freeze())
+    }
+
+    async fn chunks(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {
+        let mut body = BytesMut::new();
+        loop {
+            let size = self.chunk_size().await?;
+            if size == 0 {
+                self.trailers().await?;
+                return Ok(body.freeze());
+            }
+            if size > limit.saturating_sub(body.len()) {
+                return Err(BodyProblem::TooLarge);
+            }
+            let chunk = self.exactly(size).await?;
+            body.extend_from_slice(&chunk);
+            if !self.exactly(2).await?.starts_with(b"\r\n") {
+                return Err(BodyProblem::Malformed);
+            }
+        }
+    }
+
+    async fn chunk_size(&mut self) -> Result<usize, BodyProblem> {
+        loop {
+            match httparse::parse_chunk_size(self.buf) {
+                Ok(httparse::Status::Complete((line, size))) => {
+                    self.buf.advance(line);
+                    return usize::try_from(size).map_err(|_| BodyProblem::TooLarge);
+                }
+                Ok(httparse::Status::Partial) if self.buf.len() < CHUNK_LINE_BYTES => self.more().await?,
+                _ => return Err(BodyProblem::Malformed),
+            }
+        }
+    }
+
+    /// Trailers are allowed and ignored.
+    async fn trailers(&mut self) -> Result<(), BodyProblem> {
+        loop {
+            match memchr::memmem::find(self.buf, b"\r\n") {
+                Some(0) => {
+                    self.buf.advance(2);
+                    return Ok(());
+                }
+                Some(end) => self.buf.advance(end + 2),
+                None if self.buf.len() > CHUNK_LINE_BYTES => return Err(BodyProblem::Malformed),
+                None => self.more().await?,
+            }
+        }
+    }
+
+    async fn more(&mut self) -> Result<(), BodyProblem> {
+        match self.io.read_buf(self.buf).await {
+            Ok(0) | Err(_) => Err(BodyProblem::Cut),
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> BodySource for RequestBody<'_, S> {
+    fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>> {
+        self.take(limit).boxed()
+    }
+}

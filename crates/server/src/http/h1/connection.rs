@@ -1,0 +1,246 @@
+//! The loop over one HTTP/1.1 connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use http::{HeaderMap, Method, StatusCode, Version};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::body::RequestBody;
+use super::head::{self, Delimiter, Head, Refused};
+use super::output::{END, write_chunk, write_pieces};
+use crate::http::body::{Body, PieceStream, Response};
+use crate::http::request::Request;
+use crate::http::service::Service;
+use crate::http::watch::WatchStream;
+use crate::http::websocket;
+
+/// The first read of a head: most fit, and the buffer goes away before a watch begins.
+const HEAD_BUFFER: usize = 2048;
+
+/// A watch that cannot be written is cut so long after its deadline: its client has stopped reading, and its turn is over.
+const WRITE_GRACE: Duration = Duration::from_secs(5);
+
+/// What a request leaves behind.
+enum Next {
+    Again,
+    Close,
+    /// The connection now belongs to a watch.
+    Watch(Box<WatchStream>, Flow),
+}
+
+enum Flow {
+    Chunks,
+    WebSocket,
+}
+
+/// Serves one connection until it ends. Errors of a connection concern its client only, and the client knows.
+pub(crate) async fn serve<S>(mut io: S, service: Arc<Service>, peer: SocketAddr)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    // The exchange keeps a read buffer and a handler's future; a watch needs neither. Boxing both phases keeps this
+    // task as small as the phase it is in.
+    let next = Box::pin(requests(&mut io, &service)).await;
+    let outcome = match next {
+        Ok(Some((mut watch, Flow::Chunks))) => Box::pin(stream_watch(&mut io, &mut watch)).await,
+        Ok(Some((watch, Flow::WebSocket))) => Box::pin(websocket::run(&mut io, watch)).await,
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%peer, %error, "connection ended");
+    }
+    let _ = timeout(WRITE_GRACE, io.shutdown()).await;
+}
+
+/// Requests one after the other, until the connection ends or a watch takes it over.
+async fn requests<S>(
+    io: &mut S,
+    service: &Arc<Service>,
+) -> io::Result<Option<(Box<WatchStream>, Flow)>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let mut buf = BytesMut::with_capacity(HEAD_BUFFER);
+    loop {
+        let head = match next_head(io, &mut buf, service).await? {
+            Some(Ok(head)) => head,
+            Some(Err(refused)) => return refuse(io, refused).await.map(|()| None),
+            None => return Ok(None),
+        };
+        match exchange(io, &mut buf, head, service).await? {
+            Next::Again => {}
+            Next::Close => return Ok(None),
+            Next::Watch(watch, flow) => return Ok(Some((watch, flow))),
+        }
+    }
+}
+
+/// Waits for a head. `None` at the end of the connection, after idling too long, or when the server stops.
+async fn next_head<S: AsyncRead + Unpin>(
+    io: &mut S,
+    buf: &mut BytesMut,
+    service: &Service,
+) -> io::Result<Option<Result<Head, Refused>>> {
+    let limits = service.http_limits();
+    let mut patience = limits.idle_timeout;
+    loop {
+        if !buf.is_empty() {
+            patience = limits.head_timeout;
+            match head::parse(buf, limits) {
+                Ok(Some(head)) => return Ok(Some(Ok(head))),
+                Ok(None) => {}
+                Err(refused) => return Ok(Some(Err(refused))),
+            }
+        }
+        buf.reserve(HEAD_BUFFER);
+        tokio::select! {
+            read = timeout(patience, io.read_buf(buf)) => match read {
+                Ok(Ok(0)) | Err(_) => return Ok(None),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(error),
+            },
+            () = service.stopping() => return Ok(None),
+        }
+    }
+}
+
+async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Result<()> {
+    let status = match refused {
+        Refused::Malformed => StatusCode::BAD_REQUEST,
+        Refused::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Refused::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+    };
+    let mut out = BytesMut::new();
+    head::write(&mut out, status, &HeaderMap::new(), Delimiter::Length(0), false);
+    io.write_all(&out).await?;
+    io.flush().await
+}
+
+/// One request and its answer.
+async fn exchange<S>(
+    io: &mut S,
+    buf: &mut BytesMut,
+    head: Head,
+    service: &Arc<Service>,
+) -> io::Result<Next>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let (keep_alive, version) = (head.keep_alive, head.version);
+    let mut body = RequestBody {
+        io: &mut *io,
+        buf,
+        framing: head.framing,
+        expects_continue: head.expects_continue,
+        done: false,
+    };
+    let only_head = head.method == Method::HEAD;
+    let request = Request::new(head.method, &head.target, head.headers, version == Version::HTTP_11);
+    let mut response = Box::pin(service.handle(request, &mut body)).await;
+    if only_head {
+        response = response.map(Body::without_bytes);
+    }
+    let keep = keep_alive && !service.is_stopping() && body.finish().await;
+    respond(io, response, keep, version).await
+}
+
+async fn respond<S>(io: &mut S, response: Response, keep: bool, version: Version) -> io::Result<Next>
+where
+    S: AsyncWrite + Unpin + Send,
+{
+    let (parts, body) = response.into_parts();
+    let mut out = BytesMut::with_capacity(512);
+    let mut head = |delimiter, keep| head::write(&mut out, parts.status, &parts.headers, delimiter, keep);
+    match body {
+        Body::Empty if parts.status.as_u16() < 200 || parts.status == StatusCode::NOT_MODIFIED => {
+            head(Delimiter::None, keep);
+            write_pieces(io, &[&out]).await?;
+        }
+        Body::Empty => {
+            head(Delimiter::Length(0), keep);
+            write_pieces(io, &[&out]).await?;
+        }
+        Body::Full(bytes) => {
+            head(Delimiter::Length(bytes.len()), keep);
+            write_pieces(io, &[&out, &bytes]).await?;
+        }
+        Body::Head(length) => {
+            head(Delimiter::Length(length), keep);
+            write_pieces(io, &[&out]).await?;
+        }
+        Body::Pieces(pieces) => {
+            // HTTP/1.0 knows no chunks: the end of the connection is the end of the body.
+            let keep = keep && version == Version::HTTP_11;
+            let chunked = version == Version::HTTP_11;
+            head(if chunked { Delimiter::Chunked } else { Delimiter::None }, keep);
+            write_pieces(io, &[&out]).await?;
+            stream_pieces(io, pieces, chunked).await?;
+            io.flush().await?;
+            return Ok(if keep { Next::Again } else { Next::Close });
+        }
+        Body::Watch(watch) => {
+            head(Delimiter::Chunked, true);
+            write_pieces(io, &[&out]).await?;
+            io.flush().await?;
+            return Ok(Next::Watch(watch, Flow::Chunks));
+        }
+        Body::WebSocket(watch) => {
+            head(Delimiter::None, true);
+            write_pieces(io, &[&out]).await?;
+            io.flush().await?;
+            return Ok(Next::Watch(watch, Flow::WebSocket));
+        }
+    }
+    io.flush().await?;
+    Ok(if keep { Next::Again } else { Next::Close })
+}
+
+/// An error in the middle breaks the connection, the only sign HTTP has for an answer that is not whole.
+async fn stream_pieces<S: AsyncWrite + Unpin>(io: &mut S, mut pieces: PieceStream, chunked: bool) -> io::Result<()> {
+    while let Some(piece) = pieces.next().await {
+        let piece: Bytes = piece.map_err(io::Error::other)?;
+        if chunked {
+            write_chunk(io, std::slice::from_ref(&piece)).await?;
+        } else {
+            io.write_all(&piece).await?;
+        }
+    }
+    if chunked { io.write_all(END).await } else { Ok(()) }
+}
+
+/// Writes events as they come, until the watch ends or the client goes.
+async fn stream_watch<S>(io: &mut S, watch: &mut WatchStream) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let mut ignored = [0u8; 64];
+    loop {
+        let frames = tokio::select! {
+            biased;
+            frames = watch.next() => frames,
+            // Nothing is to be said on this connection any more; its end is what we listen for.
+            read = io.read(&mut ignored) => match read? {
+                0 => return Ok(()),
+                _ => continue,
+            },
+        };
+        let Some(frames) = frames else { break };
+        let write = async {
+            write_chunk(io, &frames).await?;
+            io.flush().await
+        };
+        match tokio::time::timeout_at(watch.deadline() + WRITE_GRACE, write).await {
+            Ok(written) => written?,
+            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+    io.write_all(END).await?;
+    io.flush().await
+}

@@ -1,0 +1,188 @@
+//! Heads: from bytes to a request, from a response to bytes. Pure functions.
+
+use bytes::{Buf, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::{Method, StatusCode, Version};
+
+use crate::HttpLimits;
+
+/// How the body of a request is delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// So many bytes; zero if there is no body.
+    Length(u64),
+    /// Chunks until an empty one.
+    Chunked,
+}
+
+/// A parsed head.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) method: Method,
+    /// The target as sent: path and query.
+    pub(crate) target: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) framing: Framing,
+    /// Whether the client lets the connection be used again.
+    pub(crate) keep_alive: bool,
+    /// Whether the client waits for `100 Continue` before it sends the body.
+    pub(crate) expects_continue: bool,
+    pub(crate) version: Version,
+}
+
+/// Why a head is refused; the connection is closed after the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// 400: not HTTP, or contradictory.
+    Malformed,
+    /// 431: too long or too many lines.
+    TooLarge,
+    /// 505: a version that is not ours.
+    Version,
+}
+
+/// Takes one head from the front of `buf`, or `None` if it is not complete yet.
+pub(crate) fn parse(buf: &mut BytesMut, limits: &HttpLimits) -> Result<Option<Head>, Refused> {
+    let mut lines = vec![httparse::EMPTY_HEADER; limits.head_lines];
+    let mut request = httparse::Request::new(&mut lines);
+    let length = match request.parse(buf) {
+        Ok(httparse::Status::Complete(length)) if length <= limits.head_bytes => length,
+        Ok(httparse::Status::Partial) if buf.len() < limits.head_bytes => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Refused::TooLarge),
+        Err(httparse::Error::Version) => return Err(Refused::Version),
+        Err(_) => return Err(Refused::Malformed),
+    };
+    let head = convert(&request)?;
+    buf.advance(length);
+    Ok(Some(head))
+}
+
+fn convert(request: &httparse::Request<'_, '_>) -> Result<Head, Refused> {
+    let method = request.method.and_then(|m| Method::from_bytes(m.as_bytes()).ok()).ok_or(Refused::Malformed)?;
+    let target = request.path.filter(|p| p.starts_with('/') || *p == "*").ok_or(Refused::Malformed)?.to_owned();
+    let version = if request.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
+    let mut headers = HeaderMap::with_capacity(request.headers.len());
+    for line in request.headers.iter() {
+        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| Refused::Malformed)?;
+        headers.append(name, HeaderValue::from_bytes(line.value).map_err(|_| Refused::Malformed)?);
+    }
+    let framing = framing(&headers)?;
+    let keep_alive = match version {
+        Version::HTTP_10 => lists(&headers, &CONNECTION, "keep-alive"),
+        _ => !lists(&headers, &CONNECTION, "close"),
+    };
+    let expects_continue = lists(&headers, &EXPECT, "100-continue");
+    Ok(Head { method, target, headers, framing, keep_alive, expects_continue, version })
+}
+
+/// Both ways of delimiting at once, or either of them twice, is how requests are smuggled past proxies: refused.
+fn framing(headers: &HeaderMap) -> Result<Framing, Refused> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (lengths.next(), codings.next()) {
+        (None, None) => Ok(Framing::Length(0)),
+        (Some(length), None) if lengths.next().is_none() => {
+            let text = length.to_str().map_err(|_| Refused::Malformed)?;
+            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            text.parse().ok().filter(|_| digits).map(Framing::Length).ok_or(Refused::Malformed)
+        }
+        (None, Some(coding)) if codings.next().is_none() && coding.as_bytes().eq_ignore_ascii_case(b"chunked") => {
+            Ok(Framing::Chunked)
+        }
+        _ => Err(Refused::Malformed),
+    }
+}
+
+/// Whether a comma-separated header has this token.
+pub(crate) fn lists(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    let mut values = headers.get_all(name).iter().filter_map(|v| v.to_str().ok());
+    values.any(|v| v.split(',').any(|t| t.trim().eq_ignore_ascii_case(token)))
+}
+
+/// How the body of a response is delimited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Delimiter {
+    /// `Content-Length`.
+    Length(usize),
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+    /// Nothing: no body follows (101, 304).
+    None,
+}
+
+/// Writes a response head.
+pub(crate) fn write(out: &mut BytesMut, status: StatusCode, headers: &HeaderMap, delimiter: Delimiter, keep: bool) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.extend_from_slice(b" ");
+    out.extend_from_slice(status.canonical_reason().unwrap_or("Unknown").as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for (name, value) in headers {
+        line(out, name.as_str(), value.as_bytes());
+    }
+    match delimiter {
+        Delimiter::Length(length) => line(out, "content-length", length.to_string().as_bytes()),
+        Delimiter::Chunked => line(out, "transfer-encoding", b"chunked"),
+        Delimiter::None => {}
+    }
+    if !keep {
+        line(out, "connection", b"close");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn line(out: &mut BytesMut, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Option<Head>, Refused> {
+        parse(&mut BytesMut::from(text), &HttpLimits::default())
+    }
+
+    #[test]
+    fn a_head_may_come_in_parts_and_leaves_what_follows() {
+        assert!(parsed("GET / HTTP/1.1\r\nHost: a\r\n").unwrap().is_none());
+        let mut buf = BytesMut::from("POST /x?y=1 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+        let head = parse(&mut buf, &HttpLimits::default()).unwrap().unwrap();
+        assert_eq!((head.method, head.target.as_str(), head.framing), (Method::POST, "/x?y=1", Framing::Length(3)));
+        assert!(head.keep_alive);
+        assert_eq!(&buf[..], b"abc");
+    }
+
+    #[test]
+    fn contradictory_lengths_are_refused() {
+        for lines in [
+            "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+            "Content-Length: 3\r\nContent-Length: 3\r\n",
+            "Content-Length: +3\r\n",
+            "Content-Length: 3,3\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+        ] {
+            assert_eq!(parsed(&format!("POST / HTTP/1.1\r\n{lines}\r\n")).unwrap_err(), Refused::Malformed, "{lines}");
+        }
+    }
+
+    #[test]
+    fn bounds_hold() {
+        let lines = "A: b\r\n".repeat(200);
+        assert_eq!(parsed(&format!("GET / HTTP/1.1\r\n{lines}\r\n")).unwrap_err(), Refused::TooLarge);
+        let long = "x".repeat(70_000);
+        assert_eq!(parsed(&format!("GET /{long}")).unwrap_err(), Refused::TooLarge);
+        assert_eq!(parsed("not http\r\n\r\n").unwrap_err(), Refused::Malformed);
+    }
+
+    #[test]
+    fn connection_header_decides_about_reuse() {
+        let head = parsed("GET / HTTP/1.1\r\nConnection: foo, Close\r\n\r\n").unwrap().unwrap();
+        assert!(!head.keep_alive);
+        let head = parsed("GET / HTTP/1.0\r\n\r\n").unwrap().unwrap();
+        assert!(!head.keep_alive);
+    }
+}

@@ -1,0 +1,14 @@
+//! HTTP/1.1, written for long streams.
+//!
+//! A watch is one response that lasts for hours, and a server holds thousands of them. What they cost while nothing
+//! happens is what counts, and a general HTTP library keeps buffers for the next request beside each. So this module
+//! speaks the protocol itself, on top of `httparse`: it drops every buffer before a watch begins, writes batches of
+//! shared frames in one vectored call, and keeps the state of an idle watch to the TLS session and a small future.
+//! HTTP/2 is [`super::h2`], by hyper.
+//!
+//! [`head`] reads and writes heads, [`body`] reads request bodies, [`connection`] is the loop over one connection.
+
+pub(crate) mod body;
+pub(crate) mod connection;
+pub(crate) mod head;
+pub(crate) mod output;

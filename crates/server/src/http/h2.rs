@@ -1,0 +1,119 @@
+//! HTTP/2, by hyper. client-go keeps all its watches on one such connection.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use http_body::Frame;
+use http_body_util::{BodyExt, Either, Full, Limited, StreamBody};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::body::{Body, Broken, Response};
+use super::request::{BodyProblem, BodySource, Request};
+use super::service::Service;
+use super::watch::WatchStream;
+
+/// Per-stream flow-control window, as in kube-apiserver: one slow watch must not hold back its neighbours.
+const STREAM_WINDOW: u32 = 256 << 10;
+/// What the connection may have in flight for all streams together.
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// What one stream may have waiting to be sent.
+const SEND_BUFFER: usize = 256 << 10;
+
+type OutBody = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Broken>>>>;
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve<S>(io: S, service: Arc<Service>, peer: SocketAddr)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = *service.http_limits();
+    let handler = {
+        let service = Arc::clone(&service);
+        service_fn(move |request| answer(Arc::clone(&service), request))
+    };
+    let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.http2_streams)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+        .keep_alive_interval(Some(limits.idle_timeout))
+        .serve_connection(TokioIo::new(io), handler);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        outcome = connection.as_mut() => return log(outcome, peer),
+        () = service.stopping() => connection.as_mut().graceful_shutdown(),
+    }
+    log(connection.await, peer);
+}
+
+fn log(outcome: hyper::Result<()>, peer: SocketAddr) {
+    if let Err(error) = outcome {
+        tracing::debug!(%peer, %error, "connection ended");
+    }
+}
+
+async fn answer(
+    service: Arc<Service>,
+    request: hyper::Request<Incoming>,
+) -> Result<http::Response<OutBody>, Infallible> {
+    let (parts, body) = request.into_parts();
+    let target = parts.uri.path_and_query().map_or("/", |p| p.as_str());
+    let request = Request::new(parts.method, target, parts.headers, false);
+    let mut body = StreamedBody(Some(body));
+    let response = Box::pin(service.handle(request, &mut body)).await;
+    Ok(convert(response))
+}
+
+fn convert(response: Response) -> http::Response<OutBody> {
+    response.map(|body| match body {
+        Body::Empty | Body::Head(_) => Either::Left(Full::default()),
+        Body::Full(bytes) => Either::Left(Full::new(bytes)),
+        Body::Pieces(pieces) => Either::Right(StreamBody::new(pieces.map_ok(Frame::data).boxed())),
+        Body::Watch(watch) | Body::WebSocket(watch) => Either::Right(StreamBody::new(events(watch))),
+    })
+}
+
+/// One DATA frame per batch.
+fn events(watch: Box<WatchStream>) -> BoxStream<'static, Result<Frame<Bytes>, Broken>> {
+    stream::unfold(watch, |mut watch| async move {
+        let frames = watch.next().await?;
+        Some((Ok(Frame::data(joined(&frames))), watch))
+    })
+    .boxed()
+}
+
+fn joined(frames: &[Bytes]) -> Bytes {
+    if let [one] = frames {
+        return one.clone();
+    }
+    let mut all = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
+    frames.iter().for_each(|frame| all.extend_from_slice(frame));
+    all.freeze()
+}
+
+struct StreamedBody(Option<Incoming>);
+
+impl BodySource for StreamedBody {
+    fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>> {
+        let body = self.0.take();
+        async move {
+            let Some(body) = body else { return Ok(Bytes::new()) };
+            match Limited::new(body, limit).collect().await {
+                Ok(collected) => Ok(collected.to_bytes()),
+                Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(BodyProblem::TooLarge),
+                Err(_) => Err(BodyProblem::Cut),
+            }
+        }
+        .boxed()
+    }
+}

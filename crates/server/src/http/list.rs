@@ -1,0 +1,258 @@
+//! LIST: a collection at one moment, whole or in pages, written piece by piece.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
+use http::StatusCode;
+use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
+use listwatch_wire::options::ListOptions;
+use listwatch_wire::{Revision, Status};
+
+use super::body::{Body, Broken, PieceStream, Response};
+use super::encode::{self, PARTIAL_PREFIX};
+use super::list_source::{Source, Walker, resolve};
+use super::negotiate::{Encoding, Form, Shape, Subject};
+use super::request::Request;
+use super::route::Target;
+use super::service::Service;
+use super::table::Include;
+use super::{gzip, read, respond, selectors, table};
+use crate::api::Api;
+use crate::cache::{Filter, Object, push_number};
+use crate::registry::Resource;
+
+/// Objects looked at before the next piece is given out: enough to fill one, few enough not to hold up the thread.
+const LOOK: usize = 128;
+
+/// Answers a list.
+pub(crate) async fn list(service: &Service, request: &Request, target: &Target) -> Result<Response, Status> {
+    let api = &service.api;
+    let form = read::negotiated(request, Subject::List)?;
+    let options = ListOptions::parse(&request.query())?;
+    options.check()?;
+    let resource = &target.resource;
+    let filter = selectors::filter(resource, target.namespace(), None, &options)?;
+    let include = if form.shape == Shape::Table { Include::parse(request)? } else { Include::Metadata };
+    let mut source = resolve(api, &resource.collection, &filter, &options).await?;
+    let page = first(api, resource, &filter, &mut source).await.map_err(|error| source.refusal(&error))?;
+    let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
+    let limits = api.options.requests;
+    let pieces = Pieces {
+        head: Some(writer.head(source.revision, page.more.as_ref())),
+        writer,
+        filter,
+        ready: page.objects,
+        walker: page.whole.then_some(source.walker),
+        separate: false,
+        finished: false,
+        piece_bytes: limits.piece_bytes,
+    };
+    let response = respond::with_type(StatusCode::OK, form.content_type(), body(pieces, form, limits.gzip_above).await?);
+    Ok(gzip::compress(response, request, limits.gzip_above))
+}
+
+/// What is known before the first byte is written.
+struct Page {
+    objects: Vec<Arc<Object>>,
+    /// Whether the list goes on to the end of the walk.
+    whole: bool,
+    more: Option<More>,
+}
+
+/// What a page says about those after it.
+struct More {
+    token: String,
+    remaining: Option<u64>,
+}
+
+/// The first objects, or the whole page if there is a limit: what comes after it stands before it in the answer.
+async fn first(
+    api: &Api,
+    resource: &Resource,
+    filter: &Filter,
+    source: &mut Source,
+) -> Result<Page, listwatch_storage::Error> {
+    let limit = usize::try_from(source.limit).unwrap_or(usize::MAX);
+    let mut objects = Vec::new();
+    loop {
+        // One more than the page, to know whether there is more.
+        let wanted = if limit == 0 { LOOK } else { LOOK.min(limit.saturating_sub(objects.len()).saturating_add(1)) };
+        let found = source.walker.next(wanted).await?;
+        if found.is_empty() {
+            return Ok(Page { objects, whole: false, more: None });
+        }
+        if limit == 0 {
+            objects.extend(found.into_iter().filter(|o| filter.matches(o)));
+            return Ok(Page { objects, whole: true, more: None });
+        }
+        for (i, object) in found.iter().enumerate() {
+            if objects.len() == limit {
+                let held = found.len() - i;
+                let more = more(api, resource, filter, source, &objects, held);
+                return Ok(Page { objects, whole: false, more });
+            }
+            if filter.matches(object) {
+                objects.push(Arc::clone(object));
+            }
+        }
+    }
+}
+
+fn more(
+    api: &Api,
+    resource: &Resource,
+    filter: &Filter,
+    source: &Source,
+    objects: &[Arc<Object>],
+    held: usize,
+) -> Option<More> {
+    let last = objects.last()?;
+    let collection = &resource.collection;
+    let scope = collection.scope(filter);
+    let relative = last.key().strip_prefix(scope.as_str()).unwrap_or(last.path());
+    let token = ContinueToken::after(TokenVersion::At(source.revision.0), relative);
+    if let Some(snapshot) = source.walker.snapshot() {
+        api.cache.pins.keep(collection, source.revision, snapshot);
+    }
+    let remaining = (!filter.has_selector()).then(|| {
+        let known = source.from.as_deref().and_then(|from| api.cache.pins.remaining(collection, source.revision, from));
+        let remaining = match known {
+            Some(known) => known.saturating_sub(objects.len() as u64),
+            None => source.walker.remaining(held),
+        };
+        api.cache.pins.remember(collection, source.revision, &format!("{scope}{}", token.start()), remaining);
+        remaining
+    });
+    Some(More { token: token.encode(), remaining })
+}
+
+/// Writes the parts of a list.
+struct Writer {
+    resource: Arc<Resource>,
+    shape: Shape,
+    include: Include,
+}
+
+impl Writer {
+    fn head(&self, revision: Revision, more: Option<&More>) -> BytesMut {
+        let mut out = BytesMut::with_capacity(1024);
+        let metadata = self.metadata(revision, more);
+        let (kind, version) = match self.shape {
+            Shape::Table => {
+                table::head(&mut out, &metadata, &table::columns(&self.resource));
+                return out;
+            }
+            Shape::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+            Shape::Whole => (&*self.resource.list_kind, self.resource.api_version()),
+        };
+        for part in [b"{\"kind\":\"", kind.as_bytes(), b"\",\"apiVersion\":\"", version.as_bytes()] {
+            out.extend_from_slice(part);
+        }
+        out.extend_from_slice(b"\",\"metadata\":");
+        out.extend_from_slice(&metadata);
+        out.extend_from_slice(b",\"items\":[");
+        out
+    }
+
+    fn metadata(&self, revision: Revision, more: Option<&More>) -> BytesMut {
+        let mut out = BytesMut::from(&b"{\"resourceVersion\":\""[..]);
+        push_number(&mut out, revision.0);
+        out.extend_from_slice(b"\"");
+        // Lists of custom resources spell out an empty token.
+        let spelled = self.resource.is_custom() && self.shape == Shape::Whole;
+        if more.is_some() || spelled {
+            out.extend_from_slice(b",\"continue\":\"");
+            out.extend_from_slice(more.map_or("", |m| m.token.as_str()).as_bytes());
+            out.extend_from_slice(b"\"");
+        }
+        if let Some(remaining) = more.and_then(|m| m.remaining) {
+            out.extend_from_slice(b",\"remainingItemCount\":");
+            push_number(&mut out, remaining);
+        }
+        out.extend_from_slice(b"}");
+        out
+    }
+
+    fn item(&self, object: &Object, out: &mut BytesMut) {
+        match self.shape {
+            // Items of built-in kinds leave out what the list already says.
+            Shape::Whole if !self.resource.is_custom() => object.write(b"{", out),
+            Shape::Whole => object.write(&self.resource.type_prefix, out),
+            Shape::Metadata => object.write_metadata(object.revision(), PARTIAL_PREFIX, out),
+            Shape::Table => {
+                table::row(&self.resource, &encode::object(object, &self.resource), self.include, out);
+            }
+        }
+    }
+}
+
+/// A list on its way out. Holds one batch of objects and one piece of output, however long the list is.
+struct Pieces {
+    writer: Writer,
+    filter: Filter,
+    head: Option<BytesMut>,
+    ready: Vec<Arc<Object>>,
+    /// Where more objects come from, until the end.
+    walker: Option<Walker>,
+    /// Whether the next object is preceded by a comma.
+    separate: bool,
+    finished: bool,
+    piece_bytes: usize,
+}
+
+impl Pieces {
+    /// The next piece; the last one sets `finished`.
+    async fn next(&mut self) -> Result<Bytes, Broken> {
+        let mut out = self.head.take().unwrap_or_default();
+        out.reserve(self.piece_bytes);
+        loop {
+            for object in std::mem::take(&mut self.ready) {
+                if std::mem::replace(&mut self.separate, true) {
+                    out.extend_from_slice(b",");
+                }
+                self.writer.item(&object, &mut out);
+            }
+            let Some(walker) = &mut self.walker else { break };
+            if out.len() >= self.piece_bytes {
+                return Ok(out.freeze());
+            }
+            let found = walker.next(LOOK / 4).await.map_err(|error| Broken(error.to_string()))?;
+            if found.is_empty() {
+                self.walker = None;
+            }
+            self.ready.extend(found.into_iter().filter(|object| self.filter.matches(object)));
+        }
+        out.extend_from_slice(b"]}");
+        self.finished = true;
+        Ok(out.freeze())
+    }
+}
+
+/// A short list as one body, a long one in pieces. Forms that need the whole document get it.
+async fn body(mut pieces: Pieces, form: Form, short: usize) -> Result<Body, Status> {
+    let whole = form.encoding == Encoding::Yaml || form.pretty;
+    let mut begun = BytesMut::new();
+    while !pieces.finished && (whole || begun.len() <= short) {
+        let piece = pieces.next().await.map_err(Status::internal)?;
+        if pieces.finished && begun.is_empty() {
+            return Ok(Body::Full(encode::document(piece, form)));
+        }
+        begun.extend_from_slice(&piece);
+    }
+    if pieces.finished {
+        return Ok(Body::Full(encode::document(begun.freeze(), form)));
+    }
+    Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(pieces)).boxed()))
+}
+
+fn rest(pieces: Pieces) -> PieceStream {
+    stream::unfold(Some(pieces), |state| async move {
+        let mut pieces = state.filter(|pieces| !pieces.finished)?;
+        match pieces.next().await {
+            Ok(piece) => Some((Ok(piece), Some(pieces))),
+            Err(error) => Some((Err(error), None)),
+        }
+    })
+    .boxed()
+}

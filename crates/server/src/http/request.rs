@@ -1,0 +1,56 @@
+//! A request as the handlers see it, whichever HTTP version brought it.
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{HeaderMap, HeaderName, Method};
+use listwatch_wire::options::Query;
+
+/// Why a request body could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyProblem {
+    /// More bytes than allowed: 413.
+    TooLarge,
+    /// Broken framing: 400 and the connection ends.
+    Malformed,
+    /// The client went away.
+    Cut,
+}
+
+/// Where the body comes from, read only once somebody who may send it is known to have sent it.
+pub(crate) trait BodySource: Send {
+    /// The whole body, at most `limit` bytes.
+    fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>>;
+}
+
+/// The head of a request.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    /// The path, percent-decoded.
+    pub(crate) path: String,
+    /// The query as sent, without the question mark.
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+    /// Whether the connection can become a WebSocket: HTTP/1.1 only.
+    pub(crate) upgradable: bool,
+}
+
+impl Request {
+    /// Splits a target into decoded path and raw query. A path that is not UTF-8 once decoded is kept with replacement
+    /// characters: it then names nothing that exists.
+    pub(crate) fn new(method: Method, target: &str, headers: HeaderMap, upgradable: bool) -> Self {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
+        Self { method, path, query: query.to_owned(), headers, upgradable }
+    }
+
+    /// A header as text, if present and text.
+    pub(crate) fn header(&self, name: impl Into<HeaderName>) -> Option<&str> {
+        self.headers.get(name.into()).and_then(|v| v.to_str().ok())
+    }
+
+    /// The query parameters.
+    pub(crate) fn query(&self) -> Query<'_> {
+        Query::parse(&self.query)
+    }
+}

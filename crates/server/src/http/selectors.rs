@@ -1,0 +1,49 @@
+//! From the options of a list or watch to a filter.
+
+use listwatch_wire::Status;
+use listwatch_wire::options::ListOptions;
+
+use crate::cache::Filter;
+use crate::registry::Resource;
+
+/// The filter of a list or watch.
+///
+/// # Errors
+/// 400 for a field that cannot be selected by, or a name that contradicts the path.
+pub(crate) fn filter(
+    resource: &Resource,
+    namespace: Option<&str>,
+    name: Option<&str>,
+    options: &ListOptions,
+) -> Result<Filter, Status> {
+    for term in options.field_selector.terms() {
+        check_field(resource, &term.field)?;
+    }
+    let selected = options.field_selector.exact("metadata.name");
+    if let (Some(name), Some(selected)) = (name, selected)
+        && name != selected
+    {
+        return Err(Status::bad_request("field selector metadata.name does not match the name in the path"));
+    }
+    let filter =
+        Filter::new(namespace, options.label_selector.clone(), options.field_selector.clone(), &resource.fields);
+    let filter = if resource.namespaced { filter } else { filter.cluster_scoped() };
+    Ok(match name {
+        Some(name) => filter.with_name(name),
+        None => filter,
+    })
+}
+
+fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
+    let known = matches!(field, "metadata.name" | "metadata.namespace")
+        || resource.fields.iter().any(|f| &*f.label == field);
+    if known {
+        return Ok(());
+    }
+    let message = if resource.fields.is_empty() {
+        format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+    } else {
+        format!("field label not supported: {field}")
+    };
+    Err(Status::bad_request(message))
+}

@@ -1,0 +1,170 @@
+//! [`Service`]: what happens to every request before and after its handler.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::header::{ACCEPT, HeaderValue, USER_AGENT};
+use listwatch_wire::Status;
+use tokio_util::sync::CancellationToken;
+
+use super::body::Response;
+use super::negotiate::{self, Form, Subject};
+use super::request::{BodySource, Request};
+use super::request_info::{RequestInfo, ResourceInfo, Verb};
+use super::{respond, route};
+use crate::HttpLimits;
+use crate::api::Api;
+use crate::auth::{Attributes, Decision, User};
+
+/// The entry of every request.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) api: Arc<Api>,
+    stop: CancellationToken,
+    in_flight: AtomicUsize,
+}
+
+impl Service {
+    pub(crate) fn new(api: Arc<Api>, stop: CancellationToken) -> Self {
+        Self { api, stop, in_flight: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn http_limits(&self) -> &HttpLimits {
+        &self.api.options.http
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    pub(crate) fn stopping(&self) -> impl Future<Output = ()> + '_ {
+        self.stop.cancelled()
+    }
+
+    /// Answers a request.
+    pub(crate) async fn handle(&self, request: Request, body: &mut dyn BodySource) -> Response {
+        let audit_id = audit_id(&request);
+        let form = status_form(&request);
+        let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
+        let started = tokio::time::Instant::now();
+        let response = match self.admit(&request, &info) {
+            Err(status) => respond::status(&status, form),
+            Ok((user, _seat)) => match route::route(self, &request, &info, user, body).await {
+                Ok(response) => response,
+                Err(status) => respond::status(&status, form),
+            },
+        };
+        self.api.metrics.request(&info, response.status(), started.elapsed());
+        respond::finish(response, audit_id)
+    }
+
+    /// Who asks, whether there is room, and whether they may; in the order of the reference.
+    fn admit(&self, request: &Request, info: &RequestInfo) -> Result<(Arc<User>, Option<Seat<'_>>), Status> {
+        let user = self.api.authenticator.authenticate(&request.headers).ok_or_else(Status::unauthorized)?;
+        let seat = if is_long_running(info) { None } else { Some(self.seat(&user)?) };
+        self.authorize(request, info, &user)?;
+        Ok((user, seat))
+    }
+
+    fn seat(&self, user: &User) -> Result<Seat<'_>, Status> {
+        let seat = Seat(&self.in_flight);
+        let taken = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        // Administrators must be able to get in when everybody else has filled the server.
+        if taken >= self.api.options.requests.in_flight && !user.is_in("system:masters") {
+            return Err(Status::too_many_requests("too many requests, please try again later", 1));
+        }
+        Ok(seat)
+    }
+
+    fn authorize(&self, request: &Request, info: &RequestInfo, user: &User) -> Result<(), Status> {
+        let method = request.method.as_str().to_ascii_lowercase();
+        let lifted = lifted_name(request, info);
+        let attributes = match info {
+            RequestInfo::Other => Attributes { verb: &method, path: &request.path, ..Attributes::default() },
+            RequestInfo::Resource(info) => Attributes {
+                verb: info.verb.as_str(),
+                group: &info.group,
+                version: &info.version,
+                resource: &info.resource,
+                subresource: info.subresource.as_deref().unwrap_or_default(),
+                namespace: info.namespace.as_deref().unwrap_or_default(),
+                name: info.name.as_deref().or(lifted.as_deref()).unwrap_or_default(),
+                path: &request.path,
+            },
+        };
+        match self.api.authorizer.authorize(user, &attributes) {
+            Decision::Allow => Ok(()),
+            Decision::NoOpinion(reason) => Err(forbidden(user, &attributes, &reason)),
+        }
+    }
+}
+
+/// A place among the requests being served.
+struct Seat<'a>(&'a AtomicUsize);
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn is_long_running(info: &RequestInfo) -> bool {
+    matches!(info, RequestInfo::Resource(ResourceInfo { verb: Verb::Watch, .. }))
+}
+
+/// A list or watch of one name counts as a request for that name, so that rights to single names work for it.
+fn lifted_name(request: &Request, info: &RequestInfo) -> Option<String> {
+    let RequestInfo::Resource(ResourceInfo { verb: Verb::List | Verb::Watch | Verb::DeleteCollection, .. }) = info
+    else {
+        return None;
+    };
+    let query = request.query();
+    let selector: listwatch_wire::selector::FieldSelector = query.text("fieldSelector").parse().ok()?;
+    selector.exact("metadata.name").map(str::to_owned)
+}
+
+/// The text that clients and people know.
+pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) -> Status {
+    let Attributes { verb, group, resource, subresource, namespace, name, path, .. } = attributes;
+    let mut why = if resource.is_empty() {
+        format!("User {:?} cannot {verb} path {path:?}", user.name)
+    } else {
+        let full = if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
+        let place = if namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace {namespace:?}")
+        };
+        format!("User {:?} cannot {verb} resource {full:?} in API group {group:?} {place}", user.name)
+    };
+    if !reason.is_empty() {
+        why = format!("{why}: {reason}");
+    }
+    Status::forbidden(group, resource, name, &why)
+}
+
+/// Statuses are negotiated too, but a client that accepts nothing we have still gets JSON.
+fn status_form(request: &Request) -> Form {
+    let form = negotiate::negotiate(request.header(ACCEPT), Subject::Object).unwrap_or(Form::JSON);
+    Form { shape: negotiate::Shape::Whole, pretty: form.pretty || wants_pretty(request), ..form }
+}
+
+/// Whether JSON should be spread over lines: asked for, or the client is a person's.
+pub(crate) fn wants_pretty(request: &Request) -> bool {
+    let query = request.query();
+    if let Some(value) = query.first("pretty") {
+        return matches!(value, "true" | "1");
+    }
+    let agent = request.header(USER_AGENT).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
+}
+
+fn audit_id(request: &Request) -> HeaderValue {
+    let sent = request.headers.get(respond::AUDIT_ID).filter(|id| id.len() <= 64).cloned();
+    sent.unwrap_or_else(|| {
+        let mut text = uuid::Uuid::encode_buffer();
+        let text = uuid::Uuid::new_v4().hyphenated().encode_lower(&mut text);
+        HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("-"))
+    })
+}

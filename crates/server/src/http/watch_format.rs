@@ -1,0 +1,107 @@
+//! [`Format`]: how a watcher wants to see events.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use listwatch_wire::event::EventType;
+use listwatch_wire::{Revision, Status};
+
+use super::encode::PARTIAL_PREFIX;
+use super::negotiate::Shape;
+use super::table::{self, Include};
+use crate::cache::{Object, Sight, frame, push_number};
+use crate::registry::Resource;
+
+/// How a watcher wants to see events.
+#[derive(Debug)]
+pub(crate) struct Format {
+    resource: Arc<Resource>,
+    shape: Shape,
+    include: Include,
+    /// Columns are told once, in the first event of a stream.
+    columns_told: bool,
+}
+
+impl Format {
+    pub(crate) fn new(resource: Arc<Resource>, shape: Shape, include: Include) -> Self {
+        Self { resource, shape, include, columns_told: false }
+    }
+
+    /// An event as a line.
+    pub(crate) fn event(&mut self, sight: &Sight) -> Bytes {
+        if self.shape == Shape::Whole && self.resource.stored_version {
+            return sight.event.frame(sight.change, &self.resource.type_prefix);
+        }
+        let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
+        let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
+        self.write(sight.change.into(), object, sight.event.revision, &mut out);
+        out.freeze()
+    }
+
+    /// Appends an object of the initial state.
+    pub(crate) fn initial(&mut self, object: &Object, out: &mut BytesMut) {
+        self.write(EventType::Added, object, object.revision(), out);
+    }
+
+    fn write(&mut self, kind: EventType, object: &Object, revision: Revision, out: &mut BytesMut) {
+        let resource = Arc::clone(&self.resource);
+        frame(kind, out, |out| match self.shape {
+            Shape::Whole => object.write_at(revision, &resource.type_prefix, out),
+            Shape::Metadata => object.write_metadata(revision, PARTIAL_PREFIX, out),
+            Shape::Table => {
+                let mut whole = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
+                object.write_at(revision, &resource.type_prefix, &mut whole);
+                self.table(revision, &whole, self.include, out);
+            }
+        });
+    }
+
+    /// A bookmark: an empty object of the kind with nothing but a version, and the mark of the end of initial events.
+    pub(crate) fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
+        let mut out = BytesMut::with_capacity(256);
+        let prefix = match self.shape {
+            Shape::Metadata => Bytes::from_static(PARTIAL_PREFIX),
+            _ => self.resource.type_prefix.clone(),
+        };
+        frame(EventType::Bookmark, &mut out, |out| {
+            let mut object = BytesMut::from(&prefix[..]);
+            object.extend_from_slice(b"\"metadata\":{\"resourceVersion\":\"");
+            push_number(&mut object, revision.0);
+            object.extend_from_slice(b"\"");
+            if end_of_initial {
+                object.extend_from_slice(b",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}");
+            }
+            object.extend_from_slice(b"}}");
+            if self.shape == Shape::Table {
+                // Without the metadata the mark would be lost.
+                let keep = end_of_initial && self.include == Include::Nothing;
+                let include = if keep { Include::Metadata } else { self.include };
+                self.table(revision, &object, include, out);
+            } else {
+                out.extend_from_slice(&object);
+            }
+        });
+        out.freeze()
+    }
+
+    fn table(&mut self, revision: Revision, object: &[u8], include: Include, out: &mut BytesMut) {
+        let mut metadata = BytesMut::from(&b"{\"resourceVersion\":\""[..]);
+        push_number(&mut metadata, revision.0);
+        metadata.extend_from_slice(b"\"}");
+        let columns = match std::mem::replace(&mut self.columns_told, true) {
+            true => b"null".to_vec(),
+            false => table::columns(&self.resource),
+        };
+        table::head(out, &metadata, &columns);
+        table::row(&self.resource, object, include, out);
+        out.extend_from_slice(b"]}");
+    }
+
+    /// The end of a stream that cannot go on. A Status whatever form was asked for.
+    pub(crate) fn error(status: &Status) -> Bytes {
+        let mut out = BytesMut::with_capacity(256);
+        frame(EventType::Error, &mut out, |out| out.extend_from_slice(&status.to_json()));
+        out.freeze()
+    }
+
+}

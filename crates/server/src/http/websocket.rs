@@ -1,0 +1,265 @@
+//! Watches over WebSocket: one text message per event.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{
+    CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{HeaderMap, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use listwatch_wire::Status;
+use sha1::{Digest, Sha1};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::body::{Body, Response};
+use super::h1::head::lists;
+use super::request::Request;
+use super::watch::WatchStream;
+use super::respond;
+use crate::auth::TOKEN_PROTOCOL;
+
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Control frames have at most so much payload, and data frames from clients are passed over.
+const CONTROL_BYTES: u64 = 125;
+const TEXT: u8 = 1;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+const NORMAL: u16 = 1000;
+const PROTOCOL_ERROR: u16 = 1002;
+
+/// An upgrade that was asked for in good form.
+#[derive(Debug)]
+pub(crate) struct Upgrade {
+    accept: HeaderValue,
+    protocol: Option<HeaderValue>,
+}
+
+/// Reads the headers: `None` if no upgrade is asked for.
+///
+/// # Errors
+/// 400 for one in bad form. A missing `Origin` is fine: only browsers send it.
+pub(crate) fn negotiate(request: &Request) -> Result<Option<Upgrade>, Status> {
+    let headers = &request.headers;
+    let wanted = lists(headers, &CONNECTION, "upgrade") && lists(headers, &UPGRADE, "websocket");
+    if !wanted || !request.upgradable {
+        return Ok(None);
+    }
+    let bad = |why: &str| Status::bad_request(format!("websocket: {why}"));
+    if request.header(SEC_WEBSOCKET_VERSION) != Some("13") {
+        return Err(bad("only version 13 is spoken"));
+    }
+    let key = request.header(SEC_WEBSOCKET_KEY).filter(|key| STANDARD.decode(key).is_ok_and(|k| k.len() == 16));
+    let accept = accept_key(key.ok_or_else(|| bad("a key of 16 bytes is needed"))?);
+    let protocol = protocol(headers).map_err(|why| bad(&why))?;
+    let accept = HeaderValue::from_str(&accept).map_err(|_| bad("bad key"))?;
+    Ok(Some(Upgrade { accept, protocol }))
+}
+
+fn accept_key(key: &str) -> String {
+    let mut hash = Sha1::new();
+    hash.update(key.as_bytes());
+    hash.update(GUID);
+    STANDARD.encode(hash.finalize())
+}
+
+/// At most one subprotocol beside the one that carries a token; it is echoed.
+fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, String> {
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|v| v.to_str().ok());
+    let offered: Vec<&str> = values.flat_map(|v| v.split(',')).map(str::trim).filter(|p| !p.is_empty()).collect();
+    let others: Vec<&&str> = offered.iter().filter(|p| !p.starts_with(TOKEN_PROTOCOL)).collect();
+    match (others.as_slice(), offered.len()) {
+        ([], 0) => Ok(None),
+        ([], _) => Err("a token in a subprotocol needs another subprotocol beside it".to_owned()),
+        ([one], _) => HeaderValue::from_str(one).map(Some).map_err(|_| "bad subprotocol".to_owned()),
+        _ => Err("at most one subprotocol can be offered".to_owned()),
+    }
+}
+
+impl Upgrade {
+    pub(crate) fn accept(self, stream: Box<WatchStream>) -> Response {
+        let mut response = respond::empty(StatusCode::SWITCHING_PROTOCOLS).map(|_| Body::WebSocket(stream));
+        let headers = response.headers_mut();
+        headers.insert(HeaderName::from_static("upgrade"), HeaderValue::from_static("websocket"));
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept);
+        if let Some(protocol) = self.protocol {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
+        }
+        response
+    }
+}
+
+/// Runs the watch on an upgraded connection.
+pub(crate) async fn run<S>(io: &mut S, mut watch: Box<WatchStream>) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let mut reader = FrameReader::default();
+    let code = loop {
+        tokio::select! {
+            biased;
+            frames = watch.next() => match frames {
+                Some(frames) => write_events(io, &frames).await?,
+                None => break NORMAL,
+            },
+            control = reader.next(io) => match control? {
+                Control::Ping(payload) => write_frame(io, PONG, &payload).await?,
+                Control::Close => break NORMAL,
+                Control::Broken => break PROTOCOL_ERROR,
+                Control::End => return Ok(()),
+            },
+        }
+    };
+    write_frame(io, CLOSE, &code.to_be_bytes()).await
+}
+
+/// Each line is a message of its own.
+async fn write_events<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Bytes]) -> io::Result<()> {
+    let mut out = BytesMut::with_capacity(frames.iter().map(|f| f.len() + 16).sum());
+    for line in frames.iter().flat_map(|frame| frame.split(|b| *b == b'\n')).filter(|line| !line.is_empty()) {
+        push_frame(&mut out, TEXT, line);
+    }
+    io.write_all(&out).await?;
+    io.flush().await
+}
+
+async fn write_frame<S: AsyncWrite + Unpin>(io: &mut S, opcode: u8, payload: &[u8]) -> io::Result<()> {
+    let mut out = BytesMut::with_capacity(payload.len() + 16);
+    push_frame(&mut out, opcode, payload);
+    io.write_all(&out).await?;
+    io.flush().await
+}
+
+/// A whole message in one frame; servers do not mask.
+fn push_frame(out: &mut BytesMut, opcode: u8, payload: &[u8]) {
+    out.extend_from_slice(&[0x80 | opcode]);
+    match payload.len() {
+        n @ 0..=125 => out.extend_from_slice(&[n as u8]),
+        n @ 126..=0xffff => {
+            out.extend_from_slice(&[126]);
+            out.extend_from_slice(&(n as u16).to_be_bytes());
+        }
+        n => {
+            out.extend_from_slice(&[127]);
+            out.extend_from_slice(&(n as u64).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(payload);
+}
+
+/// What a client may have to say.
+#[derive(Debug, PartialEq, Eq)]
+enum Control {
+    Ping(Vec<u8>),
+    Close,
+    /// Not WebSocket.
+    Broken,
+    /// The connection ended.
+    End,
+}
+
+/// Reads frames from the client. Only pings and closes matter; data is passed over without being kept.
+#[derive(Debug, Default)]
+struct FrameReader {
+    buf: BytesMut,
+    /// Bytes of a data frame still to be passed over.
+    skip: u64,
+}
+
+impl FrameReader {
+    /// The next thing that needs an answer. Dropping the future loses nothing.
+    async fn next<S: AsyncRead + Unpin>(&mut self, io: &mut S) -> io::Result<Control> {
+        loop {
+            if let Some(control) = self.parse() {
+                return Ok(control);
+            }
+            self.buf.reserve(256);
+            if io.read_buf(&mut self.buf).await? == 0 {
+                return Ok(Control::End);
+            }
+        }
+    }
+
+    fn parse(&mut self) -> Option<Control> {
+        loop {
+            let passed = self.buf.len().min(usize::try_from(self.skip).unwrap_or(usize::MAX));
+            let _ = self.buf.split_to(passed);
+            self.skip -= passed as u64;
+            let (first, second) = (*self.buf.first()?, *self.buf.get(1)?);
+            let (length, head) = match second & 0x7f {
+                126 => (u64::from(u16::from_be_bytes(self.bytes(2)?)), 4),
+                127 => (u64::from_be_bytes(self.bytes(2)?), 10),
+                n => (u64::from(n), 2),
+            };
+            let opcode = first & 0x0f;
+            // Clients must mask, extensions were not agreed, and control frames are short.
+            if second & 0x80 == 0 || first & 0x70 != 0 || (opcode >= CLOSE && length > CONTROL_BYTES) {
+                return Some(Control::Broken);
+            }
+            let mask: [u8; 4] = self.bytes(head)?;
+            match opcode {
+                CLOSE => return Some(Control::Close),
+                PING => {
+                    let payload = self.buf.get(head + 4..head + 4 + length as usize)?;
+                    let unmasked = payload.iter().zip(mask.iter().cycle()).map(|(b, m)| b ^ m).collect();
+                    let _ = self.buf.split_to(head + 4 + length as usize);
+                    return Some(Control::Ping(unmasked));
+                }
+                0..=2 | PONG => {
+                    let _ = self.buf.split_to(head + 4);
+                    self.skip = length;
+                }
+                _ => return Some(Control::Broken),
+            }
+        }
+    }
+
+    fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.buf.get(at..at + N)?.try_into().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(bytes: &[u8]) -> FrameReader {
+        FrameReader { buf: BytesMut::from(bytes), skip: 0 }
+    }
+
+    #[test]
+    fn the_key_of_the_standard() {
+        assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn data_is_passed_over_and_pings_are_answered() {
+        let mut bytes = vec![0x81, 0x85, 1, 2, 3, 4, 9, 9, 9, 9, 9];
+        bytes.extend([0x89, 0x82, 1, 2, 3, 4, b'a' ^ 1, b'b' ^ 2]);
+        let mut reader = reader(&bytes);
+        assert_eq!(reader.parse(), Some(Control::Ping(b"ab".to_vec())));
+        assert_eq!(reader.parse(), None);
+    }
+
+    #[test]
+    fn garbage_is_noticed() {
+        assert_eq!(reader(b"GET / HTTP/1.1\r\n").parse(), Some(Control::Broken));
+        assert_eq!(reader(&[0x81, 0x05, 1, 2, 3, 4, 5]).parse(), Some(Control::Broken));
+        assert_eq!(reader(&[0x89, 0xfe, 0x01, 0x00, 0, 0, 0, 0]).parse(), Some(Control::Broken));
+        assert_eq!(reader(&[0x88, 0x80, 0, 0, 0, 0]).parse(), Some(Control::Close));
+    }
+
+    #[test]
+    fn frames_have_three_lengths() {
+        for (length, head) in [(5usize, vec![0x81, 5]), (300, vec![0x81, 126, 1, 44]), (70_000, vec![0x81, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x70])] {
+            let mut out = BytesMut::new();
+            push_frame(&mut out, TEXT, &vec![b'x'; length]);
+            assert_eq!(out[..head.len()], head[..]);
+            assert_eq!(out.len(), head.len() + length);
+        }
+    }
+}

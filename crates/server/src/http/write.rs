@@ -1,0 +1,139 @@
+//! The write verbs, and what they share with GET: the form of one object in an answer.
+//!
+//! The rules of writing are in [`crate::registry::write`]; here is only the way in (body, options) and the way out
+//! (negotiated form, warnings).
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue, USER_AGENT};
+use listwatch_wire::Status;
+
+use super::body::Response;
+use super::negotiate::{Form, Shape, Subject};
+use super::request::{BodyProblem, BodySource, Request};
+use super::request_info::Verb;
+use super::route::Target;
+use super::service::Service;
+use super::{encode, read, respond, table};
+use crate::cache::Object;
+use crate::registry::Resource;
+use crate::registry::write::{self, Answer, AnswerBody, WriteRequest};
+
+/// Answers a write, or a request for a subresource.
+pub(crate) async fn write(
+    service: &Service,
+    request: &Request,
+    target: Target,
+    body: &mut dyn BodySource,
+) -> Result<Response, Status> {
+    let subject = if target.info.verb == Verb::DeleteCollection { Subject::List } else { Subject::Object };
+    let form = read::negotiated(request, subject)?;
+    let body = read_body(service, body).await?;
+    let resource = target.resource.clone();
+    let verb = target.info.verb;
+    let writing = WriteRequest {
+        resource: target.resource,
+        namespace: target.info.namespace.filter(|_| resource.namespaced),
+        name: target.info.name,
+        subresource: target.info.subresource,
+        query: request.query.clone(),
+        content_type: request.header(CONTENT_TYPE).map(str::to_owned),
+        body,
+        user: target.user,
+        user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
+    };
+    let api = &service.api;
+    let answer = async {
+        match verb {
+            Verb::Get => write::read_subresource(api, writing).await,
+            Verb::Create => write::create(api, writing).await,
+            Verb::Update => write::update(api, writing).await,
+            Verb::Patch => write::patch(api, writing).await,
+            Verb::Delete => write::delete(api, writing).await,
+            Verb::DeleteCollection => write::delete_collection(api, writing).await,
+            Verb::List | Verb::Watch | Verb::Unknown => Err(Status::method_not_allowed()),
+        }
+    };
+    let answer = match tokio::time::timeout(api.options.requests.timeout, answer).await {
+        Ok(answer) => answer?,
+        Err(_) => return Err(Status::timeout("request did not complete within the allotted timeout", 0)),
+    };
+    respond_with(answer, &resource, form, request)
+}
+
+async fn read_body(service: &Service, body: &mut dyn BodySource) -> Result<Bytes, Status> {
+    let limit = service.api.options.requests.body_bytes;
+    let patience = service.api.options.http.body_timeout;
+    match tokio::time::timeout(patience, body.read(limit)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(BodyProblem::TooLarge)) => Err(Status::too_large(&format!("limit is {limit}"))),
+        Ok(Err(BodyProblem::Malformed)) => Err(Status::bad_request("the request body is malformed")),
+        Ok(Err(BodyProblem::Cut)) => Err(Status::bad_request("the request body broke off")),
+        Err(_) => Err(Status::timeout("the request body took too long to arrive", 0)),
+    }
+}
+
+fn respond_with(answer: Answer, resource: &Resource, form: Form, request: &Request) -> Result<Response, Status> {
+    let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = match answer.body {
+        AnswerBody::Object(object) => {
+            respond::full(code, form.content_type(), show(&object, resource, form, request)?)
+        }
+        AnswerBody::Document(value) => {
+            let json = document(&value, resource, form, request)?;
+            respond::full(code, form.content_type(), encode::document(json, form))
+        }
+        AnswerBody::Status(status) => {
+            let mut response = respond::status(&status, form);
+            *response.status_mut() = code;
+            response
+        }
+    };
+    for warning in answer.warnings {
+        if let Ok(value) = HeaderValue::from_str(&warning_header(&warning)) {
+            response.headers_mut().append(respond::WARNING, value);
+        }
+    }
+    Ok(response)
+}
+
+/// `299 - "text"` with quotes and backslashes escaped.
+fn warning_header(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("299 - \"{escaped}\"")
+}
+
+/// One object in the form asked for.
+pub(crate) fn show(object: &Object, resource: &Resource, form: Form, request: &Request) -> Result<Bytes, Status> {
+    let json = match form.shape {
+        Shape::Whole => encode::object(object, resource),
+        Shape::Metadata => encode::partial(object, object.revision()),
+        Shape::Table => {
+            let include = table::Include::parse(request)?;
+            table::single(resource, &encode::object(object, resource), include)
+        }
+    };
+    Ok(encode::document(json, form))
+}
+
+/// A document that is not an object of the resource's collection: dry runs, subresources, lists of deleted objects.
+fn document(
+    value: &serde_json::Value,
+    resource: &Resource,
+    form: Form,
+    request: &Request,
+) -> Result<Bytes, Status> {
+    let json = Bytes::from(listwatch_wire::json::encode(value));
+    let own = value.get("kind").and_then(|k| k.as_str()) == Some(&*resource.kind);
+    Ok(match form.shape {
+        Shape::Table if own => table::single(resource, &json, table::Include::parse(request)?),
+        Shape::Metadata if own => {
+            let metadata = value.get("metadata").cloned().unwrap_or_default();
+            let partial = serde_json::json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+            });
+            listwatch_wire::json::encode(&partial).into()
+        }
+        _ => json,
+    })
+}

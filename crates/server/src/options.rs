@@ -1,0 +1,175 @@
+//! [`Options`]: everything that can be chosen about a server, every bound with its name, default and reason.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+
+/// How a server is set up. `Options::default()` is a server on a free loopback port with TLS and a CA that lives in
+/// memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen. Port 0 takes any free one.
+    pub bind: SocketAddr,
+    /// How connections are protected.
+    pub security: Security,
+    /// A CSV of static tokens in the form of kube-apiserver: `token,user,uid,"group1,group2"`.
+    pub token_file: Option<PathBuf>,
+    /// Whether requests without credentials are served as `system:anonymous`.
+    pub anonymous: bool,
+    /// What connections may cost.
+    pub http: HttpLimits,
+    /// What requests may cost.
+    pub requests: RequestLimits,
+    /// What the cache may hold.
+    pub cache: CacheLimits,
+    /// How watches behave.
+    pub watch: WatchLimits,
+}
+
+/// How connections are protected.
+#[derive(Clone, Debug)]
+pub enum Security {
+    /// TLS with a CA and a serving certificate made at the first start. With a directory they are kept there (mode
+    /// 0600) and found again; without one they live as long as the process.
+    SelfMade {
+        /// Where the CA, the serving certificate and the admin token are kept.
+        dir: Option<PathBuf>,
+    },
+    /// TLS with given PEM files.
+    Files {
+        /// The certificate chain, leaf first.
+        certificate: PathBuf,
+        /// The private key.
+        key: PathBuf,
+        /// The CA to hand to clients.
+        ca: PathBuf,
+    },
+    /// Plain HTTP: loopback and tests only, tokens travel in the clear.
+    InsecureHttp,
+}
+
+/// What connections may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpLimits {
+    /// Connections at one time. Beyond it new ones wait in the listen queue rather than eat memory.
+    pub connections: usize,
+    /// Bytes of a request head. Go's default is 1 MiB; real clients stay below 8 KiB.
+    pub head_bytes: usize,
+    /// Header lines of a request. Clients send about ten, proxies add a few.
+    pub head_lines: usize,
+    /// Time for TLS handshake, and again for a request head once its first byte came: holds off slow-loris clients.
+    pub head_timeout: Duration,
+    /// How long a connection may stay between requests.
+    pub idle_timeout: Duration,
+    /// Time a request body may take to arrive.
+    pub body_timeout: Duration,
+    /// Concurrent streams of one HTTP/2 connection. client-go holds all its watches on one connection, and one watch
+    /// costs us little, so this is above kube-apiserver's 100.
+    pub http2_streams: u32,
+}
+
+/// What requests may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLimits {
+    /// Bytes of a request body (413 above it), as in kube-apiserver.
+    pub body_bytes: usize,
+    /// How long an ordinary request may take (504 after it).
+    pub timeout: Duration,
+    /// How long a read waits for a resourceVersion that has not come yet (504 "Too large resource version" after it).
+    pub version_wait: Duration,
+    /// Ordinary requests served at one time; more are answered 429. Watches are not counted.
+    pub in_flight: usize,
+    /// Answers above this are compressed for clients that allow it. Below it the gain is not worth the time.
+    pub gzip_above: usize,
+    /// The size of one piece of a streamed answer: big enough to fill TLS records, small enough to stay in the CPU's
+    /// second-level cache.
+    pub piece_bytes: usize,
+}
+
+/// What the cache may hold besides the current objects.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheLimits {
+    /// Bytes of recent events kept in memory for watchers. Older ones are read from the engine.
+    pub log_bytes: usize,
+    /// Snapshots kept for continue tokens. An older token is served from the engine.
+    pub pinned_snapshots: usize,
+    /// Objects per page when an old state is read from the engine.
+    pub engine_page: usize,
+}
+
+/// How watches behave.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchLimits {
+    /// A watch without timeoutSeconds ends after a random time between this and twice this, so that clients spread.
+    pub min_timeout: Duration,
+    /// How often a watch that asked for them gets a bookmark.
+    pub bookmark_every: Duration,
+    /// A last bookmark comes so long before the deadline.
+    pub bookmark_before_end: Duration,
+    /// Bytes a watcher writes at a time when it has much to catch up with.
+    pub batch_bytes: usize,
+    /// Events a watcher takes at a time.
+    pub batch_events: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+            security: Security::SelfMade { dir: None },
+            token_file: None,
+            anonymous: true,
+            http: HttpLimits::default(),
+            requests: RequestLimits::default(),
+            cache: CacheLimits::default(),
+            watch: WatchLimits::default(),
+        }
+    }
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            connections: 50_000,
+            head_bytes: 64 << 10,
+            head_lines: 100,
+            head_timeout: Duration::from_secs(32),
+            idle_timeout: Duration::from_secs(90),
+            body_timeout: Duration::from_secs(60),
+            http2_streams: 1000,
+        }
+    }
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 3 << 20,
+            timeout: Duration::from_secs(60),
+            version_wait: Duration::from_secs(3),
+            in_flight: 600,
+            gzip_above: 128 << 10,
+            piece_bytes: 64 << 10,
+        }
+    }
+}
+
+impl Default for CacheLimits {
+    fn default() -> Self {
+        Self { log_bytes: 16 << 20, pinned_snapshots: 64, engine_page: 500 }
+    }
+}
+
+impl Default for WatchLimits {
+    fn default() -> Self {
+        Self {
+            min_timeout: Duration::from_secs(1800),
+            bookmark_every: Duration::from_secs(60),
+            bookmark_before_end: Duration::from_secs(2),
+            batch_bytes: 256 << 10,
+            batch_events: 256,
+        }
+    }
+}
+

@@ -1,0 +1,11 @@
+//! Which kinds exist, and what can be done with them.
+//!
+//! A kind is data: a [`Resource`] describes one resource of one group and version, built in or custom, and the handlers
+//! under `http/` serve any of them alike. The [`Registry`] maps paths to resources. [`write`] holds the write verbs.
+
+mod registry;
+mod resource;
+pub mod write;
+
+pub use registry::{Registry, Served};
+pub use resource::{Column, Field, Resource, Subresource};

@@ -1,0 +1,131 @@
+//! [`Registry`]: from a path to a resource.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use listwatch_kinds::Kind;
+use parking_lot::Mutex;
+
+use super::resource::Resource;
+use crate::cache::{Cache, IndexedField};
+
+/// All resources served now. Reading takes no lock; custom resources come and go by publishing another map.
+#[derive(Debug)]
+pub struct Registry {
+    served: ArcSwap<Served>,
+    /// Serialises writers, so that none publishes over another.
+    change: Mutex<()>,
+}
+
+/// One state of the registry.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    resources: HashMap<Path, Arc<Resource>>,
+    /// In the order of discovery.
+    order: Vec<Arc<Resource>>,
+}
+
+/// Group, version, plural.
+type Path = (Arc<str>, Arc<str>, Arc<str>);
+
+impl Registry {
+    /// The built-in kinds.
+    #[must_use]
+    pub fn builtin(cache: &Cache) -> Self {
+        let mut served = Served::default();
+        for kind in listwatch_kinds::all() {
+            let collection = cache.collection(&storage_name(kind), &indexes(kind));
+            served.insert(Arc::new(Resource::builtin(kind, collection)));
+        }
+        Self { served: ArcSwap::from_pointee(served), change: Mutex::default() }
+    }
+
+    /// The resource served there.
+    #[must_use]
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+        self.served.load().find(group, version, plural)
+    }
+
+    /// The resource of a kind.
+    #[must_use]
+    pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
+        let served = self.served.load();
+        served.order.iter().find(|r| &*r.group == group && &*r.version == version && &*r.kind == kind).cloned()
+    }
+
+    /// Everything served now.
+    #[must_use]
+    pub fn served(&self) -> Arc<Served> {
+        self.served.load_full()
+    }
+
+    /// Serves these resources of a group beside or instead of what it had under the same paths, and stops serving
+    /// those for which `gone` holds.
+    pub fn replace(&self, gone: impl Fn(&Resource) -> bool, added: Vec<Arc<Resource>>) {
+        let _one_at_a_time = self.change.lock();
+        let mut served = Served::clone(&self.served.load());
+        served.remove(gone);
+        added.into_iter().for_each(|resource| served.insert(resource));
+        self.served.store(Arc::new(served));
+    }
+}
+
+impl Served {
+    /// All resources in the order of discovery.
+    #[must_use]
+    pub fn resources(&self) -> &[Arc<Resource>] {
+        &self.order
+    }
+
+    /// The resource served there.
+    #[must_use]
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+        // Borrowed lookups in a map with a tuple of owned keys are not to be had; the key is short.
+        self.resources.get(&(group.into(), version.into(), plural.into())).cloned()
+    }
+
+    /// Whether anything is served under the group.
+    #[must_use]
+    pub fn has_group(&self, group: &str) -> bool {
+        self.order.iter().any(|r| &*r.group == group)
+    }
+
+    /// Whether anything is served under the group and version.
+    #[must_use]
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        self.order.iter().any(|r| &*r.group == group && &*r.version == version)
+    }
+
+    fn insert(&mut self, resource: Arc<Resource>) {
+        let path = (Arc::clone(&resource.group), Arc::clone(&resource.version), Arc::clone(&resource.plural));
+        if self.resources.insert(path, Arc::clone(&resource)).is_some() {
+            self.order.retain(|r| !same_path(r, &resource));
+        }
+        self.order.push(resource);
+    }
+
+    fn remove(&mut self, gone: impl Fn(&Resource) -> bool) {
+        self.resources.retain(|_, resource| !gone(resource));
+        self.order.retain(|resource| !gone(resource));
+    }
+}
+
+fn same_path(a: &Resource, b: &Resource) -> bool {
+    a.group == b.group && a.version == b.version && a.plural == b.plural
+}
+
+/// `plural` or `plural.group`, of the version whose form is stored.
+fn storage_name(kind: &Kind) -> String {
+    let group = kind.stored_as.map_or(kind.group, |(group, _)| group);
+    if group.is_empty() { kind.plural.to_owned() } else { format!("{}.{group}", kind.plural) }
+}
+
+/// The fields that large users select by all the time: every kubelet watches the pods of its node. An index costs
+/// memory for each object, so the rest are matched by looking.
+const INDEXED: &[(&str, &str, &str)] = &[("", "pods", "spec.nodeName")];
+
+fn indexes(kind: &Kind) -> Vec<IndexedField> {
+    let wanted = INDEXED.iter().filter(|(group, plural, _)| *group == kind.group && *plural == kind.plural);
+    wanted.map(|(_, _, path)| IndexedField { label: (*path).into(), path: (*path).into() }).collect()
+}

@@ -1,0 +1,181 @@
+//! [`Resource`]: everything the server knows about one kind in one version.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use listwatch_kinds::Kind;
+
+use crate::cache::Collection;
+
+/// One resource of one group and version.
+///
+/// Built-in ones are made from the table in `listwatch_kinds`, custom ones from their definitions. Both are only data,
+/// and everything that reads them treats them alike.
+#[derive(Debug)]
+pub struct Resource {
+    /// API group; empty for the core group.
+    pub group: Arc<str>,
+    /// Version inside the group.
+    pub version: Arc<str>,
+    /// Kind of one object.
+    pub kind: Arc<str>,
+    /// Kind of a list of them.
+    pub list_kind: Arc<str>,
+    /// Name in paths.
+    pub plural: Arc<str>,
+    /// Singular name, for clients.
+    pub singular: Arc<str>,
+    /// Short names, for clients.
+    pub short_names: Vec<Arc<str>>,
+    /// Categories, for clients.
+    pub categories: Vec<Arc<str>>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// What may be done with it.
+    pub verbs: Vec<Arc<str>>,
+    /// Its subresources.
+    pub subresources: Vec<Subresource>,
+    /// Fields that selectors may name, besides `metadata.name` and `metadata.namespace`.
+    pub fields: Vec<Field>,
+    /// Columns of a custom resource's Table; built-in kinds have theirs in `listwatch_kinds`.
+    pub columns: Vec<Column>,
+    /// The table entry, for built-in kinds; `None` for custom ones.
+    pub builtin: Option<&'static Kind>,
+    /// Where its objects are: shared by all versions of one kind.
+    pub collection: Arc<Collection>,
+    /// Whether objects are stored in this version, so that events can be shared by all who watch it.
+    pub stored_version: bool,
+    /// `{"kind":"K","apiVersion":"V",`: what its objects begin with on the wire.
+    pub(crate) type_prefix: Bytes,
+}
+
+/// A subresource.
+#[derive(Clone, Debug)]
+pub struct Subresource {
+    /// The last path segment.
+    pub name: Arc<str>,
+    /// Group of the object it speaks; empty together with the version when it is the parent's.
+    pub group: Arc<str>,
+    /// Version of the object it speaks.
+    pub version: Arc<str>,
+    /// Kind of the object it speaks.
+    pub kind: Arc<str>,
+    /// What may be done with it.
+    pub verbs: Vec<Arc<str>>,
+}
+
+/// A field that selectors may name.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// The name in the selector.
+    pub label: Arc<str>,
+    /// Where the value is, dots between field names.
+    pub path: Arc<str>,
+    /// Where else to look when it is not there.
+    pub fallback: Option<Arc<str>>,
+    /// The value of an absent field as selectors see it.
+    pub absent: Arc<str>,
+}
+
+/// A column of a custom resource's Table.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Heading.
+    pub name: String,
+    /// OpenAPI type: `string`, `integer`, `date` and so on.
+    pub kind: String,
+    /// OpenAPI format, often empty.
+    pub format: String,
+    /// For people.
+    pub description: String,
+    /// Zero is always shown, more only with `-o wide`.
+    pub priority: i32,
+    /// Where the value is.
+    pub json_path: String,
+}
+
+impl Resource {
+    /// The resource of a built-in kind.
+    #[must_use]
+    pub fn builtin(kind: &'static Kind, collection: Arc<Collection>) -> Self {
+        let texts = |list: &[&str]| list.iter().map(|t| Arc::from(*t)).collect();
+        Self {
+            group: kind.group.into(),
+            version: kind.version.into(),
+            kind: kind.kind.into(),
+            list_kind: kind.list_kind().into(),
+            plural: kind.plural.into(),
+            singular: kind.singular.into(),
+            short_names: texts(kind.short_names),
+            categories: texts(kind.categories),
+            namespaced: kind.is_namespaced(),
+            verbs: texts(kind.verbs),
+            subresources: kind.subresources.iter().map(Subresource::from).collect(),
+            fields: kind.selectable_fields.iter().map(Field::from).collect(),
+            columns: Vec::new(),
+            builtin: Some(kind),
+            collection,
+            stored_version: kind.stored_as.is_none(),
+            type_prefix: type_prefix(kind.kind, &kind.api_version()),
+        }
+    }
+
+    /// `v1` or `group/version`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Whether discovery lists the verb.
+    #[must_use]
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|v| &**v == verb)
+    }
+
+    /// The subresource of that name.
+    #[must_use]
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| &*s.name == name)
+    }
+
+    /// Whether it was defined at run time.
+    #[must_use]
+    pub fn is_custom(&self) -> bool {
+        self.builtin.is_none()
+    }
+
+    /// The storage key of one object. Cluster-scoped resources take no namespace.
+    #[must_use]
+    pub fn key(&self, namespace: Option<&str>, name: &str) -> Arc<str> {
+        self.collection.key(namespace.filter(|_| self.namespaced), name)
+    }
+}
+
+/// What objects of a kind begin with.
+#[must_use]
+pub(crate) fn type_prefix(kind: &str, api_version: &str) -> Bytes {
+    format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").into()
+}
+
+impl From<&listwatch_kinds::Subresource> for Subresource {
+    fn from(from: &listwatch_kinds::Subresource) -> Self {
+        Self {
+            name: from.name.into(),
+            group: from.group.into(),
+            version: from.version.into(),
+            kind: from.kind.into(),
+            verbs: from.verbs.iter().map(|v| Arc::from(*v)).collect(),
+        }
+    }
+}
+
+impl From<&listwatch_kinds::SelectableField> for Field {
+    fn from(from: &listwatch_kinds::SelectableField) -> Self {
+        Self {
+            label: from.label.into(),
+            path: from.path.into(),
+            fallback: from.fallback.map(Arc::from),
+            absent: from.absent.into(),
+        }
+    }
+}

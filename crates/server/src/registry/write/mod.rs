@@ -1,0 +1,65 @@
+//! The write verbs.
+//!
+//! Each verb takes a [`WriteRequest`], whose sender is known and allowed to send it, and returns an [`Answer`], which
+//! `http/` puts into the form the client asked for. The way of a write: decode the body, apply the rules of the kind to
+//! it and to what is stored, encode it canonically, and write it to the engine under the condition that nothing changed
+//! meanwhile. The cache learns of it from the engine's log, like everyone else.
+
+mod verbs;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use listwatch_wire::Status;
+
+use super::Resource;
+use crate::auth::User;
+use crate::cache::Object;
+
+pub use verbs::{create, delete, delete_collection, patch, read_subresource, update};
+
+/// A write by somebody who may.
+#[derive(Clone, Debug)]
+pub struct WriteRequest {
+    /// What is written.
+    pub resource: Arc<Resource>,
+    /// The namespace in the path; `None` for cluster-scoped resources.
+    pub namespace: Option<String>,
+    /// The name in the path; `None` for collections.
+    pub name: Option<String>,
+    /// The subresource in the path.
+    pub subresource: Option<String>,
+    /// The query as sent.
+    pub query: String,
+    /// The media type of the body, as sent.
+    pub content_type: Option<String>,
+    /// The body.
+    pub body: Bytes,
+    /// Who writes.
+    pub user: Arc<User>,
+    /// The program that writes.
+    pub user_agent: String,
+}
+
+/// What a write answers.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The HTTP code.
+    pub code: u16,
+    /// The body.
+    pub body: AnswerBody,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+/// The body of an answer.
+#[derive(Clone, Debug)]
+pub enum AnswerBody {
+    /// A stored object; make one with [`crate::cache::Collection::object`] from the bytes that were written and the
+    /// revision the engine gave them.
+    Object(Arc<Object>),
+    /// Any other document: the result of a dry run, a subresource with its own kind, a list of deleted objects.
+    Document(serde_json::Value),
+    /// A Status, as deletions answer.
+    Status(Status),
+}

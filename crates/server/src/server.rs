@@ -1,0 +1,178 @@
+//! [`Server`] and [`Handle`]: starting and stopping.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use listwatch_storage::Engine;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::Api;
+use crate::auth::{Administrators, Authenticator, Token, User, parse_token_file};
+use crate::cache::Cache;
+use crate::http::service::Service;
+use crate::http::{listen, tls};
+use crate::observe::Metrics;
+use crate::options::{Options, Security};
+use crate::registry::Registry;
+use crate::Error;
+
+/// How long connections may take to finish once the server stops: a slow client must not keep it alive.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Starts servers.
+#[derive(Clone, Copy, Debug)]
+pub struct Server;
+
+/// A running server. Dropping it stops the server at once; [`Handle::shutdown`] does so in good order.
+#[derive(Debug)]
+pub struct Handle {
+    address: SocketAddr,
+    ca_pem: Option<String>,
+    admin_token: String,
+    api: Arc<Api>,
+    stop: CancellationToken,
+    connections: TaskTracker,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts a server on an engine. When this returns it is listening and its cache is loaded.
+    ///
+    /// # Errors
+    /// See [`Error`]; nothing is left running.
+    pub async fn start(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
+        let tokens = tokens(&options)?;
+        let listener = listen_on(options.bind).await?;
+        let address = listener.local_addr().map_err(|source| Error::Bind { address: options.bind, source })?;
+        let material = tls::material(&options.security, address.ip())?;
+        let admin = admin_token(&options)?;
+        let admin_token = admin.secret.clone();
+        let authenticator = Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous);
+        let cache = Arc::new(Cache::new(Arc::clone(&engine), options.cache));
+        let registry = Registry::builtin(&cache);
+        let feeder = cache.start().await?;
+        let api = Arc::new(Api {
+            engine,
+            cache,
+            registry,
+            authenticator,
+            authorizer: Arc::new(Administrators),
+            options,
+            metrics: Metrics::default(),
+        });
+        let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
+        let service = Arc::new(Service::new(Arc::clone(&api), stop.clone()));
+        let acceptor = material.as_ref().map(|m| TlsAcceptor::from(Arc::clone(&m.config)));
+        let accept = tokio::spawn(listen::accept(listener, acceptor, service, stop.clone(), connections.clone()));
+        let ca_pem = material.map(|m| m.ca_pem);
+        Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks: vec![accept, feeder] })
+    }
+}
+
+async fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
+    TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })
+}
+
+fn tokens(options: &Options) -> Result<Vec<Token>, Error> {
+    let Some(path) = &options.token_file else { return Ok(Vec::new()) };
+    parse_token_file(&tls::read(path)?).map_err(|problem| Error::Content { path: path.clone(), problem })
+}
+
+/// The administrator's token: kept with the CA, so that a kubeconfig written once stays good.
+fn admin_token(options: &Options) -> Result<Token, Error> {
+    let kept: Option<PathBuf> = match &options.security {
+        Security::SelfMade { dir: Some(dir) } => Some(dir.join("admin.token")),
+        _ => None,
+    };
+    let secret = match &kept {
+        Some(path) if path.exists() => tls::read(path)?.trim().to_owned(),
+        kept => {
+            let secret = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>());
+            if let Some(path) = kept {
+                tls::write_private(path, &secret)?;
+            }
+            secret
+        }
+    };
+    let groups = vec!["system:masters".to_owned()];
+    Ok(Token { secret, user: User { name: "kubernetes-admin".to_owned(), uid: "kubernetes-admin".to_owned(), groups } })
+}
+
+impl Handle {
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same as a URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.ca_pem.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// The CA that vouches for it; `None` for plain HTTP.
+    #[must_use]
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.ca_pem.as_deref()
+    }
+
+    /// A bearer token of an administrator.
+    #[must_use]
+    pub fn admin_token(&self) -> &str {
+        &self.admin_token
+    }
+
+    /// A kubeconfig for the administrator.
+    #[must_use]
+    pub fn admin_kubeconfig(&self) -> String {
+        let ca = self.ca_pem.as_ref().map(|pem| format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)));
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: listwatch\n  cluster:\n    server: {url}\n{ca}\
+             users:\n- name: admin\n  user:\n    token: {token}\n\
+             contexts:\n- name: listwatch\n  context:\n    cluster: listwatch\n    user: admin\n\
+             current-context: listwatch\n",
+            url = self.url(),
+            ca = ca.unwrap_or_default(),
+            token = self.admin_token,
+        )
+    }
+
+    /// What request handlers work with, for programs that embed the server.
+    #[must_use]
+    pub fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    /// Stops in good order: no new connections, watches end properly, requests are finished, the engine is closed.
+    pub async fn shutdown(mut self) {
+        self.stop.cancel();
+        self.api.cache.close();
+        self.connections.close();
+        if tokio::time::timeout(DRAIN, self.connections.wait()).await.is_err() {
+            tracing::warn!(left = self.connections.len(), "connections did not end in time");
+        }
+        for task in self.tasks.drain(..) {
+            task.abort();
+        }
+        if let Err(error) = self.api.engine.close().await {
+            tracing::warn!(%error, "the store did not close properly");
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.api.cache.close();
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
