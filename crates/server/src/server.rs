@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
-use crate::auth::{Administrators, Authenticator, Token, User, parse_token_file};
+use crate::auth::{Authenticator, Roles, Token, User, parse_token_file};
 use crate::cache::Cache;
 use crate::http::service::Service;
 use crate::http::{listen, tls};
@@ -57,13 +57,14 @@ impl Server {
         let authenticator = Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous);
         let cache = Arc::new(Cache::new(Arc::clone(&engine), options.cache));
         let registry = Registry::builtin(&cache);
+        let authorizer = Arc::new(Roles::new(&cache));
         let feeder = cache.start().await?;
         let api = Arc::new(Api {
             engine,
             cache,
             registry,
             authenticator,
-            authorizer: Arc::new(Administrators),
+            authorizer,
             options,
             metrics: Metrics::default(),
         });

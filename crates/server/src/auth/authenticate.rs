@@ -85,7 +85,10 @@ fn websocket_bearer(headers: &HeaderMap) -> Option<String> {
 /// The line and what is wrong with it.
 pub fn parse_token_file(text: &str) -> Result<Vec<Token>, String> {
     let lines = text.lines().enumerate().map(|(i, l)| (i + 1, l.trim()));
-    lines.filter(|(_, l)| !l.is_empty() && !l.starts_with('#')).map(|(number, line)| token(line, number)).collect()
+    lines
+        .filter(|(_, l)| !l.is_empty() && !l.starts_with('#'))
+        .map(|(number, line)| token(line, number))
+        .collect()
 }
 
 fn token(line: &str, number: usize) -> Result<Token, String> {
@@ -127,7 +130,8 @@ mod tests {
 
     #[test]
     fn token_files_are_read_as_kube_apiserver_reads_them() {
-        let tokens = parse_token_file("# people\nt1,admin,1,\"system:masters,devs\"\n\nt2, alice ,2\n").unwrap();
+        let tokens =
+            parse_token_file("# people\nt1,admin,1,\"system:masters,devs\"\n\nt2, alice ,2\n").unwrap();
         assert_eq!(tokens[0].user.groups, ["system:masters", "devs"]);
         assert_eq!((tokens[1].secret.as_str(), tokens[1].user.name.as_str()), ("t2", "alice"));
         assert!(parse_token_file("t1,admin").unwrap_err().starts_with("line 1"));

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use super::User;
+use super::rbac::{PolicyRule, RoleRef};
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,28 +39,10 @@ pub enum Decision {
 pub trait Authorizer: Send + Sync + Debug {
     /// Whether `user` may do it.
     fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
-}
 
-/// Members of `system:masters` may do everything; everyone may see health and version; whoever has credentials may read
-/// discovery.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Administrators;
+    /// The rules that hold for the user in the namespace, for those who ask what they may do.
+    fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule>;
 
-/// What may be read without credentials.
-const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
-/// What any user with credentials may read.
-const DISCOVERY: &[&str] = &["/api", "/apis", "/openapi"];
-
-impl Authorizer for Administrators {
-    fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision {
-        let reads = matches!(attributes.verb, "get" | "head");
-        let under = |roots: &[&str]| {
-            let path = attributes.path;
-            roots.iter().any(|r| path.strip_prefix(r).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
-        };
-        let allowed = user.is_in("system:masters")
-            || (reads && under(PUBLIC))
-            || (reads && under(DISCOVERY) && user.is_in("system:authenticated"));
-        if allowed { Decision::Allow } else { Decision::NoOpinion(String::new()) }
-    }
+    /// The rules of a role, for those who grant it.
+    fn role(&self, role: &RoleRef, namespace: &str) -> Vec<PolicyRule>;
 }

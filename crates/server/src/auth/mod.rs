@@ -1,15 +1,23 @@
 //! Who asks, and whether they may.
 //!
-//! [`Authenticator`] turns a request's credentials into a [`User`]; an [`Authorizer`] says whether the user may do what
-//! the [`Attributes`] describe. The authorizer here knows only administrators and what everyone may read; rules from
-//! objects (roles and bindings) are another implementation of the same trait.
+//! [`Authenticator`] turns a request's credentials into a [`User`], who may ask to act as another (`impersonate`). An
+//! [`Authorizer`] says whether the user may do what the [`Attributes`] describe; [`Roles`] is the one that reads roles
+//! and bindings from the cache, with the pure rules of [`rbac`]. [`grant`] keeps those who write roles from giving more
+//! than they have; [`review`] answers questions about all of it.
 
 mod authenticate;
 mod authorize;
+pub mod grant;
+mod impersonate;
+pub mod rbac;
+pub mod review;
+mod roles;
 
 pub(crate) use authenticate::TOKEN_PROTOCOL;
 pub use authenticate::{Authenticator, Token, parse_token_file};
-pub use authorize::{Administrators, Attributes, Authorizer, Decision};
+pub use authorize::{Attributes, Authorizer, Decision};
+pub(crate) use impersonate::impersonate;
+pub use roles::Roles;
 
 /// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

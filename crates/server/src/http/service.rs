@@ -15,7 +15,7 @@ use super::request_info::{RequestInfo, ResourceInfo, Verb};
 use super::{respond, route};
 use crate::HttpLimits;
 use crate::api::Api;
-use crate::auth::{Attributes, Decision, User};
+use crate::auth::{Attributes, Decision, User, impersonate};
 
 /// The entry of every request.
 #[derive(Debug)]
@@ -62,6 +62,7 @@ impl Service {
     /// Who asks, whether there is room, and whether they may; in the order of the reference.
     fn admit(&self, request: &Request, info: &RequestInfo) -> Result<(Arc<User>, Option<Seat<'_>>), Status> {
         let user = self.api.authenticator.authenticate(&request.headers).ok_or_else(Status::unauthorized)?;
+        let user = self.impersonated(request, info, user)?;
         let seat = if is_long_running(info) { None } else { Some(self.seat(&user)?) };
         self.authorize(request, info, &user)?;
         Ok((user, seat))
@@ -77,26 +78,21 @@ impl Service {
         Ok(seat)
     }
 
-    fn authorize(&self, request: &Request, info: &RequestInfo, user: &User) -> Result<(), Status> {
-        let method = request.method.as_str().to_ascii_lowercase();
-        let lifted = lifted_name(request, info);
-        let attributes = match info {
-            RequestInfo::Other => Attributes { verb: &method, path: &request.path, ..Attributes::default() },
-            RequestInfo::Resource(info) => Attributes {
-                verb: info.verb.as_str(),
-                group: &info.group,
-                version: &info.version,
-                resource: &info.resource,
-                subresource: info.subresource.as_deref().unwrap_or_default(),
-                namespace: info.namespace.as_deref().unwrap_or_default(),
-                name: info.name.as_deref().or(lifted.as_deref()).unwrap_or_default(),
-                path: &request.path,
-            },
+    fn impersonated(&self, request: &Request, info: &RequestInfo, user: Arc<User>) -> Result<Arc<User>, Status> {
+        let refuse = |user: &User| {
+            with_attributes(request, info, |attributes| {
+                let verb = format!("impersonate-on:user-info:{}", attributes.verb);
+                forbidden(user, &Attributes { verb: &verb, ..*attributes }, "")
+            })
         };
-        match self.api.authorizer.authorize(user, &attributes) {
+        impersonate(&request.headers, user, &*self.api.authorizer, refuse)
+    }
+
+    fn authorize(&self, request: &Request, info: &RequestInfo, user: &User) -> Result<(), Status> {
+        with_attributes(request, info, |attributes| match self.api.authorizer.authorize(user, attributes) {
             Decision::Allow => Ok(()),
-            Decision::NoOpinion(reason) => Err(forbidden(user, &attributes, &reason)),
-        }
+            Decision::NoOpinion(reason) => Err(forbidden(user, attributes, &reason)),
+        })
     }
 }
 
@@ -111,6 +107,29 @@ impl Drop for Seat<'_> {
 
 fn is_long_running(info: &RequestInfo) -> bool {
     matches!(info, RequestInfo::Resource(ResourceInfo { verb: Verb::Watch, .. }))
+}
+
+/// What the request wants, as authorizers see it.
+fn with_attributes<T>(request: &Request, info: &RequestInfo, ask: impl FnOnce(&Attributes<'_>) -> T) -> T {
+    match info {
+        RequestInfo::Other => {
+            let method = request.method.as_str().to_ascii_lowercase();
+            ask(&Attributes { verb: &method, path: &request.path, ..Attributes::default() })
+        }
+        RequestInfo::Resource(resource) => {
+            let lifted = lifted_name(request, info);
+            ask(&Attributes {
+                verb: resource.verb.as_str(),
+                group: &resource.group,
+                version: &resource.version,
+                resource: &resource.resource,
+                subresource: resource.subresource.as_deref().unwrap_or_default(),
+                namespace: resource.namespace.as_deref().unwrap_or_default(),
+                name: resource.name.as_deref().or(lifted.as_deref()).unwrap_or_default(),
+                path: &request.path,
+            })
+        }
+    }
 }
 
 /// A list or watch of one name counts as a request for that name, so that rights to single names work for it.

@@ -4,16 +4,8 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use super::rule::{Action, PolicyRule};
-
-/// Somebody whose rights are asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
-    /// The user name; service accounts are `system:serviceaccount:<namespace>:<name>`.
-    pub user: &'a str,
-    /// The groups the user is in.
-    pub groups: &'a [String],
-}
+use super::rule::PolicyRule;
+use crate::auth::{Attributes, User};
 
 /// The roles and bindings of the whole server, compiled for look-up.
 ///
@@ -105,20 +97,22 @@ impl Policy {
         self.bindings.entry(binding.metadata.namespace.clone()).or_default().push(binding);
     }
 
-    /// Whether the user may do this in the namespace; an empty namespace means the whole cluster.
-    pub fn allows(&self, subject: Subject<'_>, namespace: &str, action: Action<'_>) -> bool {
-        self.rules(subject, namespace).any(|rule| rule.allows(action))
+    /// Whether the user may do this.
+    #[must_use]
+    pub fn allows(&self, user: &User, wanted: &Attributes<'_>) -> bool {
+        self.rules(user, wanted.namespace).any(|rule| rule.allows(wanted))
     }
 
-    /// Every rule that holds for the user in the namespace.
-    pub fn rules<'a>(&'a self, subject: Subject<'a>, namespace: &'a str) -> impl Iterator<Item = &'a PolicyRule> {
+    /// Every rule that holds for the user in the namespace; an empty namespace means the whole cluster.
+    pub fn rules<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = &'a PolicyRule> {
         let cluster = self.cluster_bindings.iter();
         let local = self.bindings.get(namespace).into_iter().flatten();
-        let granted = cluster.chain(local).filter(move |binding| binding.includes(subject));
+        let granted = cluster.chain(local).filter(move |binding| binding.includes(user));
         granted.flat_map(|binding| self.referenced(&binding.role_ref, &binding.metadata.namespace))
     }
 
     /// The rules of the role that a binding in `namespace` refers to; none if there is no such role.
+    #[must_use]
     pub fn referenced<'a>(&'a self, role: &RoleRef, namespace: &str) -> Vec<&'a PolicyRule> {
         match role.kind.as_str() {
             "ClusterRole" => self.cluster_roles.get(&role.name).map(|role| self.effective(role)),
@@ -131,7 +125,8 @@ impl Policy {
     /// written back by a controller, so that it is never behind.
     fn effective<'a>(&'a self, role: &'a Role) -> Vec<&'a PolicyRule> {
         let selectors = role.aggregation_rule.iter().flat_map(|a| &a.cluster_role_selectors);
-        let aggregated = selectors.flat_map(|s| self.cluster_roles.values().filter(|r| s.matches(&r.metadata)));
+        let aggregated =
+            selectors.flat_map(|s| self.cluster_roles.values().filter(|r| s.matches(&r.metadata)));
         role.own().chain(aggregated.flat_map(Role::own)).collect()
     }
 }
@@ -149,17 +144,17 @@ impl LabelMatch {
 }
 
 impl Binding {
-    fn includes(&self, subject: Subject<'_>) -> bool {
-        self.subjects.iter().flatten().any(|s| s.is(subject, &self.metadata.namespace))
+    fn includes(&self, user: &User) -> bool {
+        self.subjects.iter().flatten().any(|subject| subject.is(user, &self.metadata.namespace))
     }
 }
 
 impl BindingSubject {
-    fn is(&self, subject: Subject<'_>, binding_namespace: &str) -> bool {
+    fn is(&self, user: &User, binding_namespace: &str) -> bool {
         match self.kind.as_str() {
-            "User" => subject.user == self.name,
-            "Group" => subject.groups.contains(&self.name),
-            "ServiceAccount" => self.is_account(subject.user, binding_namespace),
+            "User" => user.name == self.name,
+            "Group" => user.is_in(&self.name),
+            "ServiceAccount" => self.is_account(&user.name, binding_namespace),
             _ => false,
         }
     }
@@ -190,12 +185,12 @@ mod tests {
         policy
     }
 
-    const GET: Action<'static> =
-        Action::Resource { verb: "get", group: "", resource: "configmaps", subresource: "", name: "x" };
-
-    fn may(policy: &Policy, user: &str, groups: &[&str], namespace: &str) -> bool {
-        let groups: Vec<String> = groups.iter().map(|&g| g.to_owned()).collect();
-        policy.allows(Subject { user, groups: &groups }, namespace, GET)
+    fn may(policy: &Policy, name: &str, groups: &[&str], namespace: &str) -> bool {
+        let groups = groups.iter().map(|&group| group.to_owned()).collect();
+        let user = User { name: name.to_owned(), uid: String::new(), groups };
+        let get =
+            Attributes { verb: "get", resource: "configmaps", name: "x", namespace, ..Attributes::default() };
+        policy.allows(&user, &get)
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+use crate::auth::Attributes;
 
 /// A rule of a Role or ClusterRole, as its JSON says it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyRule {
     /// Verbs allowed; `*` means all.
@@ -25,33 +27,9 @@ pub struct PolicyRule {
     pub non_resource_urls: Vec<String>,
 }
 
-/// What somebody wants to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action<'a> {
-    /// A verb on a resource.
-    Resource {
-        /// The verb, for example `watch`.
-        verb: &'a str,
-        /// The API group.
-        group: &'a str,
-        /// The plural resource name.
-        resource: &'a str,
-        /// The subresource, or empty.
-        subresource: &'a str,
-        /// The object's name, or empty.
-        name: &'a str,
-    },
-    /// A verb on a path outside the resource tree.
-    Path {
-        /// The verb: the HTTP method in lower case.
-        verb: &'a str,
-        /// The whole path.
-        path: &'a str,
-    },
-}
-
 impl PolicyRule {
     /// A rule that lets `verbs` happen to `resources` of `group`.
+    #[must_use]
     pub fn resources(group: &str, resources: &[&str], verbs: &[&str]) -> Self {
         Self {
             verbs: owned(verbs),
@@ -62,18 +40,17 @@ impl PolicyRule {
     }
 
     /// Whether this rule alone allows the action.
-    pub fn allows(&self, action: Action<'_>) -> bool {
-        match action {
-            Action::Resource { verb, group, resource, subresource, name } => {
-                any_or(&self.verbs, verb)
-                    && any_or(&self.api_groups, group)
-                    && self.resources.iter().any(|rule| resource_matches(rule, resource, subresource))
-                    && (self.resource_names.is_empty() || self.resource_names.iter().any(|n| n == name))
-            }
-            Action::Path { verb, path } => {
-                any_or(&self.verbs, verb) && self.non_resource_urls.iter().any(|rule| path_matches(rule, path))
-            }
+    #[must_use]
+    pub fn allows(&self, wanted: &Attributes<'_>) -> bool {
+        let Attributes { verb, group, resource, subresource, name, path, .. } = *wanted;
+        if resource.is_empty() {
+            return any_or(&self.verbs, verb)
+                && self.non_resource_urls.iter().any(|rule| path_matches(rule, path));
         }
+        any_or(&self.verbs, verb)
+            && any_or(&self.api_groups, group)
+            && self.resources.iter().any(|rule| resource_matches(rule, resource, subresource))
+            && (self.resource_names.is_empty() || self.resource_names.iter().any(|n| n == name))
     }
 
     /// The smallest rules this one is made of: one verb on one resource (and name), or on one path.
@@ -118,6 +95,7 @@ impl PolicyRule {
 }
 
 /// What of `wanted` no rule of `held` covers: empty if everything may be granted.
+#[must_use]
 pub fn uncovered(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
     let atoms = wanted.iter().flat_map(PolicyRule::atoms);
     atoms.filter(|atom| !held.iter().any(|rule| rule.covers_atom(atom))).collect()
@@ -181,30 +159,31 @@ fn path_matches(rule: &str, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn get<'a>(resource: &'a str, subresource: &'a str, name: &'a str) -> Action<'a> {
-        Action::Resource { verb: "get", group: "", resource, subresource, name }
+    fn get<'a>(resource: &'a str, subresource: &'a str, name: &'a str) -> Attributes<'a> {
+        Attributes { verb: "get", resource, subresource, name, ..Attributes::default() }
     }
 
     #[test]
     fn a_right_to_a_resource_is_no_right_to_its_subresources() {
         let rule = PolicyRule::resources("", &["pods"], &["get"]);
-        assert!(rule.allows(get("pods", "", "a")));
-        assert!(!rule.allows(get("pods", "status", "a")));
+        assert!(rule.allows(&get("pods", "", "a")));
+        assert!(!rule.allows(&get("pods", "status", "a")));
     }
 
     #[test]
     fn a_starred_resource_may_name_one_subresource_of_all() {
         let rule = PolicyRule::resources("", &["*/scale"], &["get"]);
-        assert!(rule.allows(get("deployments", "scale", "a")));
-        assert!(!rule.allows(get("deployments", "", "a")));
+        assert!(rule.allows(&get("deployments", "scale", "a")));
+        assert!(!rule.allows(&get("deployments", "", "a")));
     }
 
     #[test]
     fn resource_names_narrow_a_rule() {
-        let rule = PolicyRule { resource_names: vec!["a".into()], ..PolicyRule::resources("", &["pods"], &["*"]) };
-        assert!(rule.allows(get("pods", "", "a")));
-        assert!(!rule.allows(get("pods", "", "b")));
-        assert!(!rule.allows(get("pods", "", "")), "a list without a name is not covered");
+        let rule =
+            PolicyRule { resource_names: vec!["a".into()], ..PolicyRule::resources("", &["pods"], &["*"]) };
+        assert!(rule.allows(&get("pods", "", "a")));
+        assert!(!rule.allows(&get("pods", "", "b")));
+        assert!(!rule.allows(&get("pods", "", "")), "a list without a name is not covered");
     }
 
     #[test]
@@ -214,9 +193,9 @@ mod tests {
             non_resource_urls: vec!["/healthz".into(), "/apis/*".into()],
             ..PolicyRule::default()
         };
-        let path = |path| Action::Path { verb: "get", path };
-        assert!(rule.allows(path("/healthz")) && rule.allows(path("/apis/apps")));
-        assert!(!rule.allows(path("/healthz/ping")) && !rule.allows(path("/api")));
+        let path = |path| Attributes { verb: "get", path, ..Attributes::default() };
+        assert!(rule.allows(&path("/healthz")) && rule.allows(&path("/apis/apps")));
+        assert!(!rule.allows(&path("/healthz/ping")) && !rule.allows(&path("/api")));
     }
 
     #[test]
