@@ -1,0 +1,43 @@
+//! The texts that explain types and fields, compressed until somebody reads them.
+
+use std::io::Read;
+
+/// One line per struct and field, in the order of the table.
+pub(super) const COMPRESSED: &[u8] = include_bytes!("../schema/docs.txt.gz");
+
+/// The texts, unpacked; dropped when the document is written.
+pub(super) struct Docs {
+    text: String,
+    /// Where each line starts.
+    lines: Vec<u32>,
+}
+
+impl Docs {
+    pub(super) fn unpack() -> Self {
+        let mut text = String::new();
+        // The bytes are part of the program; a test unpacks them. Without texts the documents are still right.
+        let _ = flate2::read::GzDecoder::new(COMPRESSED).read_to_string(&mut text);
+        let starts = text.bytes().zip(1u32..).filter(|(byte, _)| *byte == b'\n').map(|(_, next)| next);
+        let lines = std::iter::once(0).chain(starts).collect();
+        Self { text, lines }
+    }
+
+    /// The text of a line, with its line breaks back.
+    pub(super) fn get(&self, line: u32) -> Option<String> {
+        let start = *self.lines.get(line as usize)? as usize;
+        let text = self.text.get(start..)?.lines().next().filter(|line| !line.is_empty())?;
+        Some(unescape(text))
+    }
+}
+
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, c == '\\') {
+            (_, true) => out.push(if chars.next() == Some('n') { '\n' } else { '\\' }),
+            (c, false) => out.push(c),
+        }
+    }
+    out
+}
