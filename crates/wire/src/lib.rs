@@ -16,6 +16,7 @@
 //! 5. [`object`]: an object as bytes plus the few fields a cache needs.
 //! 6. [`event`]: the watch stream, both directions.
 //! 7. [`patch`]: JSON patch, merge patch, strategic merge patch.
+//! 8. [`apply`]: server-side apply, and who owns which field.
 //!
 //! # A tour
 //!
@@ -46,6 +47,7 @@
 mod key;
 mod revision;
 
+pub mod apply;
 pub mod continue_token;
 pub mod event;
 pub mod go;

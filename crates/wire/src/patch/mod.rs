@@ -1,7 +1,7 @@
 //! How an object changes: JSON patch, JSON merge patch, strategic merge patch.
 //!
 //! The first two need nothing but the object; the strategic one asks a [`Schema`] which lists merge by which key.
-//! Server-side apply, which also keeps record of who owns what, has a module of its own: `crate::apply`.
+//! Server-side apply, which also keeps record of who owns what, has a module of its own: [`crate::apply`].
 //!
 //! Patches take the object they change as a tree and leave it untouched if they fail.
 
