@@ -10,6 +10,7 @@
 
 mod fill;
 mod go;
+mod order;
 mod path;
 mod scalar;
 
@@ -31,6 +32,13 @@ pub struct Report {
 }
 
 impl Report {
+    /// Puts the unknown fields into the order of the JSON body they came from; without this they are sorted by name.
+    pub fn order_by_body(&mut self, body: &[u8]) {
+        if self.unknown.len() > 1 {
+            order::by_body(&mut self.unknown, body);
+        }
+    }
+
     /// The unknown fields as warnings and strict errors word them.
     pub fn warnings(&self) -> impl Iterator<Item = String> + '_ {
         self.unknown.iter().map(|path| format!("unknown field \"{path}\""))
@@ -61,6 +69,9 @@ pub fn decode(node: Node, object: &mut Value) -> Report {
     walk.report
 }
 
+/// The most unknown fields reported, as in the reference; all are dropped. More would only make the answer large.
+pub const MAX_UNKNOWN: usize = 100;
+
 /// One walk. The path lives on the stack, so that nothing is allocated for an object without faults.
 struct Walk {
     schema: &'static Schema,
@@ -84,7 +95,9 @@ impl Walk {
                 !left_out(field, value)
             }
             None => {
-                self.report.unknown.push(path.field(name).to_string());
+                if self.report.unknown.len() < MAX_UNKNOWN {
+                    self.report.unknown.push(path.field(name).to_string());
+                }
                 false
             }
         });

@@ -24,6 +24,24 @@ fn unknown_fields_are_dropped_and_reported_with_their_path() {
 }
 
 #[test]
+fn unknown_fields_come_in_the_order_of_the_body() {
+    let body = r#"{"spec": {"z": 1, "containers": [{"name": "m", "wrong": [{"q": 1}], "env": [{"valeu": null}]}], "a": 2}}"#;
+    let (_, mut report) = decoded("", "Pod", serde_json::from_str(body).unwrap());
+    report.order_by_body(body.as_bytes());
+    let wanted = ["spec.z", "spec.containers[0].wrong", "spec.containers[0].env[0].valeu", "spec.a"];
+    assert_eq!(report.unknown, wanted);
+    report.order_by_body(b"{\"spec\": {\"a\": 1, ");
+    assert_eq!(report.unknown[0], "spec.a");
+}
+
+#[test]
+fn a_bomb_of_unknown_fields_is_cut_off() {
+    let object: Value = (0..1000).map(|n| (format!("x{n}"), Value::Null)).collect::<Map<_, _>>().into();
+    let (object, report) = decoded("", "ConfigMap", object);
+    assert_eq!((object, report.unknown.len()), (json!({}), MAX_UNKNOWN));
+}
+
+#[test]
 fn case_matters() {
     assert_eq!(decoded("", "ConfigMap", json!({"Data": {"k": "1"}})).1.unknown, ["Data"]);
 }

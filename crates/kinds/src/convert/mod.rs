@@ -1,0 +1,149 @@
+//! Two endpoints, one set of objects: from the version a client speaks to the version that is stored, and back.
+//!
+//! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod autoscalers
+//! (`v1` and `v2`). [`crate::Kind::stored_as`] says which form is stored. Nothing is lost on the way: what the older form has
+//! no field for travels in annotations, as clients of the reference know it.
+
+mod autoscaler;
+
+use serde_json::{Map, Value};
+
+use crate::kind::Kind;
+
+/// Turns an object of this kind into the form that is stored. Does nothing for kinds that are stored as they are.
+pub fn to_stored(kind: &Kind, object: &mut Value) {
+    convert(kind, object, Direction::ToStored);
+}
+
+/// Turns a stored object into the form of this kind.
+///
+/// ```
+/// use listwatch_kinds::{by_kind, convert};
+/// let events = by_kind("events.k8s.io", "v1", "Event").unwrap();
+/// let mut event = serde_json::json!({"apiVersion": "v1", "kind": "Event", "message": "hello"});
+/// convert::from_stored(events, &mut event);
+/// assert_eq!(event, serde_json::json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello"}));
+/// ```
+pub fn from_stored(kind: &Kind, object: &mut Value) {
+    convert(kind, object, Direction::FromStored);
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Direction {
+    ToStored,
+    FromStored,
+}
+
+fn convert(kind: &Kind, object: &mut Value, direction: Direction) {
+    let (Some((group, version)), Value::Object(map)) = (kind.stored_as, object) else { return };
+    match (kind.kind, direction) {
+        ("Event", _) => rename(map, EVENT_FIELDS, direction),
+        (_, Direction::ToStored) => autoscaler::to_v2(map),
+        (_, Direction::FromStored) => autoscaler::to_v1(map),
+    }
+    if let Some(api_version) = map.get_mut("apiVersion") {
+        *api_version = match direction {
+            Direction::ToStored if group.is_empty() => version.into(),
+            Direction::ToStored => format!("{group}/{version}").into(),
+            Direction::FromStored => kind.api_version().into(),
+        };
+    }
+}
+
+/// The fields of `events.k8s.io` events and what they are called in core ones.
+const EVENT_FIELDS: &[(&str, &str)] = &[
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+];
+
+fn rename(map: &mut Map<String, Value>, fields: &[(&str, &str)], direction: Direction) {
+    for &(served, stored) in fields {
+        let (from, to) = if direction == Direction::ToStored { (served, stored) } else { (stored, served) };
+        if let Some(value) = map.remove(from) {
+            map.insert(to.to_owned(), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::by_kind;
+
+    fn there_and_back(kind: &Kind, served: &Value) -> Value {
+        let mut object = served.clone();
+        to_stored(kind, &mut object);
+        let stored = object.clone();
+        from_stored(kind, &mut object);
+        assert_eq!(&object, served);
+        stored
+    }
+
+    #[test]
+    fn events_of_both_groups_are_one_set_of_objects() {
+        let served = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"},
+            "regarding": {"kind": "Pod"}, "note": "n", "reportingController": "c", "deprecatedCount": 2});
+        let stored = there_and_back(by_kind("events.k8s.io", "v1", "Event").unwrap(), &served);
+        assert_eq!(
+            stored,
+            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"},
+                "involvedObject": {"kind": "Pod"}, "message": "n", "reportingComponent": "c", "count": 2})
+        );
+    }
+
+    #[test]
+    fn the_cpu_target_of_an_old_autoscaler_is_a_metric_of_the_new() {
+        let served = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+            "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 80},
+            "status": {"currentCPUUtilizationPercentage": 40}});
+        let stored =
+            there_and_back(by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap(), &served);
+        assert_eq!(stored["apiVersion"], "autoscaling/v2");
+        assert_eq!(
+            stored["spec"]["metrics"],
+            json!([{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 80}}}])
+        );
+        assert_eq!(stored["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"], 40);
+    }
+
+    #[test]
+    fn what_an_old_autoscaler_has_no_field_for_travels_in_annotations() {
+        let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
+            "spec": {"maxReplicas": 3, "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [
+                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},
+                {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}},
+                {"type": "Pods", "pods": {"metric": {"name": "m", "selector": {"matchLabels": {"a": "b"}}},
+                    "target": {"type": "AverageValue", "averageValue": "5"}}},
+                {"type": "Object", "object": {"describedObject": {"kind": "Service", "name": "s"},
+                    "metric": {"name": "q"}, "target": {"type": "Value", "value": "7"}}},
+                {"type": "External", "external": {"metric": {"name": "x", "selector": {"matchLabels": {"a": "b"}}},
+                    "target": {"type": "Value", "value": "9"}}},
+                {"type": "ContainerResource", "containerResource": {"container": "c", "name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 60}}}]},
+            "status": {"conditions": [{"type": "ScalingActive", "status": "True"}]}});
+        let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
+        let mut object = v2.clone();
+        from_stored(kind, &mut object);
+        assert_eq!(object["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}));
+        let metrics =
+            object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
+        assert!(metrics.contains(r#""targetAverageValue":"1Gi""#), "{metrics}");
+        to_stored(kind, &mut object);
+        assert_eq!(object, v2);
+    }
+
+    #[test]
+    fn other_kinds_are_left_alone() {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "message": 1});
+        to_stored(by_kind("", "v1", "Pod").unwrap(), &mut pod);
+        assert_eq!(pod, json!({"apiVersion": "v1", "kind": "Pod", "message": 1}));
+    }
+}
