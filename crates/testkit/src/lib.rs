@@ -2,21 +2,25 @@
 //! promises.
 //!
 //! **It is** what all end-to-end tests of this workspace are written with, and what the author of a controller can use for
-//! theirs. **It is not** a fake: `TestServer` is the real server, over real sockets, with real TLS.
+//! theirs. **It is not** a fake: [`TestServer`] is the real server, over real sockets, with real TLS.
 //!
 //! # In reading order
 //!
-//! 1. `TestServer`: a server on a free port, ready in milliseconds, gone when dropped.
-//! 2. `Etcd`: a real etcd for tests that need one.
+//! 1. [`TestServer`]: a server on a free port, ready in milliseconds, gone when dropped.
+//! 2. [`Etcd`]: a real etcd for tests that need one.
 //! 3. [`Proxy`]: cuts, stalls, delays and corrupts what passes through it, by script or by seed.
 //! 4. [`history`]: records of what happened, and the validators that name each broken promise.
 //! 5. [`Workload`]: writers, watchers and listers that produce such records.
 
+mod etcd;
 pub mod history;
 pub mod proxy;
 pub mod raw;
+mod server;
 pub mod workload;
 
+pub use etcd::{Etcd, with_real_parts};
 pub use proxy::Proxy;
 pub use raw::Raw;
+pub use server::{StartError, Store, TestServer};
 pub use workload::Workload;

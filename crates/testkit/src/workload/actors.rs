@@ -26,9 +26,10 @@ pub(super) async fn writer(stage: Arc<Stage>, number: usize) -> Result<Vec<Ackno
     for write in 0..stage.workload.writes {
         let slot = random.random_range(0..exists.len().max(1));
         let Some(there) = exists.get_mut(slot) else { break };
-        let name = format!("w{number}-{slot}");
+        // With the seed in the name, several runs can follow each other on one server.
+        let name = format!("s{}-w{number}-{slot}", stage.workload.seed);
         let (method, path, body) = names::operation(&mut random, &name, *there, write);
-        let answer = stage.raw.done(method.clone(), &path, body.as_ref()).await?;
+        let answer = stage.writes.done(method.clone(), &path, body.as_ref()).await?;
         *there = method != Method::DELETE;
         let object = if method == Method::DELETE { None } else { Seen::from_object(answer) };
         if let Some(object) = &object {
@@ -39,29 +40,29 @@ pub(super) async fn writer(stage: Arc<Stage>, number: usize) -> Result<Vec<Ackno
     Ok(acknowledged)
 }
 
-/// Lists with random selectors for as long as there is writing.
+/// Lists with random selectors for as long as there is writing. A list that fails is asked for again: only answers are judged.
 pub(super) async fn lister(stage: Arc<Stage>, number: usize) -> Result<Vec<List>, RawError> {
     let mut random = stage.random(1_000 + number as u64);
     let mut lists = Vec::new();
     while stage.end.borrow().is_none() {
         let (filter, query) = names::filter(&mut random);
         let not_older_than = stage.newest_acknowledged();
-        let answer = stage.raw.done(Method::GET, &format!("{COLLECTION}?{query}"), None).await?;
-        let revision = answer
-            .pointer("/metadata/resourceVersion")
-            .and_then(Value::as_str)
-            .and_then(|text| text.parse().ok());
-        let revision =
-            revision.ok_or_else(|| RawError::Malformed("a list without resourceVersion".into()))?;
-        lists.push(List {
-            name: format!("list {number}.{}", lists.len()),
-            filter,
-            not_older_than,
-            revision,
-            items: items(&answer),
-        });
+        let name = format!("list {number}.{}", lists.len());
+        match stage.reads.done(Method::GET, &format!("{COLLECTION}?{query}"), None).await {
+            Ok(answer) => {
+                let (revision, items) = (list_revision(&answer)?, items(&answer));
+                lists.push(List { name, filter, not_older_than, revision, items });
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
     }
     Ok(lists)
+}
+
+fn list_revision(list: &Value) -> Result<Revision, RawError> {
+    let text = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+    text.and_then(|text| text.parse().ok())
+        .ok_or_else(|| RawError::Malformed("a list without resourceVersion".into()))
 }
 
 pub(super) fn items(list: &Value) -> Vec<Seen> {
@@ -81,7 +82,7 @@ pub(super) async fn watcher(stage: Arc<Stage>, number: usize) -> Result<Vec<Watc
         let mut watch =
             Watch { name, filter: filtered.0.clone(), start, frames: Vec::new(), complete_until: None };
         let hang_up_after = random.random_range(1..40);
-        let outcome = match stage.raw.watch(&path(&filtered.1, start)).await {
+        let outcome = match stage.reads.watch(&path(&filtered.1, start)).await {
             Ok(stream) => follow(&stage, stream, &mut watch, hang_up_after, &mut deadline).await,
             Err(error) => Err(error),
         };
@@ -165,14 +166,19 @@ fn has_all(watch: &Watch, truth: &Truth) -> bool {
         .is_some_and(|position| truth.first_due(&watch.filter, position, truth.last()).is_none())
 }
 
+/// Half of the watchers list first; where that fails, initial events do as well.
 async fn first_start(stage: &Stage, random: &mut StdRng, filtered: &Filtered) -> Result<Start, RawError> {
+    let initial = Start::Initial(stage.newest_acknowledged());
     if random.random_bool(0.5) {
-        return Ok(Start::Initial(stage.newest_acknowledged()));
+        return Ok(initial);
     }
-    let list = stage.raw.done(Method::GET, &format!("{COLLECTION}?{}", filtered.1), None).await?;
-    let revision =
-        list.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|text| text.parse().ok());
-    revision.map(Start::After).ok_or_else(|| RawError::Malformed("a list without resourceVersion".into()))
+    match stage.reads.done(Method::GET, &format!("{COLLECTION}?{}", filtered.1), None).await {
+        // Version 0 means "whatever there is" to a server, not "before the first write".
+        Ok(list) => {
+            list_revision(&list).map(|at| if at == Revision::ZERO { initial } else { Start::After(at) })
+        }
+        Err(_) => Ok(initial),
+    }
 }
 
 fn path(query: &str, start: Start) -> String {

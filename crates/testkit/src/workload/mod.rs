@@ -88,7 +88,10 @@ impl Record {
 /// What the actors of one run share.
 #[derive(Debug)]
 struct Stage {
-    raw: Raw,
+    /// Where writes go: a way without faults, for only a write that was answered can be judged.
+    writes: Raw,
+    /// Where lists and watches go: any way, however bad.
+    reads: Raw,
     workload: Workload,
     /// The newest revision that any writer was told.
     acknowledged: AtomicU64,
@@ -107,15 +110,17 @@ impl Stage {
 }
 
 impl Workload {
-    /// Runs it: requests go through `raw`, the truth comes from the engine's own log.
+    /// Runs it: writes and reads may take different ways (a proxy, another server); the truth comes from the engine's own
+    /// log.
     ///
     /// # Errors
     /// If a write is refused that must succeed, or the log cannot be read.
-    pub async fn run(self, raw: Raw, engine: &dyn Engine) -> Result<Record, RawError> {
+    pub async fn run(self, writes: Raw, reads: Raw, engine: &dyn Engine) -> Result<Record, RawError> {
         let begin = engine.current().await.map_err(storage)?;
         let baseline = state_before(engine, begin).await?;
         let stage = Arc::new(Stage {
-            raw,
+            writes,
+            reads,
             workload: self,
             acknowledged: AtomicU64::new(begin.0),
             end: watch::Sender::new(None),

@@ -36,10 +36,7 @@ pub(super) fn operation(
     }
     match random.random_range(0..10) {
         0..=2 => (Method::DELETE, item, None),
-        3..=6 => (Method::PUT, item, Some(object(random, name, write))),
-        _ => {
-            (Method::PATCH, item, Some(json!({"data": data(write), "metadata": {"labels": labels(random)}})))
-        }
+        _ => (Method::PUT, item, Some(object(random, name, write))),
     }
 }
 

@@ -1,0 +1,167 @@
+//! `listwatch serve`: from flags to a running server, and to its proper end.
+//!
+//! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
+//! and [`Leftovers`] takes away what was created nevertheless.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use listwatch_server::{Handle, Options, Security, Server};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::store::Store;
+
+/// What the kubeconfig is called in the data directory.
+const KUBECONFIG: &str = "admin.kubeconfig";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    store: Store,
+
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443")]
+    bind: SocketAddr,
+
+    /// Serve plain HTTP: for tests on loopback, where tokens cannot be overheard
+    #[arg(long)]
+    insecure_http: bool,
+
+    /// Tokens and whom they stand for, one per line: token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+
+    /// Where to write the admin kubeconfig, besides the data directory
+    #[arg(long, value_name = "FILE")]
+    kubeconfig_out: Option<PathBuf>,
+
+    /// What to log, as in RUST_LOG
+    #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "warn")]
+    log: String,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let begin = Instant::now();
+    log(&arguments.log)?;
+    arguments.check()?;
+    let mut signals = Signals::listen()?;
+    let mut leftovers = Leftovers::watch(&arguments.store);
+    let engine = arguments.store.open().await?;
+    let handle = Server::start(arguments.options(), engine).await?;
+    let kubeconfig = arguments.write_kubeconfig(&handle)?;
+    leftovers.keep();
+    eprintln!("ready {} in {} ms", handle.url(), begin.elapsed().as_millis());
+    eprintln!("try: kubectl --kubeconfig {} get namespaces", kubeconfig.path.display());
+    signals.wait().await;
+    // A second signal means that somebody does not want to wait for clients to read what they still get.
+    tokio::select! {
+        () = handle.shutdown() => {}
+        () = signals.wait() => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn log(filter: &str) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).context("--log")?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(())
+}
+
+impl Arguments {
+    /// Finds what can be found wrong before anything is created.
+    fn check(&self) -> anyhow::Result<()> {
+        if let Some(file) = &self.token_auth_file {
+            std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        }
+        // Only a look: the server takes the address itself. Whoever is quicker in between still gets a clear message.
+        std::net::TcpListener::bind(self.bind).with_context(|| format!("cannot listen on {}", self.bind))?;
+        Ok(())
+    }
+
+    fn options(&self) -> Options {
+        let dir = self.store.directory().map(Path::to_owned);
+        let security = if self.insecure_http { Security::InsecureHttp } else { Security::SelfMade { dir } };
+        Options { bind: self.bind, security, token_file: self.token_auth_file.clone(), ..Options::default() }
+    }
+
+    /// Writes the admin kubeconfig where it was asked for, else beside the data, else where it goes away with the server.
+    fn write_kubeconfig(&self, handle: &Handle) -> anyhow::Result<Kubeconfig> {
+        let content = handle.admin_kubeconfig();
+        let (path, temporary) = match (&self.kubeconfig_out, self.store.directory()) {
+            (Some(path), _) => (path.clone(), None),
+            (None, Some(directory)) => (directory.join(KUBECONFIG), None),
+            (None, None) => {
+                let directory = tempfile::Builder::new()
+                    .prefix("listwatch-")
+                    .tempdir()
+                    .context("cannot write the kubeconfig")?;
+                (directory.path().join(KUBECONFIG), Some(directory))
+            }
+        };
+        write_private(&path, &content).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Kubeconfig { path, _temporary: temporary })
+    }
+}
+
+/// Where the kubeconfig was written.
+struct Kubeconfig {
+    path: PathBuf,
+    /// Removed with its content when the server stops: without a data directory nothing is kept.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+/// Writes a file that only its owner may read, whole or not at all: a reader must not find half a token.
+fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Temporary files have mode 0600 from the start.
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(content.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Takes the data directory away again if this start made it and then failed.
+struct Leftovers(Option<PathBuf>);
+
+impl Leftovers {
+    fn watch(store: &Store) -> Self {
+        Self(store.directory().filter(|directory| !directory.exists()).map(Path::to_owned))
+    }
+
+    fn keep(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Leftovers {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.0 {
+            std::fs::remove_dir_all(directory).ok();
+        }
+    }
+}
+
+/// The signals that end a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From now on signals are ours: one that comes during the start ends it in good order too.
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The binary as people start it: its ready line, its failures, its end.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests say what they expect by panicking"
+)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+fn listwatch(arguments: &[&str], directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_listwatch"));
+    command.args(arguments).current_dir(directory).stdin(Stdio::null()).env_remove("RUST_LOG");
+    command
+}
+
+/// A running server; killed when dropped.
+struct Running {
+    process: Child,
+    stderr: BufReader<ChildStderr>,
+    url: String,
+    hint: String,
+}
+
+impl Running {
+    fn start(arguments: &[&str], directory: &Path) -> Self {
+        let mut process = listwatch(arguments, directory).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(process.stderr.take().unwrap());
+        let (ready, hint) = (line(&mut stderr), line(&mut stderr));
+        let words: Vec<_> = ready.split_whitespace().collect();
+        assert!(matches!(words[..], ["ready", _, "in", _, "ms"]), "{ready}");
+        Self { process, stderr, url: words[1].to_owned(), hint }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.process.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for the end; the exit code and what was said since the start.
+    fn end(mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.process.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut said = String::new();
+        self.stderr.read_to_string(&mut said).unwrap();
+        (self.process.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+fn line(reader: &mut impl BufRead) -> String {
+    let mut text = String::new();
+    reader.read_line(&mut text).unwrap();
+    text.trim_end().to_owned()
+}
+
+/// The kubeconfig that the second line tells people to use.
+fn kubeconfig(running: &Running) -> PathBuf {
+    let words: Vec<_> = running.hint.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "--kubeconfig").unwrap();
+    words[at + 1].into()
+}
+
+fn entries(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// The start must fail with one line that contains `text`, and leave nothing in the directory but what was there.
+fn fails(arguments: &[&str], directory: &Path, text: &str) {
+    let before = entries(directory);
+    let Output { status, stdout, stderr } = listwatch(arguments, directory).output().unwrap();
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("listwatch: ") && said.contains(text), "{said}");
+    assert!(stdout.is_empty());
+    assert_eq!(entries(directory), before);
+}
+
+#[test]
+fn it_ends_well_on_both_signals() {
+    for name in ["TERM", "INT"] {
+        let directory = TempDir::new().unwrap();
+        let running = Running::start(&["serve", "--memory", "--bind", "127.0.0.1:0"], directory.path());
+        running.signal(name);
+        assert_eq!(running.end(), (Some(0), String::new()), "SIG{name}");
+    }
+}
+
+#[test]
+fn memory_leaves_nothing_behind() {
+    let directory = TempDir::new().unwrap();
+    let running = Running::start(&["serve", "--memory", "--bind", "127.0.0.1:0"], directory.path());
+    let file = kubeconfig(&running);
+    assert!(file.exists());
+    running.signal("TERM");
+    assert_eq!(running.end().0, Some(0));
+    assert!(!file.exists());
+    assert!(entries(directory.path()).is_empty());
+}
+
+#[test]
+fn the_kubeconfig_goes_where_it_is_wanted() {
+    let directory = TempDir::new().unwrap();
+    let arguments =
+        ["serve", "--memory", "--insecure-http", "--bind", "127.0.0.1:0", "--kubeconfig-out", "here.yaml"];
+    let running = Running::start(&arguments, directory.path());
+    assert!(running.url.starts_with("http://"));
+    assert!(directory.path().join("here.yaml").exists());
+}
+
+#[test]
+fn a_taken_port_is_one_clear_line() {
+    let directory = TempDir::new().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    fails(&["serve", "--bind", &address], directory.path(), &address);
+}
+
+#[test]
+fn a_token_file_that_cannot_be_used_is_one_clear_line() {
+    let directory = TempDir::new().unwrap();
+    let arguments = ["serve", "--memory", "--bind", "127.0.0.1:0", "--token-auth-file", "missing.csv"];
+    fails(&arguments, directory.path(), "missing.csv");
+    std::fs::write(directory.path().join("bad.csv"), "only-one-field\n").unwrap();
+    fails(
+        &["serve", "--memory", "--bind", "127.0.0.1:0", "--token-auth-file", "bad.csv"],
+        directory.path(),
+        "bad.csv",
+    );
+}
+
+#[test]
+fn wrong_usage_is_told_apart_from_failure() {
+    let directory = TempDir::new().unwrap();
+    let output =
+        listwatch(&["serve", "--memory", "--etcd-endpoints", "http://127.0.0.1:1"], directory.path())
+            .output()
+            .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

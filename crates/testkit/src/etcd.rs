@@ -1,0 +1,92 @@
+//! [`Etcd`]: a real etcd on ports of its own, for as long as a test needs it.
+
+use std::io;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+/// A busy machine starts etcd in a second or two.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// Whether tests with real parts are asked for: `LISTWATCH_REAL=1`.
+#[must_use]
+pub fn with_real_parts() -> bool {
+    std::env::var_os("LISTWATCH_REAL").is_some_and(|value| value == "1")
+}
+
+/// A running etcd; stopped and forgotten when dropped.
+#[derive(Debug)]
+pub struct Etcd {
+    process: Child,
+    endpoint: String,
+    _data: TempDir,
+}
+
+impl Etcd {
+    /// Starts one if tests with real parts are asked for.
+    ///
+    /// # Errors
+    /// If it is asked for and does not start.
+    pub async fn if_wanted() -> io::Result<Option<Self>> {
+        if with_real_parts() { Self::start().await.map(Some) } else { Ok(None) }
+    }
+
+    /// Starts a single member and waits until it answers.
+    ///
+    /// # Errors
+    /// If there is no `etcd` in the path or it does not come up.
+    pub async fn start() -> io::Result<Self> {
+        let data = tempfile::tempdir()?;
+        let (client, peer) = (free_port()?, free_port()?);
+        let (endpoint, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let process = Command::new("etcd")
+            .arg("--data-dir")
+            .arg(data.path())
+            .args(["--listen-client-urls", &endpoint, "--advertise-client-urls", &endpoint])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut etcd = Self { process, endpoint, _data: data };
+        etcd.ready(client).await?;
+        Ok(etcd)
+    }
+
+    /// Its client URL.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        self.endpoint.clone()
+    }
+
+    async fn ready(&mut self, port: u16) -> io::Result<()> {
+        let deadline = Instant::now() + READY_WITHIN;
+        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            if let Some(status) = self.process.try_wait()? {
+                return Err(io::Error::other(format!("etcd ended with {status}")));
+            }
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "etcd did not come up"));
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// etcd cannot choose a port itself. Somebody else may take this one before etcd does; a test then fails loudly.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

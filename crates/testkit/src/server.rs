@@ -1,0 +1,164 @@
+//! [`TestServer`]: the real server, inside the test.
+
+use std::sync::Arc;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use listwatch_server::{Handle, Options, Security, Server};
+use listwatch_storage::{Engine, MemoryEngine};
+use tempfile::TempDir;
+
+use crate::raw::Raw;
+
+/// What a [`TestServer`] keeps its objects in.
+#[derive(Clone, Debug, Default)]
+pub enum Store {
+    /// Memory: gone with the server.
+    #[default]
+    Memory,
+}
+
+/// A server on a free loopback port, with TLS and an administrator; gone when dropped.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use kube::api::{Api, ListParams};
+/// use listwatch_testkit::TestServer;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = TestServer::start().await?;
+/// let namespaces: Api<Namespace> = Api::all(server.client()?);
+/// assert!(namespaces.list(&ListParams::default()).await?.items.len() > 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TestServer {
+    handle: Handle,
+    engine: Arc<dyn Engine>,
+    config: kube::Config,
+    store: Store,
+    options: Options,
+    /// Last, so that the files outlive whoever has them open.
+    data: Option<TempDir>,
+}
+
+/// Why a [`TestServer`] did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The server did not start.
+    #[error(transparent)]
+    Server(#[from] listwatch_server::Error),
+    /// The store did not open.
+    #[error(transparent)]
+    Storage(#[from] listwatch_storage::Error),
+    /// No directory could be made.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The server's kubeconfig is of no use to the client.
+    #[error(transparent)]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+}
+
+impl TestServer {
+    /// Starts one on memory.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start() -> Result<Self, StartError> {
+        Self::on(Store::Memory).await
+    }
+
+    /// Starts one on a store.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn on(store: Store) -> Result<Self, StartError> {
+        Self::with(store, Options::default()).await
+    }
+
+    /// Starts one on a store with other options than the usual ones.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn with(store: Store, options: Options) -> Result<Self, StartError> {
+        let data = None;
+        Self::open(store, options, data).await
+    }
+
+    async fn open(store: Store, mut options: Options, data: Option<TempDir>) -> Result<Self, StartError> {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+        if let (Security::SelfMade { dir }, Some(data)) = (&mut options.security, &data) {
+            *dir = Some(data.path().to_owned());
+        }
+        let handle = Server::start(options.clone(), engine.clone()).await?;
+        let kubeconfig = Kubeconfig::from_yaml(&handle.admin_kubeconfig())?;
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        Ok(Self { handle, engine, config, store, options, data })
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.handle.url()
+    }
+
+    /// The administrator's kubeconfig as a file would have it.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        self.handle.admin_kubeconfig()
+    }
+
+    /// The administrator's configuration for `kube` clients and [`crate::Proxy::start`].
+    #[must_use]
+    pub fn config(&self) -> kube::Config {
+        self.config.clone()
+    }
+
+    /// A client for the administrator.
+    ///
+    /// # Errors
+    /// If TLS cannot be set up.
+    pub fn client(&self) -> Result<kube::Client, kube::Error> {
+        kube::Client::try_from(self.config())
+    }
+
+    /// Plain requests as the administrator.
+    ///
+    /// # Errors
+    /// If TLS cannot be set up.
+    pub fn raw(&self) -> Result<Raw, crate::raw::RawError> {
+        Raw::new(self.config())
+    }
+
+    /// What it stores in: the log of this engine is the truth that others are held against.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+
+    /// The running server itself.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Stops in good order and starts again at the same address, on the same data where the store keeps any.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn restart(self) -> Result<Self, StartError> {
+        let Self { handle, engine, config: _, store, mut options, data } = self;
+        options.bind = handle.address();
+        handle.shutdown().await;
+        // The directory is locked for as long as anybody holds the engine.
+        drop(engine);
+        Self::open(store, options, data).await
+    }
+
+    /// Stops in good order: watches end, requests are finished.
+    pub async fn stop(self) {
+        self.handle.shutdown().await;
+    }
+}
