@@ -512,7 +512,7 @@ mod laws {
             difference.subtract(&right);
             prop_assert_eq!(model(&difference), a.difference(&b).cloned().collect());
             prop_assert_eq!(model(&left.intersection(&right)), a.intersection(&b).cloned().collect());
-            let mut recursive = left.clone();
+            let mut recursive = left;
             recursive.subtract_recursive(&right);
             let expected = a.iter().filter(|p| !b.iter().any(|q| p.starts_with(q))).cloned().collect();
             prop_assert_eq!(model(&recursive), expected);

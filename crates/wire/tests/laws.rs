@@ -1,0 +1,279 @@
+//! Laws that hold for every input, each against a model or an inverse.
+
+use bytes::Bytes;
+use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
+use listwatch_wire::event::{self, Decoder, Event, EventType};
+use listwatch_wire::object::{RawObject, splice_resource_version};
+use listwatch_wire::options::{DeleteOptions, ListOptions, Query, VersionMatch, WriteOptions};
+use listwatch_wire::patch::{JsonPatch, Schemaless, merge_patch, strategic_merge_patch};
+use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector, Operator, Requirement};
+use listwatch_wire::{Revision, json};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+/// Any JSON value, with odd strings and without nulls if asked.
+fn value(nulls: bool) -> impl Strategy<Value = Value> {
+    let null = if nulls { Just(Value::Null).boxed() } else { Just(json!(true)).boxed() };
+    let text = prop_oneof!["[a-z]{0,3}", "\\PC{0,4}", Just("\"\\\n\u{0}\u{7f}é😀".to_owned())];
+    let leaf = prop_oneof![
+        null,
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        // Halves: floats that every reader reads alike.
+        (-1000..1000_i32).prop_map(|n| Value::from(f64::from(n) + 0.5)),
+        text.prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[a-c~/.]{1,2}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+/// Any object.
+fn object(nulls: bool) -> impl Strategy<Value = Value> {
+    prop::collection::btree_map("[a-c]", value(nulls), 0..4)
+        .prop_map(|map| Value::Object(map.into_iter().collect::<Map<_, _>>()))
+}
+
+fn requirement() -> impl Strategy<Value = Requirement> {
+    let key = prop_oneof![
+        "[a-z]([a-z0-9.-]{0,5}[a-z0-9])?",
+        "[a-z]{1,3}\\.io/[A-Z]{1,3}",
+        Just("in".to_owned()),
+        Just("notin".to_owned())
+    ];
+    let text = prop_oneof!["([A-Za-z0-9]([A-Za-z0-9_.-]{0,4}[A-Za-z0-9])?)?", Just("in".to_owned())];
+    let operator = prop_oneof![
+        Just(Operator::Equals),
+        Just(Operator::DoubleEquals),
+        Just(Operator::NotEquals),
+        Just(Operator::In),
+        Just(Operator::NotIn),
+        Just(Operator::Exists),
+        Just(Operator::DoesNotExist),
+        Just(Operator::GreaterThan),
+        Just(Operator::LessThan),
+    ];
+    (key, operator, prop::collection::vec(text, 1..4), 0..100_i32).prop_filter_map(
+        "invalid requirement",
+        |(key, operator, texts, number)| {
+            let values = match operator {
+                Operator::Exists | Operator::DoesNotExist => Vec::new(),
+                Operator::GreaterThan | Operator::LessThan => vec![number.to_string()],
+                Operator::In | Operator::NotIn => texts,
+                _ => texts.into_iter().take(1).collect(),
+            };
+            Requirement::new(&key, operator, values).ok()
+        },
+    )
+}
+
+fn field_selector() -> impl Strategy<Value = FieldSelector> {
+    let term = ("[a-z]{1,4}(\\.[a-z]{1,4})?", "[a-z\\\\,= é]{0,5}", any::<bool>());
+    prop::collection::btree_map("[a-z]{1,4}", term, 0..4).prop_map(|terms| {
+        let terms = terms.into_values().map(|(field, value, negated)| FieldTerm { field, value, negated });
+        let mut terms: Vec<_> = terms.collect();
+        // Parsing sorts by the text of the terms.
+        terms.sort_by_key(|t| FieldSelector::new(vec![t.clone()]).to_string());
+        FieldSelector::new(terms)
+    })
+}
+
+proptest! {
+    #[test]
+    fn label_selectors_read_back_as_they_print(requirements in prop::collection::vec(requirement(), 0..4)) {
+        let selector = LabelSelector::new(requirements);
+        prop_assert_eq!(selector.to_string().parse::<LabelSelector>().unwrap(), selector);
+    }
+
+    #[test]
+    fn label_requirements_mean_what_they_say(r in requirement(), label in prop::option::of("[a-z0-9]{0,2}|[0-9]{1,3}")) {
+        let label = label.as_deref();
+        let listed = label.is_some_and(|l| r.values().iter().any(|v| v == l));
+        let compared = label.and_then(|l| l.parse::<i64>().ok()).zip(r.values().first().and_then(|v| v.parse::<i64>().ok()));
+        let expected = match r.operator() {
+            Operator::Exists => label.is_some(),
+            Operator::DoesNotExist => label.is_none(),
+            Operator::Equals | Operator::DoubleEquals | Operator::In => listed,
+            Operator::NotEquals | Operator::NotIn => !listed,
+            Operator::GreaterThan => compared.is_some_and(|(l, v)| l > v),
+            Operator::LessThan => compared.is_some_and(|(l, v)| l < v),
+        };
+        prop_assert_eq!(r.matches(label), expected);
+    }
+
+    #[test]
+    fn field_selectors_read_back_as_they_print(selector in field_selector()) {
+        prop_assert_eq!(selector.to_string().parse::<FieldSelector>().unwrap(), selector);
+    }
+
+    #[test]
+    fn list_options_read_back_as_a_query(
+        requirements in prop::collection::vec(requirement(), 0..3),
+        field_selector in field_selector(),
+        (watch, bookmarks) in (any::<bool>(), any::<bool>()),
+        version in "[0-9]{0,4}",
+        version_match in prop::option::of(prop_oneof![Just(VersionMatch::Exact), Just(VersionMatch::NotOlderThan), Just(VersionMatch::Unknown("x y".into()))]),
+        (timeout, limit) in (prop::option::of(any::<u32>()), 0..1_000_000_u64),
+        token in "[a-zA-Z0-9_-]{0,8}",
+        initial in prop::option::of(any::<bool>()),
+    ) {
+        let options = ListOptions {
+            label_selector: LabelSelector::new(requirements),
+            field_selector,
+            watch,
+            allow_watch_bookmarks: bookmarks,
+            resource_version: version,
+            resource_version_match: version_match,
+            timeout_seconds: timeout,
+            limit,
+            continue_token: token,
+            send_initial_events: initial,
+        };
+        prop_assert_eq!(ListOptions::parse(&Query::parse(&options.to_query())).unwrap(), options);
+    }
+
+    #[test]
+    fn continue_tokens_read_back(rv in 1..i64::MAX as u64, key in "[a-z.]{1,5}[a-z](/[a-z]{1,5})?") {
+        prop_assume!(!key.split('/').any(|s| s.chars().all(|c| c == '.')));
+        let token = ContinueToken::after(TokenVersion::At(rv), &key);
+        prop_assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
+    }
+
+    #[test]
+    fn events_come_out_whatever_the_chunks(
+        objects in prop::collection::vec((0..5_usize, value(true)), 0..6),
+        cuts in prop::collection::vec(1..40_usize, 1..20),
+    ) {
+        let types = [EventType::Added, EventType::Modified, EventType::Deleted, EventType::Bookmark, EventType::Error];
+        let (mut stream, mut expected) = (Vec::new(), Vec::new());
+        for (event_type, object) in objects {
+            let bytes = json::encode(&object);
+            event::frame(types[event_type], &bytes, &mut stream);
+            expected.push(Event { event_type: types[event_type], object: Bytes::from(bytes) });
+        }
+        let (mut decoder, mut found, mut at) = (Decoder::default(), Vec::new(), 0);
+        for cut in cuts.iter().cycle().take_while(|_| !stream.is_empty()) {
+            let end = (at + cut).min(stream.len());
+            decoder.push(Bytes::copy_from_slice(&stream[at..end]));
+            // Only now and then are events taken out in between.
+            if cut % 2 == 0 || end == stream.len() {
+                while let Some(event) = decoder.next_event().unwrap() {
+                    found.push(event);
+                }
+            }
+            at = end;
+            if at == stream.len() {
+                break;
+            }
+        }
+        decoder.finish().unwrap();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_encoded_parses_back(value in value(true)) {
+        let encoded = json::encode(&value);
+        let parsed = json::parse(&encoded).unwrap();
+        // A float that is a whole number comes back as an integer, as it does from Go.
+        prop_assert_eq!(json::encode(&parsed.value), encoded);
+        prop_assert!(parsed.duplicates.is_empty());
+    }
+
+    #[test]
+    fn parsing_agrees_with_serde(value in value(true)) {
+        for text in [serde_json::to_string(&value).unwrap(), serde_json::to_string_pretty(&value).unwrap()] {
+            prop_assert_eq!(json::parse(text.as_bytes()).unwrap().value, serde_json::from_str::<Value>(&text).unwrap());
+        }
+    }
+
+    #[test]
+    fn scans_agree_with_the_tree(
+        name in "\\PC{0,4}",
+        labels in prop::collection::btree_map("\\PC{0,3}", "\\PC{0,3}", 0..4),
+        (before, after) in (value(true), value(true)),
+        revision in any::<u64>(),
+        pretty in any::<bool>(),
+    ) {
+        let object = json!({"aaa": before, "kind": "K", "metadata": {"name": name, "labels": labels, "x": after}, "spec": {"a": {"b": name}}});
+        let bytes = if pretty { serde_json::to_vec_pretty(&object).unwrap() } else { json::encode_stored(&object) };
+        let served = splice_resource_version(&bytes, Revision(revision)).unwrap();
+        let raw = RawObject::with_fields(Bytes::from(served.clone()), &[&["spec", "a", "b"]]).unwrap();
+        prop_assert_eq!(raw.name(), name.as_str());
+        prop_assert_eq!(raw.field(0), Some(name.as_str()));
+        prop_assert_eq!(raw.resource_version(), revision.to_string());
+        let found: std::collections::BTreeMap<String, String> = raw.labels().map(|(k, v)| (k.into(), v.into())).collect();
+        prop_assert_eq!(found, labels);
+        let mut expected = object;
+        expected["metadata"]["resourceVersion"] = revision.to_string().into();
+        prop_assert_eq!(serde_json::from_slice::<Value>(&served).unwrap(), expected);
+    }
+
+    #[test]
+    fn merging_twice_is_merging_once(object in value(true), patch in value(true)) {
+        let mut once = object;
+        merge_patch(&mut once, patch.clone());
+        let mut twice = once.clone();
+        merge_patch(&mut twice, patch);
+        prop_assert_eq!(twice, once);
+    }
+
+    #[test]
+    fn without_a_schema_strategic_is_plain_merge(object in object(false), patch in object(true)) {
+        let (mut strategic, mut plain) = (object.clone(), object);
+        strategic_merge_patch(&mut strategic, patch.clone(), Schemaless).unwrap();
+        merge_patch(&mut plain, patch.clone());
+        // A plain merge keeps nulls within lists; a strategic one has no word on them but drops those of maps in them.
+        prop_assume!(!has_null_in_list(&patch));
+        prop_assert_eq!(strategic, plain);
+    }
+
+    #[test]
+    fn what_json_patch_adds_it_can_remove(object in object(true), added in value(true)) {
+        let patch = json!([{"op": "add", "path": "/new", "value": added}, {"op": "test", "path": "/new", "value": added},
+            {"op": "move", "from": "/new", "path": "/newer"}, {"op": "copy", "from": "/newer", "path": "/new"},
+            {"op": "remove", "path": "/newer"}, {"op": "remove", "path": "/new"}]);
+        let mut patched = object.clone();
+        JsonPatch::parse(patch.to_string().as_bytes()).unwrap().apply(&mut patched).unwrap();
+        prop_assert_eq!(patched, object);
+    }
+
+    #[test]
+    fn no_bytes_make_anything_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[\\[\\]{}\",:\\\\a-e0-9.=!<>() $/%&+-]{0,40}") {
+        for bytes in [bytes.as_slice(), text.as_bytes()] {
+            let _ = json::parse(bytes);
+            let _ = json::raw::lookup(bytes, &["a", "b"]);
+            let _ = RawObject::new(Bytes::copy_from_slice(bytes));
+            let _ = splice_resource_version(bytes, Revision(1));
+            let _ = JsonPatch::parse(bytes);
+            let mut decoder = Decoder::default();
+            decoder.push(Bytes::copy_from_slice(bytes));
+            while let Ok(Some(_)) = decoder.next_event() {}
+        }
+        let _ = text.parse::<LabelSelector>();
+        let _ = text.parse::<FieldSelector>();
+        let _ = ContinueToken::decode(&text);
+        let query = Query::parse(&text);
+        let _ = (ListOptions::parse(&query), DeleteOptions::parse(&query), WriteOptions::parse(&query));
+    }
+}
+
+fn has_null_in_list(value: &Value) -> bool {
+    fn has_null(value: &Value) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Array(items) => items.iter().any(has_null),
+            Value::Object(map) => map.values().any(has_null),
+            _ => false,
+        }
+    }
+    match value {
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(map) => map.values().any(has_null_in_list),
+        _ => false,
+    }
+}
