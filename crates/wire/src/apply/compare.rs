@@ -70,10 +70,12 @@ pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> Changes
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return Changes::default() };
     let mut diff = Diff::default();
     let mut visit = |key: &str, old: Option<&Value>, new: Option<&Value>| {
-        let schema = schema.field(key);
-        if UNOWNED.contains(&key) {
+        // Mostly whole sections are the same, and telling so needs no schema. Not done further down, where it would
+        // compare what is deep inside once per level.
+        if UNOWNED.contains(&key) || old == new {
             return;
         }
+        let schema = schema.field(key);
         let child = if key == "metadata" { metadata(old, new, schema) } else { values(old, new, schema) };
         diff.put(|| element::field(key), child);
     };
@@ -88,7 +90,7 @@ fn metadata<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<
     let mut diff = Diff::default();
     let (old, new) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
     pairs(old, new, &mut |key, old, new| {
-        if !UNOWNED_METADATA.contains(&key) {
+        if !UNOWNED_METADATA.contains(&key) && old != new {
             diff.put(|| element::field(key), values(old, new, schema.and_then(|s| s.field(key))));
         }
     });
@@ -118,6 +120,11 @@ fn pairs<'v>(
             visit(key, Some(old_value), None);
         }
     }
+}
+
+fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return false };
+    !old.is_object() && !old.is_array() && old == new
 }
 
 fn values<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
@@ -158,7 +165,9 @@ fn maps<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) 
     }
     let mut diff = Diff::default();
     pairs(old, new, &mut |key, old, new| {
-        diff.put(|| element::field(key), values(old, new, schema.field(key)));
+        if !is_same_scalar(old, new) {
+            diff.put(|| element::field(key), values(old, new, schema.field(key)));
+        }
     });
     Some(diff)
 }

@@ -51,33 +51,23 @@ impl<S: Schema> FieldManager<'_, S> {
     /// `managedFields` are rewritten. An object without a record stays without one, until something is applied to it.
     pub fn update(&self, live: Option<&Value>, new: &mut Value) {
         let changes = compare::objects(live.unwrap_or(self.zero), new, self.schema).without(self.ignored);
-        if changes.is_empty() && self.keeps_record(live, new) {
+        // Most writes send the record back as it was: then there is no need to read it twice, or at all.
+        let same_record = live.is_some_and(|live| record::raw(live) == record::raw(new));
+        if changes.is_empty() && same_record {
             return;
         }
-        let mut entries = self.entries_before(live, new);
+        let mut entries = match record::take(new) {
+            Given::Entries(entries) if same_record => entries,
+            Given::Entries(entries) if self.subresource.is_empty() && !entries.is_empty() => entries,
+            Given::Reset if self.subresource.is_empty() => Vec::new(),
+            // The record cannot be written through a subresource, nor lost by leaving it out.
+            _ => live.map(record::read).unwrap_or_default(),
+        };
         if entries.is_empty() && live.is_some() {
             return;
         }
         self.take_over(&mut entries, changes, self.manager);
         record::put(new, entries);
-    }
-
-    /// Whether the record in `new` is already the one to keep; spares the common no-op from reading it.
-    fn keeps_record(&self, live: Option<&Value>, new: &Value) -> bool {
-        let of = |object| Value::get(object, "metadata").and_then(|m| m.get("managedFields"));
-        live.is_some_and(|live| of(live) == of(new))
-    }
-
-    /// The record to start from, taken out of `new`.
-    fn entries_before(&self, live: Option<&Value>, new: &mut Value) -> Vec<Entry> {
-        let from_live = || live.map(record::read).unwrap_or_default();
-        match record::take(new) {
-            // The record cannot be written through a subresource.
-            _ if !self.subresource.is_empty() => from_live(),
-            Given::Reset => Vec::new(),
-            Given::Entries(entries) if !entries.is_empty() => entries,
-            Given::Entries(_) | Given::Nothing => from_live(),
-        }
     }
 
     fn take_over(&self, entries: &mut Vec<Entry>, changes: Changes, manager: &str) {

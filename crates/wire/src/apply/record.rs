@@ -143,9 +143,14 @@ pub(super) fn take(object: &mut Value) -> Given {
     entries.map_or(Given::Nothing, Given::Entries)
 }
 
+/// The record as it stands in an object.
+pub(super) fn raw(object: &Value) -> Option<&Value> {
+    object.get("metadata")?.get("managedFields")
+}
+
 /// The entries of an object that is not to be changed.
 pub(super) fn read(object: &Value) -> Vec<Entry> {
-    let items = object.get("metadata").and_then(|m| m.get("managedFields")).and_then(Value::as_array);
+    let items = raw(object).and_then(Value::as_array);
     let entries: Option<Vec<Entry>> = items.into_iter().flatten().cloned().map(Entry::parse).collect();
     entries.unwrap_or_default()
 }

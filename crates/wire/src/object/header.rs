@@ -268,7 +268,7 @@ impl RawObject {
 }
 
 /// Paths still to be followed below the present object, each with its index among all paths asked for.
-type Wanted<'p> = SmallVec<[(usize, FieldPath<'p>); 8]>;
+type Wanted<'p> = SmallVec<[(usize, FieldPath<'p>); 4]>;
 
 struct Scanner<'b> {
     bytes: &'b [u8],
@@ -435,6 +435,9 @@ impl<'b> Scanner<'b> {
 
 /// What of the wanted paths continues below a key.
 fn below<'p>(wanted: &Wanted<'p>, key: &[u8]) -> Wanted<'p> {
+    if wanted.is_empty() {
+        return Wanted::new();
+    }
     let step = |(index, path): &(usize, FieldPath<'p>)| match path.split_first() {
         Some((first, rest)) if first.as_bytes() == key => Some((*index, rest)),
         _ => None,
