@@ -46,7 +46,7 @@ impl Expect {
 /// One conditional write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The key written.
+    /// The key written: a slash and at least one more character.
     pub key: Arc<str>,
     /// The new value, or `None` to delete.
     pub value: Option<Bytes>,
@@ -55,9 +55,12 @@ pub struct Write {
 }
 
 impl Write {
-    /// Refuses what no engine takes: an empty key.
+    /// Refuses what no engine takes: keys are paths.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.key.is_empty() { Err(Error::Invalid("the key is empty".to_owned())) } else { Ok(()) }
+        if self.key.len() > 1 && self.key.starts_with('/') {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!("the key {:?} is no path that starts with a slash", self.key)))
     }
 
     /// Whether the write takes place on a key last written at `current`, or absent. Deleting nothing is no write.
@@ -119,7 +122,11 @@ fn after_prefix(prefix: &str) -> String {
     let mut end = prefix.to_owned();
     while let Some(last) = end.pop() {
         // The surrogate gap has no characters: the one after U+D7FF is U+E000.
-        let next = if last == '\u{D7FF}' { Some('\u{E000}') } else { char::from_u32(u32::from(last).saturating_add(1)) };
+        let next = if last == '\u{D7FF}' {
+            Some('\u{E000}')
+        } else {
+            char::from_u32(u32::from(last).saturating_add(1))
+        };
         if let Some(next) = next {
             end.push(next);
             break;

@@ -23,6 +23,8 @@
 pub mod embedded;
 mod engine;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 mod memory;
 #[cfg(feature = "suite")]
 pub mod suite;
@@ -31,4 +33,7 @@ mod tail;
 pub use embedded::{EmbeddedEngine, EmbeddedOptions};
 pub use engine::{Batch, Change, Changes, Engine, Expect, Health, KeyValue, Page, Range, Write, Written};
 pub use error::Error;
+#[cfg(feature = "etcd")]
+pub use etcd::{EtcdEngine, EtcdOptions};
+pub use listwatch_wire::Revision;
 pub use memory::{MemoryEngine, MemoryOptions};

@@ -61,7 +61,11 @@ impl Tail {
     /// An empty tail of a log that so far reaches up to `upto`.
     pub(crate) fn new(upto: Revision, bounds: TailBounds) -> Self {
         let recent = Recent { floor: upto, batches: VecDeque::new(), changes: 0, bytes: 0 };
-        Self { bounds, recent: RwLock::new(recent), reached: watch::Sender::new(Reached { upto, closed: false }) }
+        Self {
+            bounds,
+            recent: RwLock::new(recent),
+            reached: watch::Sender::new(Reached { upto, closed: false }),
+        }
     }
 
     /// How far the log reaches.
@@ -110,7 +114,8 @@ impl Tail {
     /// The batches after `after`, oldest first, or `None` if the tail begins later. The first may begin at or before it.
     pub(crate) fn since(&self, after: Revision) -> Option<Vec<Batch>> {
         let recent = self.recent.read();
-        (after >= recent.floor).then(|| recent.batches.iter().skip(recent.first_after(after)).cloned().collect())
+        (after >= recent.floor)
+            .then(|| recent.batches.iter().skip(recent.first_after(after)).cloned().collect())
     }
 
     /// The value that the change at `revision` put, if it is in memory.
@@ -198,7 +203,9 @@ impl Recent {
 
 /// What a batch keeps in memory. Previous values are not counted: each is the value of an earlier change, or the reader's.
 fn cost(batch: &Batch) -> usize {
-    let one = |change: &Change| CHANGE_OVERHEAD + change.key.len() + change.value.as_ref().map_or(0, |value| value.len());
+    let one = |change: &Change| {
+        CHANGE_OVERHEAD + change.key.len() + change.value.as_ref().map_or(0, |value| value.len())
+    };
     CHANGE_OVERHEAD + batch.changes.iter().map(one).sum::<usize>()
 }
 

@@ -16,7 +16,8 @@ async fn memory() {
 async fn embedded(options: EmbeddedOptions) {
     for case in suite::cases() {
         let directory = tempfile::tempdir().unwrap();
-        let engine: Arc<dyn Engine> = Arc::new(EmbeddedEngine::open(directory.path(), options).await.unwrap());
+        let engine: Arc<dyn Engine> =
+            Arc::new(EmbeddedEngine::open(directory.path(), options).await.unwrap());
         case.run(Arc::clone(&engine)).await;
         engine.close().await.unwrap();
     }
@@ -30,6 +31,7 @@ async fn embedded_as_it_comes() {
 /// Nothing stays in memory and the table of keys is always under way: every read and every log goes through the disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn embedded_without_memory() {
-    let options = EmbeddedOptions { tail_bytes: 0, unindexed_changes: 1, checkpoint_bytes: 1, ..Default::default() };
+    let options =
+        EmbeddedOptions { tail_bytes: 0, unindexed_changes: 1, checkpoint_bytes: 1, ..Default::default() };
     embedded(options).await;
 }

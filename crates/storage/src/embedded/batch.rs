@@ -26,7 +26,8 @@ impl<'c> Statements<'c> {
         Ok(Self {
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
-            append: connection.prepare("INSERT INTO log (revision, key, previous, value) VALUES (?, ?, ?, ?)")?,
+            append: connection
+                .prepare("INSERT INTO log (revision, key, previous, value) VALUES (?, ?, ?, ?)")?,
             head: connection.prepare("SELECT revision, live FROM keys WHERE key = ?")?,
             value: connection.prepare("SELECT value FROM log WHERE revision = ?")?,
         })
@@ -69,10 +70,12 @@ impl Staged {
         shared: &Shared,
         statements: &mut Statements<'_>,
     ) -> Result<Written> {
-        let head = match self.heads.get(&write.key).copied().or_else(|| index.get(&write.key).map(|(_, head)| head)) {
-            Some(head) => Some(head),
-            None => statements.head(&write.key)?,
-        };
+        let head =
+            match self.heads.get(&write.key).copied().or_else(|| index.get(&write.key).map(|(_, head)| head))
+            {
+                Some(head) => Some(head),
+                None => statements.head(&write.key)?,
+            };
         let current = head.filter(|head| head.live).map(|head| head.revision);
         let applies = write.applies(current);
         let previous = match current {
@@ -88,7 +91,13 @@ impl Staged {
         Ok(self.note(at, head, write, previous))
     }
 
-    fn note(&mut self, at: Revision, head: Option<Head>, write: Write, previous: Option<(Revision, Bytes)>) -> Written {
+    fn note(
+        &mut self,
+        at: Revision,
+        head: Option<Head>,
+        write: Write,
+        previous: Option<(Revision, Bytes)>,
+    ) -> Written {
         let stored = head.is_some_and(|head| head.stored);
         self.heads.insert(Arc::clone(&write.key), Head { revision: at, live: write.value.is_some(), stored });
         self.bytes += (write.key.len() + write.value.as_ref().map_or(0, Bytes::len)) as u64;
@@ -97,10 +106,18 @@ impl Staged {
     }
 
     /// A value from this batch, from memory, or from the log.
-    fn value(&self, at: Revision, index: &Index, shared: &Shared, statements: &mut Statements<'_>) -> Result<Bytes> {
+    fn value(
+        &self,
+        at: Revision,
+        index: &Index,
+        shared: &Shared,
+        statements: &mut Statements<'_>,
+    ) -> Result<Bytes> {
         if at > index.upto {
             let staged = self.changes.iter().rev().find(|change| change.revision == at);
-            return staged.and_then(|change| change.value.clone()).ok_or(rusqlite::Error::QueryReturnedNoRows);
+            return staged
+                .and_then(|change| change.value.clone())
+                .ok_or(rusqlite::Error::QueryReturnedNoRows);
         }
         match shared.tail.value_at(at) {
             Some(value) => Ok(value),

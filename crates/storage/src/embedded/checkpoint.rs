@@ -50,7 +50,9 @@ pub(super) fn run(path: &Path, wanted: &Receiver<()>, writer: &WeakSender<Reques
 /// Opens a connection each time: this happens every few seconds at most, and an idle store should hold nothing.
 fn move_bulk(path: &Path) {
     let moved = connect(path, Role::Helper).map(|connection| rounds(&connection));
-    if let Err(error) | Ok(Err(error)) = moved.map(|moved| moved.map_err(|error| super::failure::writing(&error))) {
+    if let Err(error) | Ok(Err(error)) =
+        moved.map(|moved| moved.map_err(|error| super::failure::writing(&error)))
+    {
         tracing::warn!(%error, "could not move the write-ahead log to its place, trying again later");
     }
 }
@@ -73,7 +75,9 @@ struct Moved {
 }
 
 fn passive(connection: &Connection) -> Result<Moved> {
-    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok(Moved { total: row.get(1)?, moved: row.get(2)? }))
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+        Ok(Moved { total: row.get(1)?, moved: row.get(2)? })
+    })
 }
 
 /// Moves everything and empties the write-ahead log, when no more writes will come.

@@ -20,7 +20,11 @@ pub(super) struct Directory {
 impl Directory {
     /// Takes the directory, making it if needed.
     pub(super) fn take(path: &Path) -> Result<Self, Error> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| file("create", path, &error))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|error| file("create", path, &error))?;
         let lock_path = path.join(LOCK);
         let lock = private(&lock_path)?;
         match lock.try_lock() {
@@ -62,7 +66,8 @@ pub(super) fn private(path: &Path) -> Result<File, Error> {
     let opened = opened.map_err(|error| file("open", path, &error))?;
     let mode = opened.metadata().map_err(|error| file("look at", path, &error))?.permissions().mode();
     if mode & 0o077 != 0 {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| file("protect", path, &error))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+            .map_err(|error| file("protect", path, &error))?;
     }
     Ok(opened)
 }

@@ -101,7 +101,10 @@ impl EmbeddedEngine {
         self.requests.lock().clone().ok_or(Error::Closed)
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request) -> Result<T, Error> {
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request,
+    ) -> Result<T, Error> {
         let (answer, answered) = oneshot::channel();
         self.requests()?.send(request(answer)).await.map_err(|_| Error::Closed)?;
         // The writer answers everything it took; if it is gone without, nobody knows how far it came.

@@ -69,7 +69,10 @@ pub fn restore(from: &Path, directory: &Path) -> Result<Report, Error> {
     let report = check_backup(from)?;
     let target = database_in(directory);
     if target.exists() {
-        return Err(Error::Unavailable(format!("{} has a store already: move it away first", directory.display())));
+        return Err(Error::Unavailable(format!(
+            "{} has a store already: move it away first",
+            directory.display()
+        )));
     }
     let _taken = Directory::take(directory)?;
     // Under another name first, so that a crash leaves no half of a store where the server would look for one.
@@ -105,7 +108,11 @@ pub fn compact(directory: &Path) -> Result<Report, Error> {
 
 fn must_exist(directory: &Path) -> Result<(), Error> {
     let path = database_in(directory);
-    if path.is_file() { Ok(()) } else { Err(Error::Unavailable(format!("there is no store at {}", path.display()))) }
+    if path.is_file() {
+        Ok(())
+    } else {
+        Err(Error::Unavailable(format!("there is no store at {}", path.display())))
+    }
 }
 
 fn copy(from: &Path, into: &Path) -> Result<Report, Error> {
@@ -122,7 +129,8 @@ fn copy(from: &Path, into: &Path) -> Result<Report, Error> {
 
 /// Checks a file without changing it or leaving anything beside it.
 fn check_backup(path: &Path) -> Result<Report, Error> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX);
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX);
     let mut connection = connection.map_err(|error| reading(&error))?;
     let empty = fs::metadata(path).map_err(|error| file("look at", path, &error))?.len() == 0;
     if empty {
@@ -155,8 +163,9 @@ const MUST_BE_EMPTY: [(&str, &str); 4] = [
 ];
 
 fn inspect(connection: &Connection) -> Result<Report, Error> {
-    let verdict: String =
-        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(|error| reading(&error))?;
+    let verdict: String = connection
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(|error| reading(&error))?;
     if verdict != "ok" {
         return Err(Error::Corrupt(verdict));
     }
@@ -182,15 +191,20 @@ fn gapless(connection: &Connection, compacted: Revision, upto: Revision) -> Resu
     if u64::try_from(found) == Ok(expected) {
         return Ok(());
     }
-    Err(Error::Corrupt(format!("the log has {found} changes after {compacted} where it must have {expected}")))
+    Err(Error::Corrupt(format!(
+        "the log has {found} changes after {compacted} where it must have {expected}"
+    )))
 }
 
 fn report(connection: &Connection, revision: Revision, compacted: Revision) -> rusqlite::Result<Report> {
     let number = |query: &str| {
-        connection.query_row(query, [], |row| row.get::<_, i64>(0)).map(|number| u64::try_from(number).unwrap_or(0))
+        connection
+            .query_row(query, [], |row| row.get::<_, i64>(0))
+            .map(|number| u64::try_from(number).unwrap_or(0))
     };
     // The log rather than the table of keys, which may be behind: a key's newest change is one that no other names.
-    let keys = "SELECT count(*) FROM log l WHERE value IS NOT NULL AND revision = (SELECT max(m.revision) FROM
+    let keys =
+        "SELECT count(*) FROM log l WHERE value IS NOT NULL AND revision = (SELECT max(m.revision) FROM
                 (SELECT revision FROM keys WHERE key = l.key UNION ALL
                  SELECT revision FROM recent WHERE key = l.key) m)";
     let recent = "CREATE TEMP TABLE IF NOT EXISTS recent AS SELECT key, max(revision) AS revision FROM log

@@ -96,7 +96,8 @@ fn read_marks(connection: &Connection) -> rusqlite::Result<VecDeque<Mark>> {
 
 /// `length` looks at the head of a row only, not at the pages of its value.
 fn bytes_after(connection: &Connection, after: Revision) -> rusqlite::Result<u64> {
-    let query = "SELECT coalesce(sum(length(key) + coalesce(length(value), 0)), 0) FROM log WHERE revision > ?";
+    let query =
+        "SELECT coalesce(sum(length(key) + coalesce(length(value), 0)), 0) FROM log WHERE revision > ?";
     let sum: i64 = connection.query_row(query, [sql(after)], |row| row.get(0))?;
     Ok(u64::try_from(sum).unwrap_or(0))
 }

@@ -84,7 +84,8 @@ fn configure(connection: &Connection, role: Role) -> rusqlite::Result<()> {
     }
     // The checkpointer does what SQLite otherwise does at the end of some unlucky commit. `fullfsync` matters on macOS
     // alone, where a plain fsync leaves the data in the drive's cache.
-    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA fullfsync = 1; PRAGMA checkpoint_fullfsync = 1;")?;
+    connection
+        .execute_batch("PRAGMA synchronous = FULL; PRAGMA fullfsync = 1; PRAGMA checkpoint_fullfsync = 1;")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)
 }

@@ -41,7 +41,8 @@ impl Snapshot<'_> {
         let head = match recent {
             Some(head) => Some(head),
             None => {
-                let mut statement = self.connection.prepare_cached("SELECT revision, live FROM keys WHERE key = ?")?;
+                let mut statement =
+                    self.connection.prepare_cached("SELECT revision, live FROM keys WHERE key = ?")?;
                 statement.query_row([&**key], |row| stored_head(row, 0)).optional()?
             }
         };
@@ -89,7 +90,8 @@ impl Snapshot<'_> {
     fn count(&self, start: &str, end: &str, recent: &[(Arc<str>, Head)]) -> Sql<u64> {
         let query = "SELECT count(*) FROM keys WHERE key >= ?1 AND (key < ?2 OR ?2 = '') AND live";
         let stored: i64 = self.connection.prepare_cached(query)?.query_row([start, end], |row| row.get(0))?;
-        let put_right: i64 = recent.iter().map(|(_, head)| i64::from(head.live) - i64::from(head.stored)).sum();
+        let put_right: i64 =
+            recent.iter().map(|(_, head)| i64::from(head.live) - i64::from(head.stored)).sum();
         Ok(u64::try_from(stored + put_right).unwrap_or(0))
     }
 
@@ -103,7 +105,8 @@ impl Snapshot<'_> {
             .prepare_cached("SELECT previous, typeof(value) != 'null' FROM log WHERE revision = ?")?;
         let mut at = head.revision;
         loop {
-            let link = statement.query_row([sql(at)], |row| Ok((revision(row.get(0)?), row.get::<_, bool>(1)?)));
+            let link =
+                statement.query_row([sql(at)], |row| Ok((revision(row.get(0)?), row.get::<_, bool>(1)?)));
             // A deletion before the begin of history is cleared away although a later change still names it.
             let Some((previous, live)) = link.optional()? else { return Ok(None) };
             if at <= self.revision {
@@ -120,8 +123,11 @@ impl Snapshot<'_> {
         let value = match self.tail.value_at(at) {
             Some(value) => value,
             None => {
-                let mut statement = self.connection.prepare_cached("SELECT value FROM log WHERE revision = ?")?;
-                statement.query_row([sql(at)], |row| blob(row, 0))?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
+                let mut statement =
+                    self.connection.prepare_cached("SELECT value FROM log WHERE revision = ?")?;
+                statement
+                    .query_row([sql(at)], |row| blob(row, 0))?
+                    .ok_or(rusqlite::Error::QueryReturnedNoRows)?
             }
         };
         Ok(KeyValue { key, value, revision: at })

@@ -81,10 +81,11 @@ impl Upkeep {
 /// A transaction that a crash may undo.
 fn relaxed<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
-    let done = Transaction::new_unchecked(connection, TransactionBehavior::Immediate).and_then(|transaction| {
-        let done = work(&transaction)?;
-        transaction.commit().map(|()| done)
-    });
+    let done =
+        Transaction::new_unchecked(connection, TransactionBehavior::Immediate).and_then(|transaction| {
+            let done = work(&transaction)?;
+            transaction.commit().map(|()| done)
+        });
     connection.execute_batch("PRAGMA synchronous = FULL")?;
     done
 }
@@ -93,7 +94,9 @@ impl Writer<'_> {
     /// Whether a step would find something to do.
     pub(super) fn upkeep_due(&self) -> bool {
         let index = self.shared.index.read();
-        self.upkeep.pass.is_some() || self.upkeep.swept < index.compacted || self.unindexed() >= self.upkeep.unindexed_changes
+        self.upkeep.pass.is_some()
+            || self.upkeep.swept < index.compacted
+            || self.unindexed() >= self.upkeep.unindexed_changes
     }
 
     fn unindexed(&self) -> u64 {
@@ -112,7 +115,10 @@ impl Writer<'_> {
 
     /// Brings some keys of the table up to date. False once the pass is through.
     pub(super) fn index_step(&mut self, rows: usize) -> bool {
-        let pass = self.upkeep.pass.get_or_insert_with(|| Pass { upto: self.shared.tail.upto(), after: Arc::from("") });
+        let pass = self
+            .upkeep
+            .pass
+            .get_or_insert_with(|| Pass { upto: self.shared.tail.upto(), after: Arc::from("") });
         let heads = self.shared.index.read().after(&pass.after, rows);
         let Some((last, _)) = heads.last() else {
             let upto = pass.upto;
@@ -148,7 +154,9 @@ impl Writer<'_> {
     }
 
     fn indexed(&mut self, upto: Revision) -> Result<()> {
-        relaxed(self.connection, |connection| connection.execute("UPDATE state SET indexed = ?", [sql(upto)]))?;
+        relaxed(self.connection, |connection| {
+            connection.execute("UPDATE state SET indexed = ?", [sql(upto)])
+        })?;
         self.upkeep.indexed = upto;
         Ok(())
     }
@@ -237,7 +245,8 @@ fn sweep(connection: &Connection, begin: Revision, goal: Revision, rows: usize) 
     let change = |row: &rusqlite::Row<'_>| {
         Ok((revision(row.get(0)?), row.get::<_, Arc<str>>(1)?, row.get::<_, i64>(2)?, row.get::<_, bool>(3)?))
     };
-    let changes = statement.query_map(params![sql(begin), sql(goal), limit], change)?.collect::<Result<Vec<_>>>()?;
+    let changes =
+        statement.query_map(params![sql(begin), sql(goal), limit], change)?.collect::<Result<Vec<_>>>()?;
     let mut remove = connection.prepare_cached("DELETE FROM log WHERE revision = ?")?;
     let mut forget = connection.prepare_cached("DELETE FROM keys WHERE key = ? AND revision <= ?")?;
     let mut gone = Vec::new();

@@ -19,6 +19,9 @@ use super::upkeep::Upkeep;
 use super::{EmbeddedOptions, checkpoint};
 use crate::{Batch, Error, Health, Write, Written};
 
+/// How often the writer steps aside for those who are expected: some microseconds in all.
+const YIELDS: usize = 8;
+
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What the writer is asked to do.
@@ -43,8 +46,24 @@ pub(super) struct Writer<'c> {
     checkpointer: SyncSender<()>,
     /// Roughly how much the write-ahead log has that is not in its place.
     pub(super) unmoved_bytes: u64,
+    /// How many writes the last batch had.
+    last_batch: usize,
     /// Why writes are refused, if they are.
     broken: Option<String>,
+}
+
+/// What has come meanwhile. Whoever was answered by the last batch usually comes back at once: as long as fewer are here
+/// than were then, it pays to let them, for a sync costs more than a moment's wait. A writer that is alone never waits.
+fn next_of_wave(inbox: &mut mpsc::Receiver<Request>, more_expected: bool) -> Option<Request> {
+    let mut patience = if more_expected { YIELDS } else { 0 };
+    loop {
+        match inbox.try_recv() {
+            Ok(request) => return Some(request),
+            Err(_) if patience == 0 => return None,
+            Err(_) => patience -= 1,
+        }
+        std::thread::yield_now();
+    }
 }
 
 struct Pending {
@@ -62,15 +81,25 @@ impl<'c> Writer<'c> {
     ) -> Result<Self, Error> {
         let statements = Statements::prepare(connection).map_err(|error| writing(&error))?;
         let upkeep = Upkeep::new(recovered, &options);
-        Ok(Self { connection, shared, upkeep, options, statements, checkpointer, unmoved_bytes: 0, broken: None })
+        Ok(Self {
+            connection,
+            shared,
+            upkeep,
+            options,
+            statements,
+            checkpointer,
+            unmoved_bytes: 0,
+            last_batch: 0,
+            broken: None,
+        })
     }
 
     /// Works until asked to close, or until nobody can ask any more.
     pub(super) fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
         let mut requests = Vec::with_capacity(self.options.batch);
-        let mut writes = Vec::with_capacity(self.options.batch);
         let mut closing = Vec::new();
         while self.receive(&mut inbox, &mut requests) {
+            let mut writes = Vec::with_capacity(requests.len());
             for request in requests.drain(..) {
                 match request {
                     Request::Write(write, answer) => writes.push(Pending { write, answer }),
@@ -84,16 +113,18 @@ impl<'c> Writer<'c> {
                     }
                 }
             }
-            let batch = writes.len();
-            self.commit(&mut writes);
+            let batch = self.commit(writes, &mut inbox, &mut requests);
             self.after_batch(batch);
         }
         self.close();
         closing.into_iter().for_each(|answer| drop(answer.send(Ok(()))));
     }
 
-    /// Waits for requests, unless there is upkeep to do meanwhile. False at the end.
+    /// Waits for requests, unless there are some left or there is upkeep to do meanwhile. False at the end.
     fn receive(&self, inbox: &mut mpsc::Receiver<Request>, requests: &mut Vec<Request>) -> bool {
+        if !requests.is_empty() {
+            return true;
+        }
         if self.broken.is_some() || !self.upkeep_due() {
             return inbox.blocking_recv_many(requests, self.options.batch) > 0;
         }
@@ -107,49 +138,72 @@ impl<'c> Writer<'c> {
         true
     }
 
-    fn commit(&mut self, writes: &mut Vec<Pending>) {
+    /// Commits `writes` and those that come while they are decided; what else comes is left in `requests`. Returns how
+    /// many it committed.
+    fn commit(
+        &mut self,
+        writes: Vec<Pending>,
+        inbox: &mut mpsc::Receiver<Request>,
+        requests: &mut Vec<Request>,
+    ) -> usize {
         if writes.is_empty() {
-            return;
+            return 0;
         }
         if let Some(reason) = &self.broken {
             let error = Error::ReadOnly(reason.clone());
-            return writes.drain(..).for_each(|pending| drop(pending.answer.send(Err(error.clone()))));
+            writes.into_iter().for_each(|pending| drop(pending.answer.send(Err(error.clone()))));
+            return 0;
         }
-        let mut answers = Vec::with_capacity(writes.len());
-        match self.transact(writes, &mut answers) {
+        let mut answers = Vec::with_capacity(writes.len().max(self.last_batch));
+        match self.transact(writes, &mut answers, inbox, requests) {
             Ok(staged) => {
+                self.last_batch = answers.len();
                 self.publish(staged);
                 answers.into_iter().for_each(|(answer, written)| drop(answer.send(Ok(written))));
             }
             Err(error) => {
                 let error = self.fail(&error);
-                let answers = answers.into_iter().map(|(answer, _)| answer);
-                answers.chain(writes.drain(..).map(|pending| pending.answer)).for_each(|answer| {
-                    drop(answer.send(Err(error.clone())));
-                });
+                answers.into_iter().for_each(|(answer, _)| drop(answer.send(Err(error.clone()))));
             }
         }
+        self.last_batch
     }
 
+    /// Every answer is there even if this fails; then all of them are that failure.
     fn transact(
         &mut self,
-        writes: &mut Vec<Pending>,
+        writes: Vec<Pending>,
         answers: &mut Vec<(Answer<Written>, Written)>,
+        inbox: &mut mpsc::Receiver<Request>,
+        requests: &mut Vec<Request>,
     ) -> rusqlite::Result<Staged> {
         let mut staged = Staged::default();
-        self.statements.begin.execute([])?;
+        let mut outcome = self.statements.begin.execute([]).map(drop);
         // Nobody else changes the index, so the lock can be held while the transaction is put together.
         let index = self.shared.index.read();
-        for Pending { write, answer } in writes.drain(..) {
-            match staged.stage(write, &index, &self.shared, &mut self.statements) {
-                Ok(written) => answers.push((answer, written)),
-                Err(error) => {
-                    answers.push((answer, Written::Refused { current: None }));
-                    return Err(error);
-                }
+        let mut stage = |Pending { write, answer }: Pending, answers: &mut Vec<_>| {
+            let written = match &outcome {
+                Ok(()) => staged.stage(write, &index, &self.shared, &mut self.statements),
+                Err(_) => Ok(Written::Refused { current: None }),
+            };
+            answers.push((
+                answer,
+                written.unwrap_or_else(|error| {
+                    outcome = Err(error);
+                    Written::Refused { current: None }
+                }),
+            ));
+        };
+        writes.into_iter().for_each(|pending| stage(pending, answers));
+        while answers.len() < self.options.batch && requests.is_empty() {
+            match next_of_wave(inbox, answers.len() < self.last_batch) {
+                Some(Request::Write(write, answer)) => stage(Pending { write, answer }, answers),
+                Some(other) => requests.push(other),
+                None => break,
             }
         }
         drop(index);
+        outcome?;
         self.statements.commit.execute([])?;
         Ok(staged)
     }
@@ -226,7 +280,10 @@ impl<'c> Writer<'c> {
             tracing::warn!(%error, "could not put everything in its place at the end; the next start will");
         }
         let tail = Arc::clone(&self.shared.tail);
-        drop(mem::replace(&mut *self.shared.health.write(), Health::Unavailable("storage is closed".to_owned())));
+        drop(mem::replace(
+            &mut *self.shared.health.write(),
+            Health::Unavailable("storage is closed".to_owned()),
+        ));
         tail.close();
     }
 }

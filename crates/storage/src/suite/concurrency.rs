@@ -11,7 +11,9 @@ pub(super) async fn one_of_many_creates_wins(engine: &Arc<dyn Engine>) {
     let mut tasks = JoinSet::new();
     for n in 0..20 {
         let engine = Arc::clone(engine);
-        tasks.spawn(async move { engine.write(put("/a", n.to_string(), Expect::Absent)).await.expect("an answer") });
+        tasks.spawn(async move {
+            engine.write(put("/a", n.to_string(), Expect::Absent)).await.expect("an answer")
+        });
     }
     let outcomes = tasks.join_all().await;
     let winners: Vec<_> = outcomes.iter().filter(|outcome| matches!(outcome, Written::Done { .. })).collect();
@@ -107,7 +109,10 @@ pub(super) async fn the_log_has_every_write_once(engine: &Arc<dyn Engine>) {
             let mut written = Vec::new();
             for n in 0..25 {
                 let value = format!("{writer}-{n}");
-                written.push((done(&engine, put(&format!("/{}", n % 4), value.clone(), Expect::Any)).await, value));
+                written.push((
+                    done(&engine, put(&format!("/{}", n % 4), value.clone(), Expect::Any)).await,
+                    value,
+                ));
             }
             written
         });

@@ -29,7 +29,10 @@ pub(super) async fn the_log_starts_anywhere(engine: &Arc<dyn Engine>) {
     for (skipped, after) in revisions.iter().take(10).enumerate() {
         let mut log = engine.changes(*after).await.expect("a log");
         let changes = read_upto(&mut log, revisions[10]).await;
-        assert_eq!(changes.iter().map(|change| change.revision).collect::<Vec<_>>(), revisions[skipped + 1..]);
+        assert_eq!(
+            changes.iter().map(|change| change.revision).collect::<Vec<_>>(),
+            revisions[skipped + 1..]
+        );
     }
 }
 
@@ -43,7 +46,10 @@ pub(super) async fn an_empty_log_waits(engine: &Arc<dyn Engine>) {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!waiting.is_finished());
     set(engine, "/a", "2").await;
-    assert_eq!(tokio::time::timeout(PATIENCE, waiting).await.expect("in time").expect("changes"), ["/a=2(1)"]);
+    assert_eq!(
+        tokio::time::timeout(PATIENCE, waiting).await.expect("in time").expect("changes"),
+        ["/a=2(1)"]
+    );
 }
 
 pub(super) async fn dropping_the_future_loses_nothing(engine: &Arc<dyn Engine>) {
@@ -61,7 +67,8 @@ pub(super) async fn dropping_the_future_loses_nothing(engine: &Arc<dyn Engine>) 
     if seen.last().is_none_or(|change| change.revision < last) {
         seen.extend(read_upto(&mut log, last).await);
     }
-    let values: Vec<_> = seen.iter().map(|change| super::text(change.value.as_ref().expect("a value"))).collect();
+    let values: Vec<_> =
+        seen.iter().map(|change| super::text(change.value.as_ref().expect("a value"))).collect();
     assert_eq!(values, (0..20).map(|n: u32| n.to_string()).collect::<Vec<_>>());
 }
 
@@ -91,7 +98,8 @@ pub(super) async fn a_slow_reader_misses_nothing(engine: &Arc<dyn Engine>) {
         last = set(engine, &format!("/{}", n % 5), &n.to_string()).await;
     }
     let changes = read_upto(&mut slow, last).await;
-    let values: Vec<_> = changes.iter().map(|change| super::text(change.value.as_ref().expect("a value"))).collect();
+    let values: Vec<_> =
+        changes.iter().map(|change| super::text(change.value.as_ref().expect("a value"))).collect();
     assert_eq!(values, (1..500).map(|n: u32| n.to_string()).collect::<Vec<_>>());
 }
 

@@ -25,7 +25,9 @@ pub(super) async fn limit_bounds_items_but_not_count(engine: &Arc<dyn Engine>) {
     }
     let before = remove(engine, "/k/3").await;
     remove(engine, "/k/7").await;
-    for (limit, at, items, count) in [(3, None, 3, 8), (8, None, 8, 8), (0, None, 8, 8), (2, Some(before), 2, 9)] {
+    for (limit, at, items, count) in
+        [(3, None, 3, 8), (8, None, 8, 8), (0, None, 8, 8), (2, Some(before), 2, 9)]
+    {
         let page = engine.range(Range { limit, at, ..Range::prefix("/k/") }).await.expect("a range");
         assert_eq!((page.items.len(), page.count), (items, count), "limit {limit} at {at:?}");
     }

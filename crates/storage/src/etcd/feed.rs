@@ -1,0 +1,271 @@
+//! The one watch over everything under the prefix, which feeds the [tail](crate::tail).
+//!
+//! Whatever breaks, it begins anew where the tail ends, at any member: nothing is missed and nothing comes twice. Only if
+//! etcd has compacted that position away meanwhile does the tail start over, and everyone who follows it learns that from
+//! their own position.
+//!
+//! A watch says nothing while others write elsewhere in etcd, so it does not show by itself that it has reached a revision.
+//! Members of 3.4.31, 3.5.13 and 3.6 on answer a request for progress after all events before it. Older ones answer too
+//! early (etcd issue 15220), or not at all before 3.4; there the engine writes to its marker, whose event comes in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{WatchOptions, WatchStream};
+use listwatch_wire::Revision;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::call::{Failure, Repeat, call, connect};
+use super::keyspace::{Keyspace, number, revision};
+use super::options::EtcdOptions;
+use crate::tail::Tail;
+use crate::{Batch, Error, Health};
+
+/// No response may be too large for us: etcd splits nothing, and has its own bound for what it takes.
+pub(super) const MAX_MESSAGE: usize = 1 << 30;
+
+/// The id of a response that speaks for the whole stream: the answer to a request for progress.
+const WHOLE_STREAM: i64 = -1;
+
+/// The longest pause between attempts to watch.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the engine, its feed and its backlog share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) client: ClientBox,
+    pub(super) options: EtcdOptions,
+    pub(super) keys: Keyspace,
+    pub(super) tail: Arc<Tail>,
+    pub(super) health: RwLock<Health>,
+    /// The revision that someone waits for.
+    pub(super) wanted: watch::Sender<Revision>,
+}
+
+/// etcd's client has no `Debug`.
+#[derive(Clone)]
+pub(super) struct ClientBox(pub(super) etcd_client::Client);
+
+impl std::fmt::Debug for ClientBox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// Why a watch ended.
+enum End {
+    /// Its position is gone.
+    Compacted,
+    /// Anything else.
+    Broken(String),
+}
+
+impl From<etcd_client::Error> for End {
+    fn from(error: etcd_client::Error) -> Self {
+        Self::Broken(format!("etcd: {error}"))
+    }
+}
+
+impl Shared {
+    /// Opens a watch on everything after `after`.
+    pub(super) async fn watch(&self, after: Revision) -> Result<WatchStream, etcd_client::Error> {
+        let options = WatchOptions::new()
+            .with_range(self.keys.end())
+            .with_start_revision(number(after.next()))
+            .with_prev_key()
+            .with_progress_notify();
+        let mut client = self.client.0.watch_client().max_decoding_message_size(MAX_MESSAGE);
+        client.watch(self.keys.marker(), Some(options)).await
+    }
+
+    /// Writes to the marker; returns the revision of that.
+    pub(super) async fn mark(&self) -> Result<Revision, Failure> {
+        let marker = self.keys.marker();
+        // Done twice, it serves as well.
+        let put = call(&self.options, Repeat::Harmless, || {
+            let mut kv = self.client.0.kv_client();
+            let marker = marker.clone();
+            async move { kv.put(marker, "", None).await }
+        });
+        Ok(put.await?.header().map_or(Revision::ZERO, |header| revision(header.revision())))
+    }
+
+    /// The newest revision of etcd, linearizable.
+    pub(super) async fn current(&self) -> Result<Revision, Failure> {
+        let marker = self.keys.marker();
+        let read = call(&self.options, Repeat::Harmless, || {
+            let mut kv = self.client.0.kv_client();
+            let marker = marker.clone();
+            async move { kv.get(marker, Some(etcd_client::GetOptions::new().with_count_only())).await }
+        });
+        Ok(read.await?.header().map_or(Revision::ZERO, |header| revision(header.revision())))
+    }
+
+    /// Whether all members can be trusted to answer a request for progress in order.
+    async fn ordered_progress(&self) -> bool {
+        for endpoint in &self.options.endpoints {
+            let Ok(mut client) = connect(std::slice::from_ref(endpoint), &self.options).await else { return false };
+            let status = tokio::time::timeout(self.options.connect, client.status()).await;
+            let ordered = matches!(status, Ok(Ok(status)) if has_ordered_progress(status.version()));
+            if !ordered {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn has_ordered_progress(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let (major, minor, patch) = (numbers.next(), numbers.next(), numbers.next());
+    match (major.unwrap_or(0), minor.unwrap_or(0), patch.unwrap_or(0)) {
+        (3, 4, patch) => patch >= 31,
+        (3, 5, patch) => patch >= 13,
+        (major, minor, _) => (major, minor) >= (3, 6),
+    }
+}
+
+/// Feeds the tail until the task is aborted.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut pause = Duration::from_millis(20);
+    loop {
+        let before = shared.tail.upto();
+        match follow(&shared).await {
+            End::Compacted => restart(&shared).await,
+            End::Broken(reason) => {
+                tracing::warn!(reason, upto = %shared.tail.upto(), "the watch on etcd broke, beginning anew");
+                *shared.health.write() = Health::Unavailable(reason);
+            }
+        }
+        pause = if shared.tail.upto() > before { Duration::from_millis(20) } else { MAX_PAUSE.min(pause * 2) };
+        sleep(pause).await;
+    }
+}
+
+/// Goes on at the newest revision.
+async fn restart(shared: &Shared) {
+    match shared.current().await {
+        Ok(current) => {
+            tracing::warn!(%current, "etcd compacted history that was not seen yet, going on at the newest revision");
+            shared.tail.restart(current);
+        }
+        Err(failure) => *shared.health.write() = Health::Unavailable(failure.into_error().to_string()),
+    }
+}
+
+/// One watch, from where the tail ends to where the watch breaks.
+async fn follow(shared: &Arc<Shared>) -> End {
+    let stream = match tokio::time::timeout(shared.options.attempt, shared.watch(shared.tail.upto())).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return error.into(),
+        Err(_) => return End::Broken("etcd: no watch in time".to_owned()),
+    };
+    let ordered = shared.ordered_progress().await;
+    let progress = tokio::spawn(move_on(Arc::clone(shared)));
+    let end = receive(shared, stream, ordered).await;
+    progress.abort();
+    end.err().unwrap_or_else(|| End::Broken("etcd ended the watch".to_owned()))
+}
+
+async fn receive(shared: &Shared, mut stream: WatchStream, ordered: bool) -> Result<(), End> {
+    let mut wanted = shared.wanted.subscribe();
+    wanted.mark_changed();
+    loop {
+        let response = tokio::select! {
+            response = stream.message() => response?,
+            Ok(()) = wanted.changed(), if ordered => {
+                if *wanted.borrow_and_update() > shared.tail.upto() {
+                    stream.request_progress().await?;
+                }
+                continue;
+            }
+        };
+        let Some(response) = response else { return Ok(()) };
+        if response.canceled() {
+            let compacted = response.compact_revision() > 0;
+            let reason = response.cancel_reason().to_owned();
+            return Err(if compacted { End::Compacted } else { End::Broken(format!("etcd: watch refused: {reason}")) });
+        }
+        if response.created() {
+            *shared.health.write() = Health::Ready;
+            continue;
+        }
+        let batch = match shared.keys.batch(response.events()).map_err(|error| End::Broken(error.to_string()))? {
+            Some(batch) => batch,
+            None if response.watch_id() == WHOLE_STREAM && !ordered => continue,
+            None => {
+                let upto = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
+                Batch { changes: Arc::new([]), upto }
+            }
+        };
+        if batch.upto > shared.tail.upto() {
+            shared.tail.publish(batch);
+        }
+    }
+}
+
+/// Writes to the marker whenever the log does not reach a wanted revision by itself. Where requests for progress work,
+/// they are always sooner.
+async fn move_on(shared: Arc<Shared>) {
+    let mut wanted = shared.wanted.subscribe();
+    wanted.mark_changed();
+    while wanted.changed().await.is_ok() {
+        let revision = *wanted.borrow_and_update();
+        let reached = tokio::time::timeout(shared.options.progress, shared.tail.wait_for(revision)).await;
+        if reached.is_ok() {
+            continue;
+        }
+        match shared.mark().await {
+            Ok(marked) => drop(shared.tail.wait_for(marked).await),
+            Err(failure) => {
+                tracing::warn!(error = %failure.into_error(), "could not move the log on");
+                wanted.mark_changed();
+            }
+        }
+    }
+}
+
+/// What a cursor that fell behind the tail gets: the first changes that a watch of its own shows.
+pub(super) async fn catch_up(shared: &Shared, after: Revision) -> Result<Batch, Error> {
+    let stream = shared.watch(after).await.map_err(|error| Failure::from(error).into_error());
+    let mut stream = stream?;
+    let mut marked = false;
+    loop {
+        let next = tokio::time::timeout(shared.options.progress * 5, stream.message()).await;
+        let response = match next {
+            // Silence: either etcd is slow, or there is nothing between here and the tail. The marker tells.
+            Err(_) if !marked => {
+                shared.mark().await.map_err(Failure::into_error)?;
+                marked = true;
+                continue;
+            }
+            Err(_) => continue,
+            Ok(response) => response.map_err(|error| Failure::from(error).into_error())?,
+        };
+        let ended = || Error::Unavailable("etcd ended the watch".to_owned());
+        let response = response.ok_or_else(ended)?;
+        if response.canceled() {
+            let oldest = revision(response.compact_revision());
+            return Err(if oldest > after { Error::Compacted { asked: after, oldest } } else { ended() });
+        }
+        if let Some(batch) = shared.keys.batch(response.events())? {
+            return Ok(batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_ordered_progress;
+
+    #[test]
+    fn progress_is_trusted_from_the_versions_that_keep_its_order() {
+        for (version, expected) in
+            [("3.3.27", false), ("3.4.23", false), ("3.4.31", true), ("3.5.12", false), ("3.5.13", true), ("3.6.0-rc.1", true)]
+        {
+            assert_eq!(has_ordered_progress(version), expected, "{version}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Where our keys are in etcd: under a prefix, so that etcd can be shared with others.
+//!
+//! Our keys start with a slash, so the prefix itself followed by one is free. That key is the *marker*: it is within what
+//! the watch covers but before all data, and writing to it moves the log on.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use etcd_client::{Event, EventType};
+use listwatch_wire::Revision;
+
+use crate::{Batch, Change, Error, KeyValue, Range};
+
+/// The keys under a prefix.
+#[derive(Clone, Debug)]
+pub(super) struct Keyspace {
+    prefix: Arc<str>,
+}
+
+impl Keyspace {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.trim_end_matches('/').into() }
+    }
+
+    /// The key that moves the log on.
+    pub(super) fn marker(&self) -> String {
+        format!("{}/", self.prefix)
+    }
+
+    /// The end of everything that we watch, which starts with the marker.
+    pub(super) fn end(&self) -> String {
+        format!("{}0", self.prefix)
+    }
+
+    /// Our key in etcd.
+    pub(super) fn key(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// A range in etcd: never the marker, never the keys of others.
+    pub(super) fn bounds(&self, range: &Range) -> (String, String) {
+        let start = if &*range.start < "/\0" { "/\0" } else { &range.start };
+        let end = if range.end.is_empty() || &*range.end > "0" { "0" } else { &range.end };
+        (self.key(start), self.key(end))
+    }
+
+    /// One of etcd's keys as ours.
+    fn ours(&self, key: &[u8]) -> Result<Arc<str>, Error> {
+        let key = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&*self.prefix));
+        key.map(Arc::from).ok_or_else(|| Error::Corrupt("etcd has a key under our prefix that is not text".to_owned()))
+    }
+
+    /// One of etcd's entries as ours.
+    pub(super) fn key_value(&self, found: etcd_client::KeyValue) -> Result<KeyValue, Error> {
+        let revision = revision(found.mod_revision());
+        let (key, value) = found.into_key_value();
+        Ok(KeyValue { key: self.ours(&key)?, value: value.into(), revision })
+    }
+
+    /// The changes of a watch response, or nothing if it has no events. The marker only moves the log on.
+    pub(super) fn batch(&self, events: &[Event]) -> Result<Option<Batch>, Error> {
+        let Some(upto) = events.iter().filter_map(Event::kv).map(|kv| revision(kv.mod_revision())).max() else {
+            return Ok(None);
+        };
+        let marker = self.marker();
+        let data = events.iter().filter(|event| event.kv().is_some_and(|kv| kv.key() != marker.as_bytes()));
+        let changes: Vec<Change> = data.filter_map(|event| self.change(event).transpose()).collect::<Result<_, _>>()?;
+        Ok(Some(Batch { changes: changes.into(), upto }))
+    }
+
+    fn change(&self, event: &Event) -> Result<Option<Change>, Error> {
+        let Some(kv) = event.kv() else { return Ok(None) };
+        let value = match event.event_type() {
+            EventType::Put => Some(Bytes::copy_from_slice(kv.value())),
+            EventType::Delete => None,
+        };
+        let previous = event.prev_kv().map(|kv| (revision(kv.mod_revision()), Bytes::copy_from_slice(kv.value())));
+        Ok(Some(Change { revision: revision(kv.mod_revision()), key: self.ours(kv.key())?, value, previous }))
+    }
+}
+
+/// etcd's integers have a sign; revisions never use it.
+pub(super) fn revision(number: i64) -> Revision {
+    Revision(u64::try_from(number).unwrap_or(0))
+}
+
+/// A revision for etcd.
+pub(super) fn number(revision: Revision) -> i64 {
+    i64::try_from(revision.0).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_stay_within_the_prefix_and_off_the_marker() {
+        let keys = Keyspace::new("/p/");
+        let bounds = |start: &str, end: &str| {
+            keys.bounds(&Range { start: start.into(), end: end.into(), limit: 0, at: None })
+        };
+        assert_eq!(bounds("", ""), ("/p/\0".to_owned(), "/p0".to_owned()));
+        assert_eq!(bounds("/", "z"), ("/p/\0".to_owned(), "/p0".to_owned()));
+        assert_eq!(bounds("/a/", "/a0"), ("/p/a/".to_owned(), "/p/a0".to_owned()));
+        assert_eq!(keys.marker(), "/p/");
+    }
+}

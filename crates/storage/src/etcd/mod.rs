@@ -1,0 +1,279 @@
+//! The engine on etcd, for several servers on one cluster.
+//!
+//! etcd is the store; this is a translation. Writes are transactions on the modification revision, reads are linearizable,
+//! history is etcd's own, and [one watch](feed) over everything feeds the same [tail](crate::tail) that the other engines
+//! use. [Calls](call) have a deadline and are made again at another member where that does no harm. Nothing here compacts
+//! by itself: etcd's `--auto-compaction-retention` says how long history stays.
+
+mod call;
+mod feed;
+mod keyspace;
+mod options;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use etcd_client::{Compare, CompareOp, GetOptions, GetResponse, Txn, TxnOp, TxnOpResponse};
+use listwatch_wire::Revision;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+pub use options::{EtcdOptions, EtcdTls, EtcdUser};
+
+use crate::tail::{Backlog, Cursor, Tail, TailBounds};
+use crate::{Batch, Changes, Engine, Error, Expect, Health, KeyValue, Page, Range, Write, Written};
+use call::{Failure, Repeat, call};
+use feed::{ClientBox, MAX_MESSAGE, Shared};
+use keyspace::{Keyspace, number, revision};
+
+/// How many keys are read at a time: keeps messages small, and other users of etcd served.
+const CHUNK: usize = 1000;
+
+/// A store on an etcd cluster. Dropping it ends its watch.
+#[derive(Debug)]
+pub struct EtcdEngine {
+    shared: Arc<Shared>,
+    feed: AbortHandle,
+}
+
+impl EtcdEngine {
+    /// Connects, and begins to follow what happens under the prefix.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if no member answers in time, or none lets us in.
+    pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
+        let client = ClientBox(call::connect(&options.endpoints, &options).await?);
+        let bounds = TailBounds { changes: options.tail_changes, bytes: options.tail_bytes };
+        let starting = Shared {
+            client,
+            keys: Keyspace::new(&options.prefix),
+            options,
+            tail: Arc::new(Tail::new(Revision::ZERO, bounds)),
+            health: RwLock::default(),
+            wanted: watch::Sender::new(Revision::ZERO),
+        };
+        let current = starting.current().await.map_err(Failure::into_error)?;
+        starting.tail.restart(current);
+        let shared = Arc::new(starting);
+        let feed = tokio::spawn(feed::run(Arc::clone(&shared))).abort_handle();
+        Ok(Self { shared, feed })
+    }
+
+    fn open(&self) -> Result<(), Error> {
+        if self.shared.tail.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    async fn read(&self, key: &str, options: GetOptions) -> Result<GetResponse, Failure> {
+        let shared = &self.shared;
+        call(&shared.options, Repeat::Harmless, || {
+            let mut kv = shared.client.0.kv_client().max_decoding_message_size(MAX_MESSAGE);
+            let (key, options) = (key.to_owned(), options.clone());
+            async move { kv.get(key, Some(options)).await }
+        })
+        .await
+    }
+
+    /// Says which revisions there are instead of one that there is not.
+    async fn explain(&self, failure: Failure, asked: Revision) -> Error {
+        let explained = match failure {
+            Failure::Compacted => self.compacted().await.map(|oldest| Error::Compacted { asked, oldest }),
+            Failure::Future => self.current().await.map(|current| Error::Future { asked, current }),
+            other => Ok(other.into_error()),
+        };
+        explained.unwrap_or_else(|error| error)
+    }
+
+    /// etcd takes revision zero for the newest one, but here it stands before the first write.
+    async fn readable(&self, at: Revision) -> Result<(), Error> {
+        let probe = GetOptions::new().with_count_only().with_revision(number(at.max(Revision(1))));
+        match self.read(&self.shared.keys.marker(), probe).await {
+            Ok(_) => Ok(()),
+            Err(failure) => Err(self.explain(failure, at).await),
+        }
+    }
+
+    /// All of a range, a chunk at a time, each at the revision of the first.
+    async fn collect(&self, range: &Range) -> Result<Page, (Failure, Revision)> {
+        let (mut start, end) = self.shared.keys.bounds(range);
+        let limit = if range.limit == 0 { usize::MAX } else { range.limit };
+        let mut page: Option<Page> = None;
+        loop {
+            let have = page.as_ref().map_or(0, |page| page.items.len());
+            let at = page.as_ref().map_or(range.at, |page| Some(page.revision));
+            let chunk = CHUNK.min(limit - have);
+            let options = GetOptions::new().with_range(end.clone()).with_limit(chunk as i64);
+            let options = options.with_revision(at.map_or(0, number));
+            let mut response = self.read(&start, options).await.map_err(|failure| (failure, at.unwrap_or_default()))?;
+            let newest = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
+            let count = u64::try_from(response.count()).unwrap_or(0);
+            let page = page.get_or_insert_with(|| Page { revision: at.unwrap_or(newest), items: Vec::new(), count });
+            let found = response.take_kvs();
+            if let Some(last) = found.last() {
+                // The first key after a key is that key with a zero byte.
+                start = String::from_utf8_lossy(last.key()).into_owned() + "\0";
+            }
+            for kv in found {
+                page.items.push(self.shared.keys.key_value(kv).map_err(|error| (Failure::Final(error), newest))?);
+            }
+            if !response.more() || page.items.len() >= limit {
+                return Ok(page.clone());
+            }
+        }
+    }
+
+    async fn transact(&self, transaction: Txn) -> Result<etcd_client::TxnResponse, Error> {
+        let done = call(&self.shared.options, Repeat::Harmful, || {
+            let mut kv = self.shared.client.0.kv_client().max_decoding_message_size(MAX_MESSAGE);
+            let transaction = transaction.clone();
+            async move { kv.txn(transaction).await }
+        });
+        done.await.map_err(Failure::into_error)
+    }
+}
+
+/// What must be true in etcd for a write to take place, or nothing if it never can.
+fn conditions(key: &str, write: &Write) -> Option<Vec<Compare>> {
+    let exists = || Compare::create_revision(key, CompareOp::Greater, 0);
+    match (write.expect, &write.value) {
+        (Expect::Any, Some(_)) => Some(Vec::new()),
+        (Expect::Any, None) => Some(vec![exists()]),
+        (Expect::Absent, Some(_)) => Some(vec![Compare::create_revision(key, CompareOp::Equal, 0)]),
+        (Expect::Absent, None) => None,
+        // To etcd an absent key has modification revision zero.
+        (Expect::At(at), _) => Some(vec![exists(), Compare::mod_revision(key, CompareOp::Equal, number(at))]),
+    }
+}
+
+#[async_trait]
+impl Engine for EtcdEngine {
+    async fn current(&self) -> Result<Revision, Error> {
+        self.open()?;
+        let current = self.shared.current().await.map_err(Failure::into_error)?;
+        if current > self.shared.tail.upto() {
+            self.shared.wanted.send_if_modified(|wanted| {
+                let further = current > *wanted;
+                *wanted = current.max(*wanted);
+                further
+            });
+        }
+        Ok(current)
+    }
+
+    async fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, Error> {
+        self.open()?;
+        if at == Some(Revision::ZERO) {
+            return self.readable(Revision::ZERO).await.map(|()| None);
+        }
+        let options = GetOptions::new().with_revision(at.map_or(0, number));
+        match self.read(&self.shared.keys.key(key), options).await {
+            Ok(mut response) => response.take_kvs().pop().map(|kv| self.shared.keys.key_value(kv)).transpose(),
+            Err(failure) => Err(self.explain(failure, at.unwrap_or_default()).await),
+        }
+    }
+
+    async fn range(&self, range: Range) -> Result<Page, Error> {
+        self.open()?;
+        if let Some(at) = range.at.filter(|at| *at == Revision::ZERO || range.is_empty()) {
+            return self.readable(at).await.map(|()| Page { revision: at, items: Vec::new(), count: 0 });
+        }
+        if range.is_empty() {
+            return Ok(Page { revision: self.current().await?, items: Vec::new(), count: 0 });
+        }
+        loop {
+            match self.collect(&range).await {
+                Ok(page) => return Ok(page),
+                // History was compacted between two chunks of the newest state: there is a newer one.
+                Err((Failure::Compacted, _)) if range.at.is_none() => {}
+                Err((failure, asked)) => return Err(self.explain(failure, asked).await),
+            }
+        }
+    }
+
+    async fn write(&self, write: Write) -> Result<Written, Error> {
+        self.open()?;
+        write.check()?;
+        let key = self.shared.keys.key(&write.key);
+        let Some(conditions) = conditions(&key, &write) else {
+            return Ok(Written::Refused { current: self.get(&write.key, None).await? });
+        };
+        let change = match &write.value {
+            Some(value) => TxnOp::put(key.as_str(), value.to_vec(), None),
+            None => TxnOp::delete(key.as_str(), None),
+        };
+        let look = TxnOp::get(key.as_str(), None);
+        let response = self.transact(Txn::new().when(conditions).and_then([change]).or_else([look])).await?;
+        if response.succeeded() {
+            let revision = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
+            return Ok(Written::Done { revision });
+        }
+        let current = match response.op_responses().pop() {
+            Some(TxnOpResponse::Get(mut found)) => found.take_kvs().pop(),
+            _ => None,
+        };
+        Ok(Written::Refused { current: current.map(|kv| self.shared.keys.key_value(kv)).transpose()? })
+    }
+
+    async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {
+        self.open()?;
+        self.readable(after).await?;
+        let tail = Arc::clone(&self.shared.tail);
+        Ok(Box::new(Cursor::new(tail, Arc::new(EtcdBacklog(Arc::clone(&self.shared))), after)))
+    }
+
+    async fn compact(&self, upto: Revision) -> Result<(), Error> {
+        self.open()?;
+        let shared = &self.shared;
+        let compacted = call(&shared.options, Repeat::Harmless, || {
+            let mut kv = shared.client.0.kv_client();
+            async move { kv.compact(number(upto), None).await }
+        });
+        match compacted.await {
+            Ok(_) | Err(Failure::Compacted) => Ok(()),
+            Err(failure) => Err(self.explain(failure, upto).await),
+        }
+    }
+
+    /// etcd says where its history begins only to a watch that begins before.
+    async fn compacted(&self) -> Result<Revision, Error> {
+        self.open()?;
+        let first = GetOptions::new().with_count_only().with_revision(1);
+        match self.read(&self.shared.keys.marker(), first).await {
+            Ok(_) => Ok(Revision::ZERO),
+            Err(Failure::Compacted) => match feed::catch_up(&self.shared, Revision::ZERO).await {
+                Err(Error::Compacted { oldest, .. }) => Ok(oldest),
+                Err(error) => Err(error),
+                Ok(_) => Err(Error::Unavailable("etcd contradicts itself about its history".to_owned())),
+            },
+            Err(failure) => Err(failure.into_error()),
+        }
+    }
+
+    fn health(&self) -> Health {
+        self.shared.health.read().clone()
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.feed.abort();
+        self.shared.tail.close();
+        Ok(())
+    }
+}
+
+impl Drop for EtcdEngine {
+    fn drop(&mut self) {
+        self.feed.abort();
+        self.shared.tail.close();
+    }
+}
+
+/// What the tail no longer has, from etcd's own history.
+#[derive(Debug)]
+struct EtcdBacklog(Arc<Shared>);
+
+#[async_trait]
+impl Backlog for EtcdBacklog {
+    async fn read(&self, after: Revision) -> Result<Batch, Error> {
+        feed::catch_up(&self.0, after).await
+    }
+}
