@@ -71,7 +71,11 @@ pub(super) enum Repeat {
 }
 
 /// Makes a call, if need be several times, within the deadline.
-pub(super) async fn call<T, F>(options: &EtcdOptions, repeat: Repeat, mut attempt: impl FnMut() -> F) -> Result<T, Failure>
+pub(super) async fn call<T, F>(
+    options: &EtcdOptions,
+    repeat: Repeat,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, etcd_client::Error>>,
 {

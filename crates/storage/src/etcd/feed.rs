@@ -106,7 +106,9 @@ impl Shared {
     /// Whether all members can be trusted to answer a request for progress in order.
     async fn ordered_progress(&self) -> bool {
         for endpoint in &self.options.endpoints {
-            let Ok(mut client) = connect(std::slice::from_ref(endpoint), &self.options).await else { return false };
+            let Ok(mut client) = connect(std::slice::from_ref(endpoint), &self.options).await else {
+                return false;
+            };
             let status = tokio::time::timeout(self.options.connect, client.status()).await;
             let ordered = matches!(status, Ok(Ok(status)) if has_ordered_progress(status.version()));
             if !ordered {
@@ -139,7 +141,8 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 *shared.health.write() = Health::Unavailable(reason);
             }
         }
-        pause = if shared.tail.upto() > before { Duration::from_millis(20) } else { MAX_PAUSE.min(pause * 2) };
+        pause =
+            if shared.tail.upto() > before { Duration::from_millis(20) } else { MAX_PAUSE.min(pause * 2) };
         sleep(pause).await;
     }
 }
@@ -186,20 +189,25 @@ async fn receive(shared: &Shared, mut stream: WatchStream, ordered: bool) -> Res
         if response.canceled() {
             let compacted = response.compact_revision() > 0;
             let reason = response.cancel_reason().to_owned();
-            return Err(if compacted { End::Compacted } else { End::Broken(format!("etcd: watch refused: {reason}")) });
+            return Err(if compacted {
+                End::Compacted
+            } else {
+                End::Broken(format!("etcd: watch refused: {reason}"))
+            });
         }
         if response.created() {
             *shared.health.write() = Health::Ready;
             continue;
         }
-        let batch = match shared.keys.batch(response.events()).map_err(|error| End::Broken(error.to_string()))? {
-            Some(batch) => batch,
-            None if response.watch_id() == WHOLE_STREAM && !ordered => continue,
-            None => {
-                let upto = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
-                Batch { changes: Arc::new([]), upto }
-            }
-        };
+        let batch =
+            match shared.keys.batch(response.events()).map_err(|error| End::Broken(error.to_string()))? {
+                Some(batch) => batch,
+                None if response.watch_id() == WHOLE_STREAM && !ordered => continue,
+                None => {
+                    let upto = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
+                    Batch { changes: Arc::new([]), upto }
+                }
+            };
         if batch.upto > shared.tail.upto() {
             shared.tail.publish(batch);
         }
@@ -262,9 +270,14 @@ mod tests {
 
     #[test]
     fn progress_is_trusted_from_the_versions_that_keep_its_order() {
-        for (version, expected) in
-            [("3.3.27", false), ("3.4.23", false), ("3.4.31", true), ("3.5.12", false), ("3.5.13", true), ("3.6.0-rc.1", true)]
-        {
+        for (version, expected) in [
+            ("3.3.27", false),
+            ("3.4.23", false),
+            ("3.4.31", true),
+            ("3.5.12", false),
+            ("3.5.13", true),
+            ("3.6.0-rc.1", true),
+        ] {
             assert_eq!(has_ordered_progress(version), expected, "{version}");
         }
     }

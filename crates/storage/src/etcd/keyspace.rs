@@ -47,7 +47,8 @@ impl Keyspace {
     /// One of etcd's keys as ours.
     fn ours(&self, key: &[u8]) -> Result<Arc<str>, Error> {
         let key = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&*self.prefix));
-        key.map(Arc::from).ok_or_else(|| Error::Corrupt("etcd has a key under our prefix that is not text".to_owned()))
+        key.map(Arc::from)
+            .ok_or_else(|| Error::Corrupt("etcd has a key under our prefix that is not text".to_owned()))
     }
 
     /// One of etcd's entries as ours.
@@ -59,12 +60,14 @@ impl Keyspace {
 
     /// The changes of a watch response, or nothing if it has no events. The marker only moves the log on.
     pub(super) fn batch(&self, events: &[Event]) -> Result<Option<Batch>, Error> {
-        let Some(upto) = events.iter().filter_map(Event::kv).map(|kv| revision(kv.mod_revision())).max() else {
+        let Some(upto) = events.iter().filter_map(Event::kv).map(|kv| revision(kv.mod_revision())).max()
+        else {
             return Ok(None);
         };
         let marker = self.marker();
         let data = events.iter().filter(|event| event.kv().is_some_and(|kv| kv.key() != marker.as_bytes()));
-        let changes: Vec<Change> = data.filter_map(|event| self.change(event).transpose()).collect::<Result<_, _>>()?;
+        let changes: Vec<Change> =
+            data.filter_map(|event| self.change(event).transpose()).collect::<Result<_, _>>()?;
         Ok(Some(Batch { changes: changes.into(), upto }))
     }
 
@@ -74,7 +77,8 @@ impl Keyspace {
             EventType::Put => Some(Bytes::copy_from_slice(kv.value())),
             EventType::Delete => None,
         };
-        let previous = event.prev_kv().map(|kv| (revision(kv.mod_revision()), Bytes::copy_from_slice(kv.value())));
+        let previous =
+            event.prev_kv().map(|kv| (revision(kv.mod_revision()), Bytes::copy_from_slice(kv.value())));
         Ok(Some(Change { revision: revision(kv.mod_revision()), key: self.ours(kv.key())?, value, previous }))
     }
 }

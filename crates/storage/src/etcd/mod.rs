@@ -104,17 +104,20 @@ impl EtcdEngine {
             let chunk = CHUNK.min(limit - have);
             let options = GetOptions::new().with_range(end.clone()).with_limit(chunk as i64);
             let options = options.with_revision(at.map_or(0, number));
-            let mut response = self.read(&start, options).await.map_err(|failure| (failure, at.unwrap_or_default()))?;
+            let mut response =
+                self.read(&start, options).await.map_err(|failure| (failure, at.unwrap_or_default()))?;
             let newest = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
             let count = u64::try_from(response.count()).unwrap_or(0);
-            let page = page.get_or_insert_with(|| Page { revision: at.unwrap_or(newest), items: Vec::new(), count });
+            let page =
+                page.get_or_insert_with(|| Page { revision: at.unwrap_or(newest), items: Vec::new(), count });
             let found = response.take_kvs();
             if let Some(last) = found.last() {
                 // The first key after a key is that key with a zero byte.
                 start = String::from_utf8_lossy(last.key()).into_owned() + "\0";
             }
             for kv in found {
-                page.items.push(self.shared.keys.key_value(kv).map_err(|error| (Failure::Final(error), newest))?);
+                page.items
+                    .push(self.shared.keys.key_value(kv).map_err(|error| (Failure::Final(error), newest))?);
             }
             if !response.more() || page.items.len() >= limit {
                 return Ok(page.clone());
@@ -167,7 +170,9 @@ impl Engine for EtcdEngine {
         }
         let options = GetOptions::new().with_revision(at.map_or(0, number));
         match self.read(&self.shared.keys.key(key), options).await {
-            Ok(mut response) => response.take_kvs().pop().map(|kv| self.shared.keys.key_value(kv)).transpose(),
+            Ok(mut response) => {
+                response.take_kvs().pop().map(|kv| self.shared.keys.key_value(kv)).transpose()
+            }
             Err(failure) => Err(self.explain(failure, at.unwrap_or_default()).await),
         }
     }

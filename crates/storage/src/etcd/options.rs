@@ -59,7 +59,10 @@ pub struct EtcdTls {
 impl fmt::Debug for EtcdTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = self.identity.is_some();
-        f.debug_struct("EtcdTls").field("own", &own).field("server_name", &self.server_name).finish_non_exhaustive()
+        f.debug_struct("EtcdTls")
+            .field("own", &own)
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
     }
 }
 
