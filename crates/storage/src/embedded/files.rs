@@ -40,8 +40,13 @@ impl Directory {
     pub(super) fn database(&self) -> Result<PathBuf, Error> {
         let path = database_in(&self.path);
         private(&path)?;
-        sync(&self.path)?;
+        self.sync()?;
         Ok(path)
+    }
+
+    /// Makes it durable which files there are.
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        sync(&self.path)
     }
 }
 

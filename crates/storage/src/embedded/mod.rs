@@ -77,6 +77,8 @@ impl EmbeddedEngine {
         let path = directory.database()?;
         let mut connection = connect(&path, Role::Writer)?;
         schema::prepare(&mut connection)?;
+        // A new database was first journalled in the old way: that journal must not come back after a power loss.
+        directory.sync()?;
         if options.max_pages > 0 {
             let limit = connection.pragma_update(None, "max_page_count", options.max_pages);
             limit.map_err(|error| failure::writing(&error))?;

@@ -1,0 +1,119 @@
+//! A full disk.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use listwatch_storage::{
+    EmbeddedEngine, EmbeddedOptions, Engine, Error, Expect, Health, Range, Revision, Write, Written,
+};
+
+fn put(n: u32) -> Write {
+    Write { key: format!("/k/{n}").into(), value: Some(Bytes::from(vec![b'x'; 20_000])), expect: Expect::Any }
+}
+
+/// Writes until it fails; returns how many were acknowledged.
+async fn fill(engine: &Arc<dyn Engine>) -> u32 {
+    for n in 0..10_000 {
+        match engine.write(put(n)).await {
+            Ok(Written::Done { .. }) => {}
+            Err(Error::ReadOnly(_)) => return n,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("the disk never got full");
+}
+
+async fn check_read_only(engine: &Arc<dyn Engine>, acknowledged: u32) {
+    assert!(matches!(engine.health(), Health::ReadOnly(_)), "{:?}", engine.health());
+    let again = engine.write(put(0)).await;
+    assert!(matches!(again, Err(Error::ReadOnly(_))), "{again:?}");
+    let page = engine.range(Range::prefix("/k/")).await.unwrap();
+    assert_eq!(page.items.len(), acknowledged as usize);
+    assert_eq!(page.revision, Revision(u64::from(acknowledged)));
+}
+
+async fn wait_until_ready(engine: &Arc<dyn Engine>) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while engine.health() != Health::Ready {
+        assert!(Instant::now() < deadline, "still {:?}", engine.health());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// With SQLite's own bound on the size of the file, which every machine has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_may_not_grow_goes_read_only_and_keeps_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = EmbeddedOptions { max_pages: 300, ..Default::default() };
+    let engine: Arc<dyn Engine> = Arc::new(EmbeddedEngine::open(directory.path(), options).await.unwrap());
+    let acknowledged = fill(&engine).await;
+    check_read_only(&engine, acknowledged).await;
+    engine.close().await.unwrap();
+    let engine: Arc<dyn Engine> =
+        Arc::new(EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await.unwrap());
+    assert_eq!(engine.range(Range::prefix("/k/")).await.unwrap().count, u64::from(acknowledged));
+    let outcome = engine.write(put(0)).await;
+    assert!(
+        matches!(outcome, Ok(Written::Done { revision }) if revision.0 == u64::from(acknowledged) + 1),
+        "{outcome:?}"
+    );
+}
+
+/// A file system of a few megabytes, unmounted at the end.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// Needs the right to mount, which CI has and a developer may not.
+    fn mount() -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=6m", "listwatch-test"])
+            .arg(directory.path())
+            .output();
+        mounted.is_ok_and(|mounted| mounted.status.success()).then_some(Self(directory))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+/// With a disk that is really full, and then has space again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_is_survived_and_recovered_from() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!(
+            "SKIPPED: no right to mount a small disk; the bound on the file's size is tested all the same"
+        );
+        return;
+    };
+    let ballast = disk.path().join("ballast");
+    std::fs::write(&ballast, vec![0; 3 << 20]).unwrap();
+    let store = disk.path().join("store");
+    let engine: Arc<dyn Engine> =
+        Arc::new(EmbeddedEngine::open(&store, EmbeddedOptions::default()).await.unwrap());
+    let acknowledged = fill(&engine).await;
+    check_read_only(&engine, acknowledged).await;
+    std::fs::remove_file(&ballast).unwrap();
+    wait_until_ready(&engine).await;
+    let mut log = engine.changes(Revision(u64::from(acknowledged))).await.unwrap();
+    let outcome = engine.write(put(0)).await;
+    assert!(
+        matches!(outcome, Ok(Written::Done { revision }) if revision.0 == u64::from(acknowledged) + 1),
+        "{outcome:?}"
+    );
+    assert_eq!(log.next().await.unwrap().changes.len(), 1);
+    engine.close().await.unwrap();
+    let engine = EmbeddedEngine::open(&store, EmbeddedOptions::default()).await.unwrap();
+    assert_eq!(engine.current().await.unwrap().0, u64::from(acknowledged) + 1);
+    println!("{acknowledged} writes until the disk was full, all kept; recovered by itself");
+}

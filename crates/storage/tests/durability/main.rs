@@ -1,0 +1,23 @@
+//! That the embedded engine keeps what it acknowledged: killed, without power, without space.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod crash;
+mod full;
+mod power;
+mod verify;
+mod worker;
+
+/// Not a test of its own: the body of the processes that the others start.
+#[test]
+fn worker_process() {
+    if let Some(directory) = std::env::var_os(worker::DIRECTORY) {
+        worker::run(directory.as_ref());
+    }
+}

@@ -1,0 +1,229 @@
+//! What a person does with a store, and what opening refuses.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use listwatch_storage::embedded::offline;
+use listwatch_storage::{
+    EmbeddedEngine, EmbeddedOptions, Engine, Error, Expect, Range, Revision, Write, Written,
+};
+
+async fn open(directory: &Path) -> Arc<dyn Engine> {
+    Arc::new(EmbeddedEngine::open(directory, EmbeddedOptions::default()).await.unwrap())
+}
+
+async fn set(engine: &Arc<dyn Engine>, key: &str, value: &str) -> Revision {
+    let write = Write { key: key.into(), value: Some(value.to_owned().into()), expect: Expect::Any };
+    match engine.write(write).await.unwrap() {
+        Written::Done { revision } => revision,
+        refused => panic!("{refused:?}"),
+    }
+}
+
+async fn fill(engine: &Arc<dyn Engine>) {
+    for n in 0..200 {
+        set(engine, &format!("/k/{}", n % 20), &"x".repeat(n * 10)).await;
+    }
+    engine.write(Write { key: "/k/0".into(), value: None, expect: Expect::Any }).await.unwrap();
+}
+
+#[tokio::test]
+async fn files_are_private() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("data");
+    let engine = open(&directory).await;
+    fill(&engine).await;
+    assert_eq!(std::fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
+    for file in std::fs::read_dir(&directory).unwrap() {
+        let file = file.unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.path());
+    }
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).await;
+    let second = EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await;
+    assert!(
+        matches!(&second, Err(Error::Unavailable(reason)) if reason.contains("another process")),
+        "{second:?}"
+    );
+    engine.close().await.unwrap();
+    open(directory.path()).await;
+}
+
+#[tokio::test]
+async fn everything_fails_after_closing() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).await;
+    let mut log = engine.changes(Revision::ZERO).await.unwrap();
+    engine.close().await.unwrap();
+    engine.close().await.unwrap();
+    assert!(matches!(log.next().await, Err(Error::Closed)));
+    assert!(matches!(engine.current().await, Err(Error::Closed)));
+    assert!(matches!(engine.range(Range::prefix("/")).await, Err(Error::Closed)));
+    let write = Write { key: "/a".into(), value: None, expect: Expect::Any };
+    assert!(matches!(engine.write(write).await, Err(Error::Closed)));
+}
+
+#[tokio::test]
+async fn other_files_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("store.db");
+    std::fs::write(&file, vec![b'x'; 10_000]).unwrap();
+    let outcome = EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await;
+    assert!(matches!(outcome, Err(Error::Corrupt(_))), "{outcome:?}");
+    assert_eq!(std::fs::read(&file).unwrap(), vec![b'x'; 10_000], "left alone");
+    std::fs::remove_file(&file).unwrap();
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute_batch("CREATE TABLE theirs (a)").unwrap();
+    let outcome = EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await;
+    assert!(
+        matches!(&outcome, Err(Error::Corrupt(reason)) if reason.contains("another program")),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn another_format_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    open(directory.path()).await.close().await.unwrap();
+    let database = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+    database.pragma_update(None, "user_version", 99).unwrap();
+    drop(database);
+    let outcome = EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await;
+    assert!(matches!(&outcome, Err(Error::Corrupt(reason)) if reason.contains("format 99")), "{outcome:?}");
+}
+
+/// A store whose log lost a change must not start as if nothing had happened.
+#[tokio::test]
+async fn damage_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).await;
+    fill(&engine).await;
+    engine.close().await.unwrap();
+    assert_eq!(offline::check(directory.path()).unwrap().keys, 19);
+    let database = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+    database.execute_batch("DELETE FROM log WHERE revision = 195").unwrap();
+    drop(database);
+    let outcome = offline::check(directory.path());
+    assert!(matches!(outcome, Err(Error::Corrupt(_))), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_log_that_was_cut_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).await;
+    fill(&engine).await;
+    engine.close().await.unwrap();
+    let database = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+    database.execute_batch("DELETE FROM log WHERE revision > 195").unwrap();
+    drop(database);
+    let outcome = EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await;
+    assert!(matches!(outcome, Err(Error::Corrupt(_))), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn backup_of_a_running_store_can_be_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(&directory.path().join("one")).await;
+    fill(&engine).await;
+    let (source, copy) = (directory.path().join("one"), directory.path().join("backup"));
+    let writer = {
+        let engine = Arc::clone(&engine);
+        tokio::spawn(async move {
+            for n in 0..100 {
+                set(&engine, "/later", &n.to_string()).await;
+            }
+        })
+    };
+    let report = {
+        let copy = copy.clone();
+        tokio::task::spawn_blocking(move || offline::backup(&source, &copy)).await.unwrap().unwrap()
+    };
+    writer.await.unwrap();
+    assert!(report.revision >= Revision(201), "{report:?}");
+    let again = offline::backup(&directory.path().join("one"), &copy);
+    assert!(matches!(again, Err(Error::Unavailable(_))), "never over an existing file: {again:?}");
+    let target = directory.path().join("two");
+    assert_eq!(offline::restore(&copy, &target).unwrap().revision, report.revision);
+    assert!(offline::restore(&copy, &target).is_err(), "never over an existing store");
+    let restored = open(&target).await;
+    let at = Range { at: Some(report.revision), ..Range::prefix("/k/") };
+    assert_eq!(restored.range(at.clone()).await.unwrap(), engine.range(at).await.unwrap());
+    assert_eq!(restored.current().await.unwrap(), report.revision);
+}
+
+#[tokio::test]
+async fn a_damaged_backup_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(&directory.path().join("one")).await;
+    fill(&engine).await;
+    let copy = directory.path().join("backup");
+    offline::backup(&directory.path().join("one"), &copy).unwrap();
+    let mut bytes = std::fs::read(&copy).unwrap();
+    let middle = bytes.len() / 2;
+    bytes.splice(middle..middle + 8192, vec![0; 8192]);
+    std::fs::write(&copy, bytes).unwrap();
+    let outcome = offline::restore(&copy, &directory.path().join("two"));
+    assert!(matches!(outcome, Err(Error::Corrupt(_))), "{outcome:?}");
+    assert!(!directory.path().join("two/store.db").exists());
+}
+
+#[tokio::test]
+async fn compacting_drops_history_and_gives_space_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).await;
+    for n in 0..500 {
+        set(&engine, &format!("/k/{}", n % 5), &"x".repeat(5000)).await;
+    }
+    let before = engine.range(Range::prefix("/")).await.unwrap();
+    engine.close().await.unwrap();
+    let (full, report) =
+        (offline::check(directory.path()).unwrap(), offline::compact(directory.path()).unwrap());
+    assert_eq!((full.changes, report.changes, report.keys), (500, 5, 5));
+    assert!(report.bytes < full.bytes / 10, "{} of {}", report.bytes, full.bytes);
+    let engine = open(directory.path()).await;
+    assert_eq!(engine.range(Range::prefix("/")).await.unwrap(), before);
+    assert_eq!(engine.compacted().await.unwrap(), Revision(500));
+    assert_eq!(set(&engine, "/k/0", "new").await, Revision(501));
+}
+
+/// History that is too large goes by itself, in the background, and what remains is whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_is_bounded_by_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = EmbeddedOptions { history_bytes: 5 << 20, ..Default::default() };
+    let engine: Arc<dyn Engine> = Arc::new(EmbeddedEngine::open(directory.path(), options).await.unwrap());
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let mut n = 0;
+    while engine.compacted().await.unwrap() == Revision::ZERO {
+        assert!(std::time::Instant::now() < deadline, "history was never bounded");
+        n += 1;
+        set(&engine, &format!("/k/{}", n % 10), &"x".repeat(50_000)).await;
+    }
+    let compacted = engine.compacted().await.unwrap();
+    let old = engine.get("/k/1", Some(Revision(compacted.0 - 1))).await;
+    assert!(matches!(old, Err(Error::Compacted { .. })), "{old:?}");
+    assert_eq!(engine.range(Range::prefix("/k/")).await.unwrap().count, 10);
+    engine.close().await.unwrap();
+    offline::check(directory.path()).unwrap();
+}
+
+/// A store opens by what changed last, not by what it holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_survives_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).await;
+    fill(&engine).await;
+    engine.close().await.unwrap();
+    let engine = open(directory.path()).await;
+    let mut log = engine.changes(Revision(100)).await.unwrap();
+    let batch = log.next().await.unwrap();
+    assert_eq!((batch.changes.first().unwrap().revision, batch.upto), (Revision(101), Revision(201)));
+}
