@@ -89,7 +89,9 @@ impl<K: Key, R: Reason> Shared<K, R> {
                 Next::Closed => return None,
                 Next::Wait { timer: None } => thread::park(),
                 Next::Wait { timer: Some(at) } => {
-                    thread::park_timeout(Duration::from_nanos(at.saturating_sub(self.clock.now())).min(SLEEP_MAX));
+                    thread::park_timeout(
+                        Duration::from_nanos(at.saturating_sub(self.clock.now())).min(SLEEP_MAX),
+                    );
                 }
             }
         }

@@ -54,7 +54,15 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
     #[inline]
     pub(crate) fn new(shared: &'q Shared<K, R>, taken: Taken<K, R>) -> Self {
         let Taken { slot, key, reason, priority } = taken;
-        Self { queue: Home::Borrowed(shared), key, reason, slot, priority, at_least_once: false, moved: false }
+        Self {
+            queue: Home::Borrowed(shared),
+            key,
+            reason,
+            slot,
+            priority,
+            at_least_once: false,
+            moved: false,
+        }
     }
 
     /// The same item without the borrow, for a task that outlives this scope.
@@ -146,6 +154,9 @@ impl<K: Key, R: Reason> Drop for Item<'_, K, R> {
 
 impl<K: Key + fmt::Debug, R: Reason> fmt::Debug for Item<'_, K, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Item").field("key", &self.key).field("priority", &self.priority).finish_non_exhaustive()
+        f.debug_struct("Item")
+            .field("key", &self.key)
+            .field("priority", &self.priority)
+            .finish_non_exhaustive()
     }
 }

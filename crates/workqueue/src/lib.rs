@@ -90,6 +90,8 @@ mod queue;
 mod reason;
 mod runner;
 mod shared;
+#[cfg(test)]
+mod shuttle_tests;
 mod sync;
 mod waiters;
 

@@ -90,7 +90,13 @@ impl<K: Key, R: Reason> Queue<K, R> {
     ///
     /// # Errors
     /// As [`Self::add`].
-    pub fn add_after_with(&self, key: K, reason: R, priority: Priority, delay: Duration) -> Result<(), AddError<K>> {
+    pub fn add_after_with(
+        &self,
+        key: K,
+        reason: R,
+        priority: Priority,
+        delay: Duration,
+    ) -> Result<(), AddError<K>> {
         self.shared().add_after(key, reason, priority, delay)
     }
 

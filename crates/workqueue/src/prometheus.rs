@@ -61,20 +61,34 @@ const GAUGES: &[(Family, fn(&Stats) -> f64)] = &[
     (("depth", "gauge", "Current depth of workqueue"), |stats| stats.depth as f64),
     (("delayed", "gauge", "Keys waiting for their time"), |stats| stats.delayed as f64),
     (("adds_total", "counter", "Total number of adds handled by workqueue"), |stats| stats.adds as f64),
-    (("retries_total", "counter", "Total number of retries handled by workqueue"), |stats| stats.retries as f64),
+    (("retries_total", "counter", "Total number of retries handled by workqueue"), |stats| {
+        stats.retries as f64
+    }),
     (
-        ("unfinished_work_seconds", "gauge", "Seconds of work in progress that work_duration has not observed yet"),
+        (
+            "unfinished_work_seconds",
+            "gauge",
+            "Seconds of work in progress that work_duration has not observed yet",
+        ),
         |stats| stats.unfinished_work.as_secs_f64(),
     ),
     (
-        ("longest_running_processor_seconds", "gauge", "Seconds the longest running processor has been running"),
+        (
+            "longest_running_processor_seconds",
+            "gauge",
+            "Seconds the longest running processor has been running",
+        ),
         |stats| stats.longest_running.as_secs_f64(),
     ),
 ];
 
 const HISTOGRAMS: &[(Family, fn(&Stats) -> &Histogram)] = &[
     (
-        ("queue_duration_seconds", "histogram", "Seconds an item stays in the workqueue before being requested"),
+        (
+            "queue_duration_seconds",
+            "histogram",
+            "Seconds an item stays in the workqueue before being requested",
+        ),
         |stats| &stats.queue_duration,
     ),
     (
@@ -87,7 +101,12 @@ fn header(text: &mut String, (name, kind, help): Family) -> fmt::Result {
     writeln!(text, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} {kind}")
 }
 
-fn scalar(text: &mut String, family: Family, stats: &[(String, Stats)], value: &fn(&Stats) -> f64) -> fmt::Result {
+fn scalar(
+    text: &mut String,
+    family: Family,
+    stats: &[(String, Stats)],
+    value: &fn(&Stats) -> f64,
+) -> fmt::Result {
     header(text, family)?;
     stats.iter().try_for_each(|(name, stats)| {
         writeln!(text, "workqueue_{}{{name=\"{name}\"}} {}", family.0, value(stats))

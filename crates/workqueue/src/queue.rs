@@ -28,7 +28,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
             background_every: options.background_every,
             metered: !options.name.is_empty(),
         });
-        Self(Arc::new(Shared::new(options.name, core, direct, bounded, options.limiter)))
+        Self(Arc::new(Shared::new(options.name, core, direct, options.limiter)))
     }
 
     #[inline]

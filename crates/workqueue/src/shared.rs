@@ -29,9 +29,9 @@ use crate::waiters::Waiters;
 use crate::{AddError, Key};
 
 /// The producer that makes the inbox this long empties it, if the state is not busy.
-const INBOX_SOFT_MAX: usize = 64;
+const INBOX_SOFT_MAX: usize = 512;
 /// The inbox never grows beyond this: duplicates are recognised only in the state machine.
-const INBOX_HARD_MAX: usize = 1024;
+const INBOX_HARD_MAX: usize = 4096;
 
 pub(crate) struct Shared<K, R> {
     pub(crate) name: String,
@@ -39,7 +39,6 @@ pub(crate) struct Shared<K, R> {
     pub(crate) clock: Clock,
     /// Whether durations are measured, which costs a look at the clock per step.
     pub(crate) metered: bool,
-    pub(crate) bounded: bool,
     /// Whether every add goes to the state machine at once.
     direct: bool,
     pub(crate) limiter: Mutex<Box<dyn RateLimiter<K>>>,
@@ -77,23 +76,36 @@ pub(crate) struct State<K, R> {
     spare: Vec<Add<K, R>>,
 }
 
+impl<K, R> State<K, R> {
+    #[inline]
+    fn has_waiters(&self) -> bool {
+        !self.idle.is_empty() || !self.room.is_empty()
+    }
+}
+
 /// What a consumer finds.
 pub(crate) enum Next<K, R> {
     Taken(Taken<K, R>),
     /// Shut down and nothing left.
     Closed,
     /// The ticket is registered; whoever owns the timer must look again at that time.
-    Wait { timer: Option<u64> },
+    Wait {
+        timer: Option<u64>,
+    },
 }
 
 impl<K: Key, R: Reason> Shared<K, R> {
-    pub(crate) fn new(name: String, core: Core<K, R>, direct: bool, bounded: bool, limiter: Box<dyn RateLimiter<K>>) -> Self {
+    pub(crate) fn new(
+        name: String,
+        core: Core<K, R>,
+        direct: bool,
+        limiter: Box<dyn RateLimiter<K>>,
+    ) -> Self {
         Self {
             metered: !name.is_empty(),
             name,
             hasher: RandomState::default(),
             clock: Clock::new(),
-            bounded,
             direct,
             limiter: Mutex::new(limiter),
             inbox: Padded(Mutex::new(Inbox {
@@ -126,7 +138,8 @@ impl<K: Key, R: Reason> Shared<K, R> {
         }
         inbox.adds.push(add);
         let length = inbox.adds.len();
-        let waker = if inbox.paused || inbox.sleepers.is_empty() { None } else { self.pop_sleeper(&mut inbox) };
+        let waker =
+            if inbox.paused || inbox.sleepers.is_empty() { None } else { self.pop_sleeper(&mut inbox) };
         drop(inbox);
         if let Some(waker) = waker {
             waker.wake();
@@ -161,6 +174,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
 
     fn empty_inbox(&self, state: &mut State<K, R>) {
         std::mem::swap(&mut lock(&self.inbox.0).adds, &mut state.spare);
+        state.core.expect(state.spare.iter().map(|add| add.hash));
         for add in state.spare.drain(..) {
             // Cannot fail: queues with an inbox are unbounded, and closing empties the inbox first.
             let _ = state.core.add(add);
@@ -185,6 +199,8 @@ impl<K: Key, R: Reason> Shared<K, R> {
                 let timer = self.go_to_bed(&mut inbox, ticket, waker, state.core.next_due());
                 return Next::Wait { timer };
             }
+            drop(inbox);
+            self.empty_inbox(&mut state);
         }
     }
 
@@ -219,22 +235,29 @@ impl<K: Key, R: Reason> Shared<K, R> {
 
     /// Gives up the state lock and wakes whoever the new state concerns.
     #[inline]
-    pub(crate) fn release(&self, mut state: MutexGuard<'_, State<K, R>>) {
+    pub(crate) fn release(&self, state: MutexGuard<'_, State<K, R>>) {
+        let someone_waits = self.sleepers.load(Ordering::Relaxed) > 0 || state.has_waiters();
+        if someone_waits {
+            self.release_and_wake(state);
+        }
+    }
+
+    #[cold]
+    fn release_and_wake(&self, mut state: MutexGuard<'_, State<K, R>>) {
         let mut wakers = Vec::new();
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.wake_consumers(&state.core, &mut wakers);
         }
-        if state.core.is_closed() && !state.idle.is_empty() && state.core.is_idle() {
+        if state.core.is_closed() && state.core.is_idle() {
             wakers.extend(state.idle.take_all());
         }
-        if self.bounded && !state.room.is_empty() && (state.core.has_room() || state.core.is_closed()) {
+        if state.core.has_room() || state.core.is_closed() {
             wakers.extend(state.room.oldest());
         }
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    #[cold]
     fn wake_consumers(&self, core: &Core<K, R>, wakers: &mut Vec<Waker>) {
         let mut inbox = lock(&self.inbox.0);
         if core.is_closed() && core.depth() == 0 {
@@ -289,7 +312,8 @@ impl<K: Key, R: Reason> Shared<K, R> {
     }
 
     fn pop_timer_owner(&self, inbox: &mut Inbox<K, R>) -> Option<Waker> {
-        let waker = inbox.timer.and_then(|(owner, _)| inbox.sleepers.take(owner)).or_else(|| inbox.sleepers.oldest());
+        let waker =
+            inbox.timer.and_then(|(owner, _)| inbox.sleepers.take(owner)).or_else(|| inbox.sleepers.oldest());
         self.count_sleepers(inbox);
         waker
     }

@@ -60,7 +60,8 @@ impl Meter {
         stats.retries = self.retries;
         stats.queue_duration = self.queue_duration.clone();
         stats.work_duration = self.work_duration.clone();
-        stats.unfinished_work = std::time::Duration::from_nanos(u64::try_from(unfinished).unwrap_or(u64::MAX));
+        stats.unfinished_work =
+            std::time::Duration::from_nanos(u64::try_from(unfinished).unwrap_or(u64::MAX));
         stats.longest_running = std::time::Duration::from_nanos(now.saturating_sub(oldest));
     }
 }

@@ -9,9 +9,12 @@
 //! adding a dirty key changes nothing; a key that is processing is never handed out again; one that becomes dirty while
 //! processing becomes ready when it is done; a key that is neither dirty, processing nor delayed is forgotten.
 //!
-//! Read on in [`slab`] (storage), [`ready`] (order), [`tenants`] (fairness), [`wheel`] (delays).
+//! Read on in [`slab`] (storage), [`index`] (lookup), [`ready`] (order), [`tenants`] (fairness), [`wheel`] (delays).
 
+pub(crate) mod index;
 pub(crate) mod meter;
+#[cfg(test)]
+mod model_tests;
 pub(crate) mod ready;
 pub(crate) mod slab;
 pub(crate) mod tenants;
@@ -20,8 +23,7 @@ pub(crate) mod wheel;
 
 use std::fmt;
 
-use hashbrown::hash_table::{Entry as IndexEntry, HashTable};
-
+use self::index::Index;
 use self::meter::Meter;
 use self::ready::Ready;
 use self::slab::{Slab, Slot};
@@ -33,6 +35,9 @@ use crate::reason::Reason;
 
 /// How many delayed keys one call may move, which bounds how long the lock is held when very many fall due at once.
 const ADVANCE_BUDGET: u32 = 128;
+
+/// How many unused keys may wait to be forgotten.
+const LEAVING_MAX: usize = 32;
 
 /// Finds a key's tenant; see [`crate::Options::fair`].
 pub(crate) type TenantOf<K> = Box<dyn Fn(&K) -> u64 + Send>;
@@ -69,13 +74,15 @@ pub(crate) struct Taken<K, R> {
 /// The state machine.
 pub(crate) struct Core<K, R> {
     slab: Slab<K, R>,
-    /// Finds a key's slot by its hash. Holds slot numbers only: entries stay put when it grows.
-    index: HashTable<Slot>,
+    index: Index,
     ready: Ready,
     wheel: Wheel,
     meter: Option<Box<Meter>>,
     tenant_of: Option<TenantOf<K>>,
     capacity: usize,
+    /// Unused keys that are still stored. They are forgotten several at a time, which lets the memory accesses overlap, and
+    /// spares a key that soon comes back the trouble.
+    leaving: Vec<Slot>,
     /// How many keys are dirty.
     depth: usize,
     /// How many keys are processing.
@@ -89,12 +96,13 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         let fair = settings.tenant_of.is_some().then(|| Tenants::new(settings.tenant_in_flight_max));
         Self {
             slab: Slab::new(),
-            index: HashTable::new(),
+            index: Index::new(),
             ready: Ready::new(fair, settings.background_every),
             wheel: Wheel::new(),
             meter: settings.metered.then(|| Box::new(Meter::new())),
             tenant_of: settings.tenant_of,
             capacity: settings.capacity,
+            leaving: Vec::new(),
             depth: 0,
             in_flight: 0,
             closed: false,
@@ -147,7 +155,9 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     /// Takes back a key's delayed occurrence. Says whether there was one.
     pub(crate) fn cancel(&mut self, hash: u64, key: &K) -> bool {
-        let Some(slot) = self.find(hash, key).filter(|slot| self.slab.at(*slot).delayed) else { return false };
+        let Some(slot) = self.find(hash, key).filter(|slot| self.slab.at(*slot).delayed) else {
+            return false;
+        };
         self.wheel.remove(&mut self.slab, slot);
         self.undelay(slot);
         self.forget_if_unused(slot);
@@ -210,12 +220,14 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     pub(crate) fn close(&mut self) -> usize {
         self.closed = true;
         self.paused = false;
-        let delayed: Vec<_> = self.slab.iter().filter(|(_, entry)| entry.delayed).map(|(slot, _)| slot).collect();
+        let delayed: Vec<_> =
+            self.slab.iter().filter(|(_, entry)| entry.delayed).map(|(slot, _)| slot).collect();
         for slot in &delayed {
             self.wheel.remove(&mut self.slab, *slot);
             self.undelay(*slot);
             self.forget_if_unused(*slot);
         }
+        self.sweep();
         delayed.len()
     }
 
@@ -226,21 +238,19 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     #[inline]
     fn slot_for(&mut self, hash: u64, key: K) -> Result<Slot, AddError<K>> {
-        let slab = &self.slab;
-        let found = self.index.entry(hash, |slot| slab.at(*slot).key.as_ref() == Some(&key), |slot| slab.at(*slot).hash);
-        match found {
-            IndexEntry::Occupied(found) => Ok(*found.get()),
-            IndexEntry::Vacant(_) if self.slab.live() >= self.capacity => Err(AddError::Full(key)),
-            IndexEntry::Vacant(vacant) => {
+        match self.index.find(hash, |slot| self.slab.at(slot).key.as_ref() == Some(&key)) {
+            Ok(slot) => Ok(slot),
+            Err(_) if !self.has_room() => Err(AddError::Full(key)),
+            Err(vacant) => {
                 let slot = self.slab.insert(hash, key);
-                vacant.insert(slot);
+                self.index.insert(vacant, hash, slot);
                 Ok(slot)
             }
         }
     }
 
     fn find(&self, hash: u64, key: &K) -> Option<Slot> {
-        self.index.find(hash, |slot| self.slab.at(*slot).key.as_ref() == Some(key)).copied()
+        self.index.find(hash, |slot| self.slab.at(slot).key.as_ref() == Some(key)).ok()
     }
 
     #[inline]
@@ -295,23 +305,38 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     #[inline]
     fn forget_if_unused(&mut self, slot: Slot) {
-        let entry = self.slab.at(slot);
-        if entry.dirty || entry.processing || entry.delayed {
+        let entry = self.slab.at_mut(slot);
+        if entry.in_use() || entry.leaving {
             return;
         }
-        if let Ok(found) = self.index.find_entry(entry.hash, |other| *other == slot) {
-            found.remove();
-        }
-        self.slab.remove(slot);
-        if self.slab.live() == 0 && self.index.capacity() > SMALL_INDEX {
-            // A queue that was large once gives its memory back, as the slab does.
-            self.index = HashTable::new();
+        entry.leaving = true;
+        self.leaving.push(slot);
+        // In a bounded queue a stored key takes room, in an idle one it would stay for long.
+        if self.leaving.len() >= LEAVING_MAX || self.is_idle() || self.capacity != usize::MAX {
+            self.sweep();
         }
     }
-}
 
-/// An index of this size is kept when the queue runs empty.
-const SMALL_INDEX: usize = 8192;
+    /// Forgets the keys that have left, unless they have come back.
+    fn sweep(&mut self) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        self.index.warm(leaving.iter().map(|slot| self.slab.at(*slot).hash));
+        for slot in leaving.drain(..) {
+            let entry = self.slab.at_mut(slot);
+            entry.leaving = false;
+            if !entry.in_use() {
+                self.index.remove(entry.hash, slot);
+                self.slab.remove(slot);
+            }
+        }
+        self.leaving = leaving;
+    }
+
+    /// Tells that adds with these hashes are about to follow.
+    pub(crate) fn expect(&self, hashes: impl Iterator<Item = u64>) {
+        self.index.warm(hashes);
+    }
+}
 
 impl<K, R> fmt::Debug for Core<K, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

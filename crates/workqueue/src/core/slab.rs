@@ -43,6 +43,8 @@ pub(crate) struct Entry<K, R> {
     pub(crate) processing: bool,
     /// Has an occurrence in the timer wheel.
     pub(crate) delayed: bool,
+    /// Was unused when last looked at, and is in the list of those to be forgotten.
+    pub(crate) leaving: bool,
     pub(crate) reason: R,
     pub(crate) delayed_reason: R,
 }
@@ -65,6 +67,12 @@ pub(crate) enum Chain {
 }
 
 impl<K, R> Entry<K, R> {
+    /// Whether anything refers to the key.
+    #[inline]
+    pub(crate) fn in_use(&self) -> bool {
+        self.dirty || self.processing || self.delayed
+    }
+
     #[inline]
     fn link(&mut self, chain: Chain) -> &mut Link {
         match chain {
@@ -177,6 +185,7 @@ impl<K, R: Default> Entry<K, R> {
             dirty: false,
             processing: false,
             delayed: false,
+            leaving: false,
             reason: R::default(),
             delayed_reason: R::default(),
         }
@@ -218,21 +227,25 @@ impl List {
     #[inline]
     pub(crate) fn pop_front<K, R: Default>(&mut self, slab: &mut Slab<K, R>, chain: Chain) -> Option<Slot> {
         let slot = self.front()?;
-        self.unlink(slab, chain, slot);
+        self.head = slab.at_mut(slot).link(chain).next;
+        if self.head == NONE {
+            self.tail = NONE;
+        }
         Some(slot)
     }
 
     /// Takes `slot`, which must be in this list, out of it.
     #[inline]
     pub(crate) fn unlink<K, R: Default>(&mut self, slab: &mut Slab<K, R>, chain: Chain, slot: Slot) {
-        let Link { next, prev } = std::mem::replace(slab.at_mut(slot).link(chain), UNLINKED);
-        match prev {
-            NONE => self.head = next,
-            prev => slab.at_mut(prev).link(chain).next = next,
+        // The first one's `prev` is stale (`pop_front` does not touch the next entry for it), hence no look at it.
+        let Link { next, prev } = *slab.at_mut(slot).link(chain);
+        match slot == self.head {
+            true => self.head = next,
+            false => slab.at_mut(prev).link(chain).next = next,
         }
-        match next {
-            NONE => self.tail = prev,
-            next => slab.at_mut(next).link(chain).prev = prev,
+        match slot == self.tail {
+            true => self.tail = if self.head == NONE { NONE } else { prev },
+            false => slab.at_mut(next).link(chain).prev = prev,
         }
     }
 }

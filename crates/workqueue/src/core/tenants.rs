@@ -110,7 +110,8 @@ impl Tenants {
     /// What [`Self::pop`] would return.
     pub(crate) fn peek(&self, level: usize) -> Option<Slot> {
         let turns = self.turns.get(level)?;
-        let mut order = turns.new.iter().chain(&turns.old).filter_map(|tenant| self.tenants.get(*tenant as usize));
+        let mut order =
+            turns.new.iter().chain(&turns.old).filter_map(|tenant| self.tenants.get(*tenant as usize));
         order.find_map(|tenant| {
             let free = tenant.in_flight < self.in_flight_max;
             tenant.lines.get(level).and_then(|line| line.keys.front()).filter(|_| free)

@@ -30,12 +30,12 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     /// How many keys are known at all: what the capacity limits.
     pub(crate) fn known(&self) -> usize {
-        self.slab.live()
+        self.slab.live() - self.leaving.iter().filter(|slot| !self.slab.at(**slot).in_use()).count()
     }
 
     /// Whether an add of this key needs no room.
     pub(crate) fn knows(&self, hash: u64, key: &K) -> bool {
-        self.find(hash, key).is_some()
+        self.find(hash, key).is_some_and(|slot| self.slab.at(slot).in_use())
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -92,7 +92,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
                 due_in: due.map(std::time::Duration::from_nanos),
             })
         };
-        self.slab.iter().filter_map(|(_, entry)| view(entry)).collect()
+        self.slab.iter().filter(|(_, entry)| entry.in_use()).filter_map(|(_, entry)| view(entry)).collect()
     }
 
     /// The numbers at `now`.

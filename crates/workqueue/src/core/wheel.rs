@@ -121,7 +121,9 @@ impl Wheel {
         // The earliest bucket; of two that start together the coarser, because its keys belong before or among the finer
         // one's and have only not been sorted in yet.
         let buckets = (0..).zip(&self.occupied).filter(|(_, bits)| **bits != 0);
-        buckets.map(|(level, bits)| self.first_of(level, *bits)).min_by_key(|next| (next.starts, Reverse(next.level)))
+        buckets
+            .map(|(level, bits)| self.first_of(level, *bits))
+            .min_by_key(|next| (next.starts, Reverse(next.level)))
     }
 
     fn first_of(&self, level: u32, occupied: u64) -> Next {
