@@ -29,8 +29,8 @@ pub(super) fn load(text: &'static str) -> Schema {
         ids,
         elements: HashMap::new(),
         schema: Schema {
-            structs: Vec::new(),
-            fields: Vec::new(),
+            structs: Vec::with_capacity(lines(text).filter(|l| l.starts_with("struct ")).count()),
+            fields: Vec::with_capacity(lines(text).filter(|l| l.starts_with(' ')).count()),
             elements: Vec::new(),
             kinds: Vec::new(),
             schema_props,
@@ -96,6 +96,7 @@ impl Loader {
             merge_key: None,
             patch: PatchStrategy::default(),
             go_type: None,
+            fills: false,
             doc,
         };
         words.for_each(|flag| apply(&mut field, flag));
@@ -145,26 +146,26 @@ impl Loader {
     fn finish(mut self) -> Schema {
         self.schema.kinds.sort_by_key(|k| (k.group, k.version, k.kind));
         self.mark_fills();
-        self.schema.fields.shrink_to_fit();
-        self.schema.structs.shrink_to_fit();
         self.schema
     }
 
-    /// A struct needs filling if a field of it does, or if one leads to a struct that does: repeated until nothing changes.
+    /// A field needs filling if it is always written, or leads to a struct with such a field: repeated until nothing changes.
     fn mark_fills(&mut self) {
         loop {
-            let marked: Vec<StructId> = self
-                .schema
-                .structs()
-                .filter(|(id, s)| !s.fills && self.schema.fields(*id).iter().any(|f| self.fills(f)))
-                .map(|(id, _)| id)
-                .collect();
-            if marked.is_empty() {
+            let marks: Vec<bool> = self.schema.fields.iter().map(|f| self.fills(f)).collect();
+            let mut changed = false;
+            for (field, mark) in self.schema.fields.iter_mut().zip(marks) {
+                changed |= field.fills != mark;
+                field.fills = mark;
+            }
+            if !changed {
                 return;
             }
-            for id in marked {
-                if let Some(structure) = self.schema.structs.get_mut(usize::from(id.0)) {
-                    structure.fills = true;
+            let ids: Vec<StructId> = self.schema.structs().map(|(id, _)| id).collect();
+            for (id, at) in ids.into_iter().zip(0..) {
+                let fills = self.schema.fields(id).iter().any(|f| f.fills);
+                if let Some(structure) = self.schema.structs.get_mut::<usize>(at) {
+                    structure.fills = fills;
                 }
             }
         }

@@ -8,7 +8,7 @@ impl Schema for Node {
     fn field(self, name: &str) -> Option<Self> {
         match self.ty {
             Type::Struct(id) => {
-                let (_, field) = schema().field(id, name)?;
+                let field = schema().field(id, name)?;
                 Some(Self { ty: field.ty, field: Some(field) })
             }
             Type::Map(id) => Some(Self { ty: schema().element(id), field: None }),

@@ -31,7 +31,7 @@ fn structure(id: StructId, map: &mut Map<String, Value>) {
     if !schema().structure(id).fills {
         return;
     }
-    for field in schema().fields(id) {
+    for field in schema().fields(id).iter().filter(|f| f.fills) {
         match map.get_mut(field.name) {
             Some(v) => value(field.ty, v),
             None if field.always_written() => {

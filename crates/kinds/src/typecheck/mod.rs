@@ -87,20 +87,30 @@ struct Place<'a> {
 }
 
 impl Walk {
+    /// What must go is made null first and removed at the end, since most objects have nothing to remove.
     fn structure(&mut self, id: StructId, map: &mut Map<String, Value>, path: &Path<'_>) {
-        map.retain(|name, value| match self.schema.field(id, name) {
-            Some((_, field)) => {
-                let path = path.field(field.name);
-                self.value(field.ty, value, Place { path: &path, owner: id, go_type: field.go_type });
-                !left_out(field, value)
-            }
-            None => {
-                if self.report.unknown.len() < MAX_UNKNOWN {
-                    self.report.unknown.push(path.field(name).to_string());
+        let mut dirty = false;
+        for (name, value) in map.iter_mut() {
+            match self.schema.field(id, name) {
+                Some(field) => {
+                    let path = path.field(field.name);
+                    self.value(field.ty, value, Place { path: &path, owner: id, go_type: field.go_type });
+                    if left_out(field, value) {
+                        *value = Value::Null;
+                    }
                 }
-                false
+                None => {
+                    if self.report.unknown.len() < MAX_UNKNOWN {
+                        self.report.unknown.push(path.field(name).to_string());
+                    }
+                    *value = Value::Null;
+                }
             }
-        });
+            dirty |= value.is_null();
+        }
+        if dirty {
+            map.retain(|_, value| !value.is_null());
+        }
     }
 
     /// Nulls stay where they are: they mean "absent" to a struct and "zero" to a list or map, which decide themselves.
