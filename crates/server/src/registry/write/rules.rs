@@ -1,0 +1,167 @@
+//! [`Rules`]: how objects of one kind are treated on the way into the store.
+//!
+//! The verbs in this directory are the same for all kinds; everything that differs between kinds is behind this trait. Built-in
+//! kinds answer from the tables of `listwatch_kinds`, custom ones from their definition.
+
+use std::fmt::Debug;
+
+use listwatch_kinds::schema::{self, Node};
+use listwatch_kinds::typecheck::Report;
+use listwatch_kinds::{Kind, NameRule, defaults, prepare, typecheck, validate, warnings};
+use listwatch_wire::Status;
+use listwatch_wire::status::FieldError;
+use serde_json::Value;
+
+use super::managed::{self, Applied, Tracking};
+use super::view::View;
+
+/// How objects of one kind are treated on the way into the store, in the order a write meets them.
+pub(crate) trait Rules: Debug + Send + Sync {
+    /// Checks types, drops what the schema does not know, and writes scalars in their canonical form.
+    fn decode(&self, object: &mut Value) -> Report;
+
+    /// Fills in defaults.
+    fn complete(&self, object: &mut Value);
+
+    /// Makes it a new object.
+    fn prepare_create(&self, object: &mut Value);
+
+    /// Makes it the successor of the stored one.
+    fn prepare_update(&self, view: View, new: &mut Value, old: &Value);
+
+    /// Complaints about a new object.
+    fn validate_create(&self, object: &Value) -> Vec<FieldError>;
+
+    /// Complaints about a changed object.
+    fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError>;
+
+    /// What to tell the writer though nothing is wrong.
+    fn warnings(&self, object: &Value) -> Vec<String>;
+
+    /// How names are checked.
+    fn name_rule(&self) -> NameRule;
+
+    /// Whether a PUT without a resourceVersion is "last write wins".
+    fn unconditional_update(&self) -> bool;
+
+    /// Whether a PUT to a free name creates.
+    fn create_on_update(&self) -> bool;
+
+    /// Whether a DELETE answers with the object.
+    fn returns_deleted_object(&self) -> bool;
+
+    /// Merges a strategic merge patch into an object.
+    ///
+    /// # Errors
+    /// If the kind has no merge keys (415) or the patch makes no sense (500, as in the reference).
+    fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status>;
+
+    /// Records who wrote what in a create, update or patch.
+    ///
+    /// # Errors
+    /// If the record sent by the client cannot be read.
+    fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) -> Result<(), Status>;
+
+    /// Merges an applied configuration into the live object.
+    ///
+    /// # Errors
+    /// 409 on conflicts with other managers, 500 if the configuration does not fit the schema.
+    fn apply(&self, tracking: &Tracking<'_>, live: &Value, applied: &Value, force: bool) -> Result<Applied, Status>;
+}
+
+/// The rules of a built-in kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Builtin {
+    kind: &'static Kind,
+    node: Option<Node>,
+}
+
+impl Builtin {
+    pub(crate) fn new(kind: &'static Kind) -> Self {
+        Self { kind, node: schema::node(kind.group, kind.version, kind.kind) }
+    }
+
+    fn fill(&self, object: &mut Value) {
+        if let Some(node) = self.node {
+            typecheck::fill(node, object);
+        }
+    }
+
+    fn node(&self) -> Result<Node, Status> {
+        self.node.ok_or_else(|| Status::internal(format!("no schema for kind {}", self.kind.kind)))
+    }
+}
+
+impl Rules for Builtin {
+    fn decode(&self, object: &mut Value) -> Report {
+        self.node.map(|node| typecheck::decode(node, object)).unwrap_or_default()
+    }
+
+    fn complete(&self, object: &mut Value) {
+        defaults::apply(self.kind, object);
+        self.fill(object);
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        prepare::create(self.kind, object);
+        if self.kind.has_status() {
+            self.fill(object);
+        }
+    }
+
+    fn prepare_update(&self, view: View, new: &mut Value, old: &Value) {
+        match view {
+            View::Whole => prepare::update(self.kind, new, old),
+            View::Status => {
+                prepare::status_update(self.kind, new, old);
+                self.fill(new);
+            }
+            other => other.prepare(new, old),
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        validate::create(self.kind, object)
+    }
+
+    fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError> {
+        match view {
+            View::Whole => validate::update(self.kind, new, old),
+            _ => validate::status_update(self.kind, new, old),
+        }
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of(self.kind, object)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        self.kind.name_rule
+    }
+
+    fn unconditional_update(&self) -> bool {
+        self.kind.flags.unconditional_update
+    }
+
+    fn create_on_update(&self) -> bool {
+        self.kind.flags.create_on_update
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        self.kind.flags.returns_deleted_object
+    }
+
+    fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status> {
+        managed::strategic(self.node()?, object, patch)
+    }
+
+    fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) -> Result<(), Status> {
+        let reset = prepare::reset_fields(self.kind, tracking.subresource);
+        managed::track(self.node()?, tracking, reset, live, new)
+    }
+
+    fn apply(&self, tracking: &Tracking<'_>, live: &Value, applied: &Value, force: bool) -> Result<Applied, Status> {
+        let reset = prepare::reset_fields(self.kind, tracking.subresource);
+        managed::apply(self.node()?, tracking, reset, live, applied, force)
+    }
+}
