@@ -9,6 +9,7 @@ use crate::cache::Cache;
 use crate::observe::Metrics;
 use crate::options::Options;
 use crate::registry::Registry;
+use crate::registry::write::Allocator;
 
 /// What every request handler works with: the store, the state, the kinds, and the rules for using them.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct Api {
     pub authorizer: Arc<dyn Authorizer>,
     /// How the server is set up.
     pub options: Options,
+    /// Which addresses and ports Services were given lately.
+    pub(crate) allocator: Allocator,
     /// What is counted.
     pub metrics: Metrics,
 }

@@ -21,6 +21,7 @@ use crate::http::{listen, tls};
 use crate::observe::Metrics;
 use crate::options::{Options, Security};
 use crate::registry::Registry;
+use crate::registry::write::Allocator;
 use crate::Error;
 
 /// How long connections may take to finish once the server stops: a slow client must not keep it alive.
@@ -67,6 +68,7 @@ impl Server {
             authorizer,
             options,
             metrics: Metrics::default(),
+            allocator: Allocator::default(),
         });
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
         let service = Arc::new(Service::new(Arc::clone(&api), stop.clone()));

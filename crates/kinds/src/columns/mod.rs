@@ -129,6 +129,16 @@ fn labels(map: &Value) -> String {
 
 /// A `LabelSelector` in the form of a query, or `<none>`.
 fn selector(selector: &Value) -> String {
+    let text = selector_text(selector);
+    if text.is_empty() { NONE.to_owned() } else { text }
+}
+
+/// A `LabelSelector`, or a plain map of labels, in the form of a query.
+#[must_use]
+pub fn selector_text(selector: &Value) -> String {
+    if !selector.has("matchLabels") && !selector.has("matchExpressions") && selector.fields().is_some_and(|map| !map.is_empty()) {
+        return labels(selector);
+    }
     let mut terms: Vec<String> = selector
         .entries("matchLabels")
         .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
@@ -145,7 +155,7 @@ fn selector(selector: &Value) -> String {
             _ => format!("!{key}"),
         });
     }
-    if terms.is_empty() { NONE.to_owned() } else { terms.join(",") }
+    terms.join(",")
 }
 
 /// Names and images of a template's containers.

@@ -145,16 +145,7 @@ fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
-    let (names, images, mut chosen) = tail(object);
-    // The selector of a ReplicationController is a plain map.
-    if object
-        .at("spec")
-        .at("selector")
-        .fields()
-        .is_some_and(|map| map.values().all(Value::is_string) && !map.is_empty())
-    {
-        chosen = super::labels(object.at("spec").at("selector")).into();
-    }
+    let (names, images, chosen) = tail(object);
     let (desired, current) =
         (count_at(object, &["spec", "replicas"]), count_at(object, &["status", "replicas"]));
     let ready = count_at(object, &["status", "readyReplicas"]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use listwatch_kinds::Kind;
 
+use super::write::{Builtin, Rules};
 use crate::cache::Collection;
 
 /// One resource of one group and version.
@@ -41,6 +42,8 @@ pub struct Resource {
     pub columns: Vec<Column>,
     /// The table entry, for built-in kinds; `None` for custom ones.
     pub builtin: Option<&'static Kind>,
+    /// How its objects are treated when they are written.
+    pub(crate) rules: Arc<dyn Rules>,
     /// Where its objects are: shared by all versions of one kind.
     pub collection: Arc<Collection>,
     /// Whether objects are stored in this version, so that events can be shared by all who watch it.
@@ -114,6 +117,7 @@ impl Resource {
             fields: kind.selectable_fields.iter().map(Field::from).collect(),
             columns: Vec::new(),
             builtin: Some(kind),
+            rules: Arc::new(Builtin::new(kind)),
             collection,
             stored_version: kind.stored_as.is_none(),
             type_prefix: type_prefix(kind.kind, &kind.api_version()),

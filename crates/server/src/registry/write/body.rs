@@ -4,13 +4,13 @@
 
 use std::borrow::Cow;
 
-use listwatch_wire::json::{self, ParseError};
+use listwatch_kinds::typecheck::Report;
+use listwatch_wire::json;
 use listwatch_wire::options::FieldValidation;
-use listwatch_wire::{Status, go};
+use listwatch_wire::Status;
 use serde_json::Value;
 
 use super::document_order;
-use super::rules::Rules;
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -52,13 +52,13 @@ pub(super) fn decode(
     content_type: Option<&str>,
     bytes: &[u8],
     expected: Expected<'_>,
-    rules: &dyn Rules,
+    check: &(dyn Fn(&mut Value) -> Report + Sync),
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     let parsed = parse(content_type, bytes, expected)?;
     let mut object = parsed.value;
     let version = name_kind(&mut object, expected, bytes)?;
-    let report = rules.decode(&mut object);
+    let report = check(&mut object);
     let refuse = |why: &str| {
         let kind = expected.kind;
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
@@ -140,8 +140,7 @@ fn first_document(text: &str) -> &str {
 }
 
 fn protobuf(bytes: &[u8], expected: Expected<'_>) -> Result<Value, String> {
-    listwatch_kinds::proto::decode(expected.group, expected.version, expected.kind, bytes)
-        .map_err(|error| error.to_string())
+    listwatch_kinds::proto::decode(bytes, (&expected.api_version(), expected.kind)).map_err(|error| error.to_string())
 }
 
 /// Says what the object is, after checking that it does not say otherwise; the version it named.
@@ -229,14 +228,6 @@ fn summary(bytes: &[u8]) -> String {
     }
 }
 
-/// Reads the body of a patch as JSON.
-pub(super) fn patch_json(bytes: &[u8]) -> Result<json::Parsed, Status> {
-    json::parse(bytes).map_err(|error: ParseError| {
-        tracing::debug!(%error, body = %go::quote(&summary(bytes)), "patch is no JSON");
-        Status::bad_request(format!("error decoding patch: {error}"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,8 +235,9 @@ mod tests {
     const CONFIG_MAP: Expected<'static> = Expected { group: "", version: "v1", kind: "ConfigMap", builtin: true };
 
     fn refused(content_type: Option<&str>, body: &str) -> String {
-        let kind = listwatch_kinds::by_kind("", "v1", "ConfigMap").unwrap();
-        decode(content_type, body.as_bytes(), CONFIG_MAP, &super::super::rules::Builtin::new(kind), FieldValidation::Strict)
+        let node = listwatch_kinds::schema::node("", "v1", "ConfigMap").unwrap();
+        let check = |object: &mut Value| listwatch_kinds::typecheck::decode(node, object);
+        decode(content_type, body.as_bytes(), CONFIG_MAP, &check, FieldValidation::Strict)
             .unwrap_err()
             .message
     }

@@ -1,11 +1,30 @@
 //! The write verbs.
 //!
 //! Each verb takes a [`WriteRequest`], whose sender is known and allowed to send it, and returns an [`Answer`], which
-//! `http/` puts into the form the client asked for. The way of a write: decode the body, apply the rules of the kind to
-//! it and to what is stored, encode it canonically, and write it to the engine under the condition that nothing changed
-//! meanwhile. The cache learns of it from the engine's log, like everyone else.
+//! `http/` puts into the form the client asked for. The way of a write: decode the [`body`], apply the [`rules`] of the kind
+//! to it and to what is stored, encode it canonically, and write it to the engine under the condition that nothing changed
+//! meanwhile ([`transaction`]). The cache learns of it from the engine's log, like everyone else.
+//!
+//! Verbs: [`create`](create()), [`update`](update()), [`patch`](patch()), [`delete`](delete()) and its collection. A [`view`] is a
+//! subresource that shows the object itself (`status`); [`scale`] and [`pods`] are subresources with kinds of their own.
 
-mod verbs;
+mod admission;
+mod body;
+mod create;
+mod delete;
+mod delete_collection;
+mod document_order;
+mod managed;
+mod patch;
+mod pods;
+mod rules;
+mod scale;
+mod services;
+mod subresource;
+mod target;
+mod transaction;
+mod update;
+mod view;
 
 use std::sync::Arc;
 
@@ -16,7 +35,14 @@ use super::Resource;
 use crate::auth::User;
 use crate::cache::Object;
 
-pub use verbs::{create, delete, delete_collection, patch, read_subresource, update};
+pub use create::create;
+pub use delete::delete;
+pub use delete_collection::delete_collection;
+pub use patch::patch;
+pub(crate) use rules::{Builtin, Rules};
+pub(crate) use services::Allocator;
+pub use subresource::read_subresource;
+pub use update::update;
 
 /// A write by somebody who may.
 #[derive(Clone, Debug)]
@@ -62,4 +88,28 @@ pub enum AnswerBody {
     Document(serde_json::Value),
     /// A Status, as deletions answer.
     Status(Status),
+}
+
+impl Answer {
+    fn document(code: u16, document: serde_json::Value) -> Self {
+        Self { code, body: AnswerBody::Document(document), warnings: Vec::new() }
+    }
+
+    fn status(code: u16, status: Status) -> Self {
+        Self { code, body: AnswerBody::Status(status), warnings: Vec::new() }
+    }
+
+    fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+}
+
+/// The time as objects write it: UTC, whole seconds.
+pub(crate) fn now() -> String {
+    seconds(jiff::Timestamp::now())
+}
+
+fn seconds(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -13,6 +13,7 @@ use listwatch_wire::status::FieldError;
 use serde_json::Value;
 
 use super::managed::{self, Applied, Tracking};
+use super::scale::ScalePaths;
 use super::view::View;
 
 /// How objects of one kind are treated on the way into the store, in the order a write meets them.
@@ -49,6 +50,9 @@ pub(crate) trait Rules: Debug + Send + Sync {
 
     /// Whether a DELETE answers with the object.
     fn returns_deleted_object(&self) -> bool;
+
+    /// Where the numbers of the `scale` subresource are, if it has one.
+    fn scale(&self) -> Option<ScalePaths>;
 
     /// Merges a strategic merge patch into an object.
     ///
@@ -149,6 +153,10 @@ impl Rules for Builtin {
 
     fn returns_deleted_object(&self) -> bool {
         self.kind.flags.returns_deleted_object
+    }
+
+    fn scale(&self) -> Option<ScalePaths> {
+        self.kind.subresource("scale").map(|_| ScalePaths::builtin())
     }
 
     fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status> {

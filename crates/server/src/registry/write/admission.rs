@@ -1,0 +1,65 @@
+//! What must be so in the rest of the cluster for an object to come or go: its namespace, mostly.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use serde_json::Value;
+
+use super::target::Target;
+use super::transaction::{cached, fresh};
+use crate::api::Api;
+
+/// Namespaces that stay.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// A new object needs a namespace that exists and is not on its way out.
+pub(super) async fn namespace_takes_new(api: &Api, target: &Target<'_>) -> Result<(), Status> {
+    let Some(namespace) = target.namespace else { return Ok(()) };
+    let resource = target.resource;
+    let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(()) };
+    let home = Target::new(&namespaces, None, namespace);
+    let snapshot = namespaces.collection.snapshot();
+    let terminating = match snapshot.get(&home.key) {
+        Some(object) => object.field("metadata.deletionTimestamp").is_some(),
+        // A namespace made a moment ago may not have reached the cache.
+        None => match fresh(api, &home).await? {
+            Some(stored) => stored.value.at("metadata").has("deletionTimestamp"),
+            None => return Err(home.not_found()),
+        },
+    };
+    if !terminating {
+        return Ok(());
+    }
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let cause = format!("namespace {namespace} is being terminated");
+    Err(Status::forbidden(&resource.group, &resource.plural, target.name, &why)
+        .with_cause("NamespaceTerminating", cause, "metadata.namespace"))
+}
+
+/// Some namespaces cannot be deleted.
+pub(super) fn may_be_deleted(target: &Target<'_>) -> Result<(), Status> {
+    let resource = target.resource;
+    let is_namespace = resource.group.is_empty() && &*resource.plural == "namespaces";
+    if is_namespace && IMMORTAL.contains(&target.name) {
+        let why = "this namespace may not be deleted";
+        return Err(Status::forbidden("", "namespaces", target.name, why));
+    }
+    Ok(())
+}
+
+/// Gives a new Pod the priority of its class.
+pub(super) fn pod_priority(api: &Api, target: &Target<'_>, pod: &mut Value) -> Result<(), Status> {
+    let class = pod.at("spec").text("priorityClassName").to_owned();
+    if class.is_empty() || class.starts_with("system-") {
+        return Ok(());
+    }
+    let Some(classes) = api.registry.find("scheduling.k8s.io", "v1", "priorityclasses") else { return Ok(()) };
+    let Some(found) = cached(&Target::new(&classes, None, &class))? else {
+        let why = format!("no PriorityClass with name {class} was found");
+        return Err(Status::forbidden("", "pods", target.name, &why));
+    };
+    if let Some(spec) = pod.inner("spec") {
+        spec.put("priority", found.value.int("value").unwrap_or(0));
+        spec.put("preemptionPolicy", found.value.text("preemptionPolicy"));
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! PATCH: a change described instead of a new state.
+//!
+//! JSON, merge and strategic patches are applied to what is stored; the result then goes the way of a PUT. Server-side apply
+//! instead merges by ownership, and creates what is missing.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, WriteOptions};
+use listwatch_wire::patch::{JsonPatch, merge_patch, parse_object_patch};
+use listwatch_wire::status::FieldError;
+use serde_json::Value;
+
+use super::managed::Tracking;
+use super::target::{Target, expected, place};
+use super::transaction::{Stored, Verdict, change, with_version};
+use super::view::View;
+use super::{Answer, WriteRequest, body, create, scale, subresource, update};
+use crate::api::Api;
+
+/// A patch that was understood.
+#[derive(Debug)]
+pub(super) enum Patch {
+    Json(JsonPatch),
+    Merge(Value),
+    Strategic(Value),
+    Apply(Value),
+}
+
+/// A patch with what its own text is told off for.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) patch: Patch,
+    pub(super) duplicates: Vec<String>,
+}
+
+/// PATCH.
+///
+/// # Errors
+/// The Status to answer with.
+pub async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
+    let (kind, options) = read_options(&request)?;
+    if request.subresource.as_deref() == Some("scale") {
+        return scale::patch(api, &request, kind, &options).await;
+    }
+    let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresource::unsupported(&request))?;
+    let parsed = parse(kind, &request)?;
+    let resource = &*request.resource;
+    let target = Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let work = Work { api, request: &request, target: &target, options: &options, view };
+    let mut told = Vec::new();
+    let done = change(api, &target, options.is_dry_run(), |stored| {
+        told.clear();
+        match (&parsed.patch, stored) {
+            (Patch::Apply(applied), Some(stored)) => work.apply(applied, stored, &mut told),
+            (Patch::Apply(applied), None) if view == View::Whole => work.apply_new(applied, &mut told),
+            (_, None) => Err(target.not_found()),
+            (_, Some(stored)) => work.change(&parsed, stored, &mut told),
+        }
+    })
+    .await?;
+    Ok(done.answer().with_warnings(told))
+}
+
+/// What kind of patch it is and how it should be taken.
+fn read_options(request: &WriteRequest) -> Result<(PatchType, WriteOptions), Status> {
+    let media = body::media_type(request.content_type.as_deref());
+    let kind = PatchType::from_media_type(&media).filter(|kind| *kind != PatchType::Strategic || !request.resource.is_custom());
+    let Some(kind) = kind else {
+        let mut status = Status::unsupported_media_type(&[]);
+        status.message = "415: Unsupported Media Type".to_owned();
+        return Err(status);
+    };
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Patch(kind))?;
+    Ok((kind, options))
+}
+
+/// Reads the body of a patch.
+pub(super) fn parse(kind: PatchType, request: &WriteRequest) -> Result<Parsed, Status> {
+    let body = &request.body;
+    let mut duplicates = Vec::new();
+    let mut object = || -> Result<Value, Status> {
+        let parsed = parse_object_patch(body)?;
+        duplicates = parsed.duplicates;
+        Ok(parsed.value)
+    };
+    let patch = match kind {
+        PatchType::Json => Patch::Json(JsonPatch::parse(body)?),
+        PatchType::Merge => Patch::Merge(object()?),
+        PatchType::Strategic => Patch::Strategic(object()?),
+        PatchType::Apply => Patch::Apply(applied(request)?),
+    };
+    Ok(Parsed { patch, duplicates })
+}
+
+/// An applied configuration, which must say what it is.
+fn applied(request: &WriteRequest) -> Result<Value, Status> {
+    let text = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
+    let object = match listwatch_wire::json::parse(&request.body) {
+        Ok(parsed) => parsed.value,
+        Err(_) => body::yaml(&request.body).map_err(text)?,
+    };
+    if !object.is_object() {
+        return Err(text(format!("cannot unmarshal {} into an object", body::kind_of(&object))));
+    }
+    if object.at("metadata").count("managedFields") > 0 {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    let wanted = expected(&request.resource);
+    for (key, wanted) in [("kind", wanted.kind), ("apiVersion", &*wanted.api_version())] {
+        match object.text(key) {
+            "" => return Err(Status::bad_request(format!("Object '{}' is missing", if key == "kind" { "Kind" } else { "apiVersion" }))),
+            found if found != wanted => {
+                return Err(Status::bad_request(format!("{key} in the applied configuration ({found}) is not that of the path ({wanted})")));
+            }
+            _ => {}
+        }
+    }
+    Ok(object)
+}
+
+/// What is the same for every try.
+struct Work<'a> {
+    api: &'a Api,
+    request: &'a WriteRequest,
+    target: &'a Target<'a>,
+    options: &'a WriteOptions,
+    view: View,
+}
+
+impl Work<'_> {
+    fn tracking(&self) -> Tracking<'_> {
+        Tracking::new(self.request, self.options)
+    }
+
+    /// A JSON, merge or strategic patch of an object.
+    fn change(&self, parsed: &Parsed, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let rules = &self.target.resource.rules;
+        let mut new = stored.value.clone();
+        with_version(&mut new, stored.revision);
+        match &parsed.patch {
+            Patch::Json(patch) => patch.apply(&mut new)?,
+            Patch::Merge(patch) => merge_patch(&mut new, patch.clone()),
+            Patch::Strategic(patch) => rules.strategic(&mut new, patch)?,
+            Patch::Apply(_) => {}
+        }
+        self.check_type(&new)?;
+        told.extend(check_patched(&mut new, &parsed.duplicates, self.options.validation(), |object| rules.decode(object))?);
+        self.target.check_identity(&mut new)?;
+        self.target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
+        rules.complete(&mut new);
+        update::successor(self.api, self.target, self.view, &self.tracking(), &mut new, stored, told)
+    }
+
+    fn check_type(&self, new: &Value) -> Result<(), Status> {
+        let wanted = expected(self.target.resource);
+        if new.text("kind") == wanted.kind && new.text("apiVersion") == wanted.api_version() {
+            return Ok(());
+        }
+        Err(Status::bad_request("a patch cannot change what an object is: kind and apiVersion are fixed"))
+    }
+
+    /// Apply to an object that exists.
+    fn apply(&self, applied: &Value, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let rules = &self.target.resource.rules;
+        let mut applied = applied.clone();
+        self.target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
+        self.identify(&mut applied)?;
+        let force = self.options.force.unwrap_or(false);
+        let merged = rules.apply(&self.tracking(), &stored.value, &applied, force)?;
+        let Some(mut new) = merged.object else { return Ok(Verdict::Keep) };
+        refuse_wrong_types(rules.decode(&mut new).error)?;
+        rules.complete(&mut new);
+        update::carry_over(&mut new, &stored.value, told);
+        update::settle(self.api, self.target, self.view, &mut new, stored, told)
+    }
+
+    /// Apply of an object that does not exist.
+    fn apply_new(&self, applied: &Value, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let rules = &self.target.resource.rules;
+        let mut applied = applied.clone();
+        let uid = applied.at("metadata").text("uid");
+        if !uid.is_empty() {
+            let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(self.target.conflict(&why));
+        }
+        self.identify(&mut applied)?;
+        let nothing = serde_json::json!({"kind": applied.at("kind"), "apiVersion": applied.at("apiVersion"), "metadata": {}});
+        let merged = rules.apply(&self.tracking(), &nothing, &applied, true)?;
+        let mut new = merged.object.unwrap_or(nothing);
+        refuse_wrong_types(rules.decode(&mut new).error)?;
+        self.identify(&mut new)?;
+        rules.complete(&mut new);
+        *told = create::finish_new(self.api, self.target, self.request, &mut new)?;
+        Ok(Verdict::Create(new))
+    }
+
+    /// An applied configuration may leave out the name, which is in the path.
+    fn identify(&self, object: &mut Value) -> Result<(), Status> {
+        if object.at("metadata").text("name").is_empty()
+            && let Some(meta) = object.inner_or_new("metadata")
+        {
+            meta.put("name", self.target.name);
+        }
+        place(object, self.target.namespace)?;
+        self.target.check_identity(object)?;
+        if let Some(meta) = object.inner("metadata") {
+            meta.remove("resourceVersion");
+        }
+        Ok(())
+    }
+}
+
+fn refuse_wrong_types(error: Option<String>) -> Result<(), Status> {
+    error.map_or(Ok(()), |error| Err(Status::bad_request(error)))
+}
+
+/// Checks the types of a patched object. The offending object is not shown back: it may hold secrets.
+pub(super) fn check_patched(
+    new: &mut Value,
+    duplicates: &[String],
+    validation: FieldValidation,
+    decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::Report,
+) -> Result<Vec<String>, Status> {
+    let report = decode(new);
+    let refuse = |why: String| Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)]);
+    if let Some(error) = report.error {
+        return Err(refuse(error));
+    }
+    body::judge(body::complaints(&report.unknown, duplicates), validation).map_err(refuse)
+}

@@ -1,0 +1,220 @@
+//! Addresses and node ports of Services.
+//!
+//! What is taken is read from the Services themselves, so there is no second record that could disagree. Between handing
+//! something out and the Service that has it reaching the cache lies a moment; [`Allocator`] remembers what was handed out for
+//! longer than that.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+use listwatch_kinds::prepare;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::status::FieldError;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::target::Target;
+use crate::api::Api;
+use crate::registry::Resource;
+
+/// The first address of the service range, a /16 that begins like kube-apiserver's default range.
+const RANGE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
+/// Addresses in the range; the first and last are not used, the one after the first is `default/kubernetes`.
+const RANGE_SIZE: u32 = 1 << 16;
+/// The address of `default/kubernetes`.
+pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+/// How long something handed out is remembered: far longer than the cache is ever behind.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Random tries before the range is searched in order.
+const TRIES: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Thing {
+    Address(IpAddr),
+    Port(i64),
+}
+
+/// What was handed out lately.
+#[derive(Debug, Default)]
+pub(crate) struct Allocator {
+    recent: Mutex<HashMap<Thing, Instant>>,
+}
+
+impl Allocator {
+    /// Takes the first free thing; nobody else gets it for a while.
+    fn take(&self, taken: &HashSet<Thing>, candidates: impl IntoIterator<Item = Thing>) -> Option<Thing> {
+        let mut recent = self.recent.lock();
+        let now = Instant::now();
+        recent.retain(|_, since| now.duration_since(*since) < REMEMBERED);
+        let free = candidates.into_iter().find(|thing| !taken.contains(thing) && !recent.contains_key(thing))?;
+        recent.insert(free, now);
+        Some(free)
+    }
+
+    fn give_back(&self, thing: Thing) {
+        self.recent.lock().remove(&thing);
+    }
+}
+
+/// What the stored Services have, apart from one of them.
+fn taken(resource: &Resource, except: &str) -> HashSet<Thing> {
+    let snapshot = resource.collection.snapshot();
+    let all = resource.collection.walk(&crate::cache::Filter::default(), None);
+    let mut taken = HashSet::new();
+    for object in snapshot.range(&all).filter(|object| &**object.key() != except) {
+        if let Some(address) = object.field("spec.clusterIP").and_then(|text| text.parse().ok()) {
+            taken.insert(Thing::Address(address));
+        }
+        if matches!(object.field("spec.type"), Some("NodePort" | "LoadBalancer"))
+            && let Ok(value) = serde_json::from_slice::<Value>(object.stored())
+        {
+            taken.extend(node_ports(&value).map(Thing::Port));
+        }
+    }
+    taken
+}
+
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+    service.at("spec").list("ports").iter().filter_map(|port| port.int("nodePort")).filter(|port| *port != 0)
+}
+
+fn nth_address(offset: u32) -> Thing {
+    Thing::Address(IpAddr::V4(Ipv4Addr::from(u32::from(RANGE).wrapping_add(offset))))
+}
+
+/// Gives a new Service the address and ports it needs.
+pub(super) fn allocate(api: &Api, target: &Target<'_>, service: &mut Value) -> Result<(), Status> {
+    let needs = prepare::service_needs(service.at("spec"));
+    let fixed = needs.wanted.is_some() || !needs.wanted_ports.is_empty();
+    if !needs.address && needs.ports.is_empty() && !fixed {
+        if let Some(spec) = service.get_mut("spec") {
+            prepare::assign_service(spec, None, &[]);
+        }
+        return Ok(());
+    }
+    let taken = taken(target.resource, &target.key);
+    let address = if needs.address { Some(free_address(api, &taken, target)?) } else { None };
+    if let Some(wanted) = &needs.wanted {
+        check_wanted_address(api, &taken, target, wanted)?;
+    }
+    for (index, port) in needs.wanted_ports.iter().enumerate() {
+        check_wanted_port(api, &taken, target, index, *port)?;
+    }
+    let mut ports = Vec::with_capacity(needs.ports.len());
+    for position in needs.ports {
+        ports.push((position, free_port(api, &taken, target)?));
+    }
+    if let Some(spec) = service.get_mut("spec") {
+        prepare::assign_service(spec, address.as_deref(), &ports);
+    }
+    Ok(())
+}
+
+/// Gives a changed Service what its new type needs, and forgets what it no longer has.
+pub(super) fn reallocate(api: &Api, target: &Target<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
+    let (now, before) = (new.at("spec"), old.at("spec"));
+    if now.text("type") == before.text("type") && now.at("clusterIPs") == before.at("clusterIPs") && now.at("ports") == before.at("ports") {
+        return Ok(());
+    }
+    if now.text("type") == "ExternalName" {
+        if let Some(spec) = new.inner("spec") {
+            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                spec.remove(key);
+            }
+        }
+        return Ok(());
+    }
+    if now.text("type") == "ClusterIP" && before.text("type") != "ClusterIP" {
+        drop_old_ports(new, old);
+    }
+    // An address that differs from the stored one is for validation to refuse.
+    if before.has("clusterIP") && new.at("spec").at("clusterIP") != before.at("clusterIP") {
+        return Ok(());
+    }
+    allocate(api, target, new)
+}
+
+/// Node ports that were given out go with the type that needed them.
+fn drop_old_ports(new: &mut Value, old: &Value) {
+    let before: Vec<i64> = node_ports(old).collect();
+    let Some(spec) = new.inner("spec") else { return };
+    for port in spec.each("ports") {
+        if port.int("nodePort").is_some_and(|number| before.contains(&number)) {
+            port.remove("nodePort");
+        }
+    }
+    spec.remove("externalTrafficPolicy");
+}
+
+/// Makes what a Service had available again at once.
+pub(super) fn release(api: &Api, resource: &Resource, service: &Value) {
+    if (&*resource.group, &*resource.kind) != ("", "Service") {
+        return;
+    }
+    if let Ok(address) = service.at("spec").text("clusterIP").parse() {
+        api.allocator.give_back(Thing::Address(address));
+    }
+    node_ports(service).for_each(|port| api.allocator.give_back(Thing::Port(port)));
+}
+
+fn free_address(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>) -> Result<String, Status> {
+    let random = (0..TRIES).map(|_| nth_address(rand::random_range(2..RANGE_SIZE - 1)));
+    let in_order = (2..RANGE_SIZE - 1).map(nth_address);
+    match api.allocator.take(taken, random.chain(in_order)) {
+        Some(Thing::Address(address)) => Ok(address.to_string()),
+        _ => Err(Status::internal(format!("failed to allocate a serviceIP for {}: range is full", target.name))),
+    }
+}
+
+fn free_port(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>) -> Result<i64, Status> {
+    let random = (0..TRIES).map(|_| Thing::Port(rand::random_range(NODE_PORTS)));
+    match api.allocator.take(taken, random.chain(NODE_PORTS.map(Thing::Port))) {
+        Some(Thing::Port(port)) => Ok(port),
+        _ => Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name))),
+    }
+}
+
+fn check_wanted_address(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>, wanted: &str) -> Result<(), Status> {
+    // What is no address at all is left to validation.
+    let Ok(address) = wanted.parse::<IpAddr>() else { return Ok(()) };
+    let own = target.resource.collection.snapshot().get(&target.key).is_some_and(|stored| stored.field("spec.clusterIP") == Some(wanted));
+    if own || api.allocator.take(taken, [Thing::Address(address)]).is_some() {
+        return Ok(());
+    }
+    let detail = format!("failed to allocate IP {wanted}: provided IP is already allocated");
+    Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]))
+}
+
+fn check_wanted_port(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>, index: usize, port: i64) -> Result<(), Status> {
+    let path = format!("spec.ports[{index}].nodePort");
+    if !NODE_PORTS.contains(&port) {
+        let detail = format!("provided port is not in the valid range. The range of valid ports is {}-{}", NODE_PORTS.start(), NODE_PORTS.end());
+        return Err(target.invalid(&[FieldError::invalid(path, port, detail)]));
+    }
+    let stored = target.resource.collection.snapshot().get(&target.key).and_then(|stored| serde_json::from_slice::<Value>(stored.stored()).ok());
+    let own = stored.is_some_and(|stored| node_ports(&stored).any(|other| other == port));
+    if own || api.allocator.take(taken, [Thing::Port(port)]).is_some() {
+        return Ok(());
+    }
+    Err(target.invalid(&[FieldError::invalid(path, port, "provided port is already allocated")]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_handed_out_twice() {
+        let allocator = Allocator::default();
+        let candidates = || (0..3).map(nth_address);
+        let taken = HashSet::from([nth_address(0)]);
+        assert_eq!(allocator.take(&taken, candidates()), Some(nth_address(1)));
+        assert_eq!(allocator.take(&taken, candidates()), Some(nth_address(2)));
+        assert_eq!(allocator.take(&taken, candidates()), None);
+        allocator.give_back(nth_address(1));
+        assert_eq!(allocator.take(&taken, candidates()), Some(nth_address(1)));
+    }
+}

@@ -1,0 +1,56 @@
+//! Where a request for a subresource goes.
+
+use listwatch_wire::Status;
+
+use super::target::Target;
+use super::transaction::{fresh, with_version};
+use super::view::View;
+use super::{Answer, WriteRequest, pods, scale};
+use crate::api::Api;
+
+/// GET of a subresource.
+///
+/// # Errors
+/// The Status to answer with.
+pub async fn read_subresource(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
+    if request.subresource.as_deref() == Some("scale") {
+        return scale::read(api, &request).await;
+    }
+    if View::of(request.subresource.as_deref()).is_none() {
+        return Err(unsupported(&request));
+    }
+    let target =
+        Target::new(&request.resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let mut stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
+    with_version(&mut stored.value, stored.revision);
+    Ok(Answer::document(200, stored.value))
+}
+
+/// POST to a subresource.
+pub(super) async fn create(api: &Api, request: &WriteRequest, name: &str) -> Result<Answer, Status> {
+    match (&*request.resource.group, &*request.resource.plural, name) {
+        ("", "pods", "binding") => pods::bind(api, request).await,
+        ("", "pods", "eviction") => pods::evict(api, request).await,
+        _ => Err(unsupported(request)),
+    }
+}
+
+/// POST of what is answered and forgotten.
+pub(super) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    match (&*request.resource.group, &*request.resource.plural) {
+        ("", "bindings") => pods::bind(api, request).await,
+        _ => Err(unsupported(request)),
+    }
+}
+
+/// A subresource that exists but needs a node to answer, or does not take this verb.
+pub(super) fn unsupported(request: &WriteRequest) -> Status {
+    let name = request.subresource.as_deref().unwrap_or_default();
+    match request.resource.subresource(name) {
+        Some(_) if matches!(name, "log" | "exec" | "attach" | "portforward" | "proxy") => {
+            Status::bad_request(format!("{name} needs a node, and this server has none"))
+        }
+        Some(_) => Status::method_not_allowed(),
+        None => Status::no_such_path(),
+    }
+}

@@ -1,0 +1,117 @@
+//! [`View`]: which part of an object a path lets one change.
+
+use listwatch_kinds::prepare::bump_generation;
+use listwatch_kinds::tree::Tree;
+use serde_json::{Map, Value};
+
+/// The object itself, or a subresource that shows the same object but takes only a part of what it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Everything but the status.
+    Whole,
+    /// The status.
+    Status,
+    /// What holds a namespace.
+    Finalize,
+    /// Containers added to a running Pod for a look around.
+    EphemeralContainers,
+    /// What a running Pod's containers may use.
+    Resize,
+    /// Whether a certificate may be issued.
+    Approval,
+}
+
+impl View {
+    /// The view a path names.
+    pub(crate) fn of(subresource: Option<&str>) -> Option<Self> {
+        Some(match subresource {
+            None => Self::Whole,
+            Some("status") => Self::Status,
+            Some("finalize") => Self::Finalize,
+            Some("ephemeralcontainers") => Self::EphemeralContainers,
+            Some("resize") => Self::Resize,
+            Some("approval") => Self::Approval,
+            Some(_) => return None,
+        })
+    }
+
+    /// Makes `new` the stored object with only this view's part changed.
+    pub(crate) fn prepare(self, new: &mut Value, old: &Value) {
+        let sent = std::mem::replace(new, old.clone());
+        if let Some(meta) = new.inner("metadata") {
+            adopt(meta, sent.at("metadata"), "managedFields");
+        }
+        match self {
+            Self::Whole | Self::Status => *new = sent,
+            Self::Finalize => {
+                if let Some(spec) = new.inner_or_new("spec") {
+                    adopt(spec, sent.at("spec"), "finalizers");
+                }
+            }
+            Self::EphemeralContainers => {
+                if let Some(spec) = new.inner_or_new("spec") {
+                    adopt(spec, sent.at("spec"), "ephemeralContainers");
+                }
+                bump_generation(new, old, false);
+            }
+            Self::Resize => {
+                resize(new, &sent);
+                bump_generation(new, old, false);
+            }
+            Self::Approval => {
+                if let Some(status) = new.inner_or_new("status") {
+                    adopt(status, sent.at("status"), "conditions");
+                }
+            }
+        }
+    }
+}
+
+/// Takes over a field, or its absence.
+fn adopt(into: &mut Map<String, Value>, from: &Value, key: &str) {
+    if from.has(key) {
+        into.put(key, from.at(key).clone());
+    } else {
+        into.remove(key);
+    }
+}
+
+fn resize(new: &mut Value, sent: &Value) {
+    let Some(spec) = new.inner("spec") else { return };
+    for key in ["containers", "initContainers"] {
+        for container in spec.each(key) {
+            let name = container.text("name").to_owned();
+            let wanted = sent.at("spec").list(key).iter().find(|other| other.text("name") == name);
+            if let Some(wanted) = wanted {
+                adopt(container, wanted, "resources");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_view_changes_its_part_only() {
+        let old = json!({"metadata": {"generation": 1}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": {}});
+        let sent = json!({
+            "metadata": {"labels": {"x": "y"}},
+            "spec": {"ephemeralContainers": [{"name": "e"}], "containers": [{"name": "a", "image": "j", "resources": {"limits": {"cpu": "1"}}}]},
+            "status": {"conditions": [{"type": "Approved"}]}
+        });
+        for (view, expected) in [
+            (View::Finalize, json!({"metadata": {"generation": 1}, "spec": {"containers": [{"name": "a", "image": "i"}]}, "status": {}})),
+            (View::Approval, json!({"metadata": {"generation": 1}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": {"conditions": [{"type": "Approved"}]}})),
+            (View::EphemeralContainers, json!({"metadata": {"generation": 2}, "spec": {"finalizers": ["kubernetes"], "ephemeralContainers": [{"name": "e"}], "containers": [{"name": "a", "image": "i"}]}, "status": {}})),
+            (View::Resize, json!({"metadata": {"generation": 2}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}, "status": {}})),
+        ] {
+            let mut new = sent.clone();
+            view.prepare(&mut new, &old);
+            assert_eq!(new, expected, "{view:?}");
+        }
+    }
+}
