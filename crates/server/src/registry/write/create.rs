@@ -91,7 +91,7 @@ async fn create_named(
     let target = Target::new(resource, request.namespace.as_deref(), &name);
     admission::namespace_takes_new(api, &target).await?;
     resource.rules.complete(&mut object);
-    resource.rules.track(&Tracking::new(request, options), None, &mut object)?;
+    resource.rules.track(&Tracking::new(request, options), None, &mut object);
     warnings.extend(finish_new(api, &target, request, &mut object)?);
     if options.is_dry_run() {
         return match fresh(api, &target).await? {

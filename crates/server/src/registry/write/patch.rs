@@ -167,8 +167,7 @@ impl Work<'_> {
         self.target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         self.identify(&mut applied)?;
         let force = self.options.force.unwrap_or(false);
-        let merged = rules.apply(&self.tracking(), &stored.value, &applied, force)?;
-        let Some(mut new) = merged.object else { return Ok(Verdict::Keep) };
+        let mut new = rules.apply(&self.tracking(), Some(&stored.value), &applied, force)?.object;
         refuse_wrong_types(rules.decode(&mut new).error)?;
         rules.complete(&mut new);
         update::carry_over(&mut new, &stored.value, told);
@@ -185,9 +184,7 @@ impl Work<'_> {
             return Err(self.target.conflict(&why));
         }
         self.identify(&mut applied)?;
-        let nothing = serde_json::json!({"kind": applied.at("kind"), "apiVersion": applied.at("apiVersion"), "metadata": {}});
-        let merged = rules.apply(&self.tracking(), &nothing, &applied, true)?;
-        let mut new = merged.object.unwrap_or(nothing);
+        let mut new = rules.apply(&self.tracking(), None, &applied, true)?.object;
         refuse_wrong_types(rules.decode(&mut new).error)?;
         self.identify(&mut new)?;
         rules.complete(&mut new);

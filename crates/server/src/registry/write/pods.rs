@@ -23,7 +23,10 @@ const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "B
 const EVICTION: Expected<'static> = Expected { group: "policy", version: "v1", kind: "Eviction", builtin: true };
 
 fn success() -> Answer {
-    Answer::status(201, Status { status: Outcome::Success, code: 201, ..Status::default() })
+    let mut status = Status::default();
+    status.status = Outcome::Success;
+    status.code = 201;
+    Answer::status(201, status)
 }
 
 fn read_body(request: &WriteRequest, expected: Expected<'_>, validation: FieldValidation) -> Result<body::Decoded, Status> {
@@ -59,7 +62,7 @@ pub(super) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
         let mut new = stored.value.clone();
         prepare::bind(&mut new, node, binding.at("metadata").at("annotations"), &time)
             .map_err(|why| Status::conflict("", "pods/binding", name, &why))?;
-        pods.rules.track(&tracking, Some(&stored.value), &mut new)?;
+        pods.rules.track(&tracking, Some(&stored.value), &mut new);
         Ok(Verdict::Write(new))
     })
     .await?;
@@ -159,7 +162,8 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
 /// The budgets of a namespace that cover a Pod.
 fn covering(budgets: &Resource, namespace: &str, pod: &Value) -> Result<Vec<String>, Status> {
     let snapshot = budgets.collection.snapshot();
-    let filter = crate::cache::Filter { namespace: Some(namespace.into()), ..crate::cache::Filter::default() };
+    let mut filter = crate::cache::Filter::default();
+    filter.namespace = Some(namespace.into());
     let walk = budgets.collection.walk(&filter, None);
     let mut names = Vec::new();
     for budget in snapshot.range(&walk) {

@@ -7,12 +7,14 @@ use std::fmt::Debug;
 
 use listwatch_kinds::schema::{self, Node};
 use listwatch_kinds::typecheck::Report;
-use listwatch_kinds::{Kind, NameRule, defaults, prepare, typecheck, validate, warnings};
+use listwatch_kinds::{Kind, defaults, prepare, typecheck, validate, warnings};
 use listwatch_wire::Status;
+use listwatch_wire::apply::{Applied, FieldSet};
+use listwatch_wire::patch::strategic_merge_patch;
 use listwatch_wire::status::FieldError;
 use serde_json::Value;
 
-use super::managed::{self, Applied, Tracking};
+use super::managed::Tracking;
 use super::scale::ScalePaths;
 use super::view::View;
 
@@ -39,9 +41,6 @@ pub(crate) trait Rules: Debug + Send + Sync {
     /// What to tell the writer though nothing is wrong.
     fn warnings(&self, object: &Value) -> Vec<String>;
 
-    /// How names are checked.
-    fn name_rule(&self) -> NameRule;
-
     /// Whether a PUT without a resourceVersion is "last write wins".
     fn unconditional_update(&self) -> bool;
 
@@ -61,28 +60,45 @@ pub(crate) trait Rules: Debug + Send + Sync {
     fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status>;
 
     /// Records who wrote what in a create, update or patch.
-    ///
-    /// # Errors
-    /// If the record sent by the client cannot be read.
-    fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) -> Result<(), Status>;
+    fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value);
 
     /// Merges an applied configuration into the live object.
     ///
     /// # Errors
     /// 409 on conflicts with other managers, 500 if the configuration does not fit the schema.
-    fn apply(&self, tracking: &Tracking<'_>, live: &Value, applied: &Value, force: bool) -> Result<Applied, Status>;
+    fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Applied, Status>;
 }
 
 /// The rules of a built-in kind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Builtin {
     kind: &'static Kind,
     node: Option<Node>,
+    /// An object with nothing set, against which a new one is compared.
+    zero: Value,
+    /// What the object's own path does not take.
+    ignored: FieldSet,
+    /// What the path of its status does not take.
+    ignored_by_status: FieldSet,
+    /// What other paths do not take.
+    nothing: FieldSet,
 }
 
 impl Builtin {
     pub(crate) fn new(kind: &'static Kind) -> Self {
-        Self { kind, node: schema::node(kind.group, kind.version, kind.kind) }
+        let node = schema::node(kind.group, kind.version, kind.kind);
+        let mut zero = serde_json::json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {}});
+        if let Some(node) = node {
+            typecheck::fill(node, &mut zero);
+        }
+        Self {
+            kind,
+            node,
+            zero,
+            ignored: FieldSet::of_fields(prepare::reset_fields(kind, "")),
+            ignored_by_status: FieldSet::of_fields(prepare::reset_fields(kind, "status")),
+            nothing: FieldSet::new(),
+        }
     }
 
     fn fill(&self, object: &mut Value) {
@@ -93,6 +109,14 @@ impl Builtin {
 
     fn node(&self) -> Result<Node, Status> {
         self.node.ok_or_else(|| Status::internal(format!("no schema for kind {}", self.kind.kind)))
+    }
+
+    fn ignored(&self, subresource: &str) -> &FieldSet {
+        match subresource {
+            "" => &self.ignored,
+            "status" => &self.ignored_by_status,
+            _ => &self.nothing,
+        }
     }
 }
 
@@ -139,10 +163,6 @@ impl Rules for Builtin {
         warnings::of(self.kind, object)
     }
 
-    fn name_rule(&self) -> NameRule {
-        self.kind.name_rule
-    }
-
     fn unconditional_update(&self) -> bool {
         self.kind.flags.unconditional_update
     }
@@ -160,16 +180,17 @@ impl Rules for Builtin {
     }
 
     fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status> {
-        managed::strategic(self.node()?, object, patch)
+        Ok(strategic_merge_patch(object, patch.clone(), self.node()?)?)
     }
 
-    fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) -> Result<(), Status> {
-        let reset = prepare::reset_fields(self.kind, tracking.subresource);
-        managed::track(self.node()?, tracking, reset, live, new)
+    fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) {
+        if let Some(node) = self.node {
+            tracking.manager(node, &self.zero, self.ignored(tracking.subresource)).update(live, new);
+        }
     }
 
-    fn apply(&self, tracking: &Tracking<'_>, live: &Value, applied: &Value, force: bool) -> Result<Applied, Status> {
-        let reset = prepare::reset_fields(self.kind, tracking.subresource);
-        managed::apply(self.node()?, tracking, reset, live, applied, force)
+    fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Applied, Status> {
+        let manager = tracking.manager(self.node()?, &self.zero, self.ignored(tracking.subresource));
+        Ok(manager.apply(live, applied, force)?)
     }
 }

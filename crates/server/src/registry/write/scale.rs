@@ -165,7 +165,7 @@ async fn write(
         }
         let mut new = stored.value.clone();
         set(&mut new, &paths.spec, replicas.into());
-        request.resource.rules.track(&tracking, Some(&stored.value), &mut new)?;
+        request.resource.rules.track(&tracking, Some(&stored.value), &mut new);
         updating::settle(api, &target, View::Whole, &mut new, stored, &mut Vec::new())
     })
     .await?;

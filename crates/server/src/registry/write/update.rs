@@ -45,7 +45,7 @@ pub async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
         }
         None if view == View::Whole && resource.rules.create_on_update() => {
             let mut new = sent.clone();
-            resource.rules.track(&tracking, None, &mut new)?;
+            resource.rules.track(&tracking, None, &mut new);
             told = create::finish_new(api, &target, &request, &mut new)?;
             Ok(Verdict::Create(new))
         }
@@ -80,7 +80,7 @@ pub(super) fn successor(
 ) -> Result<Verdict, Status> {
     let rules = &target.resource.rules;
     carry_over(new, &stored.value, warnings);
-    rules.track(tracking, Some(&stored.value), new)?;
+    rules.track(tracking, Some(&stored.value), new);
     settle(api, target, view, new, stored, warnings)
 }
 
