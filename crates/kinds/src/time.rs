@@ -15,12 +15,19 @@ pub fn seconds(text: &str) -> Result<Cow<'_, str>, String> {
     Ok(Cow::Owned(format_seconds(parse(text, SECONDS)?)))
 }
 
-/// Writes a time as `2006-01-02T15:04:05.000000Z`.
+/// Writes a time as `2006-01-02T15:04:05.000000Z`; exactly six digits of a second must be there.
 ///
 /// # Errors
 /// The words of Go's parser for what it cannot read.
 pub fn micros(text: &str) -> Result<String, String> {
-    Ok(format_micros(parse(text, MICROS)?))
+    let time = parse(text, MICROS)?;
+    let digits = text.get(20..).unwrap_or_default().bytes().take_while(u8::is_ascii_digit).count();
+    if text.as_bytes().get(19) == Some(&b'.') && digits == 6 {
+        return Ok(format_micros(time));
+    }
+    let (at, wanted) = if digits > 6 { (26, "Z07:00") } else { (19, ".000000") };
+    let rest = text.get(at..).unwrap_or_default();
+    Err(format!("parsing time {text:?} as {MICROS:?}: cannot parse {rest:?} as {wanted:?}"))
 }
 
 /// A time of protobuf's seconds and nanoseconds; `None` if it is not in the years 0 to 9999.
@@ -109,8 +116,13 @@ mod tests {
 
     #[test]
     fn micro_times_have_six_digits() {
-        assert_eq!(micros("2026-01-02T03:04:05Z").unwrap(), "2026-01-02T03:04:05.000000Z");
-        assert_eq!(micros("2026-01-02T03:04:05.1234567Z").unwrap(), "2026-01-02T03:04:05.123456Z");
+        assert_eq!(micros("2026-01-02T03:04:05.000006Z").unwrap(), "2026-01-02T03:04:05.000006Z");
+        assert_eq!(micros("2026-01-02T04:04:05.000006+01:00").unwrap(), "2026-01-02T03:04:05.000006Z");
+        assert_eq!(
+            micros("2026-01-02T03:04:05Z").unwrap_err(),
+            r#"parsing time "2026-01-02T03:04:05Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#
+        );
+        assert!(micros("2026-01-02T03:04:05.1234567Z").is_err());
     }
 
     #[test]

@@ -194,7 +194,8 @@ fn left_out(field: &Field, value: &Value) -> bool {
         _ if field.pointer => false,
         Value::Object(map) if field.omit_zero => map.is_empty(),
         Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, Type::Struct(_)),
-        Value::Array(items) => field.omit_empty && items.is_empty(),
+        // An empty list without `omitempty` is written as null: the store's encoding has no empty lists.
+        Value::Array(items) => items.is_empty(),
         Value::String(text) => field.omit_empty && text.is_empty(),
         Value::Bool(on) => field.omit_empty && !on,
         Value::Number(number) => field.omit_empty && number.as_f64() == Some(0.0),

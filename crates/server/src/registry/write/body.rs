@@ -10,8 +10,6 @@ use listwatch_wire::options::FieldValidation;
 use listwatch_wire::Status;
 use serde_json::Value;
 
-use super::document_order;
-
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -58,19 +56,16 @@ pub(super) fn decode(
     let parsed = parse(content_type, bytes, expected)?;
     let mut object = parsed.value;
     let version = name_kind(&mut object, expected, bytes)?;
-    let report = check(&mut object);
+    let mut report = check(&mut object);
     let refuse = |why: &str| {
         let kind = expected.kind;
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     };
-    if let Some(error) = report.error {
-        return Err(refuse(&error));
+    if let Some(error) = &report.error {
+        return Err(refuse(error));
     }
-    let mut unknown = report.unknown;
-    if unknown.len() > 1 {
-        document_order::sort(bytes, &mut unknown);
-    }
-    let complaints = complaints(&unknown, &parsed.duplicates);
+    report.order_by_body(bytes);
+    let complaints = complaints(&report.unknown, &parsed.duplicates);
     let warnings = judge(complaints, validation).map_err(|text| refuse(&text))?;
     Ok(Decoded { object, warnings })
 }

@@ -99,10 +99,9 @@ async fn create_named(
             None => Ok(Done::Dry { object, created: true, removed: false }),
         };
     }
-    match insert(api, &target, &object).await? {
+    match insert(api, &target, object).await? {
         Ok(done) => Ok(done),
         Err(there) => {
-            services::release(api, resource, &object);
             let mut status = exists(&target);
             if there.value.at("metadata").has("deletionTimestamp") {
                 status.message = format!("object is being deleted: {}", status.message);

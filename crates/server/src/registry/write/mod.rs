@@ -13,7 +13,6 @@ mod body;
 mod create;
 mod delete;
 mod delete_collection;
-mod document_order;
 mod managed;
 mod patch;
 mod pods;

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 
 use listwatch_kinds::schema::{self, Node};
 use listwatch_kinds::typecheck::Report;
-use listwatch_kinds::{Kind, defaults, prepare, typecheck, validate, warnings};
+use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
 use listwatch_wire::Status;
 use listwatch_wire::apply::{Applied, FieldSet};
 use listwatch_wire::patch::strategic_merge_patch;
@@ -31,6 +31,12 @@ pub(crate) trait Rules: Debug + Send + Sync {
 
     /// Makes it the successor of the stored one.
     fn prepare_update(&self, view: View, new: &mut Value, old: &Value);
+
+    /// Turns an object into the form that is stored, if this version is not that form.
+    fn to_stored(&self, object: &mut Value);
+
+    /// Turns a stored object into the form of this version.
+    fn from_stored(&self, object: &mut Value);
 
     /// Complaints about a new object.
     fn validate_create(&self, object: &Value) -> Vec<FieldError>;
@@ -146,6 +152,14 @@ impl Rules for Builtin {
             }
             other => other.prepare(new, old),
         }
+    }
+
+    fn to_stored(&self, object: &mut Value) {
+        convert::to_stored(self.kind, object);
+    }
+
+    fn from_stored(&self, object: &mut Value) {
+        convert::from_stored(self.kind, object);
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {

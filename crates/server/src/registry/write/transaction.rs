@@ -27,13 +27,14 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    fn read(bytes: Bytes, revision: Revision) -> Result<Self, Status> {
-        let value = serde_json::from_slice(&bytes).map_err(Status::internal)?;
+    fn read(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
+        let mut value = serde_json::from_slice(&bytes).map_err(Status::internal)?;
+        target.resource.rules.from_stored(&mut value);
         Ok(Self { value, revision, bytes })
     }
 
-    fn from_engine(found: KeyValue) -> Result<Self, Status> {
-        Self::read(found.value, found.revision)
+    fn from_engine(target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
+        Self::read(target, found.value, found.revision)
     }
 }
 
@@ -83,13 +84,14 @@ impl Done {
 /// What the cache has.
 pub(super) fn cached(target: &Target<'_>) -> Result<Option<Stored>, Status> {
     let snapshot = target.resource.collection.snapshot();
-    snapshot.get(&target.key).map(|object| Stored::read(object.stored().clone(), object.revision())).transpose()
+    let found = snapshot.get(&target.key);
+    found.map(|object| Stored::read(target, object.stored().clone(), object.revision())).transpose()
 }
 
 /// What the engine has.
 pub(super) async fn fresh(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
     let found = api.engine.get(&target.key, None).await.map_err(|error| storage_status(&error))?;
-    found.map(Stored::from_engine).transpose()
+    found.map(|found| Stored::from_engine(target, found)).transpose()
 }
 
 /// Runs a change to its end.
@@ -137,14 +139,14 @@ async fn attempt(
     let expect = seen.as_ref().map_or(Expect::Absent, |stored| Expect::At(stored.revision));
     let (value, created) = match verdict {
         Verdict::Keep => return kept(target, seen).map(Ok),
-        Verdict::Remove(last) => return remove(api, target, &last, seen).await,
+        Verdict::Remove(last) => return remove(api, target, last, seen).await,
         Verdict::Create(object) => (object, true),
         Verdict::Write(object) => (object, false),
     };
-    let bytes = Bytes::from(json::encode_stored(&value));
+    let bytes = encode(target, value);
     match put(api, target, Some(bytes.clone()), expect).await? {
         Written::Done { revision } => Ok(Ok(Done::Stored { object: shown(target, bytes, revision)?, created })),
-        Written::Refused { current } => Ok(Err(current.map(Stored::from_engine).transpose()?)),
+        Written::Refused { current } => Ok(Err(current.map(|found| Stored::from_engine(target, found)).transpose()?)),
     }
 }
 
@@ -156,16 +158,16 @@ fn kept(target: &Target<'_>, seen: Option<Stored>) -> Result<Done, Status> {
 async fn remove(
     api: &Api,
     target: &Target<'_>,
-    last: &Value,
+    last: Value,
     seen: Option<Stored>,
 ) -> Result<Result<Done, Option<Stored>>, Status> {
     let Some(stored) = seen else { return Err(target.not_found()) };
     match put(api, target, None, Expect::At(stored.revision)).await? {
         Written::Done { .. } => {
-            let object = shown(target, json::encode_stored(last).into(), stored.revision)?;
+            let object = shown(target, encode(target, last), stored.revision)?;
             Ok(Ok(Done::Removed(object)))
         }
-        Written::Refused { current } => Ok(Err(current.map(Stored::from_engine).transpose()?)),
+        Written::Refused { current } => Ok(Err(current.map(|found| Stored::from_engine(target, found)).transpose()?)),
     }
 }
 
@@ -175,13 +177,19 @@ async fn put(api: &Api, target: &Target<'_>, value: Option<Bytes>, expect: Expec
 }
 
 /// Stores a new object; the inner error is the one that is there already.
-pub(super) async fn insert(api: &Api, target: &Target<'_>, object: &Value) -> Result<Result<Done, Stored>, Status> {
-    let bytes = Bytes::from(json::encode_stored(object));
+pub(super) async fn insert(api: &Api, target: &Target<'_>, object: Value) -> Result<Result<Done, Stored>, Status> {
+    let bytes = encode(target, object);
     match put(api, target, Some(bytes.clone()), Expect::Absent).await? {
         Written::Done { revision } => Ok(Ok(Done::Stored { object: shown(target, bytes, revision)?, created: true })),
-        Written::Refused { current: Some(current) } => Ok(Err(Stored::from_engine(current)?)),
+        Written::Refused { current: Some(current) } => Ok(Err(Stored::from_engine(target, current)?)),
         Written::Refused { current: None } => Err(Status::internal("a write was refused for no reason")),
     }
+}
+
+/// The bytes to store.
+fn encode(target: &Target<'_>, mut object: Value) -> Bytes {
+    target.resource.rules.to_stored(&mut object);
+    json::encode_stored(&object).into()
 }
 
 fn shown(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Arc<Object>, Status> {
