@@ -1,13 +1,11 @@
 //! Canonical encoding.
 //!
-//! Compact, keys sorted, except that an object begins with `kind`, `apiVersion`, `metadata`, and its metadata with what it
-//! is called: whoever reads the bytes finds the metadata, and the place of the resource version, without looking further.
+//! Compact, keys sorted, except that an object begins with `kind`, `apiVersion`, `metadata`: whoever reads the bytes
+//! finds the metadata, and the place of the resource version, without looking further.
 
 use serde_json::{Map, Number, Value};
 
 const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
-/// What an object is called comes first in its metadata: people read it there, and some tools look no further.
-const FIRST_IN_METADATA: [&str; 4] = ["name", "generateName", "namespace", "uid"];
 
 /// The canonical bytes of an object.
 ///
@@ -21,7 +19,7 @@ const FIRST_IN_METADATA: [&str; 4] = ["name", "generateName", "namespace", "uid"
 pub fn encode(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     match object {
-        Value::Object(map) => write_object(&mut out, map, |out, metadata| write_metadata(out, metadata, |_| true)),
+        Value::Object(map) => write_object(&mut out, map, write_value),
         other => write_value(&mut out, other),
     }
     out
@@ -34,9 +32,10 @@ pub fn encode(object: &Value) -> Vec<u8> {
 pub fn encode_stored(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     match object {
-        Value::Object(map) => {
-            write_object(&mut out, map, |out, metadata| write_metadata(out, metadata, |key| key != "resourceVersion"));
-        }
+        Value::Object(map) => write_object(&mut out, map, |out, metadata| match metadata {
+            Value::Object(map) => write_map(out, map.iter().filter(|(key, _)| *key != "resourceVersion")),
+            other => write_value(out, other),
+        }),
         other => write_value(&mut out, other),
     }
     out
@@ -55,13 +54,6 @@ fn write_object(out: &mut Vec<u8>, map: &Map<String, Value>, metadata: impl Fn(&
         }
     }
     out.push(b'}');
-}
-
-fn write_metadata(out: &mut Vec<u8>, metadata: &Value, keep: impl Fn(&str) -> bool) {
-    let Value::Object(map) = metadata else { return write_value(out, metadata) };
-    let first = FIRST_IN_METADATA.iter().filter_map(|key| map.get_key_value(*key));
-    let rest = map.iter().filter(|(key, _)| !FIRST_IN_METADATA.contains(&key.as_str()));
-    write_map(out, first.chain(rest).filter(|(key, _)| keep(key)));
 }
 
 /// Appends a value, compact, with sorted keys.

@@ -67,18 +67,38 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
 pub(super) async fn delete_target(api: &Api, target: &Target<'_>, options: &DeleteOptions) -> Result<Done, Status> {
     admission::may_be_deleted(target)?;
     let now = Timestamp::now();
-    let done = change(api, target, options.is_dry_run(), |stored| {
+    let graceful = target.resource.builtin.is_some_and(|kind| kind.flags.graceful_deletion);
+    let dry_run = options.is_dry_run();
+    let mut done = change(api, target, dry_run, |stored| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         check_preconditions(target, options, &stored.value, stored.revision)?;
-        Ok(decide(target, options, &stored.value, now))
+        Ok(match decide(graceful, options, &stored.value, now) {
+            // Whoever watches a Pod sees it marked before it is gone, even when there is no time in between.
+            Verdict::Remove(object) if graceful && !dry_run && object != stored.value => Verdict::Write(object),
+            other => other,
+        })
     })
     .await?;
+    if let (true, Done::Stored { object, .. }) = (graceful, &done)
+        && serde_json::from_slice(object.stored()).is_ok_and(|object: Value| update::is_done(&object))
+    {
+        done = remove_marked(api, target).await?;
+    }
     if let Done::Removed(object) = &done
         && let Ok(last) = serde_json::from_slice(object.stored())
     {
         services::release(api, target.resource, &last);
     }
     Ok(done)
+}
+
+/// Takes away what has been marked and has no time left.
+async fn remove_marked(api: &Api, target: &Target<'_>) -> Result<Done, Status> {
+    change(api, target, false, |stored| {
+        let stored = stored.ok_or_else(|| target.not_found())?;
+        Ok(if update::is_done(&stored.value) { Verdict::Remove(stored.value.clone()) } else { Verdict::Keep })
+    })
+    .await
 }
 
 fn check_preconditions(
@@ -102,8 +122,7 @@ fn check_preconditions(
 }
 
 /// What a deletion does to an object.
-fn decide(target: &Target<'_>, options: &DeleteOptions, stored: &Value, now: Timestamp) -> Verdict {
-    let graceful = target.resource.builtin.is_some_and(|kind| kind.flags.graceful_deletion);
+fn decide(graceful: bool, options: &DeleteOptions, stored: &Value, now: Timestamp) -> Verdict {
     let grace = if graceful { grace_period(options, stored) } else { 0 };
     let mut object = stored.clone();
     set_finalizers(&mut object, options.propagation());
