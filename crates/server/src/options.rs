@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-
 /// How a server is set up. `Options::default()` is a server on a free loopback port with TLS and a CA that lives in
 /// memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
 #[derive(Clone, Debug)]
@@ -172,4 +171,3 @@ impl Default for WatchLimits {
         }
     }
 }
-

@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::Error;
 use crate::api::Api;
 use crate::auth::{Authenticator, Roles, Token, User, parse_token_file};
 use crate::cache::Cache;
@@ -22,7 +23,6 @@ use crate::observe::Metrics;
 use crate::options::{Options, Security};
 use crate::registry::Registry;
 use crate::registry::write::Allocator;
-use crate::Error;
 
 /// How long connections may take to finish once the server stops: a slow client must not keep it alive.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -51,11 +51,13 @@ impl Server {
     pub async fn start(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
         let tokens = tokens(&options)?;
         let listener = listen_on(options.bind).await?;
-        let address = listener.local_addr().map_err(|source| Error::Bind { address: options.bind, source })?;
+        let address =
+            listener.local_addr().map_err(|source| Error::Bind { address: options.bind, source })?;
         let material = tls::material(&options.security, address.ip())?;
         let admin = admin_token(&options)?;
         let admin_token = admin.secret.clone();
-        let authenticator = Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous);
+        let authenticator =
+            Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous);
         let cache = Arc::new(Cache::new(Arc::clone(&engine), options.cache));
         let registry = Registry::builtin(&cache);
         let authorizer = Arc::new(Roles::new(&cache));
@@ -73,7 +75,8 @@ impl Server {
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
         let service = Arc::new(Service::new(Arc::clone(&api), stop.clone()));
         let acceptor = material.as_ref().map(|m| TlsAcceptor::from(Arc::clone(&m.config)));
-        let accept = tokio::spawn(listen::accept(listener, acceptor, service, stop.clone(), connections.clone()));
+        let accept =
+            tokio::spawn(listen::accept(listener, acceptor, service, stop.clone(), connections.clone()));
         let ca_pem = material.map(|m| m.ca_pem);
         Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks: vec![accept, feeder] })
     }
@@ -105,7 +108,10 @@ fn admin_token(options: &Options) -> Result<Token, Error> {
         }
     };
     let groups = vec!["system:masters".to_owned()];
-    Ok(Token { secret, user: User { name: "kubernetes-admin".to_owned(), uid: "kubernetes-admin".to_owned(), groups } })
+    Ok(Token {
+        secret,
+        user: User { name: "kubernetes-admin".to_owned(), uid: "kubernetes-admin".to_owned(), groups },
+    })
 }
 
 impl Handle {
@@ -137,7 +143,10 @@ impl Handle {
     /// A kubeconfig for the administrator.
     #[must_use]
     pub fn admin_kubeconfig(&self) -> String {
-        let ca = self.ca_pem.as_ref().map(|pem| format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)));
+        let ca = self
+            .ca_pem
+            .as_ref()
+            .map(|pem| format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)));
         format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: listwatch\n  cluster:\n    server: {url}\n{ca}\
              users:\n- name: admin\n  user:\n    token: {token}\n\

@@ -136,7 +136,10 @@ fn selector(selector: &Value) -> String {
 /// A `LabelSelector`, or a plain map of labels, in the form of a query.
 #[must_use]
 pub fn selector_text(selector: &Value) -> String {
-    if !selector.has("matchLabels") && !selector.has("matchExpressions") && selector.fields().is_some_and(|map| !map.is_empty()) {
+    if !selector.has("matchLabels")
+        && !selector.has("matchExpressions")
+        && selector.fields().is_some_and(|map| !map.is_empty())
+    {
         return labels(selector);
     }
     let mut terms: Vec<String> = selector

@@ -41,7 +41,12 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    pub(super) fn new(cache: Arc<Cache>, collection: Arc<Collection>, filter: Filter, position: Revision) -> Self {
+    pub(super) fn new(
+        cache: Arc<Cache>,
+        collection: Arc<Collection>,
+        filter: Filter,
+        position: Revision,
+    ) -> Self {
         let view = collection.open(filter, position);
         Self { cache, collection, view, position, history: None }
     }
@@ -105,7 +110,9 @@ impl Cursor {
             }
             match self.view.after(self.position, limit) {
                 Ok(sights) => return Ok(self.take(sights, reached)),
-                Err(_) => self.history = Some(History::open(&self.cache, &self.collection, self.position).await?),
+                Err(_) => {
+                    self.history = Some(History::open(&self.cache, &self.collection, self.position).await?)
+                }
             }
         }
         self.from_history(limit).await

@@ -8,11 +8,11 @@ use listwatch_storage::{Batch, Change, Error, Range};
 use listwatch_wire::Revision;
 use tokio::time::Instant;
 
+use super::Cache;
 use super::collection::Collection;
 use super::event::Event;
 use super::snapshot::Snapshot;
 use super::view::View;
-use super::Cache;
 
 /// What all storage keys of objects begin with.
 const ROOT: &str = "/registry/";
@@ -144,9 +144,12 @@ impl Feeder {
     fn apply(&self, change: &Change, works: &mut Vec<Work>) {
         let Some(collection) = self.collection_of(&change.key) else { return };
         let work = current(works, collection);
-        let object =
-            change.value.as_ref().and_then(|v| work.collection.object(&change.key, v.clone(), change.revision));
-        let previous = work.snapshot.apply(work.collection.fields(), change.revision, &change.key, object.as_ref());
+        let object = change
+            .value
+            .as_ref()
+            .and_then(|v| work.collection.object(&change.key, v.clone(), change.revision));
+        let previous =
+            work.snapshot.apply(work.collection.fields(), change.revision, &change.key, object.as_ref());
         if object.is_some() || previous.is_some() {
             work.events.push(Arc::new(Event::new(change.revision, object, previous)));
         }
@@ -181,7 +184,11 @@ fn current(works: &mut Vec<Work>, collection: Arc<Collection>) -> &mut Work {
     find(works, collection, |collection| Snapshot::clone(&collection.snapshot()))
 }
 
-fn find(works: &mut Vec<Work>, collection: Arc<Collection>, begin: impl Fn(&Collection) -> Snapshot) -> &mut Work {
+fn find(
+    works: &mut Vec<Work>,
+    collection: Arc<Collection>,
+    begin: impl Fn(&Collection) -> Snapshot,
+) -> &mut Work {
     let position = works.iter().rposition(|work| Arc::ptr_eq(&work.collection, &collection));
     let position = position.unwrap_or_else(|| {
         works.push(Work { snapshot: begin(&collection), collection, events: Vec::new() });

@@ -28,7 +28,12 @@ impl Filter {
     /// Narrows by selectors. What the field selector says about name and namespace becomes part of the key range;
     /// `known` tells how the others are found.
     #[must_use]
-    pub fn new(namespace: Option<&str>, labels: LabelSelector, fields: FieldSelector, known: &[Field]) -> Self {
+    pub fn new(
+        namespace: Option<&str>,
+        labels: LabelSelector,
+        fields: FieldSelector,
+        known: &[Field],
+    ) -> Self {
         let exact_namespace = fields.exact("metadata.namespace").filter(|n| !n.is_empty());
         let lookups = known.iter().filter(|k| fields.terms().iter().any(|t| t.field == *k.label)).cloned();
         Self {

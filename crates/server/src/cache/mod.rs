@@ -36,8 +36,8 @@ pub use cursor::{Cursor, Lost};
 pub(crate) use event::frame;
 pub use event::{Change, Event};
 pub use filter::Filter;
-pub(crate) use object::push_number;
 pub use object::Object;
+pub(crate) use object::push_number;
 pub(crate) use pins::Pins;
 pub use position::Position;
 pub use snapshot::{IndexedField, Snapshot, Walk};
@@ -149,7 +149,12 @@ impl Cache {
 
     /// A watcher of a collection from a position on.
     #[must_use]
-    pub fn watch(self: &Arc<Self>, collection: &Arc<Collection>, filter: Filter, position: Revision) -> Cursor {
+    pub fn watch(
+        self: &Arc<Self>,
+        collection: &Arc<Collection>,
+        filter: Filter,
+        position: Revision,
+    ) -> Cursor {
         let cursor = Cursor::new(Arc::clone(self), Arc::clone(collection), filter, position);
         if self.closed.load(Ordering::Acquire) {
             collection.end_watches();

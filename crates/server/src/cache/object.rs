@@ -201,10 +201,16 @@ mod tests {
         let value = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","labels":{"l":"1"}},"data":{"k":"v"}}"#;
         let object = object(value).unwrap();
         assert_eq!((object.namespace(), object.name(), object.path()), ("ns", "a", "ns/a"));
-        assert_eq!((object.label("l"), object.label("k"), object.field("data.k")), (Some("1"), None, Some("v")));
+        assert_eq!(
+            (object.label("l"), object.label("k"), object.field("data.k")),
+            (Some("1"), None, Some("v"))
+        );
         let mut out = BytesMut::new();
         object.write(b"{\"kind\":\"K\",", &mut out);
-        assert_eq!(out, r#"{"kind":"K","metadata":{"name":"a","resourceVersion":"7","labels":{"l":"1"}},"data":{"k":"v"}}"#);
+        assert_eq!(
+            out,
+            r#"{"kind":"K","metadata":{"name":"a","resourceVersion":"7","labels":{"l":"1"}},"data":{"k":"v"}}"#
+        );
         out.clear();
         object.write_metadata(Revision(10), b"{", &mut out);
         assert_eq!(out, r#"{"metadata":{"name":"a","resourceVersion":"10","labels":{"l":"1"}}}"#);

@@ -109,7 +109,8 @@ impl Snapshot {
         }
         let scope = scope(prefix, filter);
         let start = Bound::Included(Arc::from(from.unwrap_or(&scope)));
-        let indexed = |(i, f): (usize, &IndexedField)| filter.exact_field(&f.label).map(|value| (i, Arc::from(value)));
+        let indexed =
+            |(i, f): (usize, &IndexedField)| filter.exact_field(&f.label).map(|value| (i, Arc::from(value)));
         let index = fields.iter().enumerate().find_map(indexed);
         Walk { next: start, end: Some(end_of(&scope)), index }
     }

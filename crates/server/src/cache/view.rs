@@ -131,7 +131,11 @@ impl View {
     }
 
     /// Makes the view reach back to `floor`, given all events between there and its present floor, oldest first.
-    pub(crate) fn reach_back<'a>(&self, floor: Revision, events: impl DoubleEndedIterator<Item = &'a Arc<Event>>) {
+    pub(crate) fn reach_back<'a>(
+        &self,
+        floor: Revision,
+        events: impl DoubleEndedIterator<Item = &'a Arc<Event>>,
+    ) {
         let mut recent = self.recent.lock();
         for event in events.rev() {
             if event.revision > recent.floor {

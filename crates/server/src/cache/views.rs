@@ -69,7 +69,12 @@ impl Views {
     }
 
     /// Calls `visit` with each view that may see the event, each once.
-    pub(crate) fn candidates(&self, event: &Event, fields: &[IndexedField], mut visit: impl FnMut(&Arc<View>)) {
+    pub(crate) fn candidates(
+        &self,
+        event: &Event,
+        fields: &[IndexedField],
+        mut visit: impl FnMut(&Arc<View>),
+    ) {
         let mut at = |place: &Place| self.by_place.get(place).into_iter().flatten().for_each(&mut visit);
         at(&Place::Everything);
         let Some(object) = event.object.as_ref().or(event.previous.as_ref()) else { return };
@@ -79,7 +84,8 @@ impl Views {
         at(&Place::Namespace(object.namespace().into()));
         at(&Place::Name(object.name().into()));
         for (index, field) in fields.iter().enumerate() {
-            let value = |o: &Option<Arc<Object>>| o.as_ref().and_then(|o| o.field(&field.path)).map(Arc::<str>::from);
+            let value =
+                |o: &Option<Arc<Object>>| o.as_ref().and_then(|o| o.field(&field.path)).map(Arc::<str>::from);
             let (now, before) = (value(&event.object), value(&event.previous));
             if let Some(now) = &now {
                 at(&Place::Field(index, Arc::clone(now)));

@@ -27,7 +27,8 @@ pub(crate) fn answer(service: &Service, path: &str) -> Option<Response> {
 
 fn watches(service: &Service) -> Value {
     let position = service.api.cache.position().get();
-    let watches: Vec<Value> = service.api.metrics.watches.list().iter().map(|watch| watch.describe(position)).collect();
+    let watches: Vec<Value> =
+        service.api.metrics.watches.list().iter().map(|watch| watch.describe(position)).collect();
     json!({"position": position.0, "count": watches.len(), "watches": watches})
 }
 

@@ -62,7 +62,9 @@ pub(crate) fn answer(service: &Service, request: &Request, path: &str) -> Result
         ["apis"] => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served)}),
         ["apis", name] if !name.is_empty() && served.has_group(name) => single_group(&served, name),
         ["api", version] if served.has_version("", version) => resource_list(&served, "", version),
-        ["apis", group, version] if served.has_version(group, version) => resource_list(&served, group, version),
+        ["apis", group, version] if served.has_version(group, version) => {
+            resource_list(&served, group, version)
+        }
         ["api", _] => return Err(Status::no_such_path()),
         ["apis", group, _] if served.has_group(group) => return Err(Status::no_such_path()),
         _ => return Ok(None),
@@ -76,7 +78,10 @@ fn root(served: &Served) -> Value {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }
-    paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(Into::into));
+    paths.extend(
+        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+            .map(Into::into),
+    );
     json!({ "paths": paths })
 }
 
@@ -172,7 +177,8 @@ fn aggregated(request: &Request, served: &Served, core: bool) -> Response {
         .iter()
         .filter(|(group, _)| group.is_empty() == core)
         .map(|(group, versions)| {
-            let versions: Vec<Value> = versions.iter().map(|v| aggregated_version(served, group, v)).collect();
+            let versions: Vec<Value> =
+                versions.iter().map(|v| aggregated_version(served, group, v)).collect();
             let metadata = if group.is_empty() { json!({}) } else { json!({"name": &**group}) };
             json!({"metadata": metadata, "versions": versions})
         })
@@ -190,7 +196,8 @@ fn aggregated_version(served: &Served, group: &str, version: &str) -> Value {
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let own = |name: &str| match resource.is_custom() {
         true => kind(&resource.group, &resource.version, name),
         false => kind("", "", name),

@@ -8,7 +8,8 @@ use crate::cache::Object;
 use crate::registry::Resource;
 
 /// What metadata-only objects begin with.
-pub(crate) const PARTIAL_PREFIX: &[u8] = b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
+pub(crate) const PARTIAL_PREFIX: &[u8] =
+    b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
 
 /// Compact JSON in the encoding of a form.
 pub(crate) fn document(json: Bytes, form: Form) -> Bytes {

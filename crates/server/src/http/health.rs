@@ -17,9 +17,9 @@ struct Check {
 
 /// Whether a path, without a slash at its end, is one of these.
 pub(crate) fn serves(path: &str) -> bool {
-    ["/healthz", "/livez", "/readyz"].iter().any(|root| {
-        path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    ["/healthz", "/livez", "/readyz"]
+        .iter()
+        .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 /// Answers any method, as probes differ.

@@ -48,7 +48,8 @@ pub(crate) async fn list(service: &Service, request: &Request, target: &Target) 
         finished: false,
         piece_bytes: limits.piece_bytes,
     };
-    let response = respond::with_type(StatusCode::OK, form.content_type(), body(pieces, form, limits.gzip_above).await?);
+    let response =
+        respond::with_type(StatusCode::OK, form.content_type(), body(pieces, form, limits.gzip_above).await?);
     Ok(gzip::compress(response, request, limits.gzip_above))
 }
 
@@ -77,7 +78,8 @@ async fn first(
     let mut objects = Vec::new();
     loop {
         // One more than the page, to know whether there is more.
-        let wanted = if limit == 0 { LOOK } else { LOOK.min(limit.saturating_sub(objects.len()).saturating_add(1)) };
+        let wanted =
+            if limit == 0 { LOOK } else { LOOK.min(limit.saturating_sub(objects.len()).saturating_add(1)) };
         let found = source.walker.next(wanted).await?;
         if found.is_empty() {
             return Ok(Page { objects, whole: false, more: None });
@@ -116,7 +118,10 @@ fn more(
         api.cache.pins.keep(collection, source.revision, snapshot);
     }
     let remaining = (!filter.has_selector()).then(|| {
-        let known = source.from.as_deref().and_then(|from| api.cache.pins.remaining(collection, source.revision, from));
+        let known = source
+            .from
+            .as_deref()
+            .and_then(|from| api.cache.pins.remaining(collection, source.revision, from));
         let remaining = match known {
             Some(known) => known.saturating_sub(objects.len() as u64),
             None => source.walker.remaining(held),

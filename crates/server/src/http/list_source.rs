@@ -90,7 +90,9 @@ async fn moment(
     match (version, &options.resource_version_match) {
         (Some(version), Some(VersionMatch::Exact)) => exactly(api, version).await,
         // A limit makes a version exact, so that the pages of old clients fit together.
-        (Some(version), None) if version != Revision::ZERO && options.limit > 0 => exactly(api, version).await,
+        (Some(version), None) if version != Revision::ZERO && options.limit > 0 => {
+            exactly(api, version).await
+        }
         (version, _) => {
             wait_for(api, version).await?;
             Ok(Moment::Now)
@@ -162,8 +164,11 @@ impl Walker {
                 if let (Some(last), true) = (page.items.last(), *remaining > 0) {
                     *next = Some(Range { start: format!("{}\0", last.key).into(), ..range });
                 }
-                let objects: Vec<_> =
-                    page.items.into_iter().filter_map(|i| collection.object(&i.key, i.value, i.revision)).collect();
+                let objects: Vec<_> = page
+                    .items
+                    .into_iter()
+                    .filter_map(|i| collection.object(&i.key, i.value, i.revision))
+                    .collect();
                 if !objects.is_empty() {
                     return Ok(objects);
                 }

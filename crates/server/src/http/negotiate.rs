@@ -137,6 +137,9 @@ mod tests {
         assert_eq!(form(one, Subject::List), "406");
         assert_eq!(form(one, Subject::Stream), "Json Metadata");
         let list = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-        assert_eq!((form(list, Subject::List).as_str(), form(list, Subject::Object).as_str()), ("Json Metadata", "406"));
+        assert_eq!(
+            (form(list, Subject::List).as_str(), form(list, Subject::Object).as_str()),
+            ("Json Metadata", "406")
+        );
     }
 }

@@ -45,7 +45,9 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<Revision>, Status> {
     text.parse().map(Some).map_err(|_| {
         let quoted = listwatch_wire::go::quote(text);
         let why = format!("strconv.ParseUint: parsing {quoted}: invalid syntax");
-        Status::bad_request(format!("invalid resource version: resourceVersion: Invalid value: {quoted}: {why}"))
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {quoted}: {why}"
+        ))
     })
 }
 
@@ -86,11 +88,11 @@ pub(crate) async fn wait_for(api: &Api, version: Option<Revision>) -> Result<(),
 pub(crate) fn storage_status(error: &listwatch_storage::Error) -> Status {
     use listwatch_storage::Error;
     match error {
-        Error::Compacted { .. } => {
-            Status::expired("The resourceVersion for the provided list is too old.")
-        }
+        Error::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
         Error::Future { asked, current } => Status::too_large_resource_version(asked.0, current.0, 1),
-        Error::Unavailable(_) | Error::Closed => Status::service_unavailable(error.to_string()).with_retry_after(1),
+        Error::Unavailable(_) | Error::Closed => {
+            Status::service_unavailable(error.to_string()).with_retry_after(1)
+        }
         _ => Status::internal(error),
     }
 }

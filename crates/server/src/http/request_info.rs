@@ -156,7 +156,11 @@ mod tests {
             (Method::DELETE, "/api/v1/namespaces/a/pods", "deletecollection /v1 ns=a pods name=- sub=-"),
             (Method::GET, "/api/v1/namespaces/a/pods/p", "get /v1 ns=a pods name=p sub=-"),
             (Method::POST, "/api/v1/namespaces/a/pods/p/binding", "create /v1 ns=a pods name=p sub=binding"),
-            (Method::PATCH, "/apis/apps/v1/namespaces/a/deployments/d/scale", "patch apps/v1 ns=a deployments name=d sub=scale"),
+            (
+                Method::PATCH,
+                "/apis/apps/v1/namespaces/a/deployments/d/scale",
+                "patch apps/v1 ns=a deployments name=d sub=scale",
+            ),
             (Method::GET, "/apis/apps/v1/deployments", "list apps/v1 ns=- deployments name=- sub=-"),
             (Method::GET, "/api/v1/watch/pods", "watch /v1 ns=- pods name=- sub=- legacy"),
             (Method::GET, "/api/v1/watch/namespaces/a/pods/p", "watch /v1 ns=a pods name=p sub=- legacy"),

@@ -25,8 +25,12 @@ pub(crate) fn filter(
     {
         return Err(Status::bad_request("field selector metadata.name does not match the name in the path"));
     }
-    let filter =
-        Filter::new(namespace, options.label_selector.clone(), options.field_selector.clone(), &resource.fields);
+    let filter = Filter::new(
+        namespace,
+        options.label_selector.clone(),
+        options.field_selector.clone(),
+        &resource.fields,
+    );
     let filter = if resource.namespaced { filter } else { filter.cluster_scoped() };
     Ok(match name {
         Some(name) => filter.with_name(name),

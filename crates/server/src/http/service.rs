@@ -78,7 +78,12 @@ impl Service {
         Ok(seat)
     }
 
-    fn impersonated(&self, request: &Request, info: &RequestInfo, user: Arc<User>) -> Result<Arc<User>, Status> {
+    fn impersonated(
+        &self,
+        request: &Request,
+        info: &RequestInfo,
+        user: Arc<User>,
+    ) -> Result<Arc<User>, Status> {
         let refuse = |user: &User| {
             with_attributes(request, info, |attributes| {
                 let verb = format!("impersonate-on:user-info:{}", attributes.verb);
@@ -134,7 +139,9 @@ fn with_attributes<T>(request: &Request, info: &RequestInfo, ask: impl FnOnce(&A
 
 /// A list or watch of one name counts as a request for that name, so that rights to single names work for it.
 fn lifted_name(request: &Request, info: &RequestInfo) -> Option<String> {
-    let RequestInfo::Resource(ResourceInfo { verb: Verb::List | Verb::Watch | Verb::DeleteCollection, .. }) = info
+    let RequestInfo::Resource(ResourceInfo {
+        verb: Verb::List | Verb::Watch | Verb::DeleteCollection, ..
+    }) = info
     else {
         return None;
     };
@@ -149,7 +156,8 @@ pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) 
     let mut why = if resource.is_empty() {
         format!("User {:?} cannot {verb} path {path:?}", user.name)
     } else {
-        let full = if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
+        let full =
+            if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
         let place = if namespace.is_empty() {
             "at the cluster scope".to_owned()
         } else {

@@ -42,7 +42,8 @@ pub(crate) async fn watch(service: &Service, request: &Request, target: &Target)
     options.check()?;
     let include = if form.shape == Shape::Table { Include::parse(request)? } else { Include::Metadata };
     let start = Start::new(&options, legacy)?;
-    let compressed = upgrade.is_none() && start.initial && options.allow_watch_bookmarks && gzip::accepted(request);
+    let compressed =
+        upgrade.is_none() && start.initial && options.allow_watch_bookmarks && gzip::accepted(request);
     let stream = open(&service.api, target, &options, start, form.shape, include, compressed).await?;
     Ok(match upgrade {
         Some(upgrade) => upgrade.accept(stream),

@@ -103,5 +103,4 @@ impl Format {
         frame(EventType::Error, &mut out, |out| out.extend_from_slice(&status.to_json()));
         out.freeze()
     }
-
 }

@@ -2,14 +2,14 @@
 
 use std::io;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use http::header::{
     CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, StatusCode};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use listwatch_wire::Status;
 use sha1::{Digest, Sha1};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -17,8 +17,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::body::{Body, Response};
 use super::h1::head::lists;
 use super::request::Request;
-use super::watch::WatchStream;
 use super::respond;
+use super::watch::WatchStream;
 use crate::auth::TOKEN_PROTOCOL;
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -52,7 +52,8 @@ pub(crate) fn negotiate(request: &Request) -> Result<Option<Upgrade>, Status> {
     if request.header(SEC_WEBSOCKET_VERSION) != Some("13") {
         return Err(bad("only version 13 is spoken"));
     }
-    let key = request.header(SEC_WEBSOCKET_KEY).filter(|key| STANDARD.decode(key).is_ok_and(|k| k.len() == 16));
+    let key =
+        request.header(SEC_WEBSOCKET_KEY).filter(|key| STANDARD.decode(key).is_ok_and(|k| k.len() == 16));
     let accept = accept_key(key.ok_or_else(|| bad("a key of 16 bytes is needed"))?);
     let protocol = protocol(headers).map_err(|why| bad(&why))?;
     let accept = HeaderValue::from_str(&accept).map_err(|_| bad("bad key"))?;
@@ -69,7 +70,8 @@ fn accept_key(key: &str) -> String {
 /// At most one subprotocol beside the one that carries a token; it is echoed.
 fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, String> {
     let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|v| v.to_str().ok());
-    let offered: Vec<&str> = values.flat_map(|v| v.split(',')).map(str::trim).filter(|p| !p.is_empty()).collect();
+    let offered: Vec<&str> =
+        values.flat_map(|v| v.split(',')).map(str::trim).filter(|p| !p.is_empty()).collect();
     let others: Vec<&&str> = offered.iter().filter(|p| !p.starts_with(TOKEN_PROTOCOL)).collect();
     match (others.as_slice(), offered.len()) {
         ([], 0) => Ok(None),
@@ -255,7 +257,11 @@ mod tests {
 
     #[test]
     fn frames_have_three_lengths() {
-        for (length, head) in [(5usize, vec![0x81, 5]), (300, vec![0x81, 126, 1, 44]), (70_000, vec![0x81, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x70])] {
+        for (length, head) in [
+            (5usize, vec![0x81, 5]),
+            (300, vec![0x81, 126, 1, 44]),
+            (70_000, vec![0x81, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x70]),
+        ] {
             let mut out = BytesMut::new();
             push_frame(&mut out, TEXT, &vec![b'x'; length]);
             assert_eq!(out[..head.len()], head[..]);

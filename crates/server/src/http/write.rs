@@ -73,7 +73,12 @@ async fn read_body(service: &Service, body: &mut dyn BodySource) -> Result<Bytes
     }
 }
 
-fn respond_with(answer: Answer, resource: &Resource, form: Form, request: &Request) -> Result<Response, Status> {
+fn respond_with(
+    answer: Answer,
+    resource: &Resource,
+    form: Form,
+    request: &Request,
+) -> Result<Response, Status> {
     let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match answer.body {
         AnswerBody::Object(object) => {
@@ -104,7 +109,12 @@ fn warning_header(text: &str) -> String {
 }
 
 /// One object in the form asked for.
-pub(crate) fn show(object: &Object, resource: &Resource, form: Form, request: &Request) -> Result<Bytes, Status> {
+pub(crate) fn show(
+    object: &Object,
+    resource: &Resource,
+    form: Form,
+    request: &Request,
+) -> Result<Bytes, Status> {
     let json = match form.shape {
         Shape::Whole => encode::object(object, resource),
         Shape::Metadata => encode::partial(object, object.revision()),

@@ -93,8 +93,11 @@ fn requests(api: &Api, out: &mut String) {
     for (labels, entry) in &requests {
         let RequestLabels { verb, group, resource, code } = labels;
         let verb = verb.to_ascii_uppercase();
-        let labels =
-            format!("verb=\"{verb}\",group=\"{}\",resource=\"{}\",code=\"{code}\"", escape(group), escape(resource));
+        let labels = format!(
+            "verb=\"{verb}\",group=\"{}\",resource=\"{}\",code=\"{code}\"",
+            escape(group),
+            escape(resource)
+        );
         let _ = writeln!(out, "apiserver_request_duration_seconds_sum{{{labels}}} {}", entry.seconds);
         let _ = writeln!(out, "apiserver_request_duration_seconds_count{{{labels}}} {}", entry.count);
     }
@@ -112,13 +115,20 @@ fn watches(api: &Api, out: &mut String) {
     }
     family(out, "apiserver_longrunning_requests", "gauge", "Open watches.");
     for ((group, resource), count) in open {
-        let labels = format!("verb=\"WATCH\",group=\"{}\",resource=\"{}\"", escape(&group), escape(&resource));
+        let labels =
+            format!("verb=\"WATCH\",group=\"{}\",resource=\"{}\"", escape(&group), escape(&resource));
         let _ = writeln!(out, "apiserver_longrunning_requests{{{labels}}} {count}");
     }
     let totals = api.metrics.watches.totals();
     family(out, "apiserver_watch_events_total", "counter", "Events sent to watchers.");
-    for (kind, total) in [("ADDED", &totals.added), ("MODIFIED", &totals.modified), ("DELETED", &totals.deleted)] {
-        let _ = writeln!(out, "apiserver_watch_events_total{{type=\"{kind}\"}} {}", total.load(Ordering::Relaxed));
+    for (kind, total) in
+        [("ADDED", &totals.added), ("MODIFIED", &totals.modified), ("DELETED", &totals.deleted)]
+    {
+        let _ = writeln!(
+            out,
+            "apiserver_watch_events_total{{type=\"{kind}\"}} {}",
+            total.load(Ordering::Relaxed)
+        );
     }
     for (name, help, total) in [
         ("apiserver_init_events_total", "Events of initial states sent to watchers.", &totals.initial),
@@ -138,7 +148,11 @@ fn cache(api: &Api, out: &mut String) {
     let collections = api.cache.collections();
     for collection in &collections {
         let objects = collection.snapshot().len();
-        let _ = writeln!(out, "apiserver_resource_objects{{resource=\"{}\"}} {objects}", escape(collection.name()));
+        let _ = writeln!(
+            out,
+            "apiserver_resource_objects{{resource=\"{}\"}} {objects}",
+            escape(collection.name())
+        );
     }
     family(out, "watch_cache_capacity", "gauge", "Events kept in memory by resource.");
     for collection in &collections {

@@ -51,7 +51,11 @@ impl Registry {
     #[must_use]
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
         let served = self.served.load();
-        served.order.iter().find(|r| &*r.group == group && &*r.version == version && &*r.kind == kind).cloned()
+        served
+            .order
+            .iter()
+            .find(|r| &*r.group == group && &*r.version == version && &*r.kind == kind)
+            .cloned()
     }
 
     /// Everything served now.

@@ -36,7 +36,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
         if self.expects_continue {
             return false;
         }
-        matches!(self.framing, Framing::Length(n) if n <= DRAIN_BYTES) && self.take(DRAIN_BYTES as usize).await.is_ok()
+        matches!(self.framing, Framing::Length(n) if n <= DRAIN_BYTES)
+            && self.take(DRAIN_BYTES as usize).await.is_ok()
     }
 
     async fn take(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {

@@ -60,10 +60,7 @@ where
 }
 
 /// Requests one after the other, until the connection ends or a watch takes it over.
-async fn requests<S>(
-    io: &mut S,
-    service: &Arc<Service>,
-) -> io::Result<Option<(Box<WatchStream>, Flow)>>
+async fn requests<S>(io: &mut S, service: &Arc<Service>) -> io::Result<Option<(Box<WatchStream>, Flow)>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -124,12 +121,7 @@ async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Resu
 }
 
 /// One request and its answer.
-async fn exchange<S>(
-    io: &mut S,
-    buf: &mut BytesMut,
-    head: Head,
-    service: &Arc<Service>,
-) -> io::Result<Next>
+async fn exchange<S>(io: &mut S, buf: &mut BytesMut, head: Head, service: &Arc<Service>) -> io::Result<Next>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -203,7 +195,11 @@ where
 }
 
 /// An error in the middle breaks the connection, the only sign HTTP has for an answer that is not whole.
-async fn stream_pieces<S: AsyncWrite + Unpin>(io: &mut S, mut pieces: PieceStream, chunked: bool) -> io::Result<()> {
+async fn stream_pieces<S: AsyncWrite + Unpin>(
+    io: &mut S,
+    mut pieces: PieceStream,
+    chunked: bool,
+) -> io::Result<()> {
     while let Some(piece) = pieces.next().await {
         let piece: Bytes = piece.map_err(io::Error::other)?;
         if chunked {

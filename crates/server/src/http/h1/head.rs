@@ -1,7 +1,9 @@
 //! Heads: from bytes to a request, from a response to bytes. Pure functions.
 
 use bytes::{Buf, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use http::{Method, StatusCode, Version};
 
 use crate::HttpLimits;
@@ -58,8 +60,10 @@ pub(crate) fn parse(buf: &mut BytesMut, limits: &HttpLimits) -> Result<Option<He
 }
 
 fn convert(request: &httparse::Request<'_, '_>) -> Result<Head, Refused> {
-    let method = request.method.and_then(|m| Method::from_bytes(m.as_bytes()).ok()).ok_or(Refused::Malformed)?;
-    let target = request.path.filter(|p| p.starts_with('/') || *p == "*").ok_or(Refused::Malformed)?.to_owned();
+    let method =
+        request.method.and_then(|m| Method::from_bytes(m.as_bytes()).ok()).ok_or(Refused::Malformed)?;
+    let target =
+        request.path.filter(|p| p.starts_with('/') || *p == "*").ok_or(Refused::Malformed)?.to_owned();
     let version = if request.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
     let mut headers = HeaderMap::with_capacity(request.headers.len());
     for line in request.headers.iter() {
@@ -86,7 +90,9 @@ fn framing(headers: &HeaderMap) -> Result<Framing, Refused> {
             let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
             text.parse().ok().filter(|_| digits).map(Framing::Length).ok_or(Refused::Malformed)
         }
-        (None, Some(coding)) if codings.next().is_none() && coding.as_bytes().eq_ignore_ascii_case(b"chunked") => {
+        (None, Some(coding))
+            if codings.next().is_none() && coding.as_bytes().eq_ignore_ascii_case(b"chunked") =>
+        {
             Ok(Framing::Chunked)
         }
         _ => Err(Refused::Malformed),
@@ -111,7 +117,13 @@ pub(crate) enum Delimiter {
 }
 
 /// Writes a response head.
-pub(crate) fn write(out: &mut BytesMut, status: StatusCode, headers: &HeaderMap, delimiter: Delimiter, keep: bool) {
+pub(crate) fn write(
+    out: &mut BytesMut,
+    status: StatusCode,
+    headers: &HeaderMap,
+    delimiter: Delimiter,
+    keep: bool,
+) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.as_str().as_bytes());
     out.extend_from_slice(b" ");
@@ -151,7 +163,10 @@ mod tests {
         assert!(parsed("GET / HTTP/1.1\r\nHost: a\r\n").unwrap().is_none());
         let mut buf = BytesMut::from("POST /x?y=1 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
         let head = parse(&mut buf, &HttpLimits::default()).unwrap().unwrap();
-        assert_eq!((head.method, head.target.as_str(), head.framing), (Method::POST, "/x?y=1", Framing::Length(3)));
+        assert_eq!(
+            (head.method, head.target.as_str(), head.framing),
+            (Method::POST, "/x?y=1", Framing::Length(3))
+        );
         assert!(head.keep_alive);
         assert_eq!(&buf[..], b"abc");
     }
@@ -165,7 +180,11 @@ mod tests {
             "Content-Length: 3,3\r\n",
             "Transfer-Encoding: gzip, chunked\r\n",
         ] {
-            assert_eq!(parsed(&format!("POST / HTTP/1.1\r\n{lines}\r\n")).unwrap_err(), Refused::Malformed, "{lines}");
+            assert_eq!(
+                parsed(&format!("POST / HTTP/1.1\r\n{lines}\r\n")).unwrap_err(),
+                Refused::Malformed,
+                "{lines}"
+            );
         }
     }
 

@@ -56,7 +56,9 @@ mod tests {
     #[tokio::test]
     async fn a_batch_is_one_chunk() {
         let mut out = Vec::new();
-        write_chunk(&mut out, &[Bytes::from_static(b"hello "), Bytes::from_static(b"there you")]).await.unwrap();
+        write_chunk(&mut out, &[Bytes::from_static(b"hello "), Bytes::from_static(b"there you")])
+            .await
+            .unwrap();
         write_chunk(&mut out, &[]).await.unwrap();
         assert_eq!(out, b"f\r\nhello there you\r\n");
     }

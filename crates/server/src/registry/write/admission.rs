@@ -31,8 +31,11 @@ pub(super) async fn namespace_takes_new(api: &Api, target: &Target<'_>) -> Resul
     }
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
     let cause = format!("namespace {namespace} is being terminated");
-    Err(Status::forbidden(&resource.group, &resource.plural, target.name, &why)
-        .with_cause("NamespaceTerminating", cause, "metadata.namespace"))
+    Err(Status::forbidden(&resource.group, &resource.plural, target.name, &why).with_cause(
+        "NamespaceTerminating",
+        cause,
+        "metadata.namespace",
+    ))
 }
 
 /// Some namespaces cannot be deleted.
@@ -52,7 +55,9 @@ pub(super) fn pod_priority(api: &Api, target: &Target<'_>, pod: &mut Value) -> R
     if class.is_empty() || class.starts_with("system-") {
         return Ok(());
     }
-    let Some(classes) = api.registry.find("scheduling.k8s.io", "v1", "priorityclasses") else { return Ok(()) };
+    let Some(classes) = api.registry.find("scheduling.k8s.io", "v1", "priorityclasses") else {
+        return Ok(());
+    };
     let Some(found) = cached(&Target::new(&classes, None, &class))? else {
         let why = format!("no PriorityClass with name {class} was found");
         return Err(Status::forbidden("", "pods", target.name, &why));

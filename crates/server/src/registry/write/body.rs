@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 
 use listwatch_kinds::typecheck::Report;
+use listwatch_wire::Status;
 use listwatch_wire::json;
 use listwatch_wire::options::FieldValidation;
-use listwatch_wire::Status;
 use serde_json::Value;
 
 const JSON: &str = "application/json";
@@ -28,7 +28,11 @@ pub(super) struct Expected<'a> {
 
 impl Expected<'_> {
     pub(super) fn api_version(&self) -> Cow<'_, str> {
-        if self.group.is_empty() { self.version.into() } else { format!("{}/{}", self.group, self.version).into() }
+        if self.group.is_empty() {
+            self.version.into()
+        } else {
+            format!("{}/{}", self.group, self.version).into()
+        }
     }
 }
 
@@ -92,12 +96,15 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
     let unreadable = |why: String| {
         let kind = expected.kind;
         let shown = summary(bytes);
-        Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        ))
     };
     match &*media {
         "" | JSON => {
-            let parsed = json::parse(bytes)
-                .map_err(|error| unreadable(format!("couldn't get version/kind; json parse error: {error}")))?;
+            let parsed = json::parse(bytes).map_err(|error| {
+                unreadable(format!("couldn't get version/kind; json parse error: {error}"))
+            })?;
             Ok(Parsed { value: parsed.value, duplicates: parsed.duplicates })
         }
         YAML => {
@@ -116,7 +123,11 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
 /// The media type in lower case, without parameters.
 pub(super) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
     let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    if media.bytes().any(|byte| byte.is_ascii_uppercase()) { media.to_ascii_lowercase().into() } else { media.into() }
+    if media.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        media.to_ascii_lowercase().into()
+    } else {
+        media.into()
+    }
 }
 
 /// The first document of a YAML stream.
@@ -135,7 +146,8 @@ fn first_document(text: &str) -> &str {
 }
 
 fn protobuf(bytes: &[u8], expected: Expected<'_>) -> Result<Value, String> {
-    listwatch_kinds::proto::decode(bytes, (&expected.api_version(), expected.kind)).map_err(|error| error.to_string())
+    listwatch_kinds::proto::decode(bytes, (&expected.api_version(), expected.kind))
+        .map_err(|error| error.to_string())
 }
 
 /// Says what the object is, after checking that it does not say otherwise; the version it named.
@@ -145,15 +157,23 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
     }
     let unrecognized = |why: String| {
         let (kind, shown) = (expected.kind, summary(bytes));
-        Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        ))
     };
     let Some(fields) = object.as_object_mut() else {
-        return Err(unrecognized(format!("couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}", kind_of(object))));
+        return Err(unrecognized(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            kind_of(object)
+        )));
     };
     let text = |key: &str| match fields.get(key) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text.as_str()),
-        Some(other) => Err(unrecognized(format!("couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string", kind_of(other)))),
+        Some(other) => Err(unrecognized(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
+            kind_of(other)
+        ))),
     };
     let (kind, api_version) = (text("kind")?, text("apiVersion")?);
     if api_version.matches('/').count() > 1 {
@@ -168,7 +188,12 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
     let wrong_kind = !kind.is_empty() && kind != expected.kind;
     let wrong_version = !api_version.is_empty() && api_version != wanted;
     if wrong_kind || wrong_version {
-        return Err(mismatch(if kind.is_empty() { expected.kind } else { kind }, api_version, expected, wrong_version));
+        return Err(mismatch(
+            if kind.is_empty() { expected.kind } else { kind },
+            api_version,
+            expected,
+            wrong_version,
+        ));
     }
     fields.insert("kind".to_owned(), expected.kind.into());
     fields.insert("apiVersion".to_owned(), wanted.into_owned().into());
@@ -179,7 +204,9 @@ fn mismatch(kind: &str, api_version: &str, expected: Expected<'_>, wrong_version
     let wanted = expected.api_version();
     if !expected.builtin {
         let text = if wrong_version {
-            format!("the API version in the data ({api_version}) does not match the expected API version ({wanted})")
+            format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
+            )
         } else {
             format!("the kind in the data ({kind}) does not match the expected kind ({})", expected.kind)
         };
@@ -188,14 +215,21 @@ fn mismatch(kind: &str, api_version: &str, expected: Expected<'_>, wrong_version
     let api_version = if api_version.is_empty() { &*wanted } else { api_version };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let known = listwatch_kinds::by_kind(group, version, kind).is_some()
-        || kind.strip_suffix("List").is_some_and(|item| listwatch_kinds::by_kind(group, version, item).is_some());
+        || kind
+            .strip_suffix("List")
+            .is_some_and(|item| listwatch_kinds::by_kind(group, version, item).is_some());
     let why = if known {
         let home = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
         format!("converting ({version}.{kind}) to ({home}.{}): unknown conversion", expected.kind)
     } else {
-        format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")
+        format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        )
     };
-    Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", expected.kind))
+    Status::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {}: {why}",
+        expected.kind
+    ))
 }
 
 pub(super) fn kind_of(value: &Value) -> &'static str {
@@ -227,7 +261,8 @@ fn summary(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    const CONFIG_MAP: Expected<'static> = Expected { group: "", version: "v1", kind: "ConfigMap", builtin: true };
+    const CONFIG_MAP: Expected<'static> =
+        Expected { group: "", version: "v1", kind: "ConfigMap", builtin: true };
 
     fn refused(content_type: Option<&str>, body: &str) -> String {
         let node = listwatch_kinds::schema::node("", "v1", "ConfigMap").unwrap();
@@ -240,18 +275,44 @@ mod tests {
     #[test]
     fn recorded_refusals() {
         for (body, expected) in [
-            ("{", "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input ({)"),
-            ("not json", "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: invalid character 'o' in literal null (expecting 'u') (6e6f74206a736f6e)"),
-            (r#"{"apiVersion":"v1","kind":"Secret"}"#, "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
-            (r#"{"apiVersion":"v2","kind":"ConfigMap"}"#, "ConfigMap in version \"v2\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" is registered for version \"v2\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""),
-            (r#"{"apiVersion":"a/b/c","kind":"ConfigMap"}"#, "the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({\"apiVersion\":\"a/b/c\",\"kind\" ...)"),
-            (r#"{"data":{"k":5}}"#, "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ConfigMap.data of type string"),
-            (r#"{"extra":1}"#, "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"extra\""),
-            (r#"{"data":{},"data":{}}"#, "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \"data\""),
+            (
+                "{",
+                "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input ({)",
+            ),
+            (
+                "not json",
+                "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: invalid character 'o' in literal null (expecting 'u') (6e6f74206a736f6e)",
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"Secret"}"#,
+                "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion",
+            ),
+            (
+                r#"{"apiVersion":"v2","kind":"ConfigMap"}"#,
+                "ConfigMap in version \"v2\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" is registered for version \"v2\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            ),
+            (
+                r#"{"apiVersion":"a/b/c","kind":"ConfigMap"}"#,
+                "the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({\"apiVersion\":\"a/b/c\",\"kind\":\" ...)",
+            ),
+            (
+                r#"{"data":{"k":5}}"#,
+                "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+            ),
+            (
+                r#"{"extra":1}"#,
+                "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"extra\"",
+            ),
+            (
+                r#"{"data":{},"data":{}}"#,
+                "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \"data\"",
+            ),
         ] {
             assert_eq!(refused(None, body), expected, "{body}");
         }
-        assert!(refused(Some("text/plain"), "{}").starts_with("the body of the request was in an unknown format"));
+        assert!(
+            refused(Some("text/plain"), "{}").starts_with("the body of the request was in an unknown format")
+        );
     }
 
     #[test]

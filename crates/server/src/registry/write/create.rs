@@ -31,7 +31,8 @@ pub async fn create(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
     options.check(WriteKind::Create)?;
     let content_type = request.content_type.as_deref();
     let check = |object: &mut Value| resource.rules.decode(object);
-    let decoded = body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
+    let decoded =
+        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut object = decoded.object;
     place(&mut object, request.namespace.as_deref())?;
     if !object.at("metadata").text("resourceVersion").is_empty() {

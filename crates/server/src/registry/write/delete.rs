@@ -28,8 +28,11 @@ pub async fn delete(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
         return Err(subresource::unsupported(&request));
     }
     let options = read_options(&request)?;
-    let target =
-        Target::new(&request.resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let target = Target::new(
+        &request.resource,
+        request.namespace.as_deref(),
+        request.name.as_deref().unwrap_or_default(),
+    );
     let done = delete_target(api, &target, &options).await?;
     answer(&target, &options, done)
 }
@@ -48,23 +51,34 @@ pub(super) fn read_options(request: &WriteRequest) -> Result<DeleteOptions, Stat
 fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
     let value = match &*body::media_type(request.content_type.as_deref()) {
         "application/vnd.kubernetes.protobuf" => {
-            listwatch_kinds::proto::decode(&request.body, ("v1", "DeleteOptions")).map_err(|error| Status::bad_request(error.to_string()))?
+            listwatch_kinds::proto::decode(&request.body, ("v1", "DeleteOptions"))
+                .map_err(|error| Status::bad_request(error.to_string()))?
         }
         "application/yaml" => body::yaml(&request.body).map_err(Status::bad_request)?,
         _ => {
             let parsed = json::parse(&request.body);
-            parsed.map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))?.value
+            parsed
+                .map_err(|error| {
+                    Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+                })?
+                .value
         }
     };
     let (kind, version) = (value.text("kind"), value.text("apiVersion"));
     if !matches!(kind, "" | "DeleteOptions") {
-        return Err(Status::bad_request(format!("no kind {kind:?} is registered for version {version:?} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"")));
+        return Err(Status::bad_request(format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+        )));
     }
     serde_json::from_value(value).map_err(|error| Status::bad_request(error.to_string()))
 }
 
 /// Deletes or marks one object.
-pub(super) async fn delete_target(api: &Api, target: &Target<'_>, options: &DeleteOptions) -> Result<Done, Status> {
+pub(super) async fn delete_target(
+    api: &Api,
+    target: &Target<'_>,
+    options: &DeleteOptions,
+) -> Result<Done, Status> {
     admission::may_be_deleted(target)?;
     let now = Timestamp::now();
     let graceful = target.resource.builtin.is_some_and(|kind| kind.flags.graceful_deletion);
@@ -74,7 +88,9 @@ pub(super) async fn delete_target(api: &Api, target: &Target<'_>, options: &Dele
         check_preconditions(target, options, &stored.value, stored.revision)?;
         Ok(match decide(graceful, options, &stored.value, now) {
             // Whoever watches a Pod sees it marked before it is gone, even when there is no time in between.
-            Verdict::Remove(object) if graceful && !dry_run && object != stored.value => Verdict::Write(object),
+            Verdict::Remove(object) if graceful && !dry_run && object != stored.value => {
+                Verdict::Write(object)
+            }
             other => other,
         })
     })
@@ -109,14 +125,19 @@ fn check_preconditions(
 ) -> Result<(), Status> {
     let Some(conditions) = &options.preconditions else { return Ok(()) };
     // Only here the reference names the kind instead of the resource.
-    let conflict = |why: &str| Status::conflict(&target.resource.group, &target.resource.kind, target.name, why);
+    let conflict =
+        |why: &str| Status::conflict(&target.resource.group, &target.resource.kind, target.name, why);
     let found = stored.at("metadata").text("uid");
     if let Some(uid) = conditions.uid.as_deref().filter(|uid| *uid != found) {
-        return Err(conflict(&format!("the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have been deleted and then recreated")));
+        return Err(conflict(&format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
+        )));
     }
     let found = revision.to_string();
     if let Some(version) = conditions.resource_version.as_deref().filter(|version| *version != found) {
-        return Err(conflict(&format!("the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({found}). The object might have been modified")));
+        return Err(conflict(&format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({found}). The object might have been modified"
+        )));
     }
     Ok(())
 }
@@ -162,7 +183,10 @@ fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
         Propagation::Foreground => Some(FOREGROUND),
         Propagation::Background => None,
     };
-    finalizers.retain(|finalizer| Some(finalizer.as_str().unwrap_or_default()) == wanted || (finalizer != ORPHAN && finalizer != FOREGROUND));
+    finalizers.retain(|finalizer| {
+        Some(finalizer.as_str().unwrap_or_default()) == wanted
+            || (finalizer != ORPHAN && finalizer != FOREGROUND)
+    });
     if let Some(wanted) = wanted
         && !finalizers.iter().any(|finalizer| finalizer == wanted)
     {

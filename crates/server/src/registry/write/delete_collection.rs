@@ -52,7 +52,8 @@ fn shown(object: &Object, with_type: bool) -> Result<Value, Status> {
     object.write(b"{", &mut bytes);
     let mut item: Value = serde_json::from_slice(&bytes).map_err(Status::internal)?;
     if with_type
-        && let (Some(item), Ok(Value::Object(stored))) = (item.as_object_mut(), serde_json::from_slice(object.stored()))
+        && let (Some(item), Ok(Value::Object(stored))) =
+            (item.as_object_mut(), serde_json::from_slice(object.stored()))
     {
         item.extend(stored.into_iter().filter(|(key, _)| matches!(key.as_str(), "kind" | "apiVersion")));
     }

@@ -25,7 +25,11 @@ pub(crate) struct Tracking<'a> {
 impl<'a> Tracking<'a> {
     pub(super) fn new(request: &'a WriteRequest, options: &WriteOptions) -> Self {
         Self {
-            manager: if options.field_manager.is_empty() { manager_from_user_agent(&request.user_agent) } else { options.field_manager.clone() },
+            manager: if options.field_manager.is_empty() {
+                manager_from_user_agent(&request.user_agent)
+            } else {
+                options.field_manager.clone()
+            },
             api_version: request.resource.api_version(),
             subresource: request.subresource.as_deref().unwrap_or_default(),
             time: now(),
@@ -33,7 +37,12 @@ impl<'a> Tracking<'a> {
     }
 
     /// The manager of this write, for a kind of that schema.
-    pub(crate) fn manager<'s, S: Schema>(&'s self, schema: S, zero: &'s Value, ignored: &'s FieldSet) -> FieldManager<'s, S> {
+    pub(crate) fn manager<'s, S: Schema>(
+        &'s self,
+        schema: S,
+        zero: &'s Value,
+        ignored: &'s FieldSet,
+    ) -> FieldManager<'s, S> {
         FieldManager {
             schema,
             zero,

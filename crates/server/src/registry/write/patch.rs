@@ -45,7 +45,8 @@ pub async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresource::unsupported(&request))?;
     let parsed = parse(kind, &request)?;
     let resource = &*request.resource;
-    let target = Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let target =
+        Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
     let work = Work { api, request: &request, target: &target, options: &options, view };
     let mut told = Vec::new();
     let done = change(api, &target, options.is_dry_run(), |stored| {
@@ -64,7 +65,8 @@ pub async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
 /// What kind of patch it is and how it should be taken.
 fn read_options(request: &WriteRequest) -> Result<(PatchType, WriteOptions), Status> {
     let media = body::media_type(request.content_type.as_deref());
-    let kind = PatchType::from_media_type(&media).filter(|kind| *kind != PatchType::Strategic || !request.resource.is_custom());
+    let kind = PatchType::from_media_type(&media)
+        .filter(|kind| *kind != PatchType::Strategic || !request.resource.is_custom());
     let Some(kind) = kind else {
         let mut status = Status::unsupported_media_type(&[]);
         status.message = "415: Unsupported Media Type".to_owned();
@@ -109,9 +111,16 @@ fn applied(request: &WriteRequest) -> Result<Value, Status> {
     let wanted = expected(&request.resource);
     for (key, wanted) in [("kind", wanted.kind), ("apiVersion", &*wanted.api_version())] {
         match object.text(key) {
-            "" => return Err(Status::bad_request(format!("Object '{}' is missing", if key == "kind" { "Kind" } else { "apiVersion" }))),
+            "" => {
+                return Err(Status::bad_request(format!(
+                    "Object '{}' is missing",
+                    if key == "kind" { "Kind" } else { "apiVersion" }
+                )));
+            }
             found if found != wanted => {
-                return Err(Status::bad_request(format!("{key} in the applied configuration ({found}) is not that of the path ({wanted})")));
+                return Err(Status::bad_request(format!(
+                    "{key} in the applied configuration ({found}) is not that of the path ({wanted})"
+                )));
             }
             _ => {}
         }
@@ -145,7 +154,9 @@ impl Work<'_> {
             Patch::Apply(_) => {}
         }
         self.check_type(&new)?;
-        told.extend(check_patched(&mut new, &parsed.duplicates, self.options.validation(), |object| rules.decode(object))?);
+        told.extend(check_patched(&mut new, &parsed.duplicates, self.options.validation(), |object| {
+            rules.decode(object)
+        })?);
         self.target.check_identity(&mut new)?;
         self.target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
         rules.complete(&mut new);
@@ -180,7 +191,9 @@ impl Work<'_> {
         let mut applied = applied.clone();
         let uid = applied.at("metadata").text("uid");
         if !uid.is_empty() {
-            let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
             return Err(self.target.conflict(&why));
         }
         self.identify(&mut applied)?;
@@ -220,7 +233,8 @@ pub(super) fn check_patched(
     decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::Report,
 ) -> Result<Vec<String>, Status> {
     let report = decode(new);
-    let refuse = |why: String| Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)]);
+    let refuse =
+        |why: String| Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)]);
     if let Some(error) = report.error {
         return Err(refuse(error));
     }

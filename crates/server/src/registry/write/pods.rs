@@ -20,7 +20,8 @@ use crate::api::Api;
 use crate::registry::Resource;
 
 const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", builtin: true };
-const EVICTION: Expected<'static> = Expected { group: "policy", version: "v1", kind: "Eviction", builtin: true };
+const EVICTION: Expected<'static> =
+    Expected { group: "policy", version: "v1", kind: "Eviction", builtin: true };
 
 fn success() -> Answer {
     let mut status = Status::default();
@@ -29,12 +30,17 @@ fn success() -> Answer {
     Answer::status(201, status)
 }
 
-fn read_body(request: &WriteRequest, expected: Expected<'_>, validation: FieldValidation) -> Result<body::Decoded, Status> {
+fn read_body(
+    request: &WriteRequest,
+    expected: Expected<'_>,
+    validation: FieldValidation,
+) -> Result<body::Decoded, Status> {
     let decode = |object: &mut Value| -> Report {
         let node = schema::node(expected.group, expected.version, expected.kind);
         node.map(|node| typecheck::decode(node, object)).unwrap_or_default()
     };
-    let mut decoded = body::decode(request.content_type.as_deref(), &request.body, expected, &decode, validation)?;
+    let mut decoded =
+        body::decode(request.content_type.as_deref(), &request.body, expected, &decode, validation)?;
     place(&mut decoded.object, request.namespace.as_deref())?;
     Ok(decoded)
 }
@@ -48,7 +54,9 @@ pub(super) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     let named = binding.at("metadata").text("name");
     let name = request.name.as_deref().unwrap_or(named);
     if !named.is_empty() && named != name {
-        return Err(Status::bad_request(format!("name in URL does not match name in Binding object: {name:?} != {named:?}")));
+        return Err(Status::bad_request(format!(
+            "name in URL does not match name in Binding object: {name:?} != {named:?}"
+        )));
     }
     check_binding(&binding, name)?;
     let pods = pods(api)?;
@@ -95,11 +103,15 @@ pub(super) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
     let name = request.name.as_deref().unwrap_or_default();
     let named = decoded.object.at("metadata").text("name");
     if !named.is_empty() && named != name {
-        return Err(Status::bad_request(format!("name in URL does not match name in Eviction object: {name:?} != {named:?}")));
+        return Err(Status::bad_request(format!(
+            "name in URL does not match name in Eviction object: {name:?} != {named:?}"
+        )));
     }
     let mut deleting: DeleteOptions = match decoded.object.at("deleteOptions") {
         Value::Null => DeleteOptions::default(),
-        given => serde_json::from_value(given.clone()).map_err(|error| Status::bad_request(error.to_string()))?,
+        given => {
+            serde_json::from_value(given.clone()).map_err(|error| Status::bad_request(error.to_string()))?
+        }
     };
     deleting.check()?;
     if options.is_dry_run() {
@@ -117,7 +129,8 @@ pub(super) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
 
 /// A Pod that has ended or is going anyway, or never began, disturbs nobody.
 fn needs_budget(pod: &Value) -> bool {
-    !matches!(pod.at("status").text("phase"), "Succeeded" | "Failed" | "Pending") && !pod.at("metadata").has("deletionTimestamp")
+    !matches!(pod.at("status").text("phase"), "Succeeded" | "Failed" | "Pending")
+        && !pod.at("metadata").has("deletionTimestamp")
 }
 
 /// Takes one disruption from the budget that covers the Pod.
@@ -128,7 +141,9 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
         if names.is_empty() {
             return Ok(());
         }
-        return Err(Status::internal("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."));
+        return Err(Status::internal(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        ));
     };
     let budget = Target::new(&budgets, target.namespace, name);
     let pod_name = target.name;
@@ -138,15 +153,22 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
         let mut new = stored.value.clone();
         let refused = |message: &str| {
             let text = "Cannot evict pod as it would violate the pod's disruption budget.";
-            Status::too_many_requests(text, 0).with_cause("DisruptionBudget", format!("The disruption budget {name} {message}"), "")
+            Status::too_many_requests(text, 0).with_cause(
+                "DisruptionBudget",
+                format!("The disruption budget {name} {message}"),
+                "",
+            )
         };
         let Some(status) = new.inner_or_new("status") else { return Err(refused("cannot be read")) };
-        if status.int("observedGeneration").unwrap_or(0) < stored.value.at("metadata").int("generation").unwrap_or(0) {
+        if status.int("observedGeneration").unwrap_or(0)
+            < stored.value.at("metadata").int("generation").unwrap_or(0)
+        {
             return Err(refused("is still being processed by the server."));
         }
         let allowed = status.int("disruptionsAllowed").unwrap_or(0);
         if allowed <= 0 {
-            let (wanted, healthy) = (status.int("desiredHealthy").unwrap_or(0), status.int("currentHealthy").unwrap_or(0));
+            let (wanted, healthy) =
+                (status.int("desiredHealthy").unwrap_or(0), status.int("currentHealthy").unwrap_or(0));
             return Err(refused(&format!("needs {wanted} healthy pods and has {healthy} currently")));
         }
         status.put("disruptionsAllowed", allowed - 1);

@@ -72,7 +72,13 @@ pub(crate) trait Rules: Debug + Send + Sync {
     ///
     /// # Errors
     /// 409 on conflicts with other managers, 500 if the configuration does not fit the schema.
-    fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Applied, Status>;
+    fn apply(
+        &self,
+        tracking: &Tracking<'_>,
+        live: Option<&Value>,
+        applied: &Value,
+        force: bool,
+    ) -> Result<Applied, Status>;
 }
 
 /// The rules of a built-in kind.
@@ -93,7 +99,8 @@ pub(crate) struct Builtin {
 impl Builtin {
     pub(crate) fn new(kind: &'static Kind) -> Self {
         let node = schema::node(kind.group, kind.version, kind.kind);
-        let mut zero = serde_json::json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {}});
+        let mut zero =
+            serde_json::json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {}});
         if let Some(node) = node {
             typecheck::fill(node, &mut zero);
         }
@@ -203,7 +210,13 @@ impl Rules for Builtin {
         }
     }
 
-    fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Applied, Status> {
+    fn apply(
+        &self,
+        tracking: &Tracking<'_>,
+        live: Option<&Value>,
+        applied: &Value,
+        force: bool,
+    ) -> Result<Applied, Status> {
         let manager = tracking.manager(self.node()?, &self.zero, self.ignored(tracking.subresource));
         Ok(manager.apply(live, applied, force)?)
     }

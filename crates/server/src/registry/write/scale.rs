@@ -20,7 +20,8 @@ use super::view::View;
 use super::{Answer, WriteRequest, patch as patching, update as updating};
 use crate::api::Api;
 
-const SCALE: Expected<'static> = Expected { group: "autoscaling", version: "v1", kind: "Scale", builtin: true };
+const SCALE: Expected<'static> =
+    Expected { group: "autoscaling", version: "v1", kind: "Scale", builtin: true };
 
 /// Where a kind keeps the numbers, as paths of field names.
 #[derive(Clone, Debug)]
@@ -37,7 +38,11 @@ impl ScalePaths {
     /// The paths of built-in workloads.
     pub(crate) fn builtin() -> Self {
         let path = |keys: [&str; 2]| keys.map(str::to_owned).to_vec();
-        Self { spec: path(["spec", "replicas"]), status: path(["status", "replicas"]), selector: Some(path(["spec", "selector"])) }
+        Self {
+            spec: path(["spec", "replicas"]),
+            status: path(["status", "replicas"]),
+            selector: Some(path(["spec", "selector"])),
+        }
     }
 }
 
@@ -101,7 +106,8 @@ pub(super) async fn read(api: &Api, request: &WriteRequest) -> Result<Answer, St
 pub(super) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&Query::parse(&request.query));
     options.check(WriteKind::Update)?;
-    let decoded = body::decode(request.content_type.as_deref(), &request.body, SCALE, &decode, options.validation())?;
+    let decoded =
+        body::decode(request.content_type.as_deref(), &request.body, SCALE, &decode, options.validation())?;
     let mut sent = decoded.object;
     target_of(request).check_identity(&mut sent)?;
     let answer = write(api, request, &options, |_, _| Ok(sent.clone())).await?;
@@ -117,7 +123,10 @@ pub(super) async fn patch(
 ) -> Result<Answer, Status> {
     let parsed = match kind {
         // An applied Scale owns one field; merging it is all there is to do.
-        PatchType::Apply => patching::Parsed { patch: Patch::Merge(body::yaml(&request.body).map_err(Status::bad_request)?), duplicates: Vec::new() },
+        PatchType::Apply => patching::Parsed {
+            patch: Patch::Merge(body::yaml(&request.body).map_err(Status::bad_request)?),
+            duplicates: Vec::new(),
+        },
         other => patching::parse(other, request)?,
     };
     let warnings = std::sync::Mutex::new(Vec::new());
@@ -125,7 +134,9 @@ pub(super) async fn patch(
         let mut scale = scale_of(paths, &stored.value, Some(stored.revision));
         match &parsed.patch {
             Patch::Json(patch) => patch.apply(&mut scale)?,
-            Patch::Merge(patch) | Patch::Strategic(patch) | Patch::Apply(patch) => merge_patch(&mut scale, patch.clone()),
+            Patch::Merge(patch) | Patch::Strategic(patch) | Patch::Apply(patch) => {
+                merge_patch(&mut scale, patch.clone())
+            }
         }
         let told = check_patched(&mut scale, &parsed.duplicates, options.validation(), decode)?;
         if let Ok(mut warnings) = warnings.lock() {
@@ -138,7 +149,9 @@ pub(super) async fn patch(
 }
 
 fn decode(object: &mut Value) -> typecheck::Report {
-    schema::node(SCALE.group, SCALE.version, SCALE.kind).map(|node| typecheck::decode(node, object)).unwrap_or_default()
+    schema::node(SCALE.group, SCALE.version, SCALE.kind)
+        .map(|node| typecheck::decode(node, object))
+        .unwrap_or_default()
 }
 
 /// Puts the replicas of a Scale into its target.

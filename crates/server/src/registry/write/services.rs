@@ -49,7 +49,8 @@ impl Allocator {
         let mut recent = self.recent.lock();
         let now = Instant::now();
         recent.retain(|_, since| now.duration_since(*since) < REMEMBERED);
-        let free = candidates.into_iter().find(|thing| !taken.contains(thing) && !recent.contains_key(thing))?;
+        let free =
+            candidates.into_iter().find(|thing| !taken.contains(thing) && !recent.contains_key(thing))?;
         recent.insert(free, now);
         Some(free)
     }
@@ -116,7 +117,10 @@ pub(super) fn allocate(api: &Api, target: &Target<'_>, service: &mut Value) -> R
 /// Gives a changed Service what its new type needs, and forgets what it no longer has.
 pub(super) fn reallocate(api: &Api, target: &Target<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
     let (now, before) = (new.at("spec"), old.at("spec"));
-    if now.text("type") == before.text("type") && now.at("clusterIPs") == before.at("clusterIPs") && now.at("ports") == before.at("ports") {
+    if now.text("type") == before.text("type")
+        && now.at("clusterIPs") == before.at("clusterIPs")
+        && now.at("ports") == before.at("ports")
+    {
         return Ok(());
     }
     if now.text("type") == "ExternalName" {
@@ -165,7 +169,10 @@ fn free_address(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>) -> Resul
     let in_order = (2..RANGE_SIZE - 1).map(nth_address);
     match api.allocator.take(taken, random.chain(in_order)) {
         Some(Thing::Address(address)) => Ok(address.to_string()),
-        _ => Err(Status::internal(format!("failed to allocate a serviceIP for {}: range is full", target.name))),
+        _ => Err(Status::internal(format!(
+            "failed to allocate a serviceIP for {}: range is full",
+            target.name
+        ))),
     }
 }
 
@@ -173,14 +180,26 @@ fn free_port(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>) -> Result<i
     let random = (0..TRIES).map(|_| Thing::Port(rand::random_range(NODE_PORTS)));
     match api.allocator.take(taken, random.chain(NODE_PORTS.map(Thing::Port))) {
         Some(Thing::Port(port)) => Ok(port),
-        _ => Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name))),
+        _ => {
+            Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name)))
+        }
     }
 }
 
-fn check_wanted_address(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>, wanted: &str) -> Result<(), Status> {
+fn check_wanted_address(
+    api: &Api,
+    taken: &HashSet<Thing>,
+    target: &Target<'_>,
+    wanted: &str,
+) -> Result<(), Status> {
     // What is no address at all is left to validation.
     let Ok(address) = wanted.parse::<IpAddr>() else { return Ok(()) };
-    let own = target.resource.collection.snapshot().get(&target.key).is_some_and(|stored| stored.field("spec.clusterIP") == Some(wanted));
+    let own = target
+        .resource
+        .collection
+        .snapshot()
+        .get(&target.key)
+        .is_some_and(|stored| stored.field("spec.clusterIP") == Some(wanted));
     if own || api.allocator.take(taken, [Thing::Address(address)]).is_some() {
         return Ok(());
     }
@@ -188,13 +207,28 @@ fn check_wanted_address(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>, 
     Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]))
 }
 
-fn check_wanted_port(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>, index: usize, port: i64) -> Result<(), Status> {
+fn check_wanted_port(
+    api: &Api,
+    taken: &HashSet<Thing>,
+    target: &Target<'_>,
+    index: usize,
+    port: i64,
+) -> Result<(), Status> {
     let path = format!("spec.ports[{index}].nodePort");
     if !NODE_PORTS.contains(&port) {
-        let detail = format!("provided port is not in the valid range. The range of valid ports is {}-{}", NODE_PORTS.start(), NODE_PORTS.end());
+        let detail = format!(
+            "provided port is not in the valid range. The range of valid ports is {}-{}",
+            NODE_PORTS.start(),
+            NODE_PORTS.end()
+        );
         return Err(target.invalid(&[FieldError::invalid(path, port, detail)]));
     }
-    let stored = target.resource.collection.snapshot().get(&target.key).and_then(|stored| serde_json::from_slice::<Value>(stored.stored()).ok());
+    let stored = target
+        .resource
+        .collection
+        .snapshot()
+        .get(&target.key)
+        .and_then(|stored| serde_json::from_slice::<Value>(stored.stored()).ok());
     let own = stored.is_some_and(|stored| node_ports(&stored).any(|other| other == port));
     if own || api.allocator.take(taken, [Thing::Port(port)]).is_some() {
         return Ok(());

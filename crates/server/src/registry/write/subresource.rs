@@ -19,8 +19,11 @@ pub async fn read_subresource(api: &Api, request: WriteRequest) -> Result<Answer
     if View::of(request.subresource.as_deref()).is_none() {
         return Err(unsupported(&request));
     }
-    let target =
-        Target::new(&request.resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let target = Target::new(
+        &request.resource,
+        request.namespace.as_deref(),
+        request.name.as_deref().unwrap_or_default(),
+    );
     let mut stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
     with_version(&mut stored.value, stored.revision);
     Ok(Answer::document(200, stored.value))

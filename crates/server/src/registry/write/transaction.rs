@@ -55,18 +55,11 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) enum Done {
     /// Stored, or already so.
-    Stored {
-        object: Arc<Object>,
-        created: bool,
-    },
+    Stored { object: Arc<Object>, created: bool },
     /// Taken away; the last state under its last revision.
     Removed(Arc<Object>),
     /// Would have been done.
-    Dry {
-        object: Value,
-        created: bool,
-        removed: bool,
-    },
+    Dry { object: Value, created: bool, removed: bool },
 }
 
 impl Done {
@@ -75,7 +68,9 @@ impl Done {
         let (code, body) = match self {
             Self::Stored { object, created } => (if created { 201 } else { 200 }, AnswerBody::Object(object)),
             Self::Removed(object) => (200, AnswerBody::Object(object)),
-            Self::Dry { object, created, .. } => (if created { 201 } else { 200 }, AnswerBody::Document(object)),
+            Self::Dry { object, created, .. } => {
+                (if created { 201 } else { 200 }, AnswerBody::Document(object))
+            }
         };
         Answer { code, body, warnings: Vec::new() }
     }
@@ -145,8 +140,12 @@ async fn attempt(
     };
     let bytes = encode(target, value);
     match put(api, target, Some(bytes.clone()), expect).await? {
-        Written::Done { revision } => Ok(Ok(Done::Stored { object: shown(target, bytes, revision)?, created })),
-        Written::Refused { current } => Ok(Err(current.map(|found| Stored::from_engine(target, found)).transpose()?)),
+        Written::Done { revision } => {
+            Ok(Ok(Done::Stored { object: shown(target, bytes, revision)?, created }))
+        }
+        Written::Refused { current } => {
+            Ok(Err(current.map(|found| Stored::from_engine(target, found)).transpose()?))
+        }
     }
 }
 
@@ -167,20 +166,33 @@ async fn remove(
             let object = shown(target, encode(target, last), stored.revision)?;
             Ok(Ok(Done::Removed(object)))
         }
-        Written::Refused { current } => Ok(Err(current.map(|found| Stored::from_engine(target, found)).transpose()?)),
+        Written::Refused { current } => {
+            Ok(Err(current.map(|found| Stored::from_engine(target, found)).transpose()?))
+        }
     }
 }
 
-async fn put(api: &Api, target: &Target<'_>, value: Option<Bytes>, expect: Expect) -> Result<Written, Status> {
+async fn put(
+    api: &Api,
+    target: &Target<'_>,
+    value: Option<Bytes>,
+    expect: Expect,
+) -> Result<Written, Status> {
     let write = Write { key: Arc::clone(&target.key), value, expect };
     api.engine.write(write).await.map_err(|error| storage_status(&error))
 }
 
 /// Stores a new object; the inner error is the one that is there already.
-pub(super) async fn insert(api: &Api, target: &Target<'_>, object: Value) -> Result<Result<Done, Stored>, Status> {
+pub(super) async fn insert(
+    api: &Api,
+    target: &Target<'_>,
+    object: Value,
+) -> Result<Result<Done, Stored>, Status> {
     let bytes = encode(target, object);
     match put(api, target, Some(bytes.clone()), Expect::Absent).await? {
-        Written::Done { revision } => Ok(Ok(Done::Stored { object: shown(target, bytes, revision)?, created: true })),
+        Written::Done { revision } => {
+            Ok(Ok(Done::Stored { object: shown(target, bytes, revision)?, created: true }))
+        }
         Written::Refused { current: Some(current) } => Ok(Err(Stored::from_engine(target, current)?)),
         Written::Refused { current: None } => Err(Status::internal("a write was refused for no reason")),
     }

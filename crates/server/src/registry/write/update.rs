@@ -28,9 +28,11 @@ pub async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
     options.check(WriteKind::Update)?;
     let content_type = request.content_type.as_deref();
     let check = |object: &mut Value| resource.rules.decode(object);
-    let decoded = body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
+    let decoded =
+        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut sent = decoded.object;
-    let target = Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let target =
+        Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
     target.check_identity(&mut sent)?;
     resource.rules.complete(&mut sent);
     let mut warnings = decoded.warnings;
@@ -110,7 +112,9 @@ pub(super) fn settle(
 
 /// Fills in the metadata that an update leaves out or cannot change.
 pub(super) fn carry_over(new: &mut Value, old: &Value, warnings: &mut Vec<String>) {
-    let (Some(meta), Some(before)) = (new.inner_or_new("metadata"), old.at("metadata").as_object()) else { return };
+    let (Some(meta), Some(before)) = (new.inner_or_new("metadata"), old.at("metadata").as_object()) else {
+        return;
+    };
     meta.remove("resourceVersion");
     meta::carry_over(meta, before);
     warnings.extend(meta::drop_duplicate_owners(meta));
@@ -120,6 +124,8 @@ pub(super) fn carry_over(new: &mut Value, old: &Value, warnings: &mut Vec<String
 pub(super) fn is_done(object: &Value) -> bool {
     let meta = object.at("metadata");
     let held = meta.count("finalizers") > 0
-        || (object.text("kind") == "Namespace" && object.text("apiVersion") == "v1" && object.at("spec").count("finalizers") > 0);
+        || (object.text("kind") == "Namespace"
+            && object.text("apiVersion") == "v1"
+            && object.at("spec").count("finalizers") > 0);
     meta.has("deletionTimestamp") && !held && meta.int("deletionGracePeriodSeconds").unwrap_or(0) == 0
 }

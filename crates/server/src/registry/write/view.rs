@@ -104,10 +104,22 @@ mod tests {
             "status": {"conditions": [{"type": "Approved"}]}
         });
         for (view, expected) in [
-            (View::Finalize, json!({"metadata": {"generation": 1}, "spec": {"containers": [{"name": "a", "image": "i"}]}, "status": {}})),
-            (View::Approval, json!({"metadata": {"generation": 1}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": {"conditions": [{"type": "Approved"}]}})),
-            (View::EphemeralContainers, json!({"metadata": {"generation": 2}, "spec": {"finalizers": ["kubernetes"], "ephemeralContainers": [{"name": "e"}], "containers": [{"name": "a", "image": "i"}]}, "status": {}})),
-            (View::Resize, json!({"metadata": {"generation": 2}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}, "status": {}})),
+            (
+                View::Finalize,
+                json!({"metadata": {"generation": 1}, "spec": {"containers": [{"name": "a", "image": "i"}]}, "status": {}}),
+            ),
+            (
+                View::Approval,
+                json!({"metadata": {"generation": 1}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": {"conditions": [{"type": "Approved"}]}}),
+            ),
+            (
+                View::EphemeralContainers,
+                json!({"metadata": {"generation": 2}, "spec": {"finalizers": ["kubernetes"], "ephemeralContainers": [{"name": "e"}], "containers": [{"name": "a", "image": "i"}]}, "status": {}}),
+            ),
+            (
+                View::Resize,
+                json!({"metadata": {"generation": 2}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}, "status": {}}),
+            ),
         ] {
             let mut new = sent.clone();
             view.prepare(&mut new, &old);
