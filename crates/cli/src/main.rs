@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stderr, reason = "a command line talks to its terminal")]
 
+mod db;
 mod serve;
 mod store;
 
@@ -28,12 +29,15 @@ struct Arguments {
 enum Command {
     /// Run an API server
     Serve(Box<serve::Arguments>),
+    /// Check, back up, restore or compact a data directory
+    Db(db::Arguments),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Command::Serve(arguments) => run(serve::run(*arguments)),
+        Command::Db(arguments) => db::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("listwatch: {}", one_line(&error));

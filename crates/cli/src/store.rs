@@ -1,10 +1,12 @@
-//! Which store a server runs on, as flags.
+//! Which store a server runs on, as flags. The commands on a store that no server needs are in [`db`](crate::db).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
-use listwatch_storage::{Engine, MemoryEngine, MemoryOptions};
+use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, MemoryEngine, MemoryOptions};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Storage")]
@@ -13,13 +15,52 @@ pub(crate) struct Store {
     #[arg(long, value_name = "DIR", default_value = "./listwatch-data")]
     pub(crate) data_dir: PathBuf,
 
+    /// How long changes stay readable, so that watches can resume [1h, 30m, …]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    history_age: Duration,
+
+    /// How many bytes of changes stay readable, if that is less [2GiB, 500MiB, …]
+    #[arg(long, value_name = "BYTES", default_value = "2GiB", value_parser = bytes)]
+    history_bytes: u64,
+
     /// Keep everything in memory; it is gone when the server stops
     #[arg(long, conflicts_with_all = ["etcd_endpoints", "data_dir"])]
     pub(crate) memory: bool,
 
+    #[command(flatten)]
+    etcd: Etcd,
+}
+
+/// The flags have the names that kube-apiserver gives them, where it has them.
+#[derive(Args, Clone, Debug)]
+struct Etcd {
     /// Keep data in etcd; several servers may share one cluster
     #[arg(long, value_name = "URL,URL", value_delimiter = ',')]
     etcd_endpoints: Vec<String>,
+
+    /// What all keys in etcd start with
+    #[arg(long, value_name = "PREFIX", default_value = "/listwatch", requires = "etcd_endpoints")]
+    etcd_prefix: String,
+
+    /// Who signed etcd's certificates
+    #[arg(long, value_name = "FILE", requires = "etcd_endpoints")]
+    etcd_cafile: Option<PathBuf>,
+
+    /// The certificate to show to etcd
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
+    etcd_certfile: Option<PathBuf>,
+
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    etcd_keyfile: Option<PathBuf>,
+
+    /// The user to log in to etcd as
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    etcd_user: Option<String>,
+
+    /// A file with that user's password
+    #[arg(long, value_name = "FILE", requires = "etcd_user")]
+    etcd_password_file: Option<PathBuf>,
 }
 
 impl Store {
@@ -33,6 +74,94 @@ impl Store {
         if self.memory {
             return Ok(Arc::new(MemoryEngine::new(MemoryOptions::default())));
         }
-        anyhow::bail!("only --memory works in this build")
+        if !self.etcd.etcd_endpoints.is_empty() {
+            return self.etcd.connect().await;
+        }
+        let options = EmbeddedOptions {
+            history_age: self.history_age,
+            history_bytes: self.history_bytes,
+            ..Default::default()
+        };
+        let engine = EmbeddedEngine::open(&self.data_dir, options).await;
+        Ok(Arc::new(engine.with_context(|| format!("cannot open the store in {}", self.data_dir.display()))?))
+    }
+}
+
+#[cfg(feature = "etcd")]
+impl Etcd {
+    async fn connect(&self) -> anyhow::Result<Arc<dyn Engine>> {
+        let options = listwatch_storage::EtcdOptions {
+            endpoints: self.etcd_endpoints.clone(),
+            prefix: self.etcd_prefix.clone(),
+            tls: self.tls()?,
+            user: self.user()?,
+            ..Default::default()
+        };
+        let engine =
+            listwatch_storage::EtcdEngine::connect(options).await.context("cannot connect to etcd")?;
+        Ok(Arc::new(engine))
+    }
+
+    fn tls(&self) -> anyhow::Result<Option<listwatch_storage::etcd::EtcdTls>> {
+        let ca = self.etcd_cafile.as_deref().map(read).transpose()?;
+        let identity = match (&self.etcd_certfile, &self.etcd_keyfile) {
+            (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
+            _ => None,
+        };
+        let wanted = ca.is_some() || identity.is_some();
+        Ok(wanted.then_some(listwatch_storage::etcd::EtcdTls { ca, identity, server_name: None }))
+    }
+
+    fn user(&self) -> anyhow::Result<Option<listwatch_storage::etcd::EtcdUser>> {
+        let (Some(name), Some(file)) = (&self.etcd_user, &self.etcd_password_file) else { return Ok(None) };
+        let password = String::from_utf8(read(file)?).context("the etcd password is not text")?;
+        let password = password.trim_end_matches(['\r', '\n']).to_owned();
+        Ok(Some(listwatch_storage::etcd::EtcdUser { name: name.clone(), password }))
+    }
+}
+
+#[cfg(feature = "etcd")]
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+#[cfg(not(feature = "etcd"))]
+impl Etcd {
+    async fn connect(&self) -> anyhow::Result<Arc<dyn Engine>> {
+        anyhow::bail!("this program was built without etcd, {:?} cannot be used", self.etcd_endpoints)
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    Duration::try_from(parsed).map_err(|_| "a time cannot be negative".to_owned())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit {
+        "" | "B" => 0,
+        "KiB" | "Ki" => 10,
+        "MiB" | "Mi" => 20,
+        "GiB" | "Gi" => 30,
+        "TiB" | "Ti" => 40,
+        _ => return Err(format!("{unit:?} is none of B, KiB, MiB, GiB, TiB")),
+    };
+    let number: u64 = number.parse().map_err(|_| format!("{text:?} is no number of bytes"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is too much"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_read_with_their_units() {
+        assert_eq!(bytes("2GiB"), Ok(2 << 30));
+        assert_eq!(bytes("100"), Ok(100));
+        assert!(bytes("1.5GB").is_err() && bytes("").is_err() && bytes("99999999TiB").is_err());
+        assert_eq!(duration("90m"), Ok(Duration::from_secs(5400)));
+        assert!(duration("-1h").is_err() && duration("soon").is_err());
     }
 }

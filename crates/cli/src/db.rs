@@ -1,0 +1,56 @@
+//! `listwatch db`: what a person does with a data directory. Thin over [`listwatch_storage::embedded::offline`].
+
+#![expect(clippy::print_stdout, reason = "the report is what was asked for")]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use listwatch_storage::embedded::offline::{self, Report};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The data directory of the store
+    #[arg(long, value_name = "DIR", default_value = "./listwatch-data", global = true)]
+    data_dir: PathBuf,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Look at everything in the store and say whether it is sound; no server may be using it
+    Check,
+    /// Copy the store to a new file, also while a server is using it
+    Backup {
+        /// The new file
+        file: PathBuf,
+    },
+    /// Make a new store from a backup
+    Restore {
+        /// The backup
+        file: PathBuf,
+    },
+    /// Drop all history and give the space back; no server may be using the store
+    Compact,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let directory = &arguments.data_dir;
+    let report = match &arguments.command {
+        Command::Check => offline::check(directory),
+        Command::Backup { file } => offline::backup(directory, file),
+        Command::Restore { file } => offline::restore(file, directory),
+        Command::Compact => offline::compact(directory),
+    }?;
+    print(&report);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(report: &Report) {
+    println!("revision {}", report.revision);
+    println!("history  from revision {}, {} changes", report.compacted, report.changes);
+    println!("keys     {}", report.keys);
+    println!("size     {:.1} MiB", report.bytes as f64 / f64::from(1 << 20));
+}

@@ -1,0 +1,59 @@
+//! `listwatch db` as people use it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, Expect, Write};
+
+fn db(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_listwatch"));
+    command.arg("db").args(arguments).arg("--data-dir").arg(directory).output().unwrap()
+}
+
+fn succeeds(directory: &Path, arguments: &[&str]) -> String {
+    let output = db(directory, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn fails(directory: &Path, arguments: &[&str], text: &str) {
+    let output = db(directory, arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains(text), "{said}");
+}
+
+async fn store(directory: &Path) -> EmbeddedEngine {
+    let engine = EmbeddedEngine::open(directory, EmbeddedOptions::default()).await.unwrap();
+    for n in 0..20 {
+        let write =
+            Write { key: format!("/k/{}", n % 4).into(), value: Some("v".into()), expect: Expect::Any };
+        engine.write(write).await.unwrap();
+    }
+    engine
+}
+
+#[tokio::test]
+async fn a_store_is_checked_backed_up_restored_and_compacted() {
+    let parent = tempfile::tempdir().unwrap();
+    let (one, two, file) =
+        (parent.path().join("one"), parent.path().join("two"), parent.path().join("backup"));
+    let file = file.to_str().unwrap();
+    let engine = store(&one).await;
+    assert!(succeeds(&one, &["backup", file]).contains("revision 20"), "while it is in use");
+    fails(&one, &["check"], "another process is using");
+    engine.close().await.unwrap();
+    assert!(succeeds(&one, &["check"]).contains("20 changes\nkeys     4\n"));
+    assert!(succeeds(&two, &["restore", file]).contains("revision 20"));
+    assert!(succeeds(&two, &["compact"]).contains("4 changes"));
+    fails(&two, &["restore", file], "has a store already");
+}
+
+#[test]
+fn what_is_not_there_is_one_clear_line() {
+    let parent = tempfile::tempdir().unwrap();
+    fails(parent.path(), &["check"], "there is no store at");
+    fails(parent.path(), &["restore", "/nowhere"], "unable to open");
+}
