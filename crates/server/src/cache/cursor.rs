@@ -115,7 +115,7 @@ impl Cursor {
                 }
             }
         }
-        self.from_history(limit).await
+        self.read_history(limit).await
     }
 
     fn take(&mut self, sights: Sights, reached: Revision) -> Option<Sights> {
@@ -126,7 +126,7 @@ impl Cursor {
         (!sights.is_empty()).then_some(sights)
     }
 
-    async fn from_history(&mut self, limit: usize) -> Result<Option<Sights>, Lost> {
+    async fn read_history(&mut self, limit: usize) -> Result<Option<Sights>, Lost> {
         let Some(history) = &mut self.history else { return Ok(None) };
         let sights = history.next(self.view.filter(), limit).await?;
         self.position = self.position.max(history.position());

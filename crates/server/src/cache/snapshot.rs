@@ -15,13 +15,16 @@ use super::object::Object;
 pub struct Snapshot {
     /// All objects by storage key.
     objects: OrdMap<Arc<str>, Arc<Object>>,
-    /// One map per indexed field, by the field's value and the storage key.
-    indexes: Vec<OrdMap<(Arc<str>, Arc<str>), Arc<Object>>>,
+    /// One per indexed field.
+    indexes: Vec<Index>,
     /// The newest change in it.
     revision: Revision,
     /// What the objects weigh.
     bytes: usize,
 }
+
+/// Objects by the value of a field and the storage key.
+type Index = OrdMap<(Arc<str>, Arc<str>), Arc<Object>>;
 
 /// A field with an index of its own.
 #[derive(Clone, Debug)]

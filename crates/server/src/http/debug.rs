@@ -35,7 +35,9 @@ fn watches(service: &Service) -> Value {
 fn cache(service: &Service) -> Value {
     let cache = &service.api.cache;
     let mut collections: Vec<Value> = Vec::new();
-    for collection in cache.collections() {
+    let mut all = cache.collections();
+    all.sort_by(|a, b| a.name().cmp(b.name()));
+    for collection in all {
         let (snapshot, _) = cache.read(&collection);
         let (events, views, floor) = collection.log_state();
         if snapshot.is_empty() && events == 0 && views == 0 {
@@ -46,6 +48,5 @@ fn cache(service: &Service) -> Value {
             "newest": snapshot.revision().0, "events": events, "eventsAfter": floor.0, "views": views,
         }));
     }
-    collections.sort_by_key(|c| c["collection"].as_str().map(str::to_owned));
     json!({"position": cache.position().get().0, "logBytesLimit": cache.limits().log_bytes, "collections": collections})
 }

@@ -1,23 +1,22 @@
-//! Discovery: what is served, in the old form and the aggregated one, and the version.
+//! Discovery in its old form, document by document, and the version. The form in one document is
+//! [`discovery_v2`](super::discovery_v2).
 
 use std::sync::Arc;
 
 use http::StatusCode;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use listwatch_wire::Status;
-use listwatch_wire::json;
-use serde_json::{Value, json};
-use sha1::{Digest, Sha1};
+use serde::Serialize;
+use serde_json::json;
 
-use super::body::{Body, Response};
+use super::body::Response;
+use super::discovery_v2;
 use super::request::Request;
 use super::respond;
 use super::service::Service;
-use crate::registry::{Resource, Served};
+use crate::registry::{Resource, Served, Subresource};
 
 /// The Kubernetes version whose behaviour is served.
 const MINOR: &str = "37";
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `/version`.
 pub(crate) fn version() -> Response {
@@ -32,7 +31,7 @@ pub(crate) fn version() -> Response {
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, platform_arch()),
     });
-    respond::json(StatusCode::OK, json::encode(&document))
+    json_of(&document)
 }
 
 /// Architectures under the names clients know.
@@ -51,42 +50,100 @@ fn platform_arch() -> &'static str {
 pub(crate) fn answer(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let served = service.api.registry.served();
     let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
-    let document = match parts.as_slice() {
-        [] => root(&served),
-        ["api"] if wants_aggregated(request) => return Ok(Some(aggregated(request, &served, true))),
-        ["apis"] if wants_aggregated(request) => return Ok(Some(aggregated(request, &served, false))),
-        ["api"] => json!({
+    Ok(Some(match parts.as_slice() {
+        [] => json_of(&json!({"paths": paths(&served)})),
+        ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, &served, true),
+        ["apis"] if discovery_v2::wanted(request) => discovery_v2::answer(request, &served, false),
+        ["api"] => json_of(&json!({
             "kind": "APIVersions", "versions": ["v1"],
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
-        }),
-        ["apis"] => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served)}),
-        ["apis", name] if !name.is_empty() && served.has_group(name) => single_group(&served, name),
-        ["api", version] if served.has_version("", version) => resource_list(&served, "", version),
+        })),
+        ["apis"] => json_of(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served)})),
+        ["apis", name] if served.has_group(name) => {
+            match groups(&served).into_iter().find(|g| *g.name == **name) {
+                Some(group) => json_of(&Group { kind: Some("APIGroup"), api_version: Some("v1"), ..group }),
+                None => return Ok(None),
+            }
+        }
+        ["api", version] if served.has_version("", version) => json_of(&resource_list(&served, "", version)),
         ["apis", group, version] if served.has_version(group, version) => {
-            resource_list(&served, group, version)
+            json_of(&resource_list(&served, group, version))
         }
         ["api", _] => return Err(Status::no_such_path()),
         ["apis", group, _] if served.has_group(group) => return Err(Status::no_such_path()),
         _ => return Ok(None),
-    };
-    Ok(Some(respond::json(StatusCode::OK, json::encode(&document))))
+    }))
 }
 
-fn root(served: &Served) -> Value {
+fn json_of(document: &impl Serialize) -> Response {
+    respond::json(StatusCode::OK, serde_json::to_vec(document).unwrap_or_default())
+}
+
+/// A group and its versions, the preferred one first.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
+    name: Arc<str>,
+    versions: Vec<GroupVersion>,
+    preferred_version: Option<GroupVersion>,
+}
+
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupVersion {
+    group_version: String,
+    version: Arc<str>,
+}
+
+/// The resources of a group and version.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceList {
+    kind: &'static str,
+    /// The core group's list does not have it, and clients know it that way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
+    group_version: String,
+    resources: Vec<Entry>,
+}
+
+/// A resource, or a subresource under the name `resource/sub`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    name: String,
+    singular_name: Arc<str>,
+    namespaced: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    group: Arc<str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    version: Arc<str>,
+    kind: Arc<str>,
+    verbs: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<Arc<str>>,
+}
+
+/// All paths that can be asked for.
+fn paths(served: &Served) -> Vec<String> {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for (group, versions) in by_group(served).iter().filter(|(group, _)| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }
-    paths.extend(
-        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-            .map(Into::into),
-    );
-    json!({ "paths": paths })
+    let others = ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+    paths.extend(others.map(str::to_owned));
+    paths
 }
 
 /// Groups and their versions, in order.
-fn by_group(served: &Served) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
+pub(crate) fn by_group(served: &Served) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     let mut groups: Vec<(Arc<str>, Vec<Arc<str>>)> = Vec::new();
     for resource in served.resources() {
         match groups.iter_mut().find(|(group, _)| *group == resource.group) {
@@ -98,155 +155,55 @@ fn by_group(served: &Served) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     groups
 }
 
-fn group_document(group: &str, versions: &[Arc<str>]) -> Value {
-    let version = |v: &Arc<str>| json!({"groupVersion": format!("{group}/{v}"), "version": &**v});
-    let all: Vec<Value> = versions.iter().map(version).collect();
-    json!({"name": group, "preferredVersion": all.first(), "versions": all})
-}
-
-fn groups(served: &Served) -> Vec<Value> {
-    let groups = by_group(served);
-    groups.iter().filter(|(group, _)| !group.is_empty()).map(|(g, v)| group_document(g, v)).collect()
-}
-
-fn single_group(served: &Served, name: &str) -> Value {
-    let groups = by_group(served);
-    let found = groups.iter().find(|(group, _)| &**group == name);
-    let mut document = found.map(|(group, versions)| group_document(group, versions)).unwrap_or_default();
-    document["kind"] = "APIGroup".into();
-    document["apiVersion"] = "v1".into();
-    document
-}
-
-fn resource_list(served: &Served, group: &str, version: &str) -> Value {
-    let mut resources = Vec::new();
-    for resource in served.resources().iter().filter(|r| &*r.group == group && &*r.version == version) {
-        resources.push(resource_entry(resource));
-        resources.extend(resource.subresources.iter().map(|sub| {
-            let mut entry = json!({
-                "name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
-                "namespaced": resource.namespaced, "kind": &*sub.kind, "verbs": texts(&sub.verbs),
-            });
-            if !sub.version.is_empty() {
-                entry["group"] = (*sub.group).into();
-                entry["version"] = (*sub.version).into();
+fn groups(served: &Served) -> Vec<Group> {
+    let named = by_group(served).into_iter().filter(|(group, _)| !group.is_empty());
+    named
+        .map(|(name, versions)| {
+            let version = |v: Arc<str>| GroupVersion { group_version: format!("{name}/{v}"), version: v };
+            let versions: Vec<_> = versions.into_iter().map(version).collect();
+            Group {
+                kind: None,
+                api_version: None,
+                preferred_version: versions.first().cloned(),
+                versions,
+                name,
             }
-            entry
-        }));
-    }
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources})
-}
-
-fn resource_entry(resource: &Resource) -> Value {
-    let mut entry = json!({
-        "name": &*resource.plural, "singularName": &*resource.singular, "namespaced": resource.namespaced,
-        "kind": &*resource.kind, "verbs": texts(&resource.verbs),
-    });
-    if !resource.short_names.is_empty() {
-        entry["shortNames"] = texts(&resource.short_names);
-    }
-    if !resource.categories.is_empty() {
-        entry["categories"] = texts(&resource.categories);
-    }
-    entry
-}
-
-fn texts(list: &[Arc<str>]) -> Value {
-    list.iter().map(|t| Value::from(&**t)).collect()
-}
-
-/// Whether the aggregated form comes before the plain one in what the client accepts.
-fn wants_aggregated(request: &Request) -> bool {
-    let accept = request.header(ACCEPT).unwrap_or_default();
-    for clause in accept.split(',') {
-        let has = |part: &str| clause.split(';').any(|p| p.trim() == part);
-        if has("as=APIGroupDiscoveryList") && has("g=apidiscovery.k8s.io") && has("v=v2") {
-            return true;
-        }
-        if clause.trim() == "application/json" || clause.trim().starts_with("*/*") {
-            return false;
-        }
-    }
-    false
-}
-
-fn aggregated(request: &Request, served: &Served, core: bool) -> Response {
-    let groups = by_group(served);
-    let items: Vec<Value> = groups
-        .iter()
-        .filter(|(group, _)| group.is_empty() == core)
-        .map(|(group, versions)| {
-            let versions: Vec<Value> =
-                versions.iter().map(|v| aggregated_version(served, group, v)).collect();
-            let metadata = if group.is_empty() { json!({}) } else { json!({"name": &**group}) };
-            json!({"metadata": metadata, "versions": versions})
         })
-        .collect();
-    let document = json!({
-        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
-    });
-    with_etag(request, json::encode(&document))
+        .collect()
 }
 
-fn aggregated_version(served: &Served, group: &str, version: &str) -> Value {
+fn resource_list(served: &Served, group: &str, version: &str) -> ResourceList {
     let of_version = served.resources().iter().filter(|r| &*r.group == group && &*r.version == version);
-    let resources: Vec<Value> = of_version.map(|r| aggregated_resource(r)).collect();
-    json!({"version": version, "freshness": "Current", "resources": resources})
+    ResourceList {
+        kind: "APIResourceList",
+        api_version: (!group.is_empty()).then_some("v1"),
+        group_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
+        resources: of_version.flat_map(|resource| entries(resource)).collect(),
+    }
 }
 
-fn aggregated_resource(resource: &Resource) -> Value {
-    let kind =
-        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
-    let own = |name: &str| match resource.is_custom() {
-        true => kind(&resource.group, &resource.version, name),
-        false => kind("", "", name),
+fn entries(resource: &Resource) -> impl Iterator<Item = Entry> + '_ {
+    let own = Entry {
+        name: resource.plural.to_string(),
+        singular_name: Arc::clone(&resource.singular),
+        namespaced: resource.namespaced,
+        group: "".into(),
+        version: "".into(),
+        kind: Arc::clone(&resource.kind),
+        verbs: resource.verbs.clone(),
+        short_names: resource.short_names.clone(),
+        categories: resource.categories.clone(),
     };
-    let mut entry = json!({
-        "resource": &*resource.plural,
-        "responseKind": own(&resource.kind),
-        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": &*resource.singular,
-        "verbs": texts(&resource.verbs),
-    });
-    if !resource.short_names.is_empty() {
-        entry["shortNames"] = texts(&resource.short_names);
-    }
-    if !resource.categories.is_empty() {
-        entry["categories"] = texts(&resource.categories);
-    }
-    let subresources: Vec<Value> = resource
-        .subresources
-        .iter()
-        .map(|sub| {
-            let response = match sub.version.is_empty() {
-                true => own(&sub.kind),
-                false => kind(&sub.group, &sub.version, &sub.kind),
-            };
-            json!({"subresource": &*sub.name, "responseKind": response, "verbs": texts(&sub.verbs)})
-        })
-        .collect();
-    if !subresources.is_empty() {
-        entry["subresources"] = subresources.into();
-    }
-    entry
-}
-
-fn with_etag(request: &Request, body: Vec<u8>) -> Response {
-    let hash = Sha1::digest(&body);
-    let etag = format!("\"{}\"", hash.iter().map(|b| format!("{b:02X}")).collect::<String>());
-    let known = request.header(IF_NONE_MATCH).is_some_and(|sent| sent.split(',').any(|e| e.trim() == etag));
-    let mut response = respond::json(StatusCode::OK, body);
-    if known {
-        response = response.map(|_| Body::Empty);
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-    }
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
-    headers.insert(VARY, HeaderValue::from_static("Accept"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
-        headers.insert(ETAG, etag);
-    }
-    response
+    let sub = |sub: &Subresource| Entry {
+        name: format!("{}/{}", resource.plural, sub.name),
+        singular_name: "".into(),
+        namespaced: resource.namespaced,
+        group: Arc::clone(&sub.group),
+        version: Arc::clone(&sub.version),
+        kind: Arc::clone(&sub.kind),
+        verbs: sub.verbs.clone(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+    };
+    std::iter::once(own).chain(resource.subresources.iter().map(sub))
 }

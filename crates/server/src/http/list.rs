@@ -179,14 +179,15 @@ impl Writer {
         out
     }
 
-    fn item(&self, object: &Object, out: &mut BytesMut) {
+    fn item(&self, object: &Arc<Object>, out: &mut BytesMut) {
+        let object = self.resource.present(object);
         match self.shape {
             // Items of built-in kinds leave out what the list already says.
             Shape::Whole if !self.resource.is_custom() => object.write(b"{", out),
             Shape::Whole => object.write(&self.resource.type_prefix, out),
             Shape::Metadata => object.write_metadata(object.revision(), PARTIAL_PREFIX, out),
             Shape::Table => {
-                table::row(&self.resource, &encode::object(object, &self.resource), self.include, out);
+                table::row(&self.resource, &encode::object(&object, &self.resource), self.include, out);
             }
         }
     }

@@ -7,6 +7,7 @@
 pub(crate) mod body;
 pub(crate) mod debug;
 pub(crate) mod discovery;
+pub(crate) mod discovery_v2;
 pub(crate) mod encode;
 pub(crate) mod gzip;
 pub(crate) mod h1;
@@ -16,6 +17,7 @@ pub(crate) mod list;
 pub(crate) mod list_source;
 pub(crate) mod listen;
 pub(crate) mod negotiate;
+pub(crate) mod openapi;
 pub(crate) mod read;
 pub(crate) mod request;
 pub(crate) mod request_info;

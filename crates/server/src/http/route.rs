@@ -9,7 +9,7 @@ use super::body::Response;
 use super::request::{BodySource, Request};
 use super::request_info::{RequestInfo, ResourceInfo, Verb};
 use super::service::Service;
-use super::{debug, discovery, health, list, read, respond, watch, write};
+use super::{debug, discovery, health, list, openapi, read, respond, watch, write};
 use crate::auth::User;
 use crate::registry::Resource;
 
@@ -37,12 +37,12 @@ pub(crate) async fn route(
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
     match info {
-        RequestInfo::Other => other(service, request),
+        RequestInfo::Other => other(service, request).await,
         RequestInfo::Resource(info) => resource(service, request, info.clone(), user, body).await,
     }
 }
 
-fn other(service: &Service, request: &Request) -> Result<Response, Status> {
+async fn other(service: &Service, request: &Request) -> Result<Response, Status> {
     let path = request.path.trim_end_matches('/');
     if health::serves(path) {
         return Ok(health::answer(service, request));
@@ -51,6 +51,7 @@ fn other(service: &Service, request: &Request) -> Result<Response, Status> {
         "/version" => Some(discovery::version()),
         "/metrics" => Some(debug::metrics(service)),
         path if path.starts_with("/debug/listwatch") => debug::answer(service, path),
+        path if path.starts_with("/openapi/") => openapi::answer(service, request, path).await,
         _ => discovery::answer(service, request, path)?,
     };
     match response {

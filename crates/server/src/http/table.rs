@@ -1,14 +1,15 @@
 //! Tables: rows and columns for people.
 
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
+use jiff::Timestamp;
+use listwatch_kinds::columns;
 use listwatch_wire::Status;
 use listwatch_wire::json;
 use serde_json::{Value, json};
 
 use super::encode::PARTIAL_PREFIX;
 use super::request::Request;
-use crate::registry::Resource;
+use crate::registry::{Column, Resource};
 
 /// What each row carries of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,25 +40,44 @@ impl Include {
 
 /// The column definitions of a resource, as JSON.
 pub(crate) fn columns(resource: &Resource) -> Vec<u8> {
-    let _ = (resource, StatusCode::OK);
-    json::encode(&json!([
-        {"name": "Name", "type": "string", "format": "name", "description": "Name must be unique within a namespace.", "priority": 0},
-        {"name": "Age", "type": "string", "format": "", "description": "Time since the object was created.", "priority": 0},
-    ]))
+    let columns: Vec<Value> = match resource.builtin {
+        Some(kind) => columns::definitions(kind)
+            .iter()
+            .map(|c| definition(c.name, c.kind, c.format, "", i32::from(c.priority)))
+            .collect(),
+        None => custom_columns(resource),
+    };
+    json::encode(&columns.into())
+}
+
+fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i32) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+/// The name, then what the definition declares.
+fn custom_columns(resource: &Resource) -> Vec<Value> {
+    let name = definition("Name", "string", "name", "Name must be unique within a namespace.", 0);
+    let declared = |c: &Column| definition(&c.name, &c.kind, &c.format, &c.description, c.priority);
+    std::iter::once(name).chain(resource.columns.iter().map(declared)).collect()
 }
 
 /// The cells of one object.
-fn cells(resource: &Resource, object: &Value) -> Value {
-    let _ = resource;
-    let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
-    json!([name, "<unknown>"])
+fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    match resource.builtin {
+        Some(kind) => columns::row(kind, object, now),
+        None => {
+            let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
+            let declared = resource.columns.iter().map(|column| column.cell(object, now));
+            std::iter::once(name).chain(declared).collect()
+        }
+    }
 }
 
 /// Writes one row for an object, given as clients see it.
 pub(crate) fn row(resource: &Resource, object: &[u8], include: Include, out: &mut BytesMut) {
     let value: Value = serde_json::from_slice(object).unwrap_or_default();
     out.extend_from_slice(b"{\"cells\":");
-    out.extend_from_slice(&json::encode(&cells(resource, &value)));
+    out.extend_from_slice(&json::encode(&cells(resource, &value, Timestamp::now()).into()));
     out.extend_from_slice(b",\"object\":");
     match include {
         Include::Nothing => out.extend_from_slice(b"null"),

@@ -29,7 +29,7 @@ impl Format {
 
     /// An event as a line.
     pub(crate) fn event(&mut self, sight: &Sight) -> Bytes {
-        if self.shape == Shape::Whole && self.resource.stored_version {
+        if self.shape == Shape::Whole && self.resource.present.is_none() {
             return sight.event.frame(sight.change, &self.resource.type_prefix);
         }
         let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
@@ -39,12 +39,13 @@ impl Format {
     }
 
     /// Appends an object of the initial state.
-    pub(crate) fn initial(&mut self, object: &Object, out: &mut BytesMut) {
+    pub(crate) fn initial(&mut self, object: &Arc<Object>, out: &mut BytesMut) {
         self.write(EventType::Added, object, object.revision(), out);
     }
 
-    fn write(&mut self, kind: EventType, object: &Object, revision: Revision, out: &mut BytesMut) {
+    fn write(&mut self, kind: EventType, object: &Arc<Object>, revision: Revision, out: &mut BytesMut) {
         let resource = Arc::clone(&self.resource);
+        let object = resource.present(object);
         frame(kind, out, |out| match self.shape {
             Shape::Whole => object.write_at(revision, &resource.type_prefix, out),
             Shape::Metadata => object.write_metadata(revision, PARTIAL_PREFIX, out),

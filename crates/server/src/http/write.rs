@@ -3,6 +3,8 @@
 //! The rules of writing are in [`crate::registry::write`]; here is only the way in (body, options) and the way out
 //! (negotiated form, warnings).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, USER_AGENT};
@@ -110,11 +112,12 @@ fn warning_header(text: &str) -> String {
 
 /// One object in the form asked for.
 pub(crate) fn show(
-    object: &Object,
+    object: &Arc<Object>,
     resource: &Resource,
     form: Form,
     request: &Request,
 ) -> Result<Bytes, Status> {
+    let object = &resource.present(object);
     let json = match form.shape {
         Shape::Whole => encode::object(object, resource),
         Shape::Metadata => encode::partial(object, object.revision()),

@@ -3,9 +3,11 @@
 //! A kind is data: a [`Resource`] describes one resource of one group and version, built in or custom, and the handlers
 //! under `http/` serve any of them alike. The [`Registry`] maps paths to resources. [`write`] holds the write verbs.
 
-mod registry;
+mod column;
 mod resource;
+mod served;
 pub mod write;
 
-pub use registry::{Registry, Served};
-pub use resource::{Column, Field, Resource, Subresource};
+pub use column::Column;
+pub use resource::{Field, Presenter, Resource, Subresource};
+pub use served::{Registry, Served};

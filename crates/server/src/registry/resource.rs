@@ -1,12 +1,14 @@
 //! [`Resource`]: everything the server knows about one kind in one version.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use listwatch_kinds::Kind;
 
+use super::column::Column;
 use super::write::{Builtin, Rules};
-use crate::cache::Collection;
+use crate::cache::{Collection, Object};
 
 /// One resource of one group and version.
 ///
@@ -46,10 +48,38 @@ pub struct Resource {
     pub(crate) rules: Arc<dyn Rules>,
     /// Where its objects are: shared by all versions of one kind.
     pub collection: Arc<Collection>,
-    /// Whether objects are stored in this version, so that events can be shared by all who watch it.
-    pub stored_version: bool,
+    /// How stored objects become what this version shows; `None` if they are shown as they are stored.
+    pub present: Option<Presenter>,
     /// `{"kind":"K","apiVersion":"V",`: what its objects begin with on the wire.
     pub(crate) type_prefix: Bytes,
+}
+
+/// Turns the stored bytes of an object into those that a version shows, both without resourceVersion.
+#[derive(Clone)]
+pub struct Presenter(Arc<Present>);
+
+type Present = dyn Fn(&Object) -> Option<Bytes> + Send + Sync;
+
+impl Presenter {
+    /// `None` from the function leaves the object as it is.
+    pub fn new(present: impl Fn(&Object) -> Option<Bytes> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(present))
+    }
+
+    /// For a built-in kind whose objects are stored in another version.
+    fn converting(kind: &'static Kind) -> Self {
+        Self::new(move |object| {
+            let mut value = serde_json::from_slice(object.stored()).ok()?;
+            listwatch_kinds::convert::from_stored(kind, &mut value);
+            Some(listwatch_wire::json::encode_stored(&value).into())
+        })
+    }
+}
+
+impl std::fmt::Debug for Presenter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Presenter")
+    }
 }
 
 /// A subresource.
@@ -80,23 +110,6 @@ pub struct Field {
     pub absent: Arc<str>,
 }
 
-/// A column of a custom resource's Table.
-#[derive(Clone, Debug)]
-pub struct Column {
-    /// Heading.
-    pub name: String,
-    /// OpenAPI type: `string`, `integer`, `date` and so on.
-    pub kind: String,
-    /// OpenAPI format, often empty.
-    pub format: String,
-    /// For people.
-    pub description: String,
-    /// Zero is always shown, more only with `-o wide`.
-    pub priority: i32,
-    /// Where the value is.
-    pub json_path: String,
-}
-
 impl Resource {
     /// The resource of a built-in kind.
     #[must_use]
@@ -119,7 +132,7 @@ impl Resource {
             builtin: Some(kind),
             rules: Arc::new(Builtin::new(kind)),
             collection,
-            stored_version: kind.stored_as.is_none(),
+            present: kind.stored_as.map(|_| Presenter::converting(kind)),
             type_prefix: type_prefix(kind.kind, &kind.api_version()),
         }
     }
@@ -150,6 +163,14 @@ impl Resource {
     #[must_use]
     pub fn is_custom(&self) -> bool {
         self.builtin.is_none()
+    }
+
+    /// The object as this version shows it.
+    #[must_use]
+    pub fn present<'a>(&self, object: &'a Arc<Object>) -> Cow<'a, Arc<Object>> {
+        let shown = self.present.as_ref().and_then(|presenter| presenter.0(object));
+        let shown = shown.and_then(|value| self.collection.object(object.key(), value, object.revision()));
+        shown.map_or(Cow::Borrowed(object), Cow::Owned)
     }
 
     /// The storage key of one object. Cluster-scoped resources take no namespace.

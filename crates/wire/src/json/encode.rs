@@ -19,7 +19,7 @@ const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 pub fn encode(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     match object {
-        Value::Object(map) => write_object(&mut out, map, write_value),
+        Value::Object(map) => write_object(&mut out, map, |_| true),
         other => write_value(&mut out, other),
     }
     out
@@ -32,25 +32,27 @@ pub fn encode(object: &Value) -> Vec<u8> {
 pub fn encode_stored(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     match object {
-        Value::Object(map) => write_object(&mut out, map, |out, metadata| match metadata {
-            Value::Object(map) => write_map(out, map.iter().filter(|(key, _)| *key != "resourceVersion")),
-            other => write_value(out, other),
-        }),
+        Value::Object(map) => write_object(&mut out, map, |key| key != "resourceVersion"),
         other => write_value(&mut out, other),
     }
     out
 }
 
-fn write_object(out: &mut Vec<u8>, map: &Map<String, Value>, metadata: impl Fn(&mut Vec<u8>, &Value)) {
+/// `wanted` says which fields of the metadata are written.
+fn write_object(out: &mut Vec<u8>, map: &Map<String, Value>, wanted: impl Fn(&str) -> bool) {
     out.push(b'{');
     let first = FIRST.iter().filter_map(|key| map.get_key_value(*key));
     let rest = map.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
     for (i, (key, value)) in first.chain(rest).enumerate() {
         write_key(out, i, key);
-        if key == "metadata" {
-            metadata(out, value);
-        } else {
-            write_value(out, value);
+        match value {
+            // The name comes first, for people who look at raw objects; the reference has it there, too.
+            Value::Object(metadata) if key == "metadata" => {
+                let name = metadata.get_key_value("name");
+                let rest = metadata.iter().filter(|(key, _)| *key != "name" && wanted(key));
+                write_map(out, name.into_iter().chain(rest));
+            }
+            value => write_value(out, value),
         }
     }
     out.push(b'}');
