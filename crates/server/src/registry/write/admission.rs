@@ -4,9 +4,11 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use serde_json::Value;
 
+use super::WriteRequest;
 use super::target::Target;
 use super::transaction::{cached, fresh};
 use crate::api::Api;
+use crate::auth::grant::{self, Grant};
 
 /// Namespaces that stay.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -47,6 +49,25 @@ pub(super) fn may_be_deleted(target: &Target<'_>) -> Result<(), Status> {
         return Err(Status::forbidden("", "namespaces", target.name, why));
     }
     Ok(())
+}
+
+/// Roles and bindings may give no more than their writer has.
+pub(super) fn may_grant(
+    api: &Api,
+    request: &WriteRequest,
+    target: &Target<'_>,
+    object: &Value,
+) -> Result<(), Status> {
+    if &*target.resource.group != "rbac.authorization.k8s.io" {
+        return Ok(());
+    }
+    let grant = Grant {
+        resource: &target.resource.plural,
+        namespace: target.namespace.unwrap_or_default(),
+        name: target.name,
+        object,
+    };
+    grant::check(&*api.authorizer, &request.user, grant)
 }
 
 /// Gives a new Pod the priority of its class.

@@ -137,6 +137,7 @@ pub(super) fn finish_new(
         ("certificates.k8s.io", "CertificateSigningRequest") => name_requester(request, object),
         _ => {}
     }
+    admission::may_grant(api, request, target, object)?;
     let errors = rules.validate_create(object);
     if !errors.is_empty() {
         services::release(api, resource, object);

@@ -14,7 +14,7 @@ use super::managed::Tracking;
 use super::target::{Target, expected, place};
 use super::transaction::{Stored, Verdict, change, with_version};
 use super::view::View;
-use super::{Answer, WriteRequest, body, create, scale, subresource, update};
+use super::{Answer, WriteRequest, admission, body, create, scale, subresource, update};
 use crate::api::Api;
 
 /// A patch that was understood.
@@ -160,6 +160,7 @@ impl Work<'_> {
         self.target.check_identity(&mut new)?;
         self.target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
         rules.complete(&mut new);
+        admission::may_grant(self.api, self.request, self.target, &new)?;
         update::successor(self.api, self.target, self.view, &self.tracking(), &mut new, stored, told)
     }
 
@@ -181,6 +182,7 @@ impl Work<'_> {
         let mut new = rules.apply(&self.tracking(), Some(&stored.value), &applied, force)?.object;
         refuse_wrong_types(rules.decode(&mut new).error)?;
         rules.complete(&mut new);
+        admission::may_grant(self.api, self.request, self.target, &new)?;
         update::carry_over(&mut new, &stored.value, told);
         update::settle(self.api, self.target, self.view, &mut new, stored, told)
     }

@@ -1,12 +1,15 @@
 //! Where a request for a subresource goes.
 
 use listwatch_wire::Status;
+use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+use serde_json::Value;
 
-use super::target::Target;
+use super::target::{Target, expected};
 use super::transaction::{fresh, with_version};
 use super::view::View;
-use super::{Answer, WriteRequest, pods, scale};
+use super::{Answer, WriteRequest, body, pods, scale};
 use crate::api::Api;
+use crate::auth::review::{self, Reviewer};
 
 /// GET of a subresource.
 ///
@@ -42,8 +45,25 @@ pub(super) async fn create(api: &Api, request: &WriteRequest, name: &str) -> Res
 pub(super) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     match (&*request.resource.group, &*request.resource.plural) {
         ("", "bindings") => pods::bind(api, request).await,
+        (group, plural) if review::is_review(group, plural) => answer_review(api, request),
         _ => Err(unsupported(request)),
     }
+}
+
+/// A question about rights or identities: the answer is the question with its status filled in.
+fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    let resource = &*request.resource;
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Create)?;
+    let check = |object: &mut Value| resource.rules.decode(object);
+    let content_type = request.content_type.as_deref();
+    let decoded =
+        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
+    let mut review = decoded.object;
+    let reviewer =
+        Reviewer { authorizer: &*api.authorizer, authenticator: &api.authenticator, user: &request.user };
+    reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review)?;
+    Ok(Answer::document(201, review).with_warnings(decoded.warnings))
 }
 
 /// A subresource that exists but needs a node to answer, or does not take this verb.

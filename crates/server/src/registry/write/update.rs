@@ -11,7 +11,7 @@ use super::managed::Tracking;
 use super::target::{Target, expected};
 use super::transaction::{Stored, Verdict, change};
 use super::view::View;
-use super::{Answer, WriteRequest, body, create, scale, services, subresource};
+use super::{Answer, WriteRequest, admission, body, create, scale, services, subresource};
 use crate::api::Api;
 
 /// PUT.
@@ -41,6 +41,7 @@ pub async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
     let done = change(api, &target, options.is_dry_run(), |stored| match stored {
         Some(stored) => {
             check_conditions(&target, view, &sent, stored)?;
+            admission::may_grant(api, &request, &target, &sent)?;
             let mut new = sent.clone();
             told.clear();
             successor(api, &target, view, &tracking, &mut new, stored, &mut told)
