@@ -1,0 +1,112 @@
+//! Updates from a source in memory, to the store with one index and to handlers: processor time per update.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::{StreamExt, stream};
+use listwatch::lister_watcher::{
+    ListRequest, ListerWatcher, Page, SourceError, WatchEvent, WatchRequest, WatchStream,
+};
+use listwatch::object::{Keep, Object};
+use listwatch::{Event, HandlerOptions, Revision, SharedInformer};
+use tokio::sync::watch;
+
+use crate::measure::{cpu_micros, elsewhere};
+use crate::row;
+
+const OBJECTS: usize = 10_000;
+const UPDATES: usize = 400_000;
+
+pub(crate) fn all() {
+    for (handlers, goal, go, kube) in [(1, "0.8", "4.2", "45*"), (10, "2.0", "13.4", "-")] {
+        for batch in [100, 1] {
+            let figure = elsewhere(&["updates", &handlers.to_string(), &batch.to_string()])[0];
+            let name = format!("in-memory source, {handlers} handlers, 1 index, {batch} per read: CPU us per update");
+            row(&name, &format!("{figure:.2}"), goal, go, kube);
+        }
+    }
+}
+
+pub(crate) fn object(number: usize, version: usize) -> Object {
+    let json = format!(
+        r#"{{"metadata":{{"name":"pod-{number:06}","namespace":"team-{:02}","uid":"{number}","resourceVersion":"{version}","labels":{{"node":"node-{:03}"}}}},"spec":{{"nodeName":"node-{:03}"}}}}"#,
+        number % 20,
+        number % 100,
+        number % 100,
+    );
+    Object::from_json(json.as_bytes(), Keep::default()).unwrap()
+}
+
+/// Everything is prepared before the clock starts; the watch hands it over batch by batch.
+struct Prepared {
+    initial: Vec<Object>,
+    updates: parking_lot::Mutex<Vec<Vec<WatchEvent>>>,
+    go: watch::Receiver<bool>,
+}
+
+#[async_trait::async_trait]
+impl ListerWatcher for Prepared {
+    async fn list(&self, _: &ListRequest) -> Result<Page, SourceError> {
+        let (objects, revision) = (self.initial.clone(), Revision(OBJECTS as u64));
+        Ok(Page { objects, revision, ..Page::default() })
+    }
+
+    async fn watch(&self, _: &WatchRequest) -> Result<WatchStream, SourceError> {
+        let batches = std::mem::take(&mut *self.updates.lock());
+        let mut go = self.go.clone();
+        let ready = stream::once(async move {
+            let _ = go.wait_for(|go| *go).await;
+            Ok(Vec::new())
+        });
+        Ok(WatchStream::new(ready.chain(stream::iter(batches.into_iter().map(Ok))).chain(stream::pending())))
+    }
+
+    fn streams_initial_events(&self) -> bool {
+        false
+    }
+}
+
+pub(crate) fn updates(handlers: usize, batch: usize) {
+    let (go, ready) = watch::channel(false);
+    let initial: Vec<Object> = (0..OBJECTS).map(|number| object(number, number + 1)).collect();
+    // Every object in turn but not in order: neighbours in time are not neighbours in the tree.
+    let events: Vec<WatchEvent> = (0..UPDATES)
+        .map(|at| WatchEvent::Modified(object(at * 7919 % OBJECTS, OBJECTS + at + 1)))
+        .collect();
+    let batches = events.chunks(batch).map(<[WatchEvent]>::to_vec).collect();
+    drop(events);
+    let source = Prepared { initial, updates: parking_lot::Mutex::new(batches), go: ready };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let informer = SharedInformer::<listwatch::Raw>::new(source);
+        let store = informer.store();
+        store.add_index("node", |o: &Object| Ok(o.label("node").map(String::from).into_iter().collect())).unwrap();
+        let seen: Arc<Vec<AtomicU64>> = Arc::new((0..handlers).map(|_| AtomicU64::new(0)).collect());
+        let mut registrations = Vec::new();
+        for at in 0..handlers {
+            let seen = Arc::clone(&seen);
+            let handler = move |event: &Event| {
+                if let Some(object) = event.object() {
+                    seen[at].store(object.revision().0, Ordering::Relaxed);
+                }
+            };
+            let options = HandlerOptions::default().max_backlog(usize::MAX);
+            registrations.push(informer.add_event_handler_with(handler, options).unwrap());
+        }
+        informer.start().unwrap();
+        for registration in &registrations {
+            registration.wait_synced().await;
+        }
+        let cpu = cpu_micros();
+        go.send(true).unwrap();
+        let last = Revision((OBJECTS + UPDATES) as u64);
+        store.wait_for(last).await.unwrap();
+        while seen.iter().any(|seen| seen.load(Ordering::Relaxed) < last.0) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let delivered: u64 = registrations.iter().map(|r| r.status().delivered).sum();
+        assert!(delivered >= (handlers * UPDATES) as u64, "{delivered} delivered");
+        println!("{}", (cpu_micros() - cpu) / UPDATES as f64);
+    });
+    std::process::exit(0);
+}
