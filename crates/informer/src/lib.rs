@@ -17,7 +17,10 @@
 //! 5. [`store`]: the cache with its indexes and snapshots.
 //! 6. [`processor`]: handlers and streams.
 //! 7. [`informer`]: all of it together.
-//! 8. [`kube`](mod@kube): a Kubernetes API server as the source.
+//! 8. [`kube`](mod@kube): a Kubernetes API server as the source; [`factory`] and [`lister`] for programs with many
+//!    informers.
+//! 9. Beside it: [`retry_watcher`] for events without a cache, [`until`] to wait for something, [`metrics`] and
+//!    [`debug`] to look inside.
 //!
 //! # A tour
 //!
@@ -46,23 +49,33 @@
 //! # }
 //! ```
 
+pub mod debug;
 pub mod delta;
+pub mod factory;
 pub mod informer;
 pub mod kube;
+pub mod lister;
 pub mod lister_watcher;
+pub mod metrics;
 mod monitor;
 pub mod object;
 pub mod pager;
 pub mod processor;
 pub mod reflector;
+pub mod retry_watcher;
 pub mod store;
 mod sync;
+pub mod until;
 
+pub use factory::InformerFactory;
 pub use informer::{InformerBuilder, InformerError, InformerStatus, SharedInformer};
+pub use lister::Lister;
 pub use lister_watcher::{ListerWatcher, Sources};
 pub use listwatch_wire::{ObjectKey, Revision};
+pub use listwatch_workqueue as workqueue;
 pub use monitor::LastProblem;
 pub use object::{Object, ObjectError, Raw};
 pub use processor::{Deleted, Event, EventHandler, EventStream, HandlerOptions, Registration};
 pub use reflector::{Problem, ReflectorOptions, Response};
+pub use retry_watcher::RetryWatcher;
 pub use store::{Index, Snapshot, Store};

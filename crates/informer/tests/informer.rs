@@ -92,8 +92,7 @@ async fn a_relist_tells_deletions_first_and_the_store_is_final_before() {
         source.on_list(page(10, &[("x/a", 1), ("x/b", 2), ("x/c", 3)]));
         source.on_watch(events(vec![expired()]));
         source.on_list(page(20, &[("x/b", 2), ("x/c", 15), ("x/d", 16)]));
-        let informer =
-            Informer::builder(source).queue(QueueOptions::default().form(form)).build();
+        let informer = Informer::builder(source).queue(QueueOptions::default().form(form)).build();
         let log = Log::default();
         let (store, inner) = (informer.store().clone(), log.clone());
         informer
@@ -174,7 +173,10 @@ async fn a_deletion_of_an_unknown_object_is_not_told() {
 async fn added_of_a_known_object_is_an_update_and_modified_of_an_unknown_one_an_addition() {
     let source = Scripted::lists_only();
     source.on_list(page(10, &[("x/a", 1)]));
-    source.on_watch(events(vec![WatchEvent::Added(object("x/a", 11)), WatchEvent::Modified(object("x/b", 12))]));
+    source.on_watch(events(vec![
+        WatchEvent::Added(object("x/a", 11)),
+        WatchEvent::Modified(object("x/b", 12)),
+    ]));
     let (informer, log) = started(source).await;
     informer.store().wait_for(Revision(12)).await.unwrap();
     settle().await;
@@ -370,7 +372,14 @@ async fn filters_turn_updates_into_additions_and_deletions() {
     settle().await;
     assert_eq!(
         log.take(),
-        ["add x/b 2 initial", "synced", "add x/a 12", "update x/a 12 -> 14", "delete x/a 14", "delete x/a 18"]
+        [
+            "add x/b 2 initial",
+            "synced",
+            "add x/a 12",
+            "update x/a 12 -> 14",
+            "delete x/a 14",
+            "delete x/a 18"
+        ]
     );
 }
 
@@ -413,7 +422,10 @@ async fn several_namespaces_make_one_cache_and_fail_apart() {
     informer.wait_synced().await;
     sleep(Duration::from_secs(5)).await;
     // The relist of one namespace leaves the other alone.
-    assert_eq!(log.take(), ["add two/b 7 initial", "synced", "delete two/b 7 final state unknown", "add two/c 55"]);
+    assert_eq!(
+        log.take(),
+        ["add two/b 7 initial", "synced", "delete two/b 7 final state unknown", "add two/c 55"]
+    );
     assert_eq!(informer.store().len(), 2);
     // The store stands where the slowest source stands.
     assert_eq!(informer.store().revision(), Revision(1));

@@ -4,7 +4,13 @@
 //! client runs in a process of its own, so that its memory is its own; the server (which only moves prepared bytes
 //! over TLS) in another, so that its time is not counted.
 
-#![allow(clippy::print_stdout, clippy::expect_used, clippy::unwrap_used, missing_docs, reason = "a benchmark")]
+#![allow(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a benchmark"
+)]
 
 mod measure;
 mod memory_source;
@@ -24,7 +30,9 @@ fn main() {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["serve"] => server::main(),
         ["client", which, port] => sync::client(which, port.parse().unwrap()),
-        ["updates", handlers, batch] => memory_source::updates(handlers.parse().unwrap(), batch.parse().unwrap()),
+        ["updates", handlers, batch] => {
+            memory_source::updates(handlers.parse().unwrap(), batch.parse().unwrap())
+        }
         ["readers", objects, readers] => readers::run(objects.parse().unwrap(), readers.parse().unwrap()),
         only => {
             row("", "listwatch", "goal", "client-go", "kube-rs");

@@ -21,7 +21,9 @@ pub(crate) fn all() {
     for (handlers, goal, go, kube) in [(1, "0.8", "4.2", "45*"), (10, "2.0", "13.4", "-")] {
         for batch in [100, 1] {
             let figure = elsewhere(&["updates", &handlers.to_string(), &batch.to_string()])[0];
-            let name = format!("in-memory source, {handlers} handlers, 1 index, {batch} per read: CPU us per update");
+            let name = format!(
+                "in-memory source, {handlers} handlers, 1 index, {batch} per read: CPU us per update"
+            );
             row(&name, &format!("{figure:.2}"), goal, go, kube);
         }
     }
@@ -70,9 +72,8 @@ pub(crate) fn updates(handlers: usize, batch: usize) {
     let (go, ready) = watch::channel(false);
     let initial: Vec<Object> = (0..OBJECTS).map(|number| object(number, number + 1)).collect();
     // Every object in turn but not in order: neighbours in time are not neighbours in the tree.
-    let events: Vec<WatchEvent> = (0..UPDATES)
-        .map(|at| WatchEvent::Modified(object(at * 7919 % OBJECTS, OBJECTS + at + 1)))
-        .collect();
+    let events: Vec<WatchEvent> =
+        (0..UPDATES).map(|at| WatchEvent::Modified(object(at * 7919 % OBJECTS, OBJECTS + at + 1))).collect();
     let batches = events.chunks(batch).map(<[WatchEvent]>::to_vec).collect();
     drop(events);
     let source = Prepared { initial, updates: parking_lot::Mutex::new(batches), go: ready };
@@ -80,7 +81,9 @@ pub(crate) fn updates(handlers: usize, batch: usize) {
     runtime.block_on(async {
         let informer = SharedInformer::<listwatch::Raw>::new(source);
         let store = informer.store();
-        store.add_index("node", |o: &Object| Ok(o.label("node").map(String::from).into_iter().collect())).unwrap();
+        store
+            .add_index("node", |o: &Object| Ok(o.label("node").map(String::from).into_iter().collect()))
+            .unwrap();
         let seen: Arc<Vec<AtomicU64>> = Arc::new((0..handlers).map(|_| AtomicU64::new(0)).collect());
         let mut registrations = Vec::new();
         for at in 0..handlers {

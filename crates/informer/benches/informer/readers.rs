@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use listwatch::store::{Store, Write};
 use listwatch::Raw;
+use listwatch::store::{Store, Write};
 
 use crate::measure::elsewhere;
 use crate::memory_source::object;

@@ -45,12 +45,14 @@ pub(crate) fn main() {
     runtime.block_on(async {
         let key = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.signing_key.serialize_der()));
-        let config = ServerConfig::builder_with_provider(Arc::new(tokio_rustls::rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![key.cert.der().clone()], private)
-            .unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(
+            tokio_rustls::rustls::crypto::ring::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![key.cert.der().clone()], private)
+        .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let prepared = Arc::new(prepare());
@@ -67,7 +69,10 @@ pub(crate) fn main() {
     });
 }
 
-async fn serve<S: AsyncReadExt + AsyncWriteExt + Unpin>(mut stream: S, prepared: &Prepared) -> std::io::Result<()> {
+async fn serve<S: AsyncReadExt + AsyncWriteExt + Unpin>(
+    mut stream: S,
+    prepared: &Prepared,
+) -> std::io::Result<()> {
     let mut request = Vec::new();
     loop {
         let mut buffer = [0; 4096];
@@ -82,7 +87,8 @@ async fn serve<S: AsyncReadExt + AsyncWriteExt + Unpin>(mut stream: S, prepared:
         let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
         request.clear();
         if line.contains("sendInitialEvents=true") {
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
             stream.write_all(head.as_bytes()).await?;
             for chunk in prepared.events.chunks(16 << 10) {
                 stream.write_all(format!("{:x}\r\n", chunk.len()).as_bytes()).await?;
@@ -93,7 +99,8 @@ async fn serve<S: AsyncReadExt + AsyncWriteExt + Unpin>(mut stream: S, prepared:
             std::future::pending::<()>().await;
         }
         if line.contains("watch=") {
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
             stream.write_all(head.as_bytes()).await?;
             stream.flush().await?;
             std::future::pending::<()>().await;
@@ -110,7 +117,10 @@ async fn serve<S: AsyncReadExt + AsyncWriteExt + Unpin>(mut stream: S, prepared:
             r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"20000"{next}}},"items":[{}]}}"#,
             prepared.items[start..end].join(",")
         );
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
         stream.write_all(head.as_bytes()).await?;
         stream.write_all(body.as_bytes()).await?;
         stream.flush().await?;

@@ -15,11 +15,8 @@ use crate::row;
 use crate::server::OBJECTS;
 
 pub(crate) fn all() {
-    let mut server = Command::new(std::env::current_exe().unwrap())
-        .arg("serve")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut server =
+        Command::new(std::env::current_exe().unwrap()).arg("serve").stdout(Stdio::piped()).spawn().unwrap();
     let mut port = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
     let port = port.trim();
@@ -35,7 +32,13 @@ pub(crate) fn all() {
     for (at, name) in names.iter().enumerate() {
         let go = ["96-111", "83", "87"][at];
         row(&format!("initial sync, streaming, {name}"), &one(ours[at]), goals[at], go, &one(theirs[at]));
-        row(&format!("initial sync, list, {name}"), &one(ours_list[at]), goals[at], go, &one(theirs_list[at]));
+        row(
+            &format!("initial sync, list, {name}"),
+            &one(ours_list[at]),
+            goals[at],
+            go,
+            &one(theirs_list[at]),
+        );
     }
 }
 

@@ -182,7 +182,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
 
     fn spawn(&self, callee: Callee<K>, options: HandlerOptions) -> Result<Registration<K>, InformerError> {
         let runtime = Handle::try_current()?;
-        let listener = self.core.join(options)?;
+        let listener = self.core.join(options, false)?;
         runner::spawn(&runtime, Arc::clone(&listener), callee)?;
         Ok(Registration::new(listener))
     }
@@ -200,7 +200,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// # Errors
     /// [`InformerError::Stopped`].
     pub fn events_with(&self, options: HandlerOptions) -> Result<EventStream<K>, InformerError> {
-        Ok(EventStream::new(self.core.join(options)?))
+        Ok(EventStream::new(self.core.join(options, true)?))
     }
 
     /// Waits until the store holds the initial state. False if the informer stopped before.
@@ -236,12 +236,12 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         self.stopped().await;
     }
 
-    /// Waits until it has ended, handlers included.
+    /// Waits until it has ended, handlers included. Streams end when they are polled to their end.
     pub async fn stopped(&self) {
         let mut stopped = self.core.stopped.subscribe();
         let _ = stopped.wait_for(|stopped| *stopped).await;
         let listeners: Vec<_> = self.core.processor.lock().listeners().cloned().collect();
-        for listener in listeners {
+        for listener in listeners.iter().filter(|listener| !listener.polled) {
             listener.wait_finished().await;
         }
     }
@@ -281,14 +281,14 @@ impl<K> SharedInformer<K> {
 
 impl<K> Core<K> {
     /// Lets a handler in: the snapshot it starts from and the first change it hears of fit together exactly.
-    fn join(&self, mut options: HandlerOptions) -> Result<Arc<Listener<K>>, InformerError> {
+    fn join(&self, mut options: HandlerOptions, polled: bool) -> Result<Arc<Listener<K>>, InformerError> {
         options.resync = options.resync.or(self.resync);
         let resyncs = options.resync.is_some();
         let mut processor = self.processor.lock();
         if processor.closed {
             return Err(InformerError::Stopped);
         }
-        let listener = processor.join(options);
+        let listener = processor.join(options, polled);
         let snapshot = self.store.snapshot();
         if !snapshot.is_empty() {
             listener.backlog.replay(Replay { snapshot, namespace: None });

@@ -114,6 +114,8 @@ impl<K> Backlog<K> {
                 state.batches.clear();
                 state.folded = Folded::default();
                 state.queued = 0;
+                // It has not been told everything, and never will be.
+                state.synced_told = true;
             }
         });
     }

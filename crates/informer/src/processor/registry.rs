@@ -21,6 +21,8 @@ pub(crate) struct Listener<K> {
     pub(crate) options: HandlerOptions,
     pub(crate) backlog: Backlog<K>,
     pub(crate) counters: Counters,
+    /// Read by a stream that somebody polls, or does not; nobody can wait for it to finish.
+    pub(crate) polled: bool,
     /// The initial state has been told to the end.
     synced: watch::Sender<bool>,
     /// The last call has returned; there will be no other.
@@ -38,10 +40,10 @@ pub(crate) struct Counters {
 }
 
 impl<K> Listener<K> {
-    pub(crate) fn new(name: String, options: HandlerOptions) -> Self {
+    pub(crate) fn new(name: String, options: HandlerOptions, polled: bool) -> Self {
         let backlog = Backlog::new(options.max_backlog);
         let (synced, finished) = (watch::Sender::new(false), watch::Sender::new(false));
-        Self { name, options, backlog, counters: Counters::default(), synced, finished }
+        Self { name, options, backlog, counters: Counters::default(), polled, synced, finished }
     }
 
     pub(crate) fn close(&self, end: End) {
@@ -192,11 +194,11 @@ struct Member<K> {
 }
 
 impl<K> Processor<K> {
-    pub(crate) fn join(&mut self, options: HandlerOptions) -> Arc<Listener<K>> {
+    pub(crate) fn join(&mut self, options: HandlerOptions, polled: bool) -> Arc<Listener<K>> {
         let name = options.name.clone().unwrap_or_else(|| format!("handler-{}", self.next_id));
         self.next_id += 1;
         self.members.retain(|member| !member.listener.is_finished());
-        let listener = Arc::new(Listener::new(name, options));
+        let listener = Arc::new(Listener::new(name, options, polled));
         self.members.push(Member { listener: Arc::clone(&listener), resync: None });
         listener
     }

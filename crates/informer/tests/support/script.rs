@@ -14,21 +14,16 @@ pub(crate) fn run(directory: &str, name: &str, mut run: impl FnMut(&str) -> Stri
     let mut actual = String::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        if line == "----" {
-            // What was printed replaces what was expected.
-            while lines.next_if(|line| !line.is_empty()).is_some() {}
-            continue;
-        }
         writeln!(actual, "{line}").unwrap();
         let is_command = !line.is_empty() && !line.starts_with('#');
-        if is_command && lines.peek() == Some(&"----") {
-            write!(actual, "----\n{}", run(line)).unwrap();
-        } else if is_command {
-            let printed = run(line);
-            assert!(env::var("REWRITE").is_ok() || printed.is_empty(), "{line} printed:\n{printed}");
-            if !printed.is_empty() {
-                write!(actual, "----\n{printed}").unwrap();
-            }
+        // What was printed replaces what was expected.
+        let expected = lines.next_if_eq(&"----").is_some();
+        if expected {
+            while lines.next().is_some_and(|line| !line.is_empty()) {}
+        }
+        let printed = if is_command { run(line) } else { String::new() };
+        if !printed.is_empty() {
+            writeln!(actual, "----\n{printed}").unwrap();
         }
     }
     if env::var("REWRITE").is_ok() {

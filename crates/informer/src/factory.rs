@@ -1,0 +1,321 @@
+//! [`InformerFactory`]: one informer per collection, however many ask for it.
+//!
+//! Two parts of a program that need the same pods share one watch and one cache. What makes informers the same is
+//! their [`Scope`]: kind, namespaces and selectors. An informer lives as long as somebody holds it: the factory itself
+//! keeps no informer alive, so one that nobody uses any more closes its watch.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join_all};
+use listwatch_wire::selector::{FieldSelector, LabelSelector};
+
+use crate::informer::{InformerBuilder, InformerError, InformerStatus, SharedInformer};
+use crate::kube::{KubeSource, ResourceKind};
+use crate::lister::Lister;
+use crate::lister_watcher::Sources;
+use crate::object::Keep;
+use crate::reflector::ReflectorOptions;
+use crate::sync::Mutex;
+
+/// Which objects an informer is about. Equal scopes share an informer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    resource: ResourceKind,
+    /// Sorted; empty for all.
+    namespaces: Vec<String>,
+    labels: String,
+    fields: String,
+}
+
+impl Scope {
+    /// All objects of the kind.
+    #[must_use]
+    pub fn new(resource: ResourceKind) -> Self {
+        Self { resource, namespaces: Vec::new(), labels: String::new(), fields: String::new() }
+    }
+
+    /// All objects of a type that knows its collection.
+    #[must_use]
+    pub fn of<K: ::kube::Resource<DynamicType = ()>>() -> Self {
+        Self::new(ResourceKind::of::<K>())
+    }
+
+    /// Also, or only, this namespace: a scope without any has all.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespaces.push(namespace.into());
+        self.namespaces.sort();
+        self.namespaces.dedup();
+        self
+    }
+
+    /// Only objects with such labels.
+    #[must_use]
+    pub fn labels(mut self, selector: &LabelSelector) -> Self {
+        self.labels = selector.to_string();
+        self
+    }
+
+    /// Only objects with such fields.
+    #[must_use]
+    pub fn fields(mut self, selector: &FieldSelector) -> Self {
+        self.fields = selector.to_string();
+        self
+    }
+
+    fn sources(&self, client: &::kube::Client, keep: Keep) -> Sources {
+        let mut source = KubeSource::new(client.clone(), self.resource.clone()).keep(keep);
+        // Selectors were parsed before they were printed.
+        source = source.labels(self.labels.parse().unwrap_or_default());
+        source = source.fields(self.fields.parse().unwrap_or_default());
+        match self.namespaces.as_slice() {
+            [] => source.into(),
+            [one] => source.namespace(one).into(),
+            several => source.namespaces(several.iter().cloned()).into(),
+        }
+    }
+
+    fn name(&self) -> String {
+        let mut name = self.resource.resource.resource.to_string();
+        if !self.resource.resource.group.is_empty() {
+            name = format!("{name}.{}", self.resource.resource.group);
+        }
+        for part in [self.namespaces.join(","), self.labels.clone(), self.fields.clone()] {
+            if !part.is_empty() {
+                name = format!("{name}/{part}");
+            }
+        }
+        name
+    }
+}
+
+/// What the factory does with an informer whose type it does not know.
+trait AnyInformer: Send + Sync {
+    fn start(&self) -> Result<(), InformerError>;
+    fn status(&self) -> InformerStatus;
+    fn wait_synced(&self) -> BoxFuture<'_, bool>;
+    fn stop(&self) -> BoxFuture<'_, ()>;
+}
+
+impl<K: Send + Sync + 'static> AnyInformer for SharedInformer<K> {
+    fn start(&self) -> Result<(), InformerError> {
+        Self::start(self)
+    }
+
+    fn status(&self) -> InformerStatus {
+        Self::status(self)
+    }
+
+    fn wait_synced(&self) -> BoxFuture<'_, bool> {
+        Box::pin(Self::wait_synced(self))
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Self::stop(self))
+    }
+}
+
+/// An informer of the factory: derefs to the [`SharedInformer`], and keeps it alive.
+pub struct Shared<K> {
+    informer: Arc<SharedInformer<K>>,
+    scope: Scope,
+}
+
+impl<K> Clone for Shared<K> {
+    fn clone(&self) -> Self {
+        Self { informer: Arc::clone(&self.informer), scope: self.scope.clone() }
+    }
+}
+
+impl<K> fmt::Debug for Shared<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.informer.fmt(f)
+    }
+}
+
+impl<K> std::ops::Deref for Shared<K> {
+    type Target = SharedInformer<K>;
+
+    fn deref(&self) -> &SharedInformer<K> {
+        &self.informer
+    }
+}
+
+impl<K: Send + Sync + 'static> Shared<K> {
+    /// Reads its cache, and keeps it alive.
+    #[must_use]
+    pub fn lister(&self) -> Lister<K> {
+        let informer: Arc<dyn Any + Send + Sync> = Arc::<SharedInformer<K>>::clone(&self.informer);
+        Lister::new(self.informer.store().clone(), self.scope.resource.resource.clone()).keeping(informer)
+    }
+}
+
+struct Entry {
+    /// Typed, for whoever asks with the same type.
+    typed: Weak<dyn Any + Send + Sync>,
+    any: Weak<dyn AnyInformer>,
+}
+
+type Entries = HashMap<(Scope, std::any::TypeId), Entry>;
+
+/// Makes and shares informers over one client.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+/// use listwatch::factory::{InformerFactory, Scope};
+///
+/// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let factory = InformerFactory::new(client);
+/// let pods = factory.informer::<Pod>();
+/// let nodes = factory.informer_for::<Node>(Scope::of::<Node>().labels(&"pool=batch".parse()?));
+/// factory.start()?;
+/// factory.wait_for_cache_sync().await;
+/// let pod = pods.lister().namespace("default").get("web-0")?;
+/// println!("{} of {} nodes", pod.key(), nodes.store().len());
+/// factory.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct InformerFactory {
+    client: ::kube::Client,
+    entries: Mutex<Entries>,
+    reflector: ReflectorOptions,
+    resync: Option<Duration>,
+    keep: Keep,
+}
+
+impl fmt::Debug for InformerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerFactory")
+            .field("informers", &self.entries.lock().len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl InformerFactory {
+    /// A factory with default options.
+    #[must_use]
+    pub fn new(client: ::kube::Client) -> Self {
+        Self {
+            client,
+            entries: Mutex::new(HashMap::new()),
+            reflector: ReflectorOptions::default(),
+            resync: None,
+            keep: Keep::default(),
+        }
+    }
+
+    /// How its informers list and watch.
+    #[must_use]
+    pub fn reflector(mut self, options: ReflectorOptions) -> Self {
+        self.reflector = options;
+        self
+    }
+
+    /// The default resync period of its informers' handlers.
+    #[must_use]
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// What its informers keep of each object.
+    #[must_use]
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// The informer for all objects of the type.
+    pub fn informer<K>(&self) -> Shared<K>
+    where
+        K: ::kube::Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        self.informer_for(Scope::of::<K>())
+    }
+
+    /// The informer for a scope: the one that exists, or a new one that the next [`start`](Self::start) starts.
+    pub fn informer_for<K: Send + Sync + 'static>(&self, scope: Scope) -> Shared<K> {
+        self.informer_with(scope, |builder| builder)
+    }
+
+    /// The same, and `configure` completes the options if the informer is new.
+    pub fn informer_with<K: Send + Sync + 'static>(
+        &self,
+        scope: Scope,
+        configure: impl FnOnce(InformerBuilder<K>) -> InformerBuilder<K>,
+    ) -> Shared<K> {
+        let mut entries = self.entries.lock();
+        let id = (scope.clone(), std::any::TypeId::of::<K>());
+        let known = entries.get(&id).and_then(|entry| entry.typed.upgrade());
+        if let Some(informer) = known.and_then(|any| any.downcast::<SharedInformer<K>>().ok())
+            && !informer.is_stopped()
+        {
+            return Shared { informer, scope };
+        }
+        let mut builder = SharedInformer::<K>::builder(scope.sources(&self.client, self.keep))
+            .name(scope.name())
+            .reflector(self.reflector.clone());
+        if let Some(period) = self.resync {
+            builder = builder.resync(period);
+        }
+        let informer = Arc::new(configure(builder).build());
+        let any: Arc<dyn AnyInformer> = Arc::<SharedInformer<K>>::clone(&informer);
+        let typed: Arc<dyn Any + Send + Sync> = Arc::<SharedInformer<K>>::clone(&informer);
+        entries.retain(|_, entry| entry.any.strong_count() > 0);
+        entries.insert(id, Entry { typed: Arc::downgrade(&typed), any: Arc::downgrade(&any) });
+        Shared { informer, scope }
+    }
+
+    /// The lister for all objects of the type. The informer lives as long as the lister does.
+    pub fn lister<K>(&self) -> Lister<K>
+    where
+        K: ::kube::Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        self.informer::<K>().lister()
+    }
+
+    fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
+        self.entries.lock().values().filter_map(|entry| entry.any.upgrade()).collect()
+    }
+
+    /// Starts every informer that has not been started. May be called again after more were made.
+    ///
+    /// # Errors
+    /// [`InformerError::NoRuntime`] outside a Tokio runtime.
+    pub fn start(&self) -> Result<(), InformerError> {
+        for informer in self.informers() {
+            match informer.start() {
+                Ok(()) | Err(InformerError::AlreadyStarted) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the caches of all informers hold their initial state, all at the same time. False if one of them
+    /// stopped before. An informer that was not started is waited for, too.
+    pub async fn wait_for_cache_sync(&self) -> bool {
+        let informers = self.informers();
+        join_all(informers.iter().map(|informer| informer.wait_synced()))
+            .await
+            .into_iter()
+            .all(|synced| synced)
+    }
+
+    /// How each informer does.
+    #[must_use]
+    pub fn status(&self) -> Vec<InformerStatus> {
+        self.informers().iter().map(|informer| informer.status()).collect()
+    }
+
+    /// Stops every informer and waits for them.
+    pub async fn shutdown(&self) {
+        let informers = self.informers();
+        join_all(informers.iter().map(|informer| informer.stop())).await;
+    }
+}

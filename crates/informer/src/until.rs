@@ -1,0 +1,99 @@
+//! Waiting for something to become true: [`until`] over any stream of events, [`wait_for`] over a cache.
+
+use futures::{Stream, StreamExt};
+use listwatch_wire::ObjectKey;
+
+use crate::informer::{InformerError, SharedInformer};
+use crate::lister_watcher::{SourceError, WatchEvent};
+use crate::object::Object;
+
+/// A condition on the events of a watch.
+pub type Condition<'a> = Box<dyn FnMut(&WatchEvent) -> bool + Send + 'a>;
+
+/// Why a condition was not met.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UntilError {
+    /// The events ended before.
+    #[error("the watch ended before the condition was met")]
+    Ended,
+    /// The watch failed for good.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The informer cannot be listened to.
+    #[error(transparent)]
+    Informer(#[from] InformerError),
+}
+
+/// Reads events until the conditions have been met, one after the other; the event that meets one is also tried on
+/// the next. Returns the event that met the last.
+///
+/// # Errors
+/// When the stream ends or fails before.
+pub async fn until(
+    events: impl Stream<Item = Result<WatchEvent, SourceError>>,
+    conditions: Vec<Condition<'_>>,
+) -> Result<Option<WatchEvent>, UntilError> {
+    let mut events = std::pin::pin!(events);
+    let mut last: Option<WatchEvent> = None;
+    for mut condition in conditions {
+        if last.as_ref().is_some_and(&mut condition) {
+            continue;
+        }
+        loop {
+            let event = events.next().await.ok_or(UntilError::Ended)??;
+            let met = condition(&event);
+            last = Some(event);
+            if met {
+                break;
+            }
+        }
+    }
+    Ok(last)
+}
+
+/// Waits until the object under `key`, or its absence, meets a condition, and returns it. Looks at the cache as it is
+/// first, so nothing that happened before the call is missed.
+///
+/// # Errors
+/// [`UntilError::Ended`] when the informer stops before.
+///
+/// ```
+/// use listwatch::until::wait_for;
+/// use listwatch::{SharedInformer, lister_watcher::InMemory};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = InMemory::new(10);
+/// let informer = SharedInformer::<Value>::new(pods.clone());
+/// informer.start()?;
+/// pods.put(&json!({"metadata": {"namespace": "x", "name": "y"}, "status": {"phase": "Running"}}))?;
+/// let running = |pod: Option<&listwatch::Object<Value>>| {
+///     pod.and_then(|pod| pod.text(&["status", "phase"])).as_deref() == Some("Running")
+/// };
+/// let pod = wait_for(&informer, &"x/y".parse()?, running).await?;
+/// assert!(pod.is_some());
+/// # Ok(())
+/// # }
+/// ```
+pub async fn wait_for<K: Send + Sync + 'static>(
+    informer: &SharedInformer<K>,
+    key: &ObjectKey,
+    mut condition: impl FnMut(Option<&Object<K>>) -> bool,
+) -> Result<Option<Object<K>>, UntilError> {
+    let mut events = informer.events()?;
+    loop {
+        // Before the initial state is complete, absence means nothing.
+        let now = informer.store().get(key);
+        if (now.is_some() || informer.has_synced()) && condition(now.as_ref()) {
+            return Ok(now);
+        }
+        loop {
+            let event = events.next().await.ok_or(UntilError::Ended)?;
+            if event.key().is_none_or(|changed| changed == key) {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! Handlers: isolation, backlog, replay, removal, panics, resync, streams.
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::StreamExt;
+use listwatch::lister_watcher::InMemory;
+use listwatch::processor::RunOn;
+use listwatch::{Event, HandlerOptions, SharedInformer};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+type Informer = SharedInformer<Value>;
+
+fn pod(name: &str) -> Value {
+    json!({"metadata": {"namespace": "x", "name": name, "uid": name}})
+}
+
+async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+/// An informer that has synced with these pods.
+async fn synced(names: &[&str]) -> (InMemory, Informer) {
+    let source = InMemory::new(100_000);
+    names.iter().for_each(|name| {
+        source.put(&pod(name)).unwrap();
+    });
+    let informer = Informer::new(source.clone());
+    informer.start().unwrap();
+    assert!(informer.wait_synced().await);
+    (source, informer)
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn handler(&self) -> impl FnMut(&Event<Value>) + Send + 'static {
+        let log = self.clone();
+        move |event: &Event<Value>| log.push(event)
+    }
+
+    fn push(&self, event: &Event<Value>) {
+        self.0.lock().unwrap().push(event.to_string());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// One handler never returns from its first call; the cache and the other handler do not notice.
+#[tokio::test(start_paused = true)]
+async fn a_stuck_handler_delays_only_itself() {
+    let (source, informer) = synced(&[]).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let (stuck_log, quick_log) = (Log::default(), Log::default());
+    let (inner_gate, inner_log) = (Arc::clone(&gate), stuck_log.clone());
+    let stuck = informer
+        .add_async_event_handler(
+            move |event: Event<Value>| {
+                let (gate, log) = (Arc::clone(&inner_gate), inner_log.clone());
+                async move {
+                    let _ = gate.acquire().await;
+                    log.push(&event);
+                }
+            },
+            HandlerOptions::named("stuck").max_backlog(10),
+        )
+        .unwrap();
+    informer.add_event_handler(quick_log.handler()).unwrap();
+    settle().await;
+    let mut last = source.revision();
+    for _ in 0..100 {
+        last = source.put(&pod("a")).unwrap();
+        informer.store().wait_for(last).await.unwrap();
+    }
+    settle().await;
+    assert_eq!(quick_log.take().len(), 101, "synced, and every single change");
+    // Bounded by the number of keys, not of changes: one key, told once, and what did not fit is counted.
+    let status = stuck.status();
+    assert!(status.backlog <= 10 && status.folds > 0, "{status:?}");
+    gate.add_permits(Semaphore::MAX_PERMITS);
+    settle().await;
+    let told = stuck_log.take();
+    assert_eq!(told.first().map(String::as_str), Some("synced"));
+    assert!(told.len() < 20, "{told:?}");
+    let chain_is_whole = told[1..].windows(2).all(|pair| {
+        let reached = pair[0].rsplit(' ').next().unwrap();
+        pair[1].contains(&format!(" {reached} -> "))
+    });
+    assert!(chain_is_whole, "each update starts where the one before ended: {told:?}");
+    assert!(told.last().unwrap().ends_with(&format!("-> {last}")), "{told:?}");
+}
+
+/// What came and went meanwhile is not told; what was replaced under its name is told as gone and new.
+#[tokio::test(start_paused = true)]
+async fn a_slow_handler_hears_a_consistent_shorter_history() {
+    let (source, informer) = synced(&["kept", "recreated", "deleted"]).await;
+    let mut stream = informer.events_with(HandlerOptions::default().max_backlog(1)).unwrap();
+    for _ in 0..4 {
+        stream.next().await.unwrap();
+    }
+    source.put(&pod("kept")).unwrap();
+    source.put(&pod("transient")).unwrap();
+    source.delete(&"x/transient".parse().unwrap()).unwrap();
+    source.delete(&"x/recreated".parse().unwrap()).unwrap();
+    source.put(&json!({"metadata": {"namespace": "x", "name": "recreated", "uid": "another"}})).unwrap();
+    source.put(&pod("kept")).unwrap();
+    let last = source.delete(&"x/deleted".parse().unwrap()).unwrap();
+    informer.store().wait_for(last).await.unwrap();
+    informer.drain().await;
+    let told: Vec<_> = stream.map(|event| event.to_string()).collect().await;
+    assert_eq!(
+        told,
+        ["update x/kept 1 -> 9", "delete x/recreated 7", "add x/recreated 8", "delete x/deleted 10"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_handler_attempts_every_event_after_a_pause_and_still_syncs() {
+    let (source, informer) = synced(&["a", "b", "c"]).await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let started = Instant::now();
+    let handler = informer
+        .add_event_handler(move |event: &Event<Value>| {
+            if event.object().is_some() {
+                counted.fetch_add(1, Ordering::Relaxed);
+                panic!("on purpose");
+            }
+        })
+        .unwrap();
+    let quick = Log::default();
+    informer.add_event_handler(quick.handler()).unwrap();
+    settle().await;
+    assert_eq!(quick.take().len(), 4, "the other is done before the first pause is over");
+    assert!(handler.wait_synced().await);
+    assert_eq!(started.elapsed().as_secs(), 3, "a second per panic");
+    source.put(&pod("a")).unwrap();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!((calls.load(Ordering::Relaxed), handler.status().panics), (4, 4));
+}
+
+/// The replay is told before anything newer, and the handler has synced only when the last call of it has returned.
+#[tokio::test(start_paused = true)]
+async fn a_late_handler_hears_what_is_there_and_syncs_when_it_has() {
+    let (source, informer) = synced(&["a", "b"]).await;
+    let (log, gate) = (Log::default(), Arc::new(Semaphore::new(0)));
+    let (inner, inner_gate) = (log.clone(), Arc::clone(&gate));
+    let late = informer
+        .add_async_event_handler(
+            move |event: Event<Value>| {
+                let (log, gate) = (inner.clone(), Arc::clone(&inner_gate));
+                async move {
+                    gate.acquire().await.unwrap().forget();
+                    log.push(&event);
+                }
+            },
+            HandlerOptions::default(),
+        )
+        .unwrap();
+    let last = source.put(&pod("a")).unwrap();
+    informer.store().wait_for(last).await.unwrap();
+    gate.add_permits(1);
+    settle().await;
+    assert!(informer.has_synced() && !late.has_synced());
+    assert_eq!(log.take(), ["add x/a 1 initial"]);
+    gate.add_permits(10);
+    assert!(late.wait_synced().await);
+    settle().await;
+    assert_eq!(log.take(), ["add x/b 2 initial", "synced", "update x/a 1 -> 3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn joining_a_large_cache_costs_the_informer_nothing() {
+    let source = InMemory::new(10);
+    for number in 0..20_000 {
+        source.put(&pod(&format!("{number:05}"))).unwrap();
+    }
+    let informer = Informer::new(source.clone());
+    informer.start().unwrap();
+    informer.wait_synced().await;
+    // A handler that never gets on joins; the very next change is applied all the same.
+    let stuck = informer
+        .add_async_event_handler(|_: Event<Value>| std::future::pending::<()>(), HandlerOptions::default())
+        .unwrap();
+    let last = source.put(&pod("new")).unwrap();
+    timeout(Duration::from_millis(10), informer.store().wait_for(last)).await.unwrap().unwrap();
+    assert!(!stuck.has_synced());
+    informer.stop().await_or_give_up().await;
+}
+
+/// A handler that is stuck for good cannot be waited for.
+trait GiveUp: Future<Output = ()> + Sized {
+    async fn await_or_give_up(self) {
+        let _ = timeout(Duration::from_millis(10), self).await;
+    }
+}
+impl<F: Future<Output = ()>> GiveUp for F {}
+
+#[tokio::test(start_paused = true)]
+async fn removal_discards_and_draining_delivers() {
+    for drain in [false, true] {
+        let (source, informer) = synced(&[]).await;
+        let (log, gate) = (Log::default(), Arc::new(Semaphore::new(1)));
+        let (inner, inner_gate) = (log.clone(), Arc::clone(&gate));
+        let handler = informer
+            .add_async_event_handler(
+                move |event: Event<Value>| {
+                    let (log, gate) = (inner.clone(), Arc::clone(&inner_gate));
+                    async move {
+                        gate.acquire().await.unwrap().forget();
+                        log.push(&event);
+                    }
+                },
+                HandlerOptions::default(),
+            )
+            .unwrap();
+        let mut last = source.revision();
+        for number in 0..1000 {
+            last = source.put(&pod(&format!("{number}"))).unwrap();
+        }
+        informer.store().wait_for(last).await.unwrap();
+        settle().await;
+        if drain {
+            handler.drain()
+        } else {
+            handler.remove()
+        }
+        // Twice is once; and nothing after it is told.
+        handler.drain();
+        source.put(&pod("after")).unwrap();
+        settle().await;
+        gate.add_permits(Semaphore::MAX_PERMITS - 10);
+        handler.finished().await;
+        // Synced, the call in progress, and the rest only if drained.
+        assert_eq!(log.take().len(), if drain { 1001 } else { 2 });
+        assert_eq!(informer.status().handlers.len(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_remove_itself() {
+    let (_, informer) = synced(&["a", "b", "c"]).await;
+    let own: Arc<Mutex<Option<listwatch::Registration<Value>>>> = Arc::default();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (mine, counted) = (Arc::clone(&own), Arc::clone(&calls));
+    let handler = informer
+        .add_event_handler(move |_: &Event<Value>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            mine.lock().unwrap().as_ref().unwrap().remove();
+        })
+        .unwrap();
+    *own.lock().unwrap() = Some(handler.clone());
+    handler.finished().await;
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert!(!handler.wait_synced().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_the_informer_tells_all_that_was_received() {
+    let (source, informer) = synced(&[]).await;
+    let log = Log::default();
+    let inner = log.clone();
+    let slow = move |event: Event<Value>| {
+        let log = inner.clone();
+        async move {
+            sleep(Duration::from_secs(1)).await;
+            log.push(&event);
+        }
+    };
+    informer.add_async_event_handler(slow, HandlerOptions::default()).unwrap();
+    let mut last = source.revision();
+    for number in 0..20 {
+        last = source.put(&pod(&format!("{number}"))).unwrap();
+    }
+    informer.store().wait_for(last).await.unwrap();
+    informer.drain().await;
+    assert_eq!(log.take().len(), 21);
+}
+
+/// Every object once per period, spread over it; a handler without a period hears none of it.
+#[tokio::test(start_paused = true)]
+async fn resyncs_follow_their_periods_and_are_spread_out() {
+    let names: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
+    let (_, informer) = synced(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let never = Log::default();
+    informer.add_event_handler(never.handler()).unwrap();
+    let mut counts = Vec::new();
+    for seconds in [2, 3] {
+        let calls: Arc<Mutex<Vec<Duration>>> = Arc::default();
+        let (inner, started) = (Arc::clone(&calls), Instant::now());
+        let handler = move |event: &Event<Value>| {
+            if event.is_resync() {
+                inner.lock().unwrap().push(started.elapsed());
+            }
+        };
+        let options = HandlerOptions::default().resync(Duration::from_secs(seconds));
+        informer.add_event_handler_with(handler, options).unwrap();
+        counts.push(calls);
+    }
+    sleep(Duration::from_millis(6500)).await;
+    assert_eq!(never.take().len(), 101);
+    for (calls, (passes, period)) in counts.iter().zip([(3, 2.0), (2, 3.0)]) {
+        let calls = calls.lock().unwrap();
+        let whole = calls.iter().filter(|at| at.as_secs_f64() <= passes as f64 * period + 0.1).count();
+        assert!((passes * 100..=passes * 100 + 10).contains(&whole), "{whole} in {passes} passes");
+        let worst =
+            calls.chunk_by(|a, b| b.saturating_sub(*a) < Duration::from_millis(5)).map(<[_]>::len).max();
+        assert!(worst <= Some(10), "no burst: at most {worst:?} at once");
+    }
+}
+
+/// A resync never tells something older than what was told before.
+#[tokio::test(start_paused = true)]
+async fn a_resync_never_overtakes_a_change() {
+    let (source, informer) = synced(&["a", "b"]).await;
+    let newest: Arc<Mutex<std::collections::HashMap<String, u64>>> = Arc::default();
+    let inner = Arc::clone(&newest);
+    let handler = move |event: &Event<Value>| {
+        if let Some(object) = event.object() {
+            let mut newest = inner.lock().unwrap();
+            let before = newest.insert(object.key().to_string(), object.revision().0);
+            assert!(before.unwrap_or(0) <= object.revision().0);
+        }
+    };
+    let options = HandlerOptions::default().resync(Duration::from_secs(1));
+    let handler = informer.add_event_handler_with(handler, options).unwrap();
+    for _ in 0..200 {
+        source.put(&pod("a")).unwrap();
+        sleep(Duration::from_millis(17)).await;
+    }
+    assert_eq!(handler.status().panics, 0);
+    assert!(handler.status().delivered > 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_a_handler_that_is_polled() {
+    let (source, informer) = synced(&["a"]).await;
+    let mut stream = informer.events().unwrap();
+    source.put(&pod("b")).unwrap();
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        told.push(stream.next().await.unwrap().to_string());
+    }
+    assert_eq!(told, ["add x/a 1 initial", "synced", "add x/b 2"]);
+    drop(stream);
+    assert_eq!(informer.status().handlers.len(), 0);
+}
+
+/// Created and deleted before the stream is polled for the first time: nothing to tell, and nothing hangs.
+#[tokio::test(start_paused = true)]
+async fn no_wake_up_is_lost_when_there_is_nothing_left_to_tell() {
+    let (source, informer) = synced(&[]).await;
+    let mut stream = informer.events_with(HandlerOptions::default().max_backlog(1)).unwrap();
+    assert_eq!(stream.next().await.unwrap().to_string(), "synced");
+    for _ in 0..20 {
+        source.put(&pod("a")).unwrap();
+        source.delete(&"x/a".parse().unwrap()).unwrap();
+    }
+    settle().await;
+    let last = source.put(&pod("b")).unwrap();
+    let told = timeout(Duration::from_secs(1), stream.next()).await.expect("the stream wakes up").unwrap();
+    assert_eq!(told.to_string(), format!("add x/b {last}"));
+    assert_eq!(informer.store().len(), 1);
+}
+
+/// Real threads and real time: handlers come and go while ten thousand changes are told and the informer stops.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handlers_may_come_and_go_at_any_time() {
+    let (source, informer) = synced(&[]).await;
+    let writer = tokio::task::spawn_blocking(move || {
+        for number in 0..10_000 {
+            source.put(&pod(&format!("{}", number % 50))).unwrap();
+        }
+    });
+    let comers: Vec<_> = (0..100)
+        .map(|_| {
+            let informer = informer.clone();
+            tokio::spawn(async move {
+                for round in 0..10 {
+                    let Ok(handler) = informer.add_event_handler(|_: &Event<Value>| {}) else { return };
+                    if round % 2 == 0 {
+                        handler.wait_synced().await;
+                    }
+                    if round % 3 == 0 {
+                        handler.drain()
+                    } else {
+                        handler.remove()
+                    }
+                    handler.finished().await;
+                }
+            })
+        })
+        .collect();
+    writer.await.unwrap();
+    informer.stop().await;
+    for comer in comers {
+        comer.await.unwrap();
+    }
+    assert!(informer.status().handlers.is_empty());
+}
+
+/// A handler that blocks its thread has one of its own: on a runtime with a single thread, nobody waits for it.
+#[tokio::test(flavor = "current_thread")]
+async fn a_blocking_handler_gets_its_own_thread() {
+    let (source, informer) = synced(&["a"]).await;
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let handler = informer
+        .add_event_handler_with(
+            move |_: &Event<Value>| {
+                let _ = blocked.recv();
+            },
+            HandlerOptions::named("blocking").run_on(RunOn::Thread),
+        )
+        .unwrap();
+    let last = source.put(&pod("b")).unwrap();
+    informer.store().wait_for(last).await.unwrap();
+    assert_eq!(handler.status().delivered, 0);
+    drop(release);
+    assert!(handler.wait_synced().await);
+}
