@@ -8,7 +8,8 @@ use super::compare::{UNOWNED, UNOWNED_METADATA};
 use super::element;
 use super::field_set::FieldSet;
 use super::node::Node;
-use crate::patch::{ListKind, MapKind, Schema};
+use crate::json;
+use crate::patch::{ListKind, MapKind, Schema, Shape};
 
 /// The fields a configuration sets.
 ///
@@ -57,6 +58,10 @@ impl Walk {
     }
 
     fn value<S: Schema>(&mut self, value: &Value, schema: S) -> Node {
+        if let Some(problem) = misfit(value, schema.shape()) {
+            self.error(&problem);
+            return Node::default();
+        }
         match value {
             Value::Object(_) if schema.map_kind() == MapKind::Atomic => Node::leaf(),
             Value::Object(map) => self.entries(map, schema),
@@ -107,5 +112,34 @@ impl Walk {
             node.put(|| id, child);
         }
         node
+    }
+}
+
+/// What is wrong with a value of the wrong shape. Null fits everywhere.
+///
+/// The reference shows some values through Go's formatting of its own wrapper type; the shape of that is copied.
+fn misfit(value: &Value, shape: Shape) -> Option<String> {
+    let go_type = || match value {
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        _ => "map[string]interface {}",
+    };
+    match (shape, value) {
+        (Shape::Any, _) | (_, Value::Null) => None,
+        (Shape::Numeric, Value::Number(_))
+        | (Shape::String, Value::String(_))
+        | (Shape::Boolean, Value::Bool(_)) => None,
+        (Shape::Map, Value::Object(_)) | (Shape::List, Value::Array(_)) => None,
+        (Shape::Numeric, _) => Some(format!("expected numeric (int or float), got {}", go_type())),
+        (Shape::Boolean, _) => Some(format!("expected boolean, got {}", go_type())),
+        (Shape::String, _) => {
+            let text = String::from_utf8(json::encode(value)).unwrap_or_default();
+            Some(format!("expected string, got &value.valueUnstructured{{Value:{text}}}"))
+        }
+        (Shape::Map, _) => Some(format!("expected map, got &{{{}}}", crate::go::print(value))),
+        (Shape::List, _) => Some(format!("expected list, got &{{{}}}", crate::go::print(value))),
     }
 }

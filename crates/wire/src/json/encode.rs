@@ -101,7 +101,13 @@ fn write_key(out: &mut Vec<u8>, index: usize, key: &str) {
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|b| *b < 0x20 || matches!(b, b'"' | b'\\')) {
+    // Without an early end the compiler checks many bytes at once; few strings need more.
+    if !rest.iter().fold(false, |special, b| special | is_special(*b)) {
+        out.extend_from_slice(rest);
+        out.push(b'"');
+        return;
+    }
+    while let Some(at) = rest.iter().position(|b| is_special(*b)) {
         let (plain, tail) = rest.split_at(at);
         out.extend_from_slice(plain);
         if let Some((byte, tail)) = tail.split_first() {
@@ -111,6 +117,10 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     }
     out.extend_from_slice(rest);
     out.push(b'"');
+}
+
+fn is_special(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
 fn write_escape(out: &mut Vec<u8>, byte: u8) {

@@ -160,23 +160,41 @@ fn skip_string(bytes: &[u8], at: usize) -> Option<usize> {
     Some(bytes.len() - tail.len())
 }
 
-/// Strings up to this length are searched byte by byte: a vector search costs more to set up than it saves.
-const SHORT: usize = 16;
-
 /// What follows the closing quote, given what follows the opening one.
 fn skip_string_tail(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
-        let near = rest.iter().take(SHORT).position(|b| matches!(b, b'"' | b'\\'));
-        let found = match near {
-            Some(found) => found,
-            None => SHORT + memchr2(b'"', b'\\', rest.get(SHORT..)?)?,
-        };
-        let (end, tail) = rest.get(found..)?.split_first()?;
+        let (end, tail) = rest.get(quote_or_backslash(rest)?..)?.split_first()?;
         if *end == b'"' {
             return Some(tail);
         }
         rest = tail.get(1..)?;
     }
+}
+
+/// How many words are searched one by one before the vector search is worth its start.
+const WORDS: usize = 8;
+
+/// The first quote or backslash. Most strings are short, so the first bytes are searched eight at a time in a
+/// register.
+pub(super) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for chunk in bytes.as_chunks::<8>().0.iter().take(WORDS) {
+        let word = u64::from_le_bytes(*chunk);
+        let hits = bytes_equal(word, b'"') | bytes_equal(word, b'\\');
+        if hits != 0 {
+            return Some(at + hits.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    memchr2(b'"', b'\\', bytes.get(at..)?).map(|found| at + found)
+}
+
+/// A word whose lowest set bit is in the first byte that equals `byte`; zero if there is none.
+fn bytes_equal(word: u64, byte: u8) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let zero_where_equal = word ^ (ONES * u64::from(byte));
+    // Borrows from a zero byte can mark bytes above it as well, never below.
+    zero_where_equal.wrapping_sub(ONES) & !zero_where_equal & (ONES << 7)
 }
 
 /// The text between the quotes of a string, without its escapes; `None` if it is no valid string.
@@ -202,6 +220,19 @@ mod tests {
         assert_eq!(lookup(text, &["ab", "x"]), Some(&b"[ \"}\\\"\" , 1 ]"[..]));
         assert_eq!(lookup(text, &["c"]), Some(&b"true"[..]));
         assert_eq!(lookup(text, &["c", "d"]), None);
+    }
+
+    #[test]
+    fn quotes_are_found_wherever_they_are() {
+        for length in 0..100 {
+            for quote in [b'"', b'\\'] {
+                let mut text = vec![b'!'; length];
+                text.push(quote);
+                text.extend([b'"', b'#', 0, 0x80, 0xff, b'\\', b'x', b'y', b'z']);
+                assert_eq!(quote_or_backslash(&text), Some(length));
+            }
+            assert_eq!(quote_or_backslash(&vec![b'#'; length]), None);
+        }
     }
 
     #[test]

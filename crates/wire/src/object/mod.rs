@@ -4,6 +4,7 @@
 //! form, which has no resource version, into the served one.
 
 mod header;
+mod scan;
 mod splice;
 
 pub use header::{FieldPath, RawObject, ScanError};

@@ -14,5 +14,5 @@ mod strategic;
 pub use error::PatchError;
 pub use json_patch::{JsonPatch, JsonPatchLimits};
 pub use merge::{merge_patch, parse_object_patch};
-pub use schema::{ListKind, MapKind, PatchStrategy, Schema, Schemaless};
+pub use schema::{ListKind, MapKind, PatchStrategy, Schema, Schemaless, Shape};
 pub use strategic::strategic_merge_patch;

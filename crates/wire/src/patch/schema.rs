@@ -22,6 +22,23 @@ pub enum MapKind {
     Struct,
 }
 
+/// Which JSON a value must be, as far as an applied configuration is checked before it is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Anything.
+    Any,
+    /// A number.
+    Numeric,
+    /// Text.
+    String,
+    /// True or false.
+    Boolean,
+    /// An object.
+    Map,
+    /// An array.
+    List,
+}
+
 /// What a strategic merge patch does with a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
@@ -52,6 +69,11 @@ pub trait Schema: Copy {
 
     /// What a strategic merge patch does with this field.
     fn patch_strategy(self) -> PatchStrategy;
+
+    /// Which JSON stands here; [`Shape::Any`] leaves it to later validation.
+    fn shape(self) -> Shape {
+        Shape::Any
+    }
 
     /// The default of a list-map key field that elements may leave out, such as a port's protocol.
     fn key_default(&self, _key: &str) -> Option<serde_json::Value> {
