@@ -1,7 +1,7 @@
 //! Two endpoints, one set of objects: from the version a client speaks to the version that is stored, and back.
 //!
 //! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod autoscalers
-//! (`v1` and `v2`). [`crate::Kind::stored_as`] says which form is stored. Nothing is lost on the way: what the older form has
+//! (`v1` and `v2`). [`field@crate::Kind::stored_as`] says which form is stored. Nothing is lost on the way: what the older form has
 //! no field for travels in annotations, as clients of the reference know it.
 
 mod autoscaler;

@@ -1,6 +1,6 @@
 //! The fields of every built-in type: one flat table, read-only and shared by everything that walks objects.
 //!
-//! The table is text, `table.txt`, made by `cargo xtask kinds` from published sources and committed; [`load`] reads it on
+//! The table is text, `table.txt`, made by `cargo xtask kinds` from published sources and committed; `load` reads it on
 //! first use into a few arrays (about 200 KB) whose strings are slices of that text. Nothing else in this crate knows field
 //! names: type checks, protobuf, patches and OpenAPI are walks over this table.
 //!
