@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use listwatch_wire::patch::{ListKind, PatchStrategy};
 
-use super::{ElementId, Field, KindEntry, Schema, Struct, StructId, Type};
+use super::{ElementId, Field, KindEntry, Schema, Struct, StructId, Type, prefix};
 
 const SCHEMA_PROPS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
@@ -85,6 +85,7 @@ impl Loader {
         let (Some(name), Some(ty), Some(number)) = (words.next(), words.next(), words.next()) else { return };
         let mut field = Field {
             name,
+            prefix: prefix(name),
             ty: self.ty(ty),
             numbers: numbers(number),
             required: false,
