@@ -49,15 +49,18 @@ pub struct Histogram {
 
 impl Histogram {
     /// The upper bounds of the buckets.
-    pub const BOUNDS: [Duration; 10] = {
-        let mut bounds = [Duration::from_nanos(10); 10];
-        let mut i = 1;
-        while i < bounds.len() {
-            bounds[i] = Duration::from_nanos(10u64.pow(i as u32 + 1));
-            i += 1;
-        }
-        bounds
-    };
+    pub const BOUNDS: [Duration; 10] = [
+        Duration::from_nanos(10),
+        Duration::from_nanos(100),
+        Duration::from_micros(1),
+        Duration::from_micros(10),
+        Duration::from_micros(100),
+        Duration::from_millis(1),
+        Duration::from_millis(10),
+        Duration::from_millis(100),
+        Duration::from_secs(1),
+        Duration::from_secs(10),
+    ];
 
     pub(crate) fn observe(&mut self, nanos: u64) {
         // The bucket is the number of decimal digits: bounds are inclusive, hence the minus one.

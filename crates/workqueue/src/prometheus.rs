@@ -28,6 +28,8 @@ pub struct Prometheus {
 
 /// Name without prefix, type, help text.
 type Family = (&'static str, &'static str, &'static str);
+type Scalar = fn(&Stats) -> f64;
+type Distribution = fn(&Stats) -> &Histogram;
 
 impl Prometheus {
     /// Adds a queue. It must have a name; a second one with the same name replaces the first.
@@ -57,7 +59,7 @@ impl Prometheus {
     }
 }
 
-const GAUGES: &[(Family, fn(&Stats) -> f64)] = &[
+const GAUGES: &[(Family, Scalar)] = &[
     (("depth", "gauge", "Current depth of workqueue"), |stats| stats.depth as f64),
     (("delayed", "gauge", "Keys waiting for their time"), |stats| stats.delayed as f64),
     (("adds_total", "counter", "Total number of adds handled by workqueue"), |stats| stats.adds as f64),
@@ -82,7 +84,7 @@ const GAUGES: &[(Family, fn(&Stats) -> f64)] = &[
     ),
 ];
 
-const HISTOGRAMS: &[(Family, fn(&Stats) -> &Histogram)] = &[
+const HISTOGRAMS: &[(Family, Distribution)] = &[
     (
         (
             "queue_duration_seconds",
@@ -101,12 +103,7 @@ fn header(text: &mut String, (name, kind, help): Family) -> fmt::Result {
     writeln!(text, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} {kind}")
 }
 
-fn scalar(
-    text: &mut String,
-    family: Family,
-    stats: &[(String, Stats)],
-    value: &fn(&Stats) -> f64,
-) -> fmt::Result {
+fn scalar(text: &mut String, family: Family, stats: &[(String, Stats)], value: &Scalar) -> fmt::Result {
     header(text, family)?;
     stats.iter().try_for_each(|(name, stats)| {
         writeln!(text, "workqueue_{}{{name=\"{name}\"}} {}", family.0, value(stats))
@@ -117,7 +114,7 @@ fn histogram(
     text: &mut String,
     family: Family,
     stats: &[(String, Stats)],
-    value: &fn(&Stats) -> &Histogram,
+    value: &Distribution,
 ) -> fmt::Result {
     header(text, family)?;
     for (name, stats) in stats {

@@ -114,10 +114,7 @@ fn a_cancelled_get_passes_its_wake_on() {
                 future::yield_now().await;
             }
         });
-        let producer = thread::spawn({
-            let queue = queue.clone();
-            move || queue.add(7).unwrap()
-        });
+        let producer = thread::spawn(move || queue.add(7).unwrap());
         producer.join().unwrap();
         future::block_on(impatient).unwrap();
         assert_eq!(future::block_on(patient).unwrap(), Some(7));

@@ -90,7 +90,7 @@ fn a_tenant_never_has_more_in_flight_than_it_may() {
     let order: String = held.iter().map(|item| item.key().0).collect();
     assert_eq!(order, "aba");
     assert_eq!((queue.len(), queue.peek()), (2, None));
-    held.remove(0);
+    drop(held.remove(0));
     assert_eq!(queue.peek(), Some(('a', 2)));
     held.extend(queue.try_get());
     assert!(queue.try_get().is_none());
