@@ -169,8 +169,10 @@ fn spawn_worker<K: listwatch_workqueue::Key>(
 ) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut count = 0;
-        while let Some(item) = queue.get_blocking() {
+        let mut next = queue.get_blocking();
+        while let Some(item) = next {
             black_box(item.key());
+            next = queue.done_and_get_blocking(item);
             count += 1;
             if count == 256 {
                 handed_out.fetch_add(std::mem::take(&mut count), Relaxed);

@@ -80,6 +80,15 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
         owned
     }
 
+    /// Leaves it to `queue` to mark the key done, if it is this item's queue and a drop would do no more than that;
+    /// otherwise it is dropped.
+    #[inline]
+    pub(crate) fn surrender_to(mut self, queue: &Shared<K, R>) -> Option<Slot> {
+        let plain = std::ptr::eq(&raw const *self.queue, queue) && !self.at_least_once;
+        self.moved = plain;
+        plain.then_some(self.slot)
+    }
+
     /// The key.
     #[inline]
     pub fn key(&self) -> &K {

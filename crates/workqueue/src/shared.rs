@@ -21,6 +21,7 @@ use std::task::Waker;
 use foldhash::fast::RandomState;
 
 use crate::clock::Clock;
+use crate::core::slab::Slot;
 use crate::core::{Add, Core, Taken};
 use crate::limiter::RateLimiter;
 use crate::reason::Reason;
@@ -185,6 +186,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
     #[inline]
     pub(crate) fn next(&self, ticket: &mut Ticket<'_, K, R>, waker: &Waker) -> Next<K, R> {
         let mut state = lock(&self.state.0);
+        self.finish(&mut state, ticket.done.take());
         loop {
             if let Some(taken) = self.take(&mut state) {
                 ticket.leave_bed(&state);
@@ -192,11 +194,14 @@ impl<K: Key, R: Reason> Shared<K, R> {
                 return Next::Taken(taken);
             }
             if state.core.is_closed() && state.core.depth() == 0 {
+                self.release(state);
                 return Next::Closed;
             }
             let mut inbox = lock(&self.inbox.0);
             if inbox.adds.is_empty() {
                 let timer = self.go_to_bed(&mut inbox, ticket, waker, state.core.next_due());
+                drop(inbox);
+                self.release(state);
                 return Next::Wait { timer };
             }
             drop(inbox);
@@ -204,10 +209,11 @@ impl<K: Key, R: Reason> Shared<K, R> {
         }
     }
 
-    /// Hands out a key if one is there.
+    /// Hands out a key if one is there, after taking one back.
     #[inline]
-    pub(crate) fn try_next(&self) -> Option<Taken<K, R>> {
+    pub(crate) fn try_next(&self, done: Option<Slot>) -> Option<Taken<K, R>> {
         let mut state = lock(&self.state.0);
+        self.finish(&mut state, done);
         let taken = self.take(&mut state);
         self.release(state);
         taken
@@ -226,11 +232,18 @@ impl<K: Key, R: Reason> Shared<K, R> {
         state.core.take(now)
     }
 
-    pub(crate) fn done(&self, slot: u32) {
-        let now = if self.metered { self.clock.now() } else { 0 };
+    pub(crate) fn done(&self, slot: Slot) {
         let mut state = lock(&self.state.0);
-        state.core.done(slot, now);
+        self.finish(&mut state, Some(slot));
         self.release(state);
+    }
+
+    #[inline]
+    fn finish(&self, state: &mut State<K, R>, done: Option<Slot>) {
+        if let Some(slot) = done {
+            let now = if self.metered { self.clock.now() } else { 0 };
+            state.core.done(slot, now);
+        }
     }
 
     /// Gives up the state lock and wakes whoever the new state concerns.
@@ -327,11 +340,13 @@ impl<K: Key, R: Reason> Shared<K, R> {
 pub(crate) struct Ticket<'q, K: Key, R: Reason> {
     pub(crate) shared: &'q Shared<K, R>,
     id: Option<u64>,
+    /// The key that the consumer had before, to be taken back with the first look.
+    done: Option<Slot>,
 }
 
 impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
-    pub(crate) fn new(shared: &'q Shared<K, R>) -> Self {
-        Self { shared, id: None }
+    pub(crate) fn new(shared: &'q Shared<K, R>, done: Option<Slot>) -> Self {
+        Self { shared, id: None, done }
     }
 
     /// Ends the sleep of a consumer that has got a key. It takes the wake with it: `release` looks further.
@@ -364,6 +379,9 @@ impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
 
 impl<K: Key, R: Reason> Drop for Ticket<'_, K, R> {
     fn drop(&mut self) {
+        if let Some(slot) = self.done.take() {
+            self.shared.done(slot);
+        }
         self.leave(|woken, owned_timer| woken || owned_timer);
     }
 }

@@ -50,6 +50,27 @@ fn many_adds_while_in_flight_make_one_more_run_behind_what_was_queued_before() {
     assert_eq!(order.len(), 3);
 }
 
+#[tokio::test(start_paused = true)]
+async fn done_and_get_ends_the_old_item_even_if_nobody_polls() {
+    let (queue, other) = (queue(), queue());
+    crate::add_all(&queue, ["a", "b"]);
+    let first = queue.get().await.unwrap();
+    let second = queue.done_and_get(first).await.unwrap();
+    assert_eq!((*second.key(), queue.in_flight()), ("b", 1));
+    drop(queue.done_and_get(second));
+    assert_eq!(queue.in_flight(), 0);
+
+    other.add("c").unwrap();
+    queue.add("d").unwrap();
+    let foreign = other.try_get().unwrap();
+    assert_eq!(queue.done_and_get_blocking(foreign).map(|item| *item.key()), Some("d"));
+    assert_eq!(other.in_flight(), 0, "an item of another queue is dropped there");
+
+    queue.add("e").unwrap();
+    let careful = queue.try_get().unwrap().at_least_once();
+    assert_eq!(*queue.done_and_get(careful).await.unwrap().key(), "e", "not finished, so retried");
+}
+
 #[test]
 fn a_key_without_work_is_forgotten() {
     let queue = queue();
