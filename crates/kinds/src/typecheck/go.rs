@@ -1,20 +1,6 @@
-//! Go's names for JSON values and for types, as its decoder's messages use them.
-
-use serde_json::Value;
+//! Go's names for types, as its decoder's messages use them.
 
 use crate::schema::{Type, schema};
-
-/// What a JSON value is called.
-pub(super) fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
 
 /// What a type is called: the table's own word for it, or the obvious one.
 pub(super) fn type_name(ty: Type, known: Option<&'static str>) -> String {

@@ -14,6 +14,7 @@ mod order;
 mod path;
 mod scalar;
 
+use listwatch_wire::go::json_type;
 use serde_json::{Map, Value};
 
 use crate::schema::{Field, Node, Schema, StructId, Type, schema};
@@ -38,11 +39,6 @@ impl Report {
             order::by_body(&mut self.unknown, body);
         }
     }
-
-    /// The unknown fields as warnings and strict errors word them.
-    pub fn warnings(&self) -> impl Iterator<Item = String> + '_ {
-        self.unknown.iter().map(|path| format!("unknown field \"{path}\""))
-    }
 }
 
 /// Checks and normalises an object. A value that is no object is an error too.
@@ -63,7 +59,7 @@ pub fn decode(node: Node, object: &mut Value) -> Report {
         other => {
             let go = walk.schema.structure(id).go_name();
             walk.report.error =
-                Some(format!("json: cannot unmarshal {} into Go value of type {go}", go::kind_of(other)));
+                Some(format!("json: cannot unmarshal {} into Go value of type {go}", json_type(other)));
         }
     }
     walk.report
@@ -121,7 +117,7 @@ impl Walk {
             (Type::List(id), Value::Array(items)) => self.list(self.schema.element(id), items, place),
             (Type::Map(id), Value::Object(map)) => self.map(self.schema.element(id), map, place),
             (Type::Struct(_) | Type::List(_) | Type::Map(_), _) => {
-                self.mismatch(go::kind_of(value), ty, place);
+                self.mismatch(json_type(value), ty, place);
             }
             (Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings, _) => {
                 self.schema_or(ty, value, place);

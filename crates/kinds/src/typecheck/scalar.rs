@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use listwatch_wire::go::json_type;
 use serde_json::{Number, Value};
 
-use super::go::kind_of;
 use crate::schema::Type;
 use crate::{quantity, time};
 
@@ -40,12 +40,12 @@ pub(super) fn normalise(ty: Type, value: &mut Value) -> Result<(), Fault> {
         Type::IntOrString => int_or_string(value),
         Type::Time | Type::MicroTime => point_in_time(ty, value),
         Type::Raw | Type::FieldsV1 | Type::Json => Ok(()),
-        _ => Err(Fault::Kind(kind_of(value).into())),
+        _ => Err(Fault::Kind(json_type(value).into())),
     }
 }
 
 fn integer(value: &mut Value, low: i64, high: i64) -> Result<(), Fault> {
-    let Value::Number(number) = value else { return Err(Fault::Kind(kind_of(value).into())) };
+    let Value::Number(number) = value else { return Err(Fault::Kind(json_type(value).into())) };
     match number.as_i64() {
         Some(n) if (low..=high).contains(&n) => Ok(()),
         _ => Err(Fault::Kind(format!("number {number}").into())),
@@ -53,7 +53,7 @@ fn integer(value: &mut Value, low: i64, high: i64) -> Result<(), Fault> {
 }
 
 fn bytes(value: &mut Value) -> Result<(), Fault> {
-    let Value::String(text) = value else { return Err(Fault::Kind(kind_of(value).into())) };
+    let Value::String(text) = value else { return Err(Fault::Kind(json_type(value).into())) };
     // Line breaks are allowed in base64 and not kept.
     if text.contains(['\n', '\r']) {
         text.retain(|c| c != '\n' && c != '\r');
@@ -88,7 +88,7 @@ fn int_or_string(value: &mut Value) -> Result<(), Fault> {
         Value::String(_) => Ok(()),
         Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
         Value::Number(number) => Err(untyped(&format!("number {number}"), "int32")),
-        other => Err(untyped(kind_of(other), "int32")),
+        other => Err(untyped(json_type(other), "int32")),
     }
 }
 
@@ -105,7 +105,7 @@ fn point_in_time(ty: Type, value: &mut Value) -> Result<(), Fault> {
 }
 
 fn text_of(value: &Value) -> Result<&str, Fault> {
-    value.as_str().ok_or_else(|| untyped(kind_of(value), "string"))
+    value.as_str().ok_or_else(|| untyped(json_type(value), "string"))
 }
 
 /// A type with its own decoder does not know which field it is in.
