@@ -200,3 +200,26 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Expect;
+
+    #[tokio::test]
+    async fn history_is_bounded_and_the_state_is_not() {
+        let engine = MemoryEngine::new(MemoryOptions { history_changes: 10, history_bytes: usize::MAX });
+        for n in 0..100 {
+            let write = Write { key: format!("/{n}").into(), value: Some("v".into()), expect: Expect::Any };
+            engine.write(write).await.unwrap();
+        }
+        assert_eq!(engine.compacted().await.unwrap(), Revision(90));
+        assert_eq!(engine.range(Range::prefix("/")).await.unwrap().count, 100);
+        assert_eq!(
+            engine.range(Range { at: Some(Revision(90)), ..Range::prefix("/") }).await.unwrap().count,
+            90
+        );
+        assert!(matches!(engine.get("/1", Some(Revision(89))).await, Err(Error::Compacted { .. })));
+        assert!(matches!(engine.changes(Revision(89)).await, Err(Error::Compacted { .. })));
+    }
+}

@@ -274,3 +274,90 @@ impl Changes for Cursor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(revision: u64) -> Change {
+        let value = Some(Bytes::from(revision.to_string()));
+        Change { revision: Revision(revision), key: "/k".into(), value, previous: None }
+    }
+
+    fn batch(revisions: std::ops::RangeInclusive<u64>) -> Batch {
+        let upto = Revision(*revisions.end());
+        Batch { changes: revisions.map(change).collect(), upto }
+    }
+
+    fn tail(changes: usize) -> Arc<Tail> {
+        Arc::new(Tail::new(Revision(0), TailBounds { changes, bytes: usize::MAX }))
+    }
+
+    fn cursor(tail: &Arc<Tail>, after: u64) -> Cursor {
+        Cursor::new(Arc::clone(tail), Arc::new(NoBacklog(Arc::clone(tail))), Revision(after))
+    }
+
+    async fn revisions(cursor: &mut Cursor) -> Vec<u64> {
+        cursor.next().await.unwrap().changes.iter().map(|change| change.revision.0).collect()
+    }
+
+    #[tokio::test]
+    async fn a_cursor_shares_whole_batches_and_cuts_the_one_it_starts_in() {
+        let tail = tail(100);
+        let published = batch(1..=3);
+        tail.publish(published.clone());
+        tail.publish(batch(4..=5));
+        let first = cursor(&tail, 0).next().await.unwrap();
+        assert!(Arc::ptr_eq(&first.changes, &published.changes));
+        let mut late = cursor(&tail, 2);
+        assert_eq!(revisions(&mut late).await, [3]);
+        assert_eq!(revisions(&mut late).await, [4, 5]);
+    }
+
+    #[tokio::test]
+    async fn what_is_out_of_bounds_is_forgotten_from_the_front() {
+        let tail = tail(3);
+        (1..=5).for_each(|revision| tail.publish(batch(revision..=revision)));
+        assert_eq!(tail.floor(), Revision(2));
+        assert_eq!((tail.value_at(Revision(2)), tail.value_at(Revision(3))), (None, Some("3".into())));
+        let outcome = cursor(&tail, 1).next().await;
+        assert!(matches!(outcome, Err(Error::Compacted { oldest: Revision(2), .. })), "{outcome:?}");
+        assert_eq!(revisions(&mut cursor(&tail, 2)).await, [3]);
+    }
+
+    #[tokio::test]
+    async fn bytes_are_bounded_too() {
+        let tail = Tail::new(Revision(0), TailBounds { changes: usize::MAX, bytes: 10 * CHANGE_OVERHEAD });
+        (1..=1000).for_each(|revision| tail.publish(batch(revision..=revision)));
+        assert!(tail.since(tail.floor()).unwrap().len() < 10);
+        assert_eq!(tail.upto(), Revision(1000));
+    }
+
+    /// Others' writes move a log on without changes; a million of them must not take more room than one.
+    #[tokio::test]
+    async fn empty_batches_only_move_the_end() {
+        let tail = tail(100);
+        tail.publish(batch(1..=1));
+        (2..=1000).for_each(|upto| tail.publish(Batch { changes: Arc::new([]), upto: Revision(upto) }));
+        assert_eq!(tail.since(Revision(0)).unwrap().len(), 1);
+        assert_eq!(
+            cursor(&tail, 1).next().await.unwrap(),
+            Batch { changes: Arc::new([]), upto: Revision(1000) }
+        );
+    }
+
+    #[tokio::test]
+    async fn closing_wakes_everyone() {
+        let tail = tail(100);
+        let mut waiting = cursor(&tail, 0);
+        let waiting = tokio::spawn(async move { waiting.next().await.map(drop) });
+        let reached = tokio::spawn({
+            let tail = Arc::clone(&tail);
+            async move { tail.wait_for(Revision(9)).await }
+        });
+        tokio::task::yield_now().await;
+        tail.close();
+        assert!(matches!(waiting.await.unwrap(), Err(Error::Closed)));
+        assert!(matches!(reached.await.unwrap(), Err(Error::Closed)));
+    }
+}

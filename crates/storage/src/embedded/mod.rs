@@ -13,6 +13,7 @@ mod files;
 mod index;
 pub mod offline;
 mod options;
+mod probe;
 mod reader;
 mod recover;
 mod retention;
@@ -20,6 +21,7 @@ mod schema;
 mod shared;
 mod snapshot;
 mod upkeep;
+mod wave;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -77,6 +79,7 @@ impl EmbeddedEngine {
         let path = directory.database()?;
         let mut connection = connect(&path, Role::Writer)?;
         schema::prepare(&mut connection)?;
+        probe::clean(&connection).map_err(|error| failure::writing(&error))?;
         // A new database was first journalled in the old way: that journal must not come back after a power loss.
         directory.sync()?;
         if options.max_pages > 0 {

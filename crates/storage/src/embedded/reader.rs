@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use listwatch_wire::Revision;
@@ -19,6 +20,11 @@ use super::shared::Shared;
 use super::snapshot::Snapshot;
 use crate::tail::Backlog;
 use crate::{Batch, Error};
+
+/// How long to wait for the writer to publish what it has committed, which it does next.
+const PAUSE: Duration = Duration::from_micros(50);
+/// Many seconds: only a writer that died in between makes a reader give up.
+const MAX_ATTEMPTS: usize = 100_000;
 
 /// The connections for reading.
 #[derive(Debug)]
@@ -61,7 +67,7 @@ impl Readers {
         select: impl Fn(&Index) -> S,
         read: impl FnOnce(&Snapshot<'_>, S) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        loop {
+        for _ in 0..MAX_ATTEMPTS {
             let (revision, upto, epoch, selected) = {
                 let index = self.shared.index.read();
                 (index.readable(at)?, index.upto, index.epoch, select(&index))
@@ -73,8 +79,9 @@ impl Readers {
             }
             // The writer is about to publish the index that belongs to these tables.
             drop(transaction);
-            std::thread::yield_now();
+            std::thread::sleep(PAUSE);
         }
+        Err(Error::Unavailable("the storage writer stopped half-way".to_owned()))
     }
 
     fn connection(&self) -> Result<Connection, Error> {

@@ -123,7 +123,10 @@ impl Writer<'_> {
         let Some((last, _)) = heads.last() else {
             let upto = pass.upto;
             self.upkeep.pass = None;
-            return self.indexed(upto).is_err_and(|error| matches!(self.fail(&error), Error::Closed));
+            if let Err(error) = self.indexed(upto) {
+                self.fail(&error);
+            }
+            return false;
         };
         pass.after = Arc::clone(last);
         match self.store_heads(&heads) {

@@ -3,7 +3,6 @@
 //! It takes whatever waits, decides all of it in one transaction, syncs once, publishes, and only then answers. While the
 //! disk works, the next batch gathers. Between batches it does one small step of [upkeep](super::upkeep).
 
-use std::mem;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
@@ -13,14 +12,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::batch::{Staged, Statements};
 use super::failure::writing;
+use super::probe::probe;
 use super::recover::Recovered;
 use super::shared::Shared;
 use super::upkeep::Upkeep;
+use super::wave::Wave;
 use super::{EmbeddedOptions, checkpoint};
 use crate::{Batch, Error, Health, Write, Written};
-
-/// How often the writer steps aside for those who are expected: some microseconds in all.
-const YIELDS: usize = 8;
 
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
@@ -46,24 +44,9 @@ pub(super) struct Writer<'c> {
     checkpointer: SyncSender<()>,
     /// Roughly how much the write-ahead log has that is not in its place.
     pub(super) unmoved_bytes: u64,
-    /// How many writes the last batch had.
-    last_batch: usize,
+    wave: Wave,
     /// Why writes are refused, if they are.
     broken: Option<String>,
-}
-
-/// What has come meanwhile. Whoever was answered by the last batch usually comes back at once: as long as fewer are here
-/// than were then, it pays to let them, for a sync costs more than a moment's wait. A writer that is alone never waits.
-fn next_of_wave(inbox: &mut mpsc::Receiver<Request>, more_expected: bool) -> Option<Request> {
-    let mut patience = if more_expected { YIELDS } else { 0 };
-    loop {
-        match inbox.try_recv() {
-            Ok(request) => return Some(request),
-            Err(_) if patience == 0 => return None,
-            Err(_) => patience -= 1,
-        }
-        std::thread::yield_now();
-    }
 }
 
 struct Pending {
@@ -89,7 +72,7 @@ impl<'c> Writer<'c> {
             statements,
             checkpointer,
             unmoved_bytes: 0,
-            last_batch: 0,
+            wave: Wave::default(),
             broken: None,
         })
     }
@@ -154,10 +137,12 @@ impl<'c> Writer<'c> {
             writes.into_iter().for_each(|pending| drop(pending.answer.send(Err(error.clone()))));
             return 0;
         }
-        let mut answers = Vec::with_capacity(writes.len().max(self.last_batch));
-        match self.transact(writes, &mut answers, inbox, requests) {
+        let mut answers = Vec::with_capacity(writes.len());
+        let outcome = self.transact(writes, &mut answers, inbox, requests);
+        let count = answers.len();
+        match outcome {
             Ok(staged) => {
-                self.last_batch = answers.len();
+                self.wave.committed(count, inbox.len());
                 self.publish(staged);
                 answers.into_iter().for_each(|(answer, written)| drop(answer.send(Ok(written))));
             }
@@ -166,7 +151,7 @@ impl<'c> Writer<'c> {
                 answers.into_iter().for_each(|(answer, _)| drop(answer.send(Err(error.clone()))));
             }
         }
-        self.last_batch
+        count
     }
 
     /// Every answer is there even if this fails; then all of them are that failure.
@@ -196,10 +181,11 @@ impl<'c> Writer<'c> {
         };
         writes.into_iter().for_each(|pending| stage(pending, answers));
         while answers.len() < self.options.batch && requests.is_empty() {
-            match next_of_wave(inbox, answers.len() < self.last_batch) {
-                Some(Request::Write(write, answer)) => stage(Pending { write, answer }, answers),
-                Some(other) => requests.push(other),
-                None => break,
+            match inbox.try_recv() {
+                Ok(Request::Write(write, answer)) => stage(Pending { write, answer }, answers),
+                Ok(other) => requests.push(other),
+                Err(_) if self.wave.wait(answers.len()) => {}
+                Err(_) => break,
             }
         }
         drop(index);
@@ -222,7 +208,10 @@ impl<'c> Writer<'c> {
     }
 
     fn after_batch(&mut self, writes: usize) {
-        if self.broken.is_none() && self.upkeep_due() {
+        if self.broken.is_some() {
+            return;
+        }
+        if self.upkeep_due() {
             self.upkeep_step(writes);
         }
         if self.unmoved_bytes > self.options.checkpoint_bytes {
@@ -248,7 +237,7 @@ impl<'c> Writer<'c> {
     }
 
     fn tick(&mut self) {
-        if self.broken.is_some() && self.probe().is_ok() {
+        if self.broken.is_some() && probe(self.connection).is_ok() {
             tracing::info!("the disk takes writes again");
             *self.shared.health.write() = Health::Ready;
             self.broken = None;
@@ -260,30 +249,12 @@ impl<'c> Writer<'c> {
         }
     }
 
-    /// Writes as much as a good batch would, and takes it back. A commit that failed half-way left its frames after the
-    /// end of the write-ahead log; this overwrites them, so that no later crash can bring them to life.
-    fn probe(&self) -> rusqlite::Result<()> {
-        let _ = self.connection.execute_batch("ROLLBACK");
-        let write = "BEGIN IMMEDIATE; CREATE TABLE probe (content BLOB); INSERT INTO probe VALUES (zeroblob(524288)); COMMIT;";
-        let undo = "DROP TABLE IF EXISTS probe;";
-        self.connection.execute_batch(undo)?;
-        let written = self.connection.execute_batch(write);
-        if written.is_err() && !self.connection.is_autocommit() {
-            let _ = self.connection.execute_batch("ROLLBACK");
-        }
-        written.and_then(|()| self.connection.execute_batch(undo))
-    }
-
     fn close(mut self) {
         while self.broken.is_none() && self.index_step(usize::MAX) {}
         if let Err(error) = checkpoint::finish(self.connection) {
             tracing::warn!(%error, "could not put everything in its place at the end; the next start will");
         }
-        let tail = Arc::clone(&self.shared.tail);
-        drop(mem::replace(
-            &mut *self.shared.health.write(),
-            Health::Unavailable("storage is closed".to_owned()),
-        ));
-        tail.close();
+        *self.shared.health.write() = Health::Unavailable("storage is closed".to_owned());
+        self.shared.tail.close();
     }
 }

@@ -1,0 +1,24 @@
+//! Finding out whether a disk that failed takes writes again.
+
+use rusqlite::{Connection, Result};
+
+/// As much as a good batch needs, so that a disk with a few bytes left is not taken for one that works.
+const WRITE: &str = "BEGIN IMMEDIATE; CREATE TABLE probe (content BLOB); INSERT INTO probe VALUES (zeroblob(524288)); COMMIT;";
+
+/// Writes something and takes it back.
+///
+/// A commit that failed half-way left its frames after the end of the write-ahead log. This overwrites them, so that no
+/// later crash can bring them to life.
+pub(super) fn probe(connection: &Connection) -> Result<()> {
+    clean(connection)?;
+    let written = connection.execute_batch(WRITE);
+    if written.is_err() && !connection.is_autocommit() {
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    written.and_then(|()| clean(connection))
+}
+
+/// Removes what a crash during a probe leaves.
+pub(super) fn clean(connection: &Connection) -> Result<()> {
+    connection.execute_batch("DROP TABLE IF EXISTS probe")
+}

@@ -1,0 +1,90 @@
+//! How long to wait for more writes before a batch is committed.
+//!
+//! Whoever was answered by the last batch often comes back at once. If a batch is committed as soon as the first of them
+//! is there, the others wait for the next one, and the disk syncs twice for what one sync could do. How many there may be
+//! is known: those that were just answered, and those that waited meanwhile. So it pays to wait for them for a moment, a
+//! fraction of what a sync takes; and where they do not come back, to wait only now and then. A writer that is alone
+//! never waits.
+
+use std::thread;
+use std::time::Duration;
+
+/// At first the thread only steps aside: on a quiet machine that is all it takes.
+const YIELDS: u32 = 4;
+/// Then it sleeps, a tenth of a millisecond in all with what the system adds.
+const SLEEPS: u32 = 2;
+const SLEEP: Duration = Duration::from_micros(20);
+
+/// Not to wait for so many batches at most, after waiting was in vain again and again.
+const MAX_SKIPPED: u32 = 63;
+
+/// How many writers there seem to be, and whether they are worth waiting for.
+#[derive(Debug, Default)]
+pub(super) struct Wave {
+    expected: usize,
+    waited: u32,
+    skip: u32,
+    penalty: u32,
+}
+
+impl Wave {
+    /// Whether to look once more for writes although there are none, with `here` in the batch. Waits a little if so.
+    pub(super) fn wait(&mut self, here: usize) -> bool {
+        if here >= self.expected || self.skip > 0 || self.waited >= YIELDS + SLEEPS {
+            return false;
+        }
+        self.waited += 1;
+        if self.waited <= YIELDS {
+            thread::yield_now()
+        } else {
+            thread::sleep(SLEEP)
+        }
+        true
+    }
+
+    /// Learns from a batch that was committed with `here` writes, while `waiting` more have come.
+    pub(super) fn committed(&mut self, here: usize, waiting: usize) {
+        if self.waited > 0 {
+            let worth_it = here * 2 > self.expected;
+            self.penalty = if worth_it { 0 } else { (self.penalty * 2 + 1).min(MAX_SKIPPED) };
+            self.skip = self.penalty;
+        } else {
+            self.skip = self.skip.saturating_sub(1);
+        }
+        self.waited = 0;
+        self.expected = here + waiting;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lonely_writer_never_waits() {
+        let mut wave = Wave::default();
+        for _ in 0..10 {
+            assert!(!wave.wait(1));
+            wave.committed(1, 0);
+        }
+    }
+
+    #[test]
+    fn those_who_were_here_are_waited_for() {
+        let mut wave = Wave::default();
+        wave.committed(5, 11);
+        assert!(wave.wait(15));
+        assert!(!wave.wait(16));
+    }
+
+    #[test]
+    fn waiting_ends_and_is_not_repeated_at_once_if_it_was_in_vain() {
+        let mut wave = Wave::default();
+        wave.committed(16, 0);
+        assert_eq!((0..100).take_while(|_| wave.wait(1)).count() as u32, YIELDS + SLEEPS);
+        wave.committed(1, 3);
+        assert!(!wave.wait(1), "the next batch goes without");
+        wave.committed(1, 3);
+        assert!(wave.wait(1), "then it is tried again");
+    }
+}
