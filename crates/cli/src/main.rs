@@ -3,9 +3,10 @@
 //! Data goes to stdout, everything said about it to stderr. A command that fails says why in one line and exits with 1;
 //! wrong usage exits with 2. Start reading at [`serve`].
 
-#![expect(clippy::print_stderr, reason = "a command line talks to its terminal")]
+#![expect(clippy::print_stderr, clippy::print_stdout, reason = "a command line talks to its terminal")]
 
 mod db;
+mod demo;
 mod serve;
 mod store;
 
@@ -31,6 +32,8 @@ enum Command {
     Serve(Box<serve::Arguments>),
     /// Check, back up, restore or compact a data directory
     Db(db::Arguments),
+    /// Watch one event's way through all of it; checks itself
+    Demo(demo::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Serve(arguments) => run(serve::run(*arguments)),
         Command::Db(arguments) => db::run(&arguments),
+        Command::Demo(arguments) => run(demo::run(arguments)),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("listwatch: {}", one_line(&error));

@@ -12,6 +12,7 @@
 //! 4. [`history`]: records of what happened, and the validators that name each broken promise.
 //! 5. [`Workload`]: writers, watchers and listers that produce such records.
 
+mod collection;
 mod etcd;
 pub mod history;
 pub mod proxy;
@@ -19,6 +20,7 @@ pub mod raw;
 mod server;
 pub mod workload;
 
+pub use collection::Collection;
 pub use etcd::{Etcd, with_real_parts};
 pub use proxy::Proxy;
 pub use raw::Raw;

@@ -11,7 +11,8 @@ use rand::rngs::StdRng;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::{COLLECTION, Filtered, NAMESPACE, Stage, names};
+use super::{Filtered, Stage, names};
+use crate::collection::items;
 use crate::history::{Acknowledged, List, Seen, Start, Truth, Watch};
 use crate::raw::{RawError, WatchStream};
 
@@ -28,14 +29,15 @@ pub(super) async fn writer(stage: Arc<Stage>, number: usize) -> Result<Vec<Ackno
         let Some(there) = exists.get_mut(slot) else { break };
         // With the seed in the name, several runs can follow each other on one server.
         let name = format!("s{}-w{number}-{slot}", stage.workload.seed);
-        let (method, path, body) = names::operation(&mut random, &name, *there, write);
+        let (method, path, body) = names::operation(&mut random, &stage.collection, &name, *there, write);
         let answer = stage.writes.done(method.clone(), &path, body.as_ref()).await?;
         *there = method != Method::DELETE;
         let object = if method == Method::DELETE { None } else { Seen::from_object(answer) };
         if let Some(object) = &object {
             stage.acknowledged.fetch_max(object.revision.0, Ordering::SeqCst);
         }
-        acknowledged.push(Acknowledged { key: ObjectKey::namespaced(NAMESPACE, &name), object });
+        acknowledged
+            .push(Acknowledged { key: ObjectKey::namespaced(stage.collection.namespace(), &name), object });
     }
     Ok(acknowledged)
 }
@@ -45,10 +47,10 @@ pub(super) async fn lister(stage: Arc<Stage>, number: usize) -> Result<Vec<List>
     let mut random = stage.random(1_000 + number as u64);
     let mut lists = Vec::new();
     while stage.end.borrow().is_none() {
-        let (filter, query) = names::filter(&mut random);
+        let (filter, query) = names::filter(&mut random, &stage.collection);
         let not_older_than = stage.newest_acknowledged();
         let name = format!("list {number}.{}", lists.len());
-        match stage.reads.done(Method::GET, &format!("{COLLECTION}?{query}"), None).await {
+        match stage.reads.done(Method::GET, &format!("{}?{query}", stage.collection.path()), None).await {
             Ok(answer) => {
                 let (revision, items) = (list_revision(&answer)?, items(&answer));
                 lists.push(List { name, filter, not_older_than, revision, items });
@@ -65,15 +67,10 @@ fn list_revision(list: &Value) -> Result<Revision, RawError> {
         .ok_or_else(|| RawError::Malformed("a list without resourceVersion".into()))
 }
 
-pub(super) fn items(list: &Value) -> Vec<Seen> {
-    let items = list.get("items").and_then(Value::as_array);
-    items.into_iter().flatten().cloned().filter_map(Seen::from_object).collect()
-}
-
 /// Watches with one random selector, hangs up at random, resumes where it was, and stays to the end.
 pub(super) async fn watcher(stage: Arc<Stage>, number: usize) -> Result<Vec<Watch>, RawError> {
     let mut random = stage.random(2_000 + number as u64);
-    let filtered = names::filter(&mut random);
+    let filtered = names::filter(&mut random, &stage.collection);
     let mut watches = Vec::<Watch>::new();
     let mut start = first_start(&stage, &mut random, &filtered).await?;
     let mut deadline = None;
@@ -82,7 +79,7 @@ pub(super) async fn watcher(stage: Arc<Stage>, number: usize) -> Result<Vec<Watc
         let mut watch =
             Watch { name, filter: filtered.0.clone(), start, frames: Vec::new(), complete_until: None };
         let hang_up_after = random.random_range(1..40);
-        let outcome = match stage.reads.watch(&path(&filtered.1, start)).await {
+        let outcome = match stage.reads.watch(&path(&stage, &filtered.1, start)).await {
             Ok(stream) => follow(&stage, stream, &mut watch, hang_up_after, &mut deadline).await,
             Err(error) => Err(error),
         };
@@ -172,7 +169,7 @@ async fn first_start(stage: &Stage, random: &mut StdRng, filtered: &Filtered) ->
     if random.random_bool(0.5) {
         return Ok(initial);
     }
-    match stage.reads.done(Method::GET, &format!("{COLLECTION}?{}", filtered.1), None).await {
+    match stage.reads.done(Method::GET, &format!("{}?{}", stage.collection.path(), filtered.1), None).await {
         // Version 0 means "whatever there is" to a server, not "before the first write".
         Ok(list) => {
             list_revision(&list).map(|at| if at == Revision::ZERO { initial } else { Start::After(at) })
@@ -181,8 +178,8 @@ async fn first_start(stage: &Stage, random: &mut StdRng, filtered: &Filtered) ->
     }
 }
 
-fn path(query: &str, start: Start) -> String {
-    let common = format!("{COLLECTION}?watch=true&allowWatchBookmarks=true&{query}");
+fn path(stage: &Stage, query: &str, start: Start) -> String {
+    let common = format!("{}?watch=true&allowWatchBookmarks=true&{query}", stage.collection.path());
     match start {
         Start::After(revision) => format!("{common}&resourceVersion={revision}"),
         Start::Initial(_) => format!("{common}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),

@@ -7,20 +7,19 @@
 mod actors;
 mod names;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use listwatch_storage::Engine;
-use listwatch_wire::{ObjectKey, Revision};
+use listwatch_wire::Revision;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::history::{Acknowledged, Filter, List, Seen, Truth, Violation, Watch};
+use crate::collection::Collection;
+use crate::history::{Acknowledged, Filter, List, Truth, Violation, Watch};
 use crate::raw::{Raw, RawError};
 
 /// How much happens.
@@ -56,11 +55,6 @@ impl Default for Workload {
     }
 }
 
-/// The namespace that a workload has to itself. Nothing but the workload writes Secrets there.
-pub(crate) const NAMESPACE: &str = "default";
-pub(crate) const COLLECTION: &str = "/api/v1/namespaces/default/secrets";
-const PREFIX: &str = "/registry/secrets/default/";
-
 /// Everything that happened.
 #[derive(Debug, Default)]
 pub struct Record {
@@ -92,6 +86,7 @@ struct Stage {
     writes: Raw,
     /// Where lists and watches go: any way, however bad.
     reads: Raw,
+    collection: Collection,
     workload: Workload,
     /// The newest revision that any writer was told.
     acknowledged: AtomicU64,
@@ -110,17 +105,23 @@ impl Stage {
 }
 
 impl Workload {
+    /// What is written: Secrets, because no controller of the server makes any.
+    #[must_use]
+    pub fn collection() -> Collection {
+        Collection::core("secrets", "default")
+    }
+
     /// Runs it: writes and reads may take different ways (a proxy, another server); the truth comes from the engine's own
     /// log.
     ///
     /// # Errors
     /// If a write is refused that must succeed, or the log cannot be read.
     pub async fn run(self, writes: Raw, reads: Raw, engine: &dyn Engine) -> Result<Record, RawError> {
-        let begin = engine.current().await.map_err(storage)?;
-        let baseline = state_before(engine, begin).await?;
+        let begin = engine.current().await.map_err(lost)?;
         let stage = Arc::new(Stage {
             writes,
             reads,
+            collection: Self::collection(),
             workload: self,
             acknowledged: AtomicU64::new(begin.0),
             end: watch::Sender::new(None),
@@ -133,7 +134,7 @@ impl Workload {
         while let Some(acknowledged) = writers.join_next().await {
             record.acknowledged.extend(acknowledged.map_err(lost)??);
         }
-        record.truth = truth(engine, begin, baseline).await?;
+        record.truth = stage.collection.truth(engine, begin).await?;
         stage.end.send_replace(Some(Arc::new(record.truth.clone())));
         while let Some(watches) = watchers.join_next().await {
             record.watches.extend(watches.map_err(lost)??);
@@ -145,82 +146,8 @@ impl Workload {
     }
 }
 
-/// What was there before: it enters the truth as if it had just been written.
-async fn state_before(
-    engine: &dyn Engine,
-    at: Revision,
-) -> Result<Vec<(Revision, ObjectKey, Value)>, RawError> {
-    let range = listwatch_storage::Range {
-        start: PREFIX.into(),
-        end: "/registry/secrets/default0".into(),
-        limit: 0,
-        at: Some(at),
-    };
-    let page = engine.range(range).await.map_err(storage)?;
-    let items = page.items.into_iter().filter_map(|item| {
-        let (key, content) = stored(&item.key, &item.value)?;
-        Some((item.revision, key, content))
-    });
-    let mut items: Vec<_> = items.collect();
-    items.sort_by_key(|(revision, ..)| *revision);
-    Ok(items)
-}
-
-async fn truth(
-    engine: &dyn Engine,
-    begin: Revision,
-    baseline: Vec<(Revision, ObjectKey, Value)>,
-) -> Result<Truth, RawError> {
-    let mut truth = Truth::default();
-    for (revision, key, content) in baseline {
-        truth.push(revision, key, Some(content));
-    }
-    let end = engine.current().await.map_err(storage)?;
-    let mut changes = engine.changes(begin).await.map_err(storage)?;
-    let mut upto = begin;
-    while upto < end {
-        let batch = changes.next().await.map_err(storage)?;
-        upto = batch.upto;
-        for change in batch.changes.iter().filter(|change| change.key.starts_with(PREFIX)) {
-            match &change.value {
-                Some(value) => {
-                    if let Some((key, content)) = stored(&change.key, value) {
-                        truth.push(change.revision, key, Some(content));
-                    }
-                }
-                None => truth.push(change.revision, key_of(&change.key), None),
-            }
-        }
-    }
-    Ok(truth)
-}
-
-fn key_of(path: &str) -> ObjectKey {
-    ObjectKey::namespaced(NAMESPACE, path.strip_prefix(PREFIX).unwrap_or(path))
-}
-
-/// A stored object as the validators see it; the revision is put in only because [`Seen`] takes it out again.
-fn stored(path: &str, value: &[u8]) -> Option<(ObjectKey, Value)> {
-    let mut object: Value = serde_json::from_slice(value).ok()?;
-    object.get_mut("metadata")?.as_object_mut()?.insert("resourceVersion".into(), "1".into());
-    Some((key_of(path), Seen::from_object(object)?.content))
-}
-
-fn storage(error: impl std::fmt::Display) -> RawError {
-    RawError::Connection(format!("store: {error}"))
-}
-
 fn lost(error: impl std::fmt::Display) -> RawError {
-    RawError::Malformed(format!("an actor died: {error}"))
-}
-
-/// The state of a server as handlers' histories are compared with it.
-///
-/// # Errors
-/// If the list fails.
-pub async fn state(raw: &Raw, collection: &str) -> Result<BTreeMap<ObjectKey, Seen>, RawError> {
-    let list = raw.done(http::Method::GET, collection, None).await?;
-    Ok(actors::items(&list).into_iter().map(|seen| (seen.key.clone(), seen)).collect())
+    RawError::Malformed(format!("the workload cannot go on: {error}"))
 }
 
 /// A filter, and the query that asks for it.

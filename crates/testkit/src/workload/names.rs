@@ -7,7 +7,8 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
-use super::{COLLECTION, Filtered, NAMESPACE};
+use super::Filtered;
+use crate::collection::Collection;
 use crate::history::Filter;
 
 const COLORS: [&str; 3] = ["red", "green", "blue"];
@@ -26,24 +27,29 @@ const SELECTORS: [&str; 9] = [
 /// The next request of a writer for one of its keys.
 pub(super) fn operation(
     random: &mut StdRng,
+    collection: &Collection,
     name: &str,
     there: bool,
     write: usize,
 ) -> (Method, String, Option<Value>) {
-    let item = format!("{COLLECTION}/{name}");
+    let path = collection.path();
     if !there {
-        return (Method::POST, COLLECTION.to_owned(), Some(object(random, name, write)));
+        return (Method::POST, path, Some(object(random, collection, name, write)));
     }
+    let item = format!("{path}/{name}");
     match random.random_range(0..10) {
         0..=2 => (Method::DELETE, item, None),
-        _ => (Method::PUT, item, Some(object(random, name, write))),
+        3..=6 => (Method::PUT, item, Some(object(random, collection, name, write))),
+        _ => {
+            (Method::PATCH, item, Some(json!({"data": data(write), "metadata": {"labels": labels(random)}})))
+        }
     }
 }
 
-fn object(random: &mut StdRng, name: &str, write: usize) -> Value {
+fn object(random: &mut StdRng, collection: &Collection, name: &str, write: usize) -> Value {
     json!({
         "kind": "Secret", "apiVersion": "v1", "type": "Opaque",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels(random)},
+        "metadata": {"name": name, "namespace": collection.namespace(), "labels": labels(random)},
         "data": data(write),
     })
 }
@@ -59,11 +65,14 @@ fn labels(random: &mut StdRng) -> Value {
 }
 
 /// A random selector, and the query that asks for it.
-pub(super) fn filter(random: &mut StdRng) -> Filtered {
+pub(super) fn filter(random: &mut StdRng, collection: &Collection) -> Filtered {
     let selector = SELECTORS.choose(random).copied().unwrap_or_default();
     let labels = selector.parse().unwrap_or_default();
     let encoded = selector.replace(' ', "%20").replace('=', "%3D").replace('!', "%21");
-    (Filter { namespace: Some(NAMESPACE.to_owned()), labels }, format!("labelSelector={encoded}"))
+    (
+        Filter { namespace: Some(collection.namespace().to_owned()), labels },
+        format!("labelSelector={encoded}"),
+    )
 }
 
 #[cfg(test)]

@@ -1,0 +1,217 @@
+//! Who takes part: writers, a plain watch, two handlers, a controller.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Context;
+use http::{Method, StatusCode};
+use listwatch_workqueue::{Job, Outcome, Runner, Running};
+use listwatch::{Deleted, Event, Object, ObjectKey, Revision, Store};
+use listwatch_testkit::history::handler::Told;
+use listwatch_testkit::history::{Acknowledged, Filter, Frame, Seen, Start, Watch};
+use listwatch_testkit::raw::RawError;
+use listwatch_testkit::{Collection, Raw};
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::counters::{Counters, Who};
+use super::{Demo, LABEL, PATIENCE};
+
+/// What was wished for last, by key, and every acknowledgement.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    pub(crate) last: BTreeMap<ObjectKey, String>,
+    pub(crate) acknowledged: Vec<Acknowledged>,
+}
+
+/// Writes all wishes, by several writers with keys of their own.
+pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
+    let mut writers = JoinSet::new();
+    for writer in 0..demo.arguments.writers {
+        let (raw, collection, counters) = (demo.raw.clone(), demo.collection.clone(), demo.counters.clone());
+        let (objects, writes, writers_in_all) =
+            (demo.arguments.objects, demo.arguments.writes, demo.arguments.writers);
+        let mine = (0..writes).skip(writer as usize).step_by(writers_in_all as usize);
+        writers.spawn(async move {
+            let mut wishes = Wishes::default();
+            for wish in mine {
+                // Objects are dealt out by writer, so that nobody else wishes for the same one.
+                let object = (wish / writers_in_all) * writers_in_all + writer;
+                let name =
+                    format!("wish-{}", object % objects.max(writers_in_all).next_multiple_of(writers_in_all));
+                wishes.write(&raw, &collection, &counters, &name, wish).await?;
+            }
+            anyhow::Ok(wishes)
+        });
+    }
+    let mut all = Wishes::default();
+    while let Some(wishes) = writers.join_next().await {
+        let wishes = wishes??;
+        all.last.extend(wishes.last);
+        all.acknowledged.extend(wishes.acknowledged);
+    }
+    Ok(all)
+}
+
+impl Wishes {
+    async fn write(
+        &mut self,
+        raw: &Raw,
+        at: &Collection,
+        counters: &Counters,
+        name: &str,
+        wish: u32,
+    ) -> anyhow::Result<()> {
+        let key = ObjectKey::namespaced(at.namespace(), name);
+        let body = json!({
+            "kind": "ConfigMap", "apiVersion": "v1",
+            "metadata": {"name": name, "namespace": at.namespace(), "labels": {LABEL: "yes"}},
+            "data": {"wish": wish.to_string(), "sent": counters.now().to_string()},
+        });
+        let answer = if self.last.contains_key(&key) {
+            raw.done(Method::PUT, &format!("{}/{name}", at.path()), Some(&body)).await?
+        } else {
+            raw.done(Method::POST, &at.path(), Some(&body)).await?
+        };
+        counters.written.fetch_add(1, Ordering::Relaxed);
+        self.last.insert(key.clone(), wish.to_string());
+        self.acknowledged.push(Acknowledged { key, object: Seen::from_object(answer) });
+        Ok(())
+    }
+}
+
+/// A watch without any cache: what the server delivers, as it delivers it.
+pub(crate) async fn watch(
+    raw: Raw,
+    at: Collection,
+    after: Revision,
+    counters: Arc<Counters>,
+) -> anyhow::Result<Watch> {
+    let filter = Filter { namespace: Some(at.namespace().to_owned()), labels: LABEL.parse()? };
+    let mut watch = Watch {
+        name: "watch".into(),
+        filter,
+        start: Start::After(after),
+        frames: vec![],
+        complete_until: None,
+    };
+    let path = format!("{}?watch=true&labelSelector={LABEL}&resourceVersion={after}", at.path());
+    let mut stream = raw.watch(&path).await?;
+    while let Some(frame) = next(&mut stream, &counters).await? {
+        counters.delivered.fetch_add(u64::from(matches!(frame, Frame::Event { .. })), Ordering::Relaxed);
+        watch.frames.push(frame);
+    }
+    Ok(watch)
+}
+
+/// The next frame; `None` when the demo is over.
+async fn next(
+    stream: &mut listwatch_testkit::raw::WatchStream,
+    counters: &Counters,
+) -> Result<Option<Frame>, RawError> {
+    loop {
+        match tokio::time::timeout(Duration::from_millis(50), stream.next()).await {
+            Ok(frame) => return frame,
+            Err(_) if counters.is_finished() => return Ok(None),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Ends the watch once it has what it must have, or has had time enough for it.
+pub(crate) async fn end_of_watch(
+    watching: JoinHandle<anyhow::Result<Watch>>,
+    counters: &Counters,
+    last: Revision,
+) -> anyhow::Result<Watch> {
+    // Everything is written and settled; what the watch has not been sent by now is not coming late, it is lost.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    counters.finish();
+    let mut watch = tokio::time::timeout(PATIENCE, watching).await.context("the watch does not end")???;
+    watch.complete_until = Some(last);
+    Ok(watch)
+}
+
+/// The quick handler: notes what it is told, and queues the key.
+pub(crate) fn quick(demo: &Demo) -> impl FnMut(&Event<Value>) + Send + use<> {
+    let (counters, queue) = (demo.counters.clone(), demo.queue.clone());
+    move |event| {
+        if let Some(object) = event.object().filter(|object| !is_fulfilled(object)) {
+            if let Some(sent) = data(object, "sent").and_then(|text| text.parse().ok()) {
+                counters.took(sent);
+            }
+            // Refused only when the queue is shut down, which is when nothing is left to do.
+            queue.add(object.key().clone()).ok();
+        }
+        counters.told(Who::Quick, told(event));
+    }
+}
+
+/// The slow handler: takes its time over each event, and delays nobody but itself.
+pub(crate) fn slow(demo: &Demo) -> impl FnMut(Event<Value>) -> tokio::time::Sleep + Send + use<> {
+    let (counters, pause) = (demo.counters.clone(), Duration::from_millis(demo.arguments.slow));
+    move |event| {
+        counters.told(Who::Slow, told(&event));
+        tokio::time::sleep(pause)
+    }
+}
+
+/// The controller: fulfils the wish that the cache holds under a key.
+pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
+    let (raw, at, counters) = (demo.raw.clone(), demo.collection.clone(), demo.counters.clone());
+    let store = demo.informer.store().clone();
+    Runner::new(move |job: Job<ObjectKey>| {
+        let (raw, at, counters, store) = (raw.clone(), at.clone(), counters.clone(), store.clone());
+        async move { fulfil(&raw, &at, &counters, &store, &job.key).await }
+    })
+    .workers(4)
+    .start(&demo.queue)
+}
+
+async fn fulfil(
+    raw: &Raw,
+    at: &Collection,
+    counters: &Counters,
+    store: &Store<Value>,
+    key: &ObjectKey,
+) -> Result<Outcome, RawError> {
+    let Some(object) = store.get(key).filter(|object| !is_fulfilled(object)) else {
+        return Ok(Outcome::Done);
+    };
+    let mut body: Value =
+        serde_json::from_slice(object.json()).map_err(|error| RawError::Malformed(error.to_string()))?;
+    if let Some(fields) = body.get_mut("data").and_then(Value::as_object_mut) {
+        fields.insert("done".into(), data(&object, "wish").unwrap_or_default().into());
+    }
+    // The body carries the resourceVersion that the cache has: if there is a newer wish, the server refuses, and the event
+    // of that wish will bring the key back.
+    match raw.call(Method::PUT, &format!("{}/{}", at.path(), key.name()), Some(&body)).await? {
+        (status, _) if status.is_success() => counters.fulfilled.fetch_add(1, Ordering::Relaxed),
+        (StatusCode::CONFLICT, _) => counters.retried.fetch_add(1, Ordering::Relaxed),
+        (status, answer) => return Err(RawError::Refused(status, answer)),
+    };
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn is_fulfilled(object: &Object<Value>) -> bool {
+    data(object, "done").is_some_and(|done| data(object, "wish") == Some(done))
+}
+
+pub(crate) fn data(object: &Object<Value>, field: &str) -> Option<String> {
+    object.text(&["data", field]).map(std::borrow::Cow::into_owned)
+}
+
+fn told(event: &Event<Value>) -> Option<Told> {
+    match event {
+        Event::Added { object, .. } => Some(Told::Added(seen(object)?)),
+        Event::Updated { old, new } => Some(Told::Updated { old: seen(old)?, new: seen(new)? }),
+        Event::Deleted(Deleted { object, .. }) => Some(Told::Deleted(seen(object)?)),
+        Event::Synced => None,
+    }
+}
+
+pub(crate) fn seen(object: &Object<Value>) -> Option<Seen> {
+    Seen::from_object(serde_json::from_slice(object.json()).ok()?)
+}

@@ -1,0 +1,104 @@
+//! What is counted on the way, by whoever passes by.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use listwatch_testkit::history::handler::Told;
+
+/// Microseconds up to a minute, to three digits: a fixed 100 KB, however long the demo runs.
+const LONGEST: u64 = 60_000_000;
+
+#[derive(Debug)]
+pub(crate) struct Counters {
+    begin: Instant,
+    /// How many wishes there will be.
+    pub(crate) planned: u32,
+    /// Wishes that the server has acknowledged.
+    pub(crate) written: AtomicU64,
+    /// Events that the plain watch has received.
+    pub(crate) delivered: AtomicU64,
+    /// Wishes that the controller has fulfilled.
+    pub(crate) fulfilled: AtomicU64,
+    /// Fulfilments that met a newer version and were tried again.
+    pub(crate) retried: AtomicU64,
+    finished: AtomicBool,
+    latency: Mutex<Option<Histogram<u64>>>,
+    quick: Mutex<Vec<Told>>,
+    slow: Mutex<Vec<Told>>,
+}
+
+/// Which handler.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    Quick,
+    Slow,
+}
+
+impl Counters {
+    pub(crate) fn new(planned: u32) -> Self {
+        Self {
+            begin: Instant::now(),
+            planned,
+            written: AtomicU64::new(0),
+            delivered: AtomicU64::new(0),
+            fulfilled: AtomicU64::new(0),
+            retried: AtomicU64::new(0),
+            finished: AtomicBool::new(false),
+            latency: Mutex::new(Histogram::new_with_bounds(1, LONGEST, 3).ok()),
+            quick: Mutex::default(),
+            slow: Mutex::default(),
+        }
+    }
+
+    /// The demo's clock, which travels inside the objects: microseconds since the start.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Notes how long ago something was sent.
+    pub(crate) fn took(&self, sent: u64) {
+        let took = self.now().saturating_sub(sent).clamp(1, LONGEST);
+        if let Some(histogram) = self.latency.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            histogram.saturating_record(took);
+        }
+    }
+
+    /// The time from sending a write to its handler, at a quantile.
+    pub(crate) fn latency(&self, quantile: f64) -> Duration {
+        let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        Duration::from_micros(latency.as_ref().map_or(0, |histogram| histogram.value_at_quantile(quantile)))
+    }
+
+    pub(crate) fn told(&self, who: Who, told: Option<Told>) {
+        self.history(who).lock().unwrap_or_else(PoisonError::into_inner).extend(told);
+    }
+
+    pub(crate) fn handled(&self, who: Who) -> usize {
+        self.history(who).lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub(crate) fn take_history(&self, who: Who) -> Vec<Told> {
+        std::mem::take(&mut *self.history(who).lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn history(&self, who: Who) -> &Mutex<Vec<Told>> {
+        match who {
+            Who::Quick => &self.quick,
+            Who::Slow => &self.slow,
+        }
+    }
+
+    pub(crate) fn finish(&self) {
+        self.finished.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+}

@@ -1,0 +1,122 @@
+//! `listwatch demo`: one event's way through all of it, live, and a verdict at the end.
+//!
+//! A server inside this process, an informer with a quick and a slow handler, and a small controller on a work queue. Writers
+//! put wishes into ConfigMaps; the controller fulfils each one by writing again. Everything that happens is counted
+//! ([`counters`]), shown ([`view`]) and finally held against the store's own log by the validators that the tests use
+//! ([`verdict`]). A broken promise is exit code 1.
+
+mod actors;
+mod counters;
+mod verdict;
+mod view;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use k8s_openapi::api::core::v1::ConfigMap;
+use listwatch::kube::KubeSource;
+use listwatch::{HandlerOptions, ObjectKey, SharedInformer};
+use listwatch_testkit::{Collection, Raw, TestServer};
+use listwatch_workqueue::Queue;
+use serde_json::Value;
+
+use actors::Wishes;
+use counters::Counters;
+
+/// The label of everything the demo writes; its informer asks for nothing else.
+const LABEL: &str = "listwatch-demo";
+/// The demo is over in seconds; this bounds the wait for stragglers on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Arguments {
+    /// How many objects there are
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    objects: u32,
+    /// How many wishes are written in all
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    writes: u32,
+    /// How many write at a time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    writers: u32,
+    /// How many milliseconds the slow handler spends on each event
+    #[arg(long, default_value_t = 5, value_name = "MS")]
+    slow: u64,
+}
+
+/// Everything that takes part.
+struct Demo {
+    arguments: Arguments,
+    server: TestServer,
+    raw: Raw,
+    collection: Collection,
+    informer: SharedInformer<Value>,
+    queue: Queue<ObjectKey>,
+    counters: Arc<Counters>,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let begin = Instant::now();
+    let demo = Demo::set_up(arguments).await?;
+    let first = demo.server.engine().current().await?;
+    let screen = tokio::spawn(view::show(demo.viewed()));
+    let watching =
+        tokio::spawn(actors::watch(demo.raw.clone(), demo.collection.clone(), first, demo.counters.clone()));
+    let quick = demo.informer.add_event_handler_with(actors::quick(&demo), HandlerOptions::named("quick"))?;
+    demo.informer.add_async_event_handler(actors::slow(&demo), HandlerOptions::named("slow"))?;
+    demo.informer.start()?;
+    quick.wait_synced().await;
+    let controller = actors::controller(&demo);
+
+    let wishes = actors::write_all(&demo).await?;
+    let settled = tokio::time::timeout(PATIENCE, settle(&demo, &wishes)).await.is_ok();
+    controller.shut_down().await;
+    demo.informer.drain().await;
+    let last = demo.server.engine().current().await?;
+    let watch = actors::end_of_watch(watching, &demo.counters, last).await?;
+    demo.counters.finish();
+    screen.await?;
+    let verdict = verdict::reach(&demo, first, watch, &wishes, settled).await?;
+    print!("{}", verdict.text(begin.elapsed()));
+    Ok(if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Demo {
+    async fn set_up(arguments: Arguments) -> anyhow::Result<Self> {
+        let server = TestServer::start().await?;
+        let source = KubeSource::of::<ConfigMap>(listwatch::kube::client(server.config())?)
+            .namespace("default")
+            .labels(LABEL.parse()?);
+        Ok(Self {
+            arguments,
+            raw: server.raw()?,
+            collection: Collection::core("configmaps", "default"),
+            informer: SharedInformer::new(source),
+            queue: Queue::new(listwatch_workqueue::Options::new().name("wishes")),
+            counters: Arc::new(Counters::new(arguments.writes)),
+            server,
+        })
+    }
+
+    fn viewed(&self) -> view::Viewed {
+        view::Viewed {
+            arguments: self.arguments,
+            counters: self.counters.clone(),
+            informer: self.informer.clone(),
+            queue: self.queue.clone(),
+            engine: self.server.engine().clone(),
+        }
+    }
+}
+
+/// Waits until the controller has fulfilled every wish and the cache has seen it.
+async fn settle(demo: &Demo, wishes: &Wishes) {
+    while !verdict::unfulfilled(demo, wishes).is_empty()
+        || !demo.queue.is_empty()
+        || demo.queue.in_flight() > 0
+    {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

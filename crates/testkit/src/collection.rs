@@ -1,0 +1,120 @@
+//! [`Collection`]: one resource in one namespace, as the API and as the store call it, and its truth.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use listwatch_storage::{Engine, Range};
+use listwatch_wire::{ObjectKey, Revision};
+use serde_json::Value;
+
+use crate::history::{Seen, Truth};
+use crate::raw::{Raw, RawError};
+
+/// A namespaced resource of the core group.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    resource: String,
+    namespace: String,
+}
+
+impl Collection {
+    /// For example `secrets` in `default`.
+    #[must_use]
+    pub fn core(resource: &str, namespace: &str) -> Self {
+        Self { resource: resource.to_owned(), namespace: namespace.to_owned() }
+    }
+
+    /// Its path in the API.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/{}", self.namespace, self.resource)
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Everything that the store's own log says: what was there at `begin`, and every change since then.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn truth(&self, engine: &dyn Engine, begin: Revision) -> Result<Truth, RawError> {
+        let mut truth = Truth::default();
+        for (revision, key, content) in self.state_at(engine, begin).await? {
+            truth.push(revision, key, Some(content));
+        }
+        let end = engine.current().await.map_err(storage)?;
+        let mut changes = engine.changes(begin).await.map_err(storage)?;
+        let mut upto = begin;
+        while upto < end {
+            let batch = changes.next().await.map_err(storage)?;
+            upto = batch.upto;
+            for change in batch.changes.iter() {
+                let Some(key) = self.key(&change.key) else { continue };
+                let content = change.value.as_ref().map(|value| content(value)).transpose()?;
+                truth.push(change.revision, key, content);
+            }
+        }
+        Ok(truth)
+    }
+
+    /// What the server lists.
+    ///
+    /// # Errors
+    /// If the list fails.
+    pub async fn state(&self, raw: &Raw) -> Result<BTreeMap<ObjectKey, Seen>, RawError> {
+        let list = raw.done(Method::GET, &self.path(), None).await?;
+        Ok(items(&list).into_iter().map(|seen| (seen.key.clone(), seen)).collect())
+    }
+
+    async fn state_at(
+        &self,
+        engine: &dyn Engine,
+        at: Revision,
+    ) -> Result<Vec<(Revision, ObjectKey, Value)>, RawError> {
+        if at == Revision::ZERO {
+            return Ok(Vec::new());
+        }
+        let prefix = self.prefix();
+        // '0' follows '/', so this is the first key behind the prefix.
+        let end = format!("{}0", prefix.trim_end_matches('/'));
+        let range = Range { start: prefix.into(), end: end.into(), limit: 0, at: Some(at) };
+        let mut items = Vec::new();
+        for item in engine.range(range).await.map_err(storage)?.items {
+            if let Some(key) = self.key(&item.key) {
+                items.push((item.revision, key, content(&item.value)?));
+            }
+        }
+        items.sort_by_key(|(revision, ..)| *revision);
+        Ok(items)
+    }
+
+    fn prefix(&self) -> String {
+        format!("/registry/{}/{}/", self.resource, self.namespace)
+    }
+
+    fn key(&self, path: &str) -> Option<ObjectKey> {
+        path.strip_prefix(&self.prefix()).map(|name| ObjectKey::namespaced(&self.namespace, name))
+    }
+}
+
+/// The items of a list.
+pub(crate) fn items(list: &Value) -> Vec<Seen> {
+    let items = list.get("items").and_then(Value::as_array);
+    items.into_iter().flatten().cloned().filter_map(Seen::from_object).collect()
+}
+
+/// A stored object as the validators see it; a resourceVersion is put in only because [`Seen`] takes it out again.
+fn content(value: &[u8]) -> Result<Value, RawError> {
+    let malformed = || RawError::Malformed("the store holds something that is not an object".into());
+    let mut object: Value = serde_json::from_slice(value).map_err(|_| malformed())?;
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut).ok_or_else(malformed)?;
+    metadata.insert("resourceVersion".into(), "1".into());
+    Ok(Seen::from_object(object).ok_or_else(malformed)?.content)
+}
+
+fn storage(error: impl std::fmt::Display) -> RawError {
+    RawError::Connection(format!("store: {error}"))
+}

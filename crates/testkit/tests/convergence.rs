@@ -1,0 +1,139 @@
+//! Informers behind a network that cuts, stalls, delays, injects errors and half events: after each quiet point every cache
+//! equals the server, and every handler has heard a legal history.
+//!
+//! Seconds in `cargo test`, a minute with `LISTWATCH_REAL=1`, hours with `LISTWATCH_CONVERGE_SECONDS`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests say what they expect by panicking"
+)]
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use k8s_openapi::api::core::v1::Secret;
+use listwatch::kube::KubeSource;
+use listwatch::{Deleted, Event, HandlerOptions, Object, SharedInformer};
+use listwatch_testkit::history::Seen;
+use listwatch_testkit::history::handler::{self, Told};
+use listwatch_testkit::proxy::{Odds, Plan, Proxy};
+use listwatch_testkit::{Collection, Raw, TestServer, with_real_parts};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+
+/// How long a healed informer may take: longer than any backoff it may sit in.
+const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
+
+fn run_for() -> Duration {
+    let asked = std::env::var("LISTWATCH_CONVERGE_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(asked.unwrap_or(if with_real_parts() { 60 } else { 4 }))
+}
+
+fn seen(object: &Object<Value>) -> Seen {
+    Seen::from_object(serde_json::from_slice(object.json()).unwrap()).unwrap()
+}
+
+/// An informer, and what its two handlers were told.
+struct Subject {
+    informer: SharedInformer<Value>,
+    histories: Vec<Arc<Mutex<Vec<Told>>>>,
+}
+
+impl Subject {
+    fn start(config: kube::Config) -> Self {
+        let client = listwatch::kube::client(config).unwrap();
+        let source = KubeSource::of::<Secret>(client).namespace("default");
+        let informer = SharedInformer::<Value>::new(source);
+        let quick = Arc::new(Mutex::new(Vec::new()));
+        let slow = Arc::new(Mutex::new(Vec::new()));
+        let history = quick.clone();
+        let handler = move |event: &Event<Value>| history.lock().unwrap().extend(told(event));
+        informer.add_event_handler_with(handler, HandlerOptions::named("quick")).unwrap();
+        let history = slow.clone();
+        let handler = move |event: Event<Value>| {
+            history.lock().unwrap().extend(told(&event));
+            tokio::time::sleep(Duration::from_millis(3))
+        };
+        informer.add_async_event_handler(handler, HandlerOptions::named("slow").max_backlog(16)).unwrap();
+        informer.start().unwrap();
+        Self { informer, histories: vec![quick, slow] }
+    }
+
+    /// The first thing that is wrong, if the informer should be up to date by now.
+    fn wrong(&self, server: &std::collections::BTreeMap<listwatch::ObjectKey, Seen>) -> Option<String> {
+        let cache: std::collections::BTreeMap<_, _> =
+            self.informer.snapshot().iter().map(|object| (object.key().clone(), seen(object))).collect();
+        if cache != *server {
+            return Some(format!("cache has {} objects, server {}", cache.len(), server.len()));
+        }
+        self.histories.iter().find_map(|history| {
+            handler::check(&history.lock().unwrap(), server).first().map(ToString::to_string)
+        })
+    }
+}
+
+fn told(event: &Event<Value>) -> Option<Told> {
+    match event {
+        Event::Added { object, .. } => Some(Told::Added(seen(object))),
+        Event::Updated { old, new } => Some(Told::Updated { old: seen(old), new: seen(new) }),
+        Event::Deleted(Deleted { object, .. }) => Some(Told::Deleted(seen(object))),
+        Event::Synced => None,
+    }
+}
+
+/// Writes at random for a while, through a way without faults.
+async fn write(raw: &Raw, collection: &Collection, random: &mut StdRng, writes: usize) {
+    for n in 0..writes {
+        let name = format!("s{}", random.random_range(0..20));
+        let item = format!("{}/{name}", collection.path());
+        let body = json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"},
+            "data": {"n": format!("{n:08}")}});
+        let (method, path, body) = match random.random_range(0..3) {
+            0 => (Method::POST, collection.path(), Some(body)),
+            1 => (Method::PUT, item, Some(body)),
+            _ => (Method::DELETE, item, None),
+        };
+        // Creating what exists and changing what does not are refused; that is part of the noise.
+        raw.call(method, &path, body.as_ref()).await.unwrap();
+    }
+}
+
+async fn converges(server: &TestServer, proxy: &Proxy, seed: u64) {
+    let collection = Collection::core("secrets", "default");
+    let raw = server.raw().unwrap();
+    let mut random = StdRng::seed_from_u64(seed);
+    let subjects: Vec<_> = (0..3).map(|_| Subject::start(proxy.config())).collect();
+    let end = Instant::now() + run_for();
+    let odds = Odds { fault: 0.5, longest_wait: Duration::from_millis(500) };
+    let mut round = 0;
+    while round == 0 || Instant::now() < end {
+        round += 1;
+        proxy.set_plan(Plan::random(seed + round, odds));
+        for _ in 0..3 {
+            write(&raw, &collection, &mut random, 60).await;
+            proxy.cut_all();
+        }
+        proxy.heal();
+        let state = collection.state(&raw).await.unwrap();
+        let deadline = Instant::now() + CONVERGES_WITHIN;
+        while let Some(wrong) = subjects.iter().find_map(|subject| subject.wrong(&state)) {
+            assert!(Instant::now() < deadline, "seed {seed}, round {round}: {wrong}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert!(proxy.counts().1 > 0, "some requests met a fault");
+    for subject in &subjects {
+        subject.informer.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn informers_converge_whatever_the_network_does() {
+    let server = TestServer::start().await.unwrap();
+    let proxy = Proxy::start(server.config(), Plan::none()).await.unwrap();
+    converges(&server, &proxy, 1).await;
+}
