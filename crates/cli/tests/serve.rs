@@ -8,6 +8,7 @@
 )]
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -94,6 +95,18 @@ fn fails(arguments: &[&str], directory: &Path, text: &str) {
 }
 
 #[test]
+fn it_says_when_it_is_ready_and_how_to_use_it() {
+    let directory = TempDir::new().unwrap();
+    let running = Running::start(&["serve", "--bind", "127.0.0.1:0"], directory.path());
+    assert!(running.url.starts_with("https://127.0.0.1:"), "{}", running.url);
+    assert!(running.hint.contains("kubectl --kubeconfig "), "{}", running.hint);
+    let file = directory.path().join(kubeconfig(&running));
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&running.url));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(entries(directory.path()), ["listwatch-data"]);
+}
+
+#[test]
 fn it_ends_well_on_both_signals() {
     for name in ["TERM", "INT"] {
         let directory = TempDir::new().unwrap();
@@ -113,6 +126,21 @@ fn memory_leaves_nothing_behind() {
     assert_eq!(running.end().0, Some(0));
     assert!(!file.exists());
     assert!(entries(directory.path()).is_empty());
+}
+
+#[test]
+fn a_second_start_has_the_same_credentials() {
+    let directory = TempDir::new().unwrap();
+    let read = |running: &Running| {
+        let text = std::fs::read_to_string(directory.path().join(kubeconfig(running))).unwrap();
+        text.replace(&running.url, "URL")
+    };
+    let first = Running::start(&["serve", "--bind", "127.0.0.1:0"], directory.path());
+    let before = read(&first);
+    first.signal("TERM");
+    assert_eq!(first.end().0, Some(0));
+    let second = Running::start(&["serve", "--bind", "127.0.0.1:0"], directory.path());
+    assert_eq!(read(&second), before);
 }
 
 #[test]
@@ -136,14 +164,18 @@ fn a_taken_port_is_one_clear_line() {
 #[test]
 fn a_token_file_that_cannot_be_used_is_one_clear_line() {
     let directory = TempDir::new().unwrap();
-    let arguments = ["serve", "--memory", "--bind", "127.0.0.1:0", "--token-auth-file", "missing.csv"];
+    let arguments = ["serve", "--bind", "127.0.0.1:0", "--token-auth-file", "missing.csv"];
     fails(&arguments, directory.path(), "missing.csv");
     std::fs::write(directory.path().join("bad.csv"), "only-one-field\n").unwrap();
-    fails(
-        &["serve", "--memory", "--bind", "127.0.0.1:0", "--token-auth-file", "bad.csv"],
-        directory.path(),
-        "bad.csv",
-    );
+    fails(&["serve", "--bind", "127.0.0.1:0", "--token-auth-file", "bad.csv"], directory.path(), "bad.csv");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_written_is_one_clear_line() {
+    let directory = TempDir::new().unwrap();
+    // A file in the way stops root as well, whom no permission stops.
+    std::fs::write(directory.path().join("file"), "").unwrap();
+    fails(&["serve", "--bind", "127.0.0.1:0", "--data-dir", "file/data"], directory.path(), "file/data");
 }
 
 #[test]

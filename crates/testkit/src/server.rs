@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use listwatch_server::{Handle, Options, Security, Server};
-use listwatch_storage::{Engine, MemoryEngine};
+use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, EtcdEngine, EtcdOptions, MemoryEngine};
 use tempfile::TempDir;
 
 use crate::raw::Raw;
@@ -15,6 +15,10 @@ pub enum Store {
     /// Memory: gone with the server.
     #[default]
     Memory,
+    /// The embedded engine, in a directory that goes away with the server.
+    Embedded,
+    /// An etcd at this URL, see [`crate::Etcd`].
+    Etcd(String),
 }
 
 /// A server on a free loopback port, with TLS and an administrator; gone when dropped.
@@ -83,12 +87,22 @@ impl TestServer {
     /// # Errors
     /// See [`StartError`].
     pub async fn with(store: Store, options: Options) -> Result<Self, StartError> {
-        let data = None;
+        let data = if matches!(store, Store::Embedded) { Some(tempfile::tempdir()?) } else { None };
         Self::open(store, options, data).await
     }
 
     async fn open(store: Store, mut options: Options, data: Option<TempDir>) -> Result<Self, StartError> {
-        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+        let engine: Arc<dyn Engine> = match (&store, &data) {
+            (Store::Etcd(endpoint), _) => Arc::new(
+                EtcdEngine::connect(EtcdOptions {
+                    endpoints: vec![endpoint.clone()],
+                    ..EtcdOptions::default()
+                })
+                .await?,
+            ),
+            (_, Some(data)) => Arc::new(EmbeddedEngine::open(data.path(), EmbeddedOptions::default()).await?),
+            (_, None) => Arc::new(MemoryEngine::default()),
+        };
         if let (Security::SelfMade { dir }, Some(data)) = (&mut options.security, &data) {
             *dir = Some(data.path().to_owned());
         }

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
-use listwatch_testkit::TestServer;
+use listwatch_testkit::{Store, TestServer};
 use serde_json::json;
 use tokio::net::TcpStream;
 
@@ -41,4 +41,17 @@ async fn many_live_side_by_side() {
     let item = format!("{path}/a");
     assert_eq!(one.raw().unwrap().call(Method::GET, &item, None).await.unwrap().0, StatusCode::OK);
     assert_eq!(two.raw().unwrap().call(Method::GET, &item, None).await.unwrap().0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_restart_keeps_objects_address_and_credentials() {
+    let server = TestServer::on(Store::Embedded).await.unwrap();
+    let (raw, url) = (server.raw().unwrap(), server.url());
+    let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "kept"}});
+    let path = "/api/v1/namespaces/default/configmaps";
+    let before = raw.done(Method::POST, path, Some(&map)).await.unwrap();
+    let server = server.restart().await.unwrap();
+    assert_eq!(server.url(), url);
+    let after = server.raw().unwrap().done(Method::GET, &format!("{path}/kept"), None).await.unwrap();
+    assert_eq!(after, before);
 }

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
-use listwatch_testkit::{Raw, TestServer, Workload, with_real_parts};
+use listwatch_testkit::{Etcd, Raw, Store, TestServer, Workload, with_real_parts};
 
 /// Small enough for every `cargo test`, larger where time was granted.
 fn workload(seed: u64) -> Workload {
@@ -46,6 +46,11 @@ async fn on_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn on_the_embedded_engine() {
+    promises_hold_on(&TestServer::on(Store::Embedded).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn through_a_network_that_breaks() {
     let server = TestServer::start().await.unwrap();
     let odds = Odds { fault: 0.3, longest_wait: Duration::from_millis(300) };
@@ -53,4 +58,18 @@ async fn through_a_network_that_breaks() {
     let (writes, reads) = (server.raw().unwrap(), Raw::new(proxy.config()).unwrap());
     promises_hold(writes, reads, &server, workload(7)).await;
     assert!(proxy.counts().1 > 0, "some requests met a fault");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_etcd() {
+    let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
+    promises_hold_on(&TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn between_two_servers_on_one_etcd() {
+    let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
+    let one = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
+    let two = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
+    promises_hold(one.raw().unwrap(), two.raw().unwrap(), &one, workload(3)).await;
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use http::{Method, StatusCode};
-use listwatch_workqueue::{Job, Outcome, Runner, Running};
 use listwatch::{Deleted, Event, Object, ObjectKey, Revision, Store};
 use listwatch_testkit::history::handler::Told;
 use listwatch_testkit::history::{Acknowledged, Filter, Frame, Seen, Start, Watch};
 use listwatch_testkit::raw::RawError;
 use listwatch_testkit::{Collection, Raw};
+use listwatch_workqueue::{Job, Outcome, Runner, Running};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -31,16 +31,13 @@ pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
     let mut writers = JoinSet::new();
     for writer in 0..demo.arguments.writers {
         let (raw, collection, counters) = (demo.raw.clone(), demo.collection.clone(), demo.counters.clone());
-        let (objects, writes, writers_in_all) =
-            (demo.arguments.objects, demo.arguments.writes, demo.arguments.writers);
-        let mine = (0..writes).skip(writer as usize).step_by(writers_in_all as usize);
+        // Wishes are dealt out in turn; with a multiple of the writers, so are objects, and nobody shares one.
+        let objects = demo.arguments.objects.next_multiple_of(demo.arguments.writers);
+        let mine = (writer..demo.arguments.writes).step_by(demo.arguments.writers as usize);
         writers.spawn(async move {
             let mut wishes = Wishes::default();
             for wish in mine {
-                // Objects are dealt out by writer, so that nobody else wishes for the same one.
-                let object = (wish / writers_in_all) * writers_in_all + writer;
-                let name =
-                    format!("wish-{}", object % objects.max(writers_in_all).next_multiple_of(writers_in_all));
+                let name = format!("wish-{}", wish % objects);
                 wishes.write(&raw, &collection, &counters, &name, wish).await?;
             }
             anyhow::Ok(wishes)

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use listwatch_workqueue::Queue;
 use listwatch::{ObjectKey, Revision, SharedInformer};
 use listwatch_storage::Engine;
+use listwatch_workqueue::Queue;
 use serde_json::Value;
 
 use super::Arguments;
@@ -54,12 +54,7 @@ pub(crate) async fn show(viewed: Viewed) {
         let finished = viewed.counters.is_finished();
         let figures = viewed.figures().await;
         let text = if terminal { figures.page() } else { figures.line() };
-        let mut out = std::io::stdout().lock();
-        if drawn > 0 && terminal {
-            write!(out, "\x1b[{drawn}A\x1b[J").ok();
-        }
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).ok();
-        drop(out);
+        draw(&text, if terminal { drawn } else { 0 });
         drawn = text.lines().count();
         if finished {
             return;
@@ -70,6 +65,13 @@ pub(crate) async fn show(viewed: Viewed) {
             tokio::time::sleep(REDRAW.min(pause)).await;
         }
     }
+}
+
+/// Writes the text over the last so many lines.
+fn draw(text: &str, over: usize) {
+    let up = if over > 0 { format!("\x1b[{over}A\x1b[J") } else { String::new() };
+    let mut out = std::io::stdout().lock();
+    out.write_all((up + text).as_bytes()).and_then(|()| out.flush()).ok();
 }
 
 impl Viewed {
