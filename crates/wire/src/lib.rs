@@ -1,6 +1,6 @@
 //! What a list-watch server and its clients agree on.
 //!
-//! **It is** the wire: names, versions, selectors, request options, statuses, watch events, objects as bytes, and the
+//! **It is** the wire: names, versions, selectors, request options, statuses, watch events, and the
 //! pure functions that change an object (patches, server-side apply). Everything takes bytes or values and returns
 //! bytes or values.
 //!
@@ -13,34 +13,33 @@
 //! 2. [`status`]: how a request fails, byte for byte.
 //! 3. [`names`], [`selector`], [`options`], [`continue_token`]: what a request may ask.
 //! 4. [`json`]: strict parsing, canonical encoding, and walking raw bytes without a tree.
-//! 5. [`object`]: an object as bytes plus the few fields a cache needs.
-//! 6. [`event`]: the watch stream, both directions.
-//! 7. [`patch`]: JSON patch, merge patch, strategic merge patch.
-//! 8. [`apply`]: server-side apply, and who owns which field.
+//! 5. [`event`]: the watch stream, both directions.
+//! 6. [`patch`]: JSON patch, merge patch, strategic merge patch.
+//! 7. [`apply`]: server-side apply, and who owns which field.
 //!
 //! # A tour
 //!
 //! ```
-//! use bytes::Bytes;
-//! use listwatch_wire::{Revision, event, object::RawObject, selector::LabelSelector};
+//! use listwatch_wire::{event, json, patch, selector::LabelSelector};
 //!
-//! // What the store holds, and what a client sees: the revision of the write is put in without parsing.
-//! let stored = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"labels":{"app":"web"},"name":"a"}}"#;
-//! let bytes = listwatch_wire::object::splice_resource_version(stored, Revision(7))?;
-//! let object = RawObject::new(Bytes::from(bytes))?;
-//! assert_eq!((object.name(), object.resource_version()), ("a", "7"));
+//! // A write is parsed strictly, changed as a tree, and encoded in one canonical way.
+//! let body = br#"{"metadata":{"name":"a","labels":{"app":"db"}},"kind":"ConfigMap","apiVersion":"v1"}"#;
+//! let mut object = json::parse(body)?.value;
+//! patch::merge_patch(&mut object, serde_json::json!({"metadata": {"labels": {"app": "web"}}}));
+//! let stored = json::encode_stored(&object);
 //!
-//! // A selector looks at the labels found by that one scan.
-//! let selector: LabelSelector = "app in (web, db)".parse()?;
-//! assert!(selector.matches(|key| object.label(key)));
+//! // A read looks at the bytes where it must, and builds no tree.
+//! let selector: LabelSelector = "app in (web, cache)".parse()?;
+//! let app = json::raw::lookup(&stored, &["metadata", "labels", "app"]).and_then(json::raw::scalar);
+//! assert!(selector.matches(|key| app.filter(|_| key == "app")));
 //!
-//! // The event is framed around the same bytes.
+//! // An event is framed around the same bytes.
 //! let mut stream = Vec::new();
-//! event::frame(event::EventType::Added, object.bytes(), &mut stream);
+//! event::frame(event::EventType::Added, &stored, &mut stream);
 //! let mut decoder = event::Decoder::default();
 //! decoder.push(stream);
 //! let received = decoder.next_event()?.unwrap();
-//! assert_eq!(received.object, object.bytes());
+//! assert_eq!(received.object, stored);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -54,7 +53,6 @@ pub mod go;
 pub mod gvk;
 pub mod json;
 pub mod names;
-pub mod object;
 pub mod options;
 pub mod patch;
 pub mod selector;

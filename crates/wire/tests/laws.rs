@@ -3,11 +3,10 @@
 use bytes::Bytes;
 use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
 use listwatch_wire::event::{self, Decoder, Event, EventType};
-use listwatch_wire::object::{RawObject, splice_resource_version};
+use listwatch_wire::json;
 use listwatch_wire::options::{DeleteOptions, ListOptions, Query, VersionMatch, WriteOptions};
 use listwatch_wire::patch::{JsonPatch, Schemaless, merge_patch, strategic_merge_patch};
 use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector, Operator, Requirement};
-use listwatch_wire::{Revision, json};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -192,25 +191,14 @@ proptest! {
     }
 
     #[test]
-    fn scans_agree_with_the_tree(
-        name in "\\PC{0,4}",
-        labels in prop::collection::btree_map("\\PC{0,3}", "\\PC{0,3}", 0..4),
-        (before, after) in (value(true), value(true)),
-        revision in any::<u64>(),
-        pretty in any::<bool>(),
-    ) {
-        let object = json!({"aaa": before, "kind": "K", "metadata": {"name": name, "labels": labels, "x": after}, "spec": {"a": {"b": name}}});
-        let bytes = if pretty { serde_json::to_vec_pretty(&object).unwrap() } else { json::encode_stored(&object) };
-        let served = splice_resource_version(&bytes, Revision(revision)).unwrap();
-        let raw = RawObject::with_fields(Bytes::from(served.clone()), &[&["spec", "a", "b"]]).unwrap();
-        prop_assert_eq!(raw.name(), name.as_str());
-        prop_assert_eq!(raw.field(0), Some(name.as_str()));
-        prop_assert_eq!(raw.resource_version(), revision.to_string());
-        let found: std::collections::BTreeMap<String, String> = raw.labels().map(|(k, v)| (k.into(), v.into())).collect();
-        prop_assert_eq!(found, labels);
-        let mut expected = object;
-        expected["metadata"]["resourceVersion"] = revision.to_string().into();
-        prop_assert_eq!(serde_json::from_slice::<Value>(&served).unwrap(), expected);
+    fn walking_bytes_agrees_with_the_tree(value in value(true), other in value(true), pretty in any::<bool>(), path in prop::collection::vec("[a-c~/.]{1,2}", 0..4)) {
+        let object = json!({"a": value, "b": other});
+        let bytes = if pretty { serde_json::to_vec_pretty(&object).unwrap() } else { json::encode(&object) };
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let expected = path.iter().try_fold(&object, |value, step| value.as_object()?.get(*step));
+        let found = json::raw::lookup(&bytes, &path).map(|raw| serde_json::from_slice::<Value>(raw).unwrap());
+        prop_assert_eq!(found.as_ref(), expected);
+        prop_assert_eq!(json::raw::skip_value(&bytes, 0), Some(bytes.len()));
     }
 
     #[test]
@@ -247,8 +235,8 @@ proptest! {
         for bytes in [bytes.as_slice(), text.as_bytes()] {
             let _ = json::parse(bytes);
             let _ = json::raw::lookup(bytes, &["a", "b"]);
-            let _ = RawObject::new(Bytes::copy_from_slice(bytes));
-            let _ = splice_resource_version(bytes, Revision(1));
+            let _ = json::raw::skip_value(bytes, 0);
+            let _ = (json::raw::scalar(bytes), json::raw::unescape(bytes));
             let _ = JsonPatch::parse(bytes);
             let mut decoder = Decoder::default();
             decoder.push(Bytes::copy_from_slice(bytes));

@@ -27,7 +27,7 @@ pub fn encode(object: &Value) -> Vec<u8> {
 
 /// The canonical bytes of an object without `metadata.resourceVersion`: the form that is stored.
 ///
-/// The version of a write is known only after the write; see [`crate::object::splice_resource_version`].
+/// The version of a write is known only after the write, so it is put into the bytes when they are sent.
 #[must_use]
 pub fn encode_stored(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);

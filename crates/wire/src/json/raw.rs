@@ -197,6 +197,24 @@ fn bytes_equal(word: u64, byte: u8) -> u64 {
     zero_where_equal.wrapping_sub(ONES) & !zero_where_equal & (ONES << 7)
 }
 
+/// The text of a string without escapes, or of a number or boolean as it is written; `None` for anything else.
+///
+/// For what selectors compare: names and label values have no characters that JSON escapes.
+///
+/// ```
+/// use listwatch_wire::json::raw::scalar;
+/// assert_eq!((scalar(b"\"web\""), scalar(b"true"), scalar(b"{}"), scalar(b"null")), (Some("web"), Some("true"), None, None));
+/// ```
+#[must_use]
+pub fn scalar(raw: &[u8]) -> Option<&str> {
+    let text = match raw.first()? {
+        b'"' => raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?,
+        b'{' | b'[' | b'n' => return None,
+        _ => raw,
+    };
+    std::str::from_utf8(text).ok().filter(|text| !text.contains('\\'))
+}
+
 /// The text between the quotes of a string, without its escapes; `None` if it is no valid string.
 #[must_use]
 pub fn unescape(raw: &[u8]) -> Option<Cow<'_, str>> {

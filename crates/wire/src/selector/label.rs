@@ -154,7 +154,7 @@ impl Requirement {
     /// Whether the value of the label, or its absence, meets the requirement.
     #[must_use]
     pub fn matches(&self, label: Option<&str>) -> bool {
-        let listed = |value: &str| self.values.iter().any(|v| v == value);
+        let listed = |value: &str| self.values.binary_search_by(|v| v.as_str().cmp(value)).is_ok();
         match self.operator {
             Operator::Exists => label.is_some(),
             Operator::DoesNotExist => label.is_none(),

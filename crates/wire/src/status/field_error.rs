@@ -1,5 +1,6 @@
 //! [`FieldError`]: one complaint about one field.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -200,11 +201,7 @@ impl From<&FieldError> for StatusCause {
 /// Several texts as one: alone as it is, many in brackets, repeated ones once.
 #[must_use]
 pub fn aggregate(texts: impl IntoIterator<Item = String>) -> String {
-    let mut seen: Vec<String> = Vec::new();
-    for text in texts {
-        if !seen.contains(&text) {
-            seen.push(text);
-        }
-    }
+    let mut known = HashSet::new();
+    let seen: Vec<String> = texts.into_iter().filter(|text| known.insert(text.clone())).collect();
     if seen.len() == 1 { seen.concat() } else { format!("[{}]", seen.join(", ")) }
 }
