@@ -24,7 +24,7 @@ struct Cell {
 
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// A power of two, at most three quarters full.
+    /// A power of two, at most half full: runs stay so short that closing a gap rarely moves anything.
     cells: Vec<Cell>,
     len: usize,
 }
@@ -67,7 +67,7 @@ impl Index {
     pub(crate) fn insert(&mut self, vacant: usize, hash: u64, slot: Slot) {
         self.set(vacant, Cell { hash: shorten(hash), slot });
         self.len += 1;
-        if self.len > self.cells.len() / 4 * 3 {
+        if self.len > self.cells.len() / 2 {
             self.resize(self.cells.len() * 2);
         }
     }
