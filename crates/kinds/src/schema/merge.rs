@@ -1,6 +1,6 @@
 //! The table as patches see it.
 
-use listwatch_wire::patch::{ListKind, MapKind, PatchStrategy, Schema};
+use listwatch_wire::patch::{ListKind, MapKind, PatchStrategy, Schema, Shape};
 
 use super::{Node, Type, schema};
 
@@ -49,6 +49,18 @@ impl Schema for Node {
 
     fn patch_strategy(self) -> PatchStrategy {
         self.field.map(|f| f.patch).unwrap_or_default()
+    }
+
+    /// What is written in more than one way, such as quantities and times, is left to the type check.
+    fn shape(self) -> Shape {
+        match self.ty {
+            Type::String | Type::Bytes => Shape::String,
+            Type::Bool => Shape::Boolean,
+            Type::Int32 | Type::Int64 | Type::Double => Shape::Numeric,
+            Type::Struct(_) | Type::Map(_) => Shape::Map,
+            Type::List(_) => Shape::List,
+            _ => Shape::Any,
+        }
     }
 
     /// The one key that may be left out: ports are TCP unless they say otherwise.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use listwatch_wire::Revision;
-use listwatch_wire::json::raw;
+use listwatch_wire::json::raw::{self, scalar};
 
 /// One version of one object.
 ///
@@ -155,16 +155,6 @@ impl Object {
         out.extend_from_slice(b"\"");
         out.extend_from_slice(self.value.get(splice..to).unwrap_or_default());
     }
-}
-
-/// The text of a string without escapes, or of any other scalar as written. What selectors compare has no escapes.
-fn scalar(raw: &[u8]) -> Option<&str> {
-    let text = match raw.first()? {
-        b'"' => raw.get(1..raw.len() - 1)?,
-        b'{' | b'[' => return None,
-        _ => raw,
-    };
-    std::str::from_utf8(text).ok()
 }
 
 /// `,"resourceVersion":"` and twenty digits.
