@@ -1,7 +1,7 @@
 //! The embedded engine: a store on the disk of one machine, on SQLite.
 //!
-//! The way of a write: [`EmbeddedEngine::write`] puts it in a queue; the [writer](writer) takes what waits there,
-//! [decides](batch) it and commits it with one sync, publishes it to the [index](index) and the [tail](crate::tail), and
+//! The way of a write: [`EmbeddedEngine::write`] puts it in a queue; the [writer] takes what waits there,
+//! [decides](batch) it and commits it with one sync, publishes it to the [index] and the [tail](crate::tail), and
 //! answers. [Upkeep](upkeep) goes on between batches, [checkpoints](checkpoint) on a thread beside them. Reads that the
 //! index and the tail cannot answer use [connections of their own](reader). [Offline](offline) has what a person does with
 //! a store: check, back up, restore, compact.

@@ -1,8 +1,8 @@
 //! The engine on etcd, for several servers on one cluster.
 //!
 //! etcd is the store; this is a translation. Writes are transactions on the modification revision, reads are linearizable,
-//! history is etcd's own, and [one watch](feed) over everything feeds the same [tail](crate::tail) that the other engines
-//! use. [Calls](call) have a deadline and are made again at another member where that does no harm. Nothing here compacts
+//! history is etcd's own, and [one watch](mod@feed) over everything feeds the same [tail](crate::tail) that the other engines
+//! use. [Calls](mod@call) have a deadline and are made again at another member where that does no harm. Nothing here compacts
 //! by itself: etcd's `--auto-compaction-retention` says how long history stays.
 
 mod call;
