@@ -16,6 +16,7 @@ mod columns;
 mod definition;
 mod fill;
 mod format;
+mod keys;
 mod prune;
 mod rules;
 mod schema;

@@ -80,8 +80,8 @@ pub struct Schema {
     #[serde(rename = "x-kubernetes-list-type")]
     pub list_type: String,
     /// The fields that name an element of a `map` list.
-    #[serde(rename = "x-kubernetes-list-map-keys")]
-    pub list_map_keys: Vec<String>,
+    #[serde(rename = "x-kubernetes-list-map-keys", deserialize_with = "crate::keys::deserialize")]
+    pub list_map_keys: Vec<&'static str>,
     /// `granular` or `atomic`; empty means granular.
     #[serde(rename = "x-kubernetes-map-type")]
     pub map_type: String,

@@ -1,0 +1,220 @@
+//! The life of custom resource definitions: names are accepted, kinds are served, and deletion takes the objects along.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use listwatch_custom::{Definition, names_conflict};
+use listwatch_kinds::tree::Tree;
+use listwatch_storage::{Expect, Write};
+use listwatch_wire::{Revision, json};
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::cache::{Collection, Filter, Object};
+use crate::registry::{Resource, custom};
+
+/// What holds a definition until its objects are gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// How often a definition that is going is looked at again: its objects may be held by finalizers of their own.
+const TERMINATING_RETRY: Duration = Duration::from_millis(200);
+/// How many changes are taken at a time; any number of them asks for one look at everything.
+const BATCH: usize = 1000;
+
+/// Keeps what is served in step with the definitions in the store.
+#[derive(Debug)]
+pub(crate) struct Definitions {
+    api: Arc<Api>,
+    collection: Arc<Collection>,
+}
+
+/// A definition as it is stored.
+struct Stored {
+    definition: Definition,
+    object: Arc<Object>,
+}
+
+impl Definitions {
+    pub(crate) fn new(api: Arc<Api>) -> Self {
+        let collection = api.cache.collection(COLLECTION, &[]);
+        Self { api, collection }
+    }
+
+    /// Serves what was established before the server stopped, so that no request after the start misses a kind.
+    pub(crate) fn restore(&self) {
+        self.stored().iter().filter(|stored| stored.definition.established).for_each(|stored| self.serve(stored));
+    }
+
+    /// Follows the definitions for ever.
+    pub(crate) async fn run(self) {
+        let mut cursor =
+            self.api.cache.watch(&self.collection, Filter::default(), self.api.cache.position().get());
+        loop {
+            let pending = self.reconcile().await;
+            let more = cursor.next(BATCH);
+            let ended = match pending {
+                true => tokio::time::timeout(TERMINATING_RETRY, more).await.is_ok_and(|next| next.is_err()),
+                false => more.await.is_err(),
+            };
+            if ended {
+                return;
+            }
+        }
+    }
+
+    fn stored(&self) -> Vec<Stored> {
+        let walk = self.collection.walk(&Filter::default(), None);
+        let snapshot = self.collection.snapshot();
+        let read = |object: &Arc<Object>| {
+            let definition = Definition::read(&serde_json::from_slice(object.stored()).ok()?)?;
+            Some(Stored { definition, object: Arc::clone(object) })
+        };
+        snapshot.range(&walk).filter_map(read).collect()
+    }
+
+    /// Looks at every definition; returns whether any wants to be looked at again soon.
+    async fn reconcile(&self) -> bool {
+        let all = self.stored();
+        self.withdraw_unknown(&all);
+        let mut pending = false;
+        for stored in &all {
+            if stored.definition.terminating {
+                self.serve(stored);
+                pending |= !self.finish(stored).await;
+            } else if self.accept(stored, &all).await && stored.definition.established {
+                self.serve(stored);
+            }
+        }
+        pending
+    }
+
+    /// Brings names and conditions up to date; returns whether the names are accepted.
+    async fn accept(&self, stored: &Stored, all: &[Stored]) -> bool {
+        let conflict = names_conflict(&stored.definition, all.iter().map(|other| &other.definition));
+        let Ok(mut object) = serde_json::from_slice::<Value>(stored.object.stored()) else { return false };
+        let accepted = conflict.is_none();
+        match conflict {
+            None => {
+                condition(&mut object, "NamesAccepted", true, "NoConflicts", "no conflicts found");
+                condition(&mut object, "Established", true, "InitialNamesAccepted", "the initial names have been accepted");
+                let names = object.at("spec").at("names").clone();
+                set_status(&mut object, "acceptedNames", names);
+            }
+            Some(conflict) => {
+                condition(&mut object, "NamesAccepted", false, conflict.reason, &conflict.message);
+                if !stored.definition.established {
+                    condition(&mut object, "Established", false, "NotAccepted", "not all names are accepted");
+                }
+            }
+        }
+        remember_version(&mut object, &stored.definition);
+        self.write(&stored.object, Some(object)).await;
+        accepted
+    }
+
+    /// Deletes what is left of a definition that is going; returns whether it is gone.
+    async fn finish(&self, stored: &Stored) -> bool {
+        let collection = self.api.cache.collection(&stored.definition.name, &[]);
+        let walk = collection.walk(&Filter::default(), None);
+        let left: Vec<Arc<Object>> = collection.snapshot().range(&walk).cloned().collect();
+        for object in &left {
+            self.remove(object).await;
+        }
+        if !left.is_empty() {
+            return false;
+        }
+        self.withdraw(&stored.definition.name);
+        collection.end_watches();
+        let Ok(mut object) = serde_json::from_slice::<Value>(stored.object.stored()) else { return false };
+        let others: Vec<Value> = object.at("metadata").list("finalizers").iter().filter(|f| f.as_str() != Some(CLEANUP)).cloned().collect();
+        if others.is_empty() {
+            self.write(&stored.object, None).await;
+            return true;
+        }
+        if let Some(metadata) = object.inner("metadata") {
+            metadata.put("finalizers", others);
+        }
+        self.write(&stored.object, Some(object)).await;
+        true
+    }
+
+    /// Deletes an object of a kind that goes away, or marks it if somebody holds it.
+    async fn remove(&self, object: &Arc<Object>) {
+        let Ok(mut value) = serde_json::from_slice::<Value>(object.stored()) else { return };
+        let metadata = value.at("metadata");
+        if metadata.list("finalizers").is_empty() {
+            self.write(object, None).await;
+        } else if metadata.text("deletionTimestamp").is_empty() {
+            if let Some(metadata) = value.inner("metadata") {
+                metadata.put("deletionTimestamp", crate::registry::write::now());
+                metadata.put("deletionGracePeriodSeconds", 0);
+            }
+            self.write(object, Some(value)).await;
+        }
+    }
+
+    /// Writes if nothing changed meanwhile; a lost race is no loss, because the change that won brings us here again.
+    async fn write(&self, stored: &Object, value: Option<Value>) {
+        let value = value.map(|value| json::encode_stored(&value).into());
+        if value.as_ref() == Some(stored.stored()) {
+            return;
+        }
+        let write = Write { key: Arc::clone(stored.key()), value, expect: Expect::At(stored.revision()) };
+        if let Err(error) = self.api.engine.write(write).await {
+            tracing::warn!(key = %stored.key(), %error, "cannot write");
+        }
+    }
+
+    fn serve(&self, stored: &Stored) {
+        let Stored { definition, object } = stored;
+        let since = if definition.terminating { Revision::ZERO } else { object.revision() };
+        let resources = custom::resources(&self.api.cache, definition, since);
+        self.api.registry.replace(|resource| belongs(resource, &definition.name), resources);
+    }
+
+    fn withdraw(&self, name: &str) {
+        self.api.registry.replace(|resource| belongs(resource, name), Vec::new());
+    }
+
+    /// Stops serving kinds whose definition is gone without having been seen to go.
+    fn withdraw_unknown(&self, all: &[Stored]) {
+        let known = |resource: &Resource| all.iter().any(|stored| belongs(resource, &stored.definition.name));
+        let served = self.api.registry.served();
+        if served.resources().iter().any(|resource| resource.is_custom() && !known(resource)) {
+            self.api.registry.replace(|resource| resource.is_custom() && !known(resource), Vec::new());
+        }
+    }
+}
+
+fn belongs(resource: &Resource, definition: &str) -> bool {
+    resource.is_custom() && resource.collection.name() == definition
+}
+
+fn set_status(object: &mut Value, field: &str, value: Value) {
+    if let Some(status) = object.inner_or_new("status") {
+        status.put(field, value);
+    }
+}
+
+/// Sets a condition; its time changes only when its status does.
+fn condition(object: &mut Value, kind: &str, holds: bool, reason: &str, message: &str) {
+    let status = if holds { "True" } else { "False" };
+    let mut conditions = object.at("status").list("conditions").to_vec();
+    let position = conditions.iter().position(|condition| condition.text("type") == kind);
+    let old = position.map(|position| conditions.remove(position));
+    let same = old.as_ref().filter(|old| old.text("status") == status);
+    let time = same.map_or_else(crate::registry::write::now, |old| old.text("lastTransitionTime").to_owned());
+    let new = json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message});
+    conditions.insert(position.unwrap_or(conditions.len()), new);
+    set_status(object, "conditions", Value::Array(conditions));
+}
+
+/// Objects may be stored in every version that ever was the storage version.
+fn remember_version(object: &mut Value, definition: &Definition) {
+    let Some(version) = definition.storage_version() else { return };
+    let mut versions = object.at("status").list("storedVersions").to_vec();
+    if !versions.iter().any(|known| known.as_str() == Some(&version.name)) {
+        versions.push(version.name.clone().into());
+        set_status(object, "storedVersions", Value::Array(versions));
+    }
+}

@@ -1,0 +1,94 @@
+//! Custom kinds: from a definition to resources that are served like any other.
+//!
+//! What a definition means is in `listwatch_custom`; when one is accepted, and what happens when it goes, is in
+//! `lifecycle/definitions`. Here the two meet the registry.
+
+mod node;
+mod rules;
+
+use std::sync::Arc;
+
+use listwatch_custom::{Definition, Scope, Version, fill};
+use listwatch_wire::Revision;
+
+use super::resource::{Field, Presenter, Resource, Subresource, type_prefix};
+use crate::cache::{Cache, Object};
+
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+/// The resources of a definition, one per served version.
+///
+/// `since` is the revision of the definition: objects written before it are completed with its defaults when they are
+/// shown, without being written again.
+#[must_use]
+pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec<Arc<Resource>> {
+    let collection = cache.collection(&definition.name, &[]);
+    let served = definition.versions.iter().filter(|version| version.served);
+    served
+        .map(|version| {
+            let (kind, names) = (&definition.names.kind, &definition.names);
+            let api_version = format!("{}/{}", definition.group, version.name);
+            Arc::new(Resource {
+                group: definition.group.as_str().into(),
+                version: version.name.as_str().into(),
+                kind: kind.as_str().into(),
+                list_kind: names.list_kind.as_str().into(),
+                plural: names.plural.as_str().into(),
+                singular: names.singular.as_str().into(),
+                short_names: texts(&names.short_names),
+                categories: texts(&names.categories),
+                namespaced: definition.scope == Scope::Namespaced,
+                verbs: VERBS.map(Arc::from).to_vec(),
+                subresources: subresources(definition, version),
+                fields: version.selectable.iter().map(|path| field(path)).collect(),
+                builtin: None,
+                custom: Some(Arc::new(version.clone())),
+                rules: Arc::new(rules::Custom::new(definition, version)),
+                collection: Arc::clone(&collection),
+                present: Some(completed(version, since)),
+                type_prefix: type_prefix(kind, &api_version),
+            })
+        })
+        .collect()
+}
+
+fn texts(list: &[String]) -> Vec<Arc<str>> {
+    list.iter().map(|text| text.as_str().into()).collect()
+}
+
+fn field(path: &str) -> Field {
+    Field { label: path.into(), path: path.into(), fallback: None, absent: "".into() }
+}
+
+fn subresources(definition: &Definition, version: &Version) -> Vec<Subresource> {
+    let verbs = || ["get", "patch", "update"].map(Arc::from).to_vec();
+    let status = version.status.then(|| Subresource {
+        name: "status".into(),
+        group: definition.group.as_str().into(),
+        version: version.name.as_str().into(),
+        kind: definition.names.kind.as_str().into(),
+        verbs: verbs(),
+    });
+    let scale = version.scale.as_ref().map(|_| Subresource {
+        name: "scale".into(),
+        group: "autoscaling".into(),
+        version: "v1".into(),
+        kind: "Scale".into(),
+        verbs: verbs(),
+    });
+    status.into_iter().chain(scale).collect()
+}
+
+/// Shows objects that are older than the definition with the defaults it has now.
+fn completed(version: &Version, since: Revision) -> Presenter {
+    let schema = Arc::clone(&version.schema);
+    Presenter::new(move |object: &Object| {
+        if object.revision() >= since {
+            return None;
+        }
+        let stored: serde_json::Value = serde_json::from_slice(object.stored()).ok()?;
+        let mut shown = stored.clone();
+        fill(&schema, &mut shown);
+        (shown != stored).then(|| listwatch_wire::json::encode_stored(&shown).into())
+    })
+}

@@ -1,0 +1,99 @@
+//! What server-side apply must know of a custom object.
+
+use listwatch_custom::{Additional, Schema};
+use listwatch_kinds::schema as builtin;
+use listwatch_wire::patch::{self, ListKind, MapKind, PatchStrategy};
+
+/// One place in the schema of a custom object.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Node<'a> {
+    /// An object with metadata of its own: the whole object, or one embedded in it.
+    Resource(&'a Schema),
+    /// A described value.
+    Known(&'a Schema),
+    /// A value of a type that all objects share: metadata and what is in it.
+    Builtin(builtin::Node),
+    /// A value nobody described, kept as it is.
+    Free,
+}
+
+impl<'a> Node<'a> {
+    fn known(schema: &'a Schema) -> Self {
+        if schema.embedded { Self::Resource(schema) } else { Self::Known(schema) }
+    }
+
+    fn schema(self) -> Option<&'a Schema> {
+        match self {
+            Self::Resource(schema) | Self::Known(schema) => Some(schema),
+            Self::Builtin(_) | Self::Free => None,
+        }
+    }
+}
+
+/// The metadata of any object, borrowed from a built-in kind.
+fn metadata() -> Option<builtin::Node> {
+    patch::Schema::field(builtin::node("", "v1", "ConfigMap")?, "metadata")
+}
+
+impl<'a> patch::Schema for Node<'a> {
+    fn field(self, name: &str) -> Option<Self> {
+        match self {
+            Self::Free => Some(Self::Free),
+            Self::Builtin(node) => patch::Schema::field(node, name).map(Self::Builtin),
+            Self::Resource(_) if name == "metadata" => metadata().map(Self::Builtin),
+            Self::Resource(_) if matches!(name, "apiVersion" | "kind") => Some(Self::Free),
+            Self::Resource(schema) | Self::Known(schema) => {
+                let free = schema.keeps_unknown().then_some(Self::Free);
+                schema.field(name).map(Self::known).or(free)
+            }
+        }
+    }
+
+    fn items(self) -> Option<Self> {
+        match self {
+            Self::Free => Some(Self::Free),
+            Self::Builtin(node) => patch::Schema::items(node).map(Self::Builtin),
+            Self::Resource(schema) | Self::Known(schema) => {
+                Some(schema.items.as_deref().map_or(Self::Free, Self::known))
+            }
+        }
+    }
+
+    fn list_kind(&self) -> ListKind<'_> {
+        match self {
+            Self::Builtin(node) => patch::Schema::list_kind(node),
+            Self::Free => ListKind::Atomic,
+            Self::Resource(schema) | Self::Known(schema) => match schema.list_type.as_str() {
+                "map" => ListKind::Map(&schema.list_map_keys),
+                "set" => ListKind::Set,
+                _ => ListKind::Atomic,
+            },
+        }
+    }
+
+    fn map_kind(self) -> MapKind {
+        let described = |schema: &Schema| match (schema.map_type.as_str(), &schema.additional_properties) {
+            ("atomic", _) => MapKind::Atomic,
+            (_, Some(Additional::Schema(_) | Additional::Any(true))) => MapKind::Granular,
+            _ if schema.keeps_unknown() => MapKind::Granular,
+            _ => MapKind::Struct,
+        };
+        match self {
+            Self::Builtin(node) => patch::Schema::map_kind(node),
+            other => other.schema().map_or(MapKind::Granular, described),
+        }
+    }
+
+    fn merge_key(&self) -> Option<&str> {
+        None
+    }
+
+    fn patch_strategy(self) -> PatchStrategy {
+        PatchStrategy::default()
+    }
+
+    fn key_default(&self, key: &str) -> Option<serde_json::Value> {
+        let items = self.schema()?.items.as_deref()?;
+        items.properties.get(key)?.default.clone()
+    }
+}

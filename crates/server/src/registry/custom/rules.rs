@@ -1,0 +1,180 @@
+//! How custom objects are treated on the way into the store.
+
+use std::sync::Arc;
+
+use listwatch_custom::{Definition, Scope, Version, fill, prune, validate};
+use listwatch_kinds::field::{Errors, Path};
+use listwatch_kinds::kind::NameRule;
+use listwatch_kinds::prepare::bump_generation;
+use listwatch_kinds::tree::Tree;
+use listwatch_kinds::typecheck::{self, Report};
+use listwatch_kinds::{meta, schema};
+use listwatch_wire::Status;
+use listwatch_wire::apply::{Applied, FieldSet};
+use listwatch_wire::status::FieldError;
+use serde_json::{Value, json};
+
+use super::node::Node;
+use crate::registry::write::{Rules, ScalePaths, Tracking, View};
+
+/// The rules of one version of a custom kind.
+#[derive(Debug)]
+pub(super) struct Custom {
+    version: Version,
+    namespaced: bool,
+    /// An object with nothing set, against which a new one is compared.
+    zero: Value,
+    /// What the object's own path does not take.
+    ignored: FieldSet,
+    /// What the path of its status does not take.
+    ignored_by_status: FieldSet,
+}
+
+impl Custom {
+    pub(super) fn new(definition: &Definition, version: &Version) -> Self {
+        let own: &[&[&str]] = if version.status { &[&["status"]] } else { &[] };
+        Self {
+            namespaced: definition.scope == Scope::Namespaced,
+            zero: json!({"metadata": {}}),
+            ignored: FieldSet::of_fields(own),
+            ignored_by_status: FieldSet::of_fields(&[&["spec"], &["metadata"]]),
+            version: version.clone(),
+        }
+    }
+
+    fn ignored(&self, subresource: &str) -> &FieldSet {
+        if subresource == "status" { &self.ignored_by_status } else { &self.ignored }
+    }
+
+    fn node(&self) -> Node<'_> {
+        Node::Resource(&self.version.schema)
+    }
+
+    /// What the schema and the expression rules say. The rules trust the types, so they wait for the schema's word.
+    fn judge(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let errors = validate(&self.version.schema, object, old);
+        if errors.is_empty() { self.version.rules.evaluate(object, old) } else { errors }
+    }
+}
+
+/// Metadata has the same type in every object.
+fn decode_metadata(object: &mut Value) -> Report {
+    let Some(node) = schema::node("", "v1", "ConfigMap") else { return Report::default() };
+    let Some(metadata) = object.get_mut("metadata").map(Value::take) else { return Report::default() };
+    let mut carrier = json!({"metadata": metadata});
+    let report = typecheck::decode(node, &mut carrier);
+    if let (Some(object), Some(metadata)) = (object.as_object_mut(), carrier.get_mut("metadata")) {
+        object.insert("metadata".to_owned(), metadata.take());
+    }
+    report
+}
+
+impl Rules for Custom {
+    fn decode(&self, object: &mut Value) -> Report {
+        let mut report = decode_metadata(object);
+        report.unknown.extend(prune(&self.version.schema, object));
+        report.unknown.sort();
+        report
+    }
+
+    fn complete(&self, object: &mut Value) {
+        fill(&self.version.schema, object);
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        if let Some(object) = object.as_object_mut().filter(|_| self.version.status) {
+            object.remove("status");
+        }
+        if let Some(meta) = object.inner("metadata") {
+            meta.put("generation", 1);
+        }
+    }
+
+    fn prepare_update(&self, view: View, new: &mut Value, old: &Value) {
+        match view {
+            View::Status => keep_all_but_status(new, old),
+            _ => {
+                if self.version.status {
+                    copy_field(new, old, "status");
+                }
+                bump_generation(new, old, false);
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = Errors::default();
+        meta::validate_new(object.at("metadata"), self.namespaced, NameRule::Subdomain, &mut errors);
+        let mut errors: Vec<_> = errors.into();
+        errors.extend(self.judge(object, None));
+        errors
+    }
+
+    fn validate_update(&self, _view: View, new: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = Errors::default();
+        meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
+        let mut errors: Vec<_> = errors.into();
+        errors.extend(self.judge(new, Some(old)));
+        errors
+    }
+
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        self.version.deprecation.iter().cloned().collect()
+    }
+
+    fn unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn create_on_update(&self) -> bool {
+        false
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        false
+    }
+
+    fn scale(&self) -> Option<ScalePaths> {
+        let path = |text: &str| text.split('.').filter(|step| !step.is_empty()).map(str::to_owned).collect();
+        self.version.scale.as_ref().map(|scale| ScalePaths {
+            spec: path(&scale.spec_replicas_path),
+            status: path(&scale.status_replicas_path),
+            selector: scale.label_selector_path.as_deref().map(path),
+        })
+    }
+
+    fn strategic(&self, _object: &mut Value, _patch: &Value) -> Result<(), Status> {
+        Err(Status::unsupported_media_type(&[
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/apply-patch+yaml",
+        ]))
+    }
+
+    fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) {
+        tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource)).update(live, new);
+    }
+
+    fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Applied, Status> {
+        let manager = tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource));
+        Ok(manager.apply(live, applied, force)?)
+    }
+}
+
+/// A status write changes nothing else, apart from who wrote it.
+fn keep_all_but_status(new: &mut Value, old: &Value) {
+    let sent = std::mem::replace(new, old.clone());
+    copy_field(new, &sent, "status");
+    if let Some(metadata) = new.get_mut("metadata") {
+        copy_field(metadata, sent.at("metadata"), "managedFields");
+    }
+}
+
+/// Takes over a field, or its absence.
+fn copy_field(into: &mut Value, from: &Value, field: &str) {
+    let Some(into) = into.as_object_mut() else { return };
+    match from.get(field) {
+        Some(value) => into.insert(field.to_owned(), value.clone()),
+        None => into.remove(field),
+    };
+}
