@@ -58,20 +58,22 @@ impl Column {
 
     fn cell(&self, object: &Value, age: &impl Fn(&str) -> String) -> Value {
         let found = self.json_path.find(object);
+        let found = found.filter(|value| !value.is_null());
         match self.type_name.as_str() {
             "date" => found.and_then(Value::as_str).map(|time| age(time).into()).unwrap_or_default(),
             "integer" => found.filter(|v| v.is_i64() || v.is_u64()).cloned().unwrap_or_default(),
             "number" => found.filter(|v| v.is_number()).cloned().unwrap_or_default(),
             "boolean" => found.filter(|v| v.is_boolean()).cloned().unwrap_or_default(),
-            _ => found.map(text).unwrap_or_default(),
+            _ => found.map(|value| text(value).into()).unwrap_or_default(),
         }
     }
 }
 
-fn text(value: &Value) -> Value {
+/// A value as it stands in a cell or in a filter: text without quotes, anything else as JSON.
+fn text(value: &Value) -> String {
     match value {
-        Value::String(_) => value.clone(),
-        other => other.to_string().into(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
@@ -100,9 +102,10 @@ impl Path {
         self.0.iter().try_fold(object, |value, step| match step {
             Step::Field(name) => value.get(name),
             Step::Index(index) => value.get(index),
-            Step::Where(field, wanted) => {
-                value.as_array()?.iter().find(|item| item.get(field).and_then(Value::as_str) == Some(wanted))
-            }
+            Step::Where(field, wanted) => value
+                .as_array()?
+                .iter()
+                .find(|item| item.get(field).is_some_and(|value| text(value) == *wanted)),
         })
     }
 }

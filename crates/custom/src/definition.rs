@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{Columns, Rules, Schema};
 
@@ -166,39 +166,17 @@ fn deprecation(version: &Value, group: &str, name: &str, kind: &str) -> String {
     }
 }
 
-/// Completes a definition as it is written: names that follow from others, the conversion strategy, and at birth
-/// the status it starts with.
-pub fn complete(object: &mut Value, creating: bool) {
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
-    if let Some(Value::Object(names)) = spec.get_mut("names") {
-        complete_names(names);
+/// Gives a new definition the status it starts with: nothing accepted yet, one version stored.
+pub fn begin(object: &mut Value) {
+    let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let storage =
+        versions.filter(|v| v.get("storage") == Some(&Value::Bool(true))).filter_map(|v| text(v, "name"));
+    let stored: Vec<String> = storage.take(1).map(str::to_owned).collect();
+    let status =
+        json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
+    if let Some(object) = object.as_object_mut() {
+        object.insert("status".into(), status);
     }
-    if creating {
-        let versions = spec.get("versions").and_then(Value::as_array).into_iter().flatten();
-        let storage =
-            versions.filter(|v| v.get("storage") == Some(&Value::Bool(true))).filter_map(|v| text(v, "name"));
-        let stored: Vec<String> = storage.take(1).map(str::to_owned).collect();
-        let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
-        if let Some(object) = object.as_object_mut() {
-            object.insert("status".into(), status);
-        }
-    }
-}
-
-fn complete_names(names: &mut Map<String, Value>) {
-    let Some(kind) = names.get("kind").and_then(Value::as_str).filter(|k| !k.is_empty()).map(str::to_owned)
-    else {
-        return;
-    };
-    let mut set = |name: &str, value: String| {
-        let slot = names.entry(name).or_insert(Value::Null);
-        if slot.as_str().is_none_or(str::is_empty) {
-            *slot = value.into();
-        }
-    };
-    set("singular", kind.to_lowercase());
-    set("listKind", format!("{kind}List"));
 }
 
 /// Why the names of a definition cannot be accepted.
@@ -263,18 +241,16 @@ mod tests {
 
     pub(super) fn definition(plural: &str, kind: &str) -> Value {
         let mut object = json!({"metadata": {"name": format!("{plural}.example.test")}, "spec": {
-            "group": "example.test", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "group": "example.test", "scope": "Namespaced", "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")},
             "versions": [{"name": "v1", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}}]}});
-        complete(&mut object, true);
+        begin(&mut object);
         object
     }
 
     #[test]
-    fn names_follow_from_the_kind() {
+    fn a_new_definition_remembers_its_stored_version() {
         let object = definition("widgets", "Widget");
-        assert_eq!(object.pointer("/spec/names/singular"), Some(&json!("widget")));
-        assert_eq!(object.pointer("/spec/names/listKind"), Some(&json!("WidgetList")));
         assert_eq!(object.pointer("/status/storedVersions"), Some(&json!(["v1"])));
     }
 

@@ -25,8 +25,7 @@ mod validate;
 
 pub use columns::Columns;
 pub use definition::{
-    Definition, NameConflict, Names, Scope, Version, complete, names_conflict, validate_create,
-    validate_update,
+    Definition, NameConflict, Names, Scope, Version, begin, names_conflict, validate_create, validate_update,
 };
 pub use fill::fill;
 pub use prune::prune;

@@ -110,12 +110,12 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     for (index, key) in schema.list_map_keys.iter().enumerate() {
         let field = format!("{path}.x-kubernetes-list-map-keys[{index}]");
         match items.properties.get(*key) {
-            None => errors.push(FieldError::invalid(
-                field,
-                *key,
-                "entries must all be names of item properties",
-            )),
-            Some(property) if property.default.is_none() && !items.required.iter().any(|name| name == key) => {
+            None => {
+                errors.push(FieldError::invalid(field, *key, "entries must all be names of item properties"))
+            }
+            Some(property)
+                if property.default.is_none() && !items.required.iter().any(|name| name == key) =>
+            {
                 let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
                 errors.push(FieldError::required(format!("{path}.items.properties[{key}].default"), detail));
             }

@@ -33,6 +33,7 @@ pub mod auth;
 pub mod cache;
 mod error;
 mod http;
+mod lifecycle;
 pub mod observe;
 mod options;
 pub mod registry;

@@ -19,6 +19,7 @@ use crate::auth::{Authenticator, Roles, Token, User, parse_token_file};
 use crate::cache::Cache;
 use crate::http::service::Service;
 use crate::http::{listen, tls};
+use crate::lifecycle::definitions::Definitions;
 use crate::observe::Metrics;
 use crate::options::{Options, Security};
 use crate::registry::Registry;
@@ -72,13 +73,24 @@ impl Server {
             metrics: Metrics::default(),
             allocator: Allocator::default(),
         });
+        let definitions = Definitions::new(Arc::clone(&api));
+        definitions.restore();
+        let definitions = tokio::spawn(definitions.run());
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
         let service = Arc::new(Service::new(Arc::clone(&api), stop.clone()));
         let acceptor = material.as_ref().map(|m| TlsAcceptor::from(Arc::clone(&m.config)));
         let accept =
             tokio::spawn(listen::accept(listener, acceptor, service, stop.clone(), connections.clone()));
         let ca_pem = material.map(|m| m.ca_pem);
-        Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks: vec![accept, feeder] })
+        Ok(Handle {
+            address,
+            ca_pem,
+            admin_token,
+            api,
+            stop,
+            connections,
+            tasks: vec![accept, feeder, definitions],
+        })
     }
 }
 

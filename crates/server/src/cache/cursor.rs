@@ -98,18 +98,18 @@ impl Cursor {
     }
 
     async fn poll(&mut self, limit: usize) -> Result<Option<Sights>, Lost> {
-        if self.view.is_closed() {
-            return Err(Lost::Ended);
-        }
+        // Asked first: what was published before the end is still handed out.
+        let closed = self.view.is_closed();
         if self.history.is_none() {
             // In this order: events up to the position are in the view before the position says so.
             let reached = self.cache.position().get();
             match self.view.after(self.position, limit) {
-                Ok(sights) => return Ok(self.take(sights, reached)),
+                Ok(sights) => return self.take(sights, reached, closed),
+                Err(_) if closed => return Err(Lost::Ended),
                 Err(_) => self.collection.reach_back(&self.view, self.position),
             }
             match self.view.after(self.position, limit) {
-                Ok(sights) => return Ok(self.take(sights, reached)),
+                Ok(sights) => return self.take(sights, reached, closed),
                 Err(_) => {
                     self.history = Some(History::open(&self.cache, &self.collection, self.position).await?)
                 }
@@ -118,12 +118,13 @@ impl Cursor {
         self.read_history(limit).await
     }
 
-    fn take(&mut self, sights: Sights, reached: Revision) -> Option<Sights> {
+    fn take(&mut self, sights: Sights, reached: Revision, closed: bool) -> Result<Option<Sights>, Lost> {
         match sights.last() {
             Some(last) => self.position = last.event.revision,
+            None if closed => return Err(Lost::Ended),
             None => self.position = self.position.max(reached),
         }
-        (!sights.is_empty()).then_some(sights)
+        Ok((!sights.is_empty()).then_some(sights))
     }
 
     async fn read_history(&mut self, limit: usize) -> Result<Option<Sights>, Lost> {

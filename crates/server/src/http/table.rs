@@ -2,14 +2,14 @@
 
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
-use listwatch_kinds::columns;
+use listwatch_kinds::{age, columns};
 use listwatch_wire::Status;
 use listwatch_wire::json;
 use serde_json::{Value, json};
 
 use super::encode::PARTIAL_PREFIX;
 use super::request::Request;
-use crate::registry::{Column, Resource};
+use crate::registry::Resource;
 
 /// What each row carries of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,36 +40,27 @@ impl Include {
 
 /// The column definitions of a resource, as JSON.
 pub(crate) fn columns(resource: &Resource) -> Vec<u8> {
-    let columns: Vec<Value> = match resource.builtin {
-        Some(kind) => columns::definitions(kind)
-            .iter()
-            .map(|c| definition(c.name, c.kind, c.format, "", i32::from(c.priority)))
-            .collect(),
-        None => custom_columns(resource),
+    let columns: Vec<Value> = match (resource.builtin, &resource.custom) {
+        (Some(kind), _) => columns::definitions(kind).iter().map(definition).collect(),
+        (None, Some(version)) => version.columns.definitions().collect(),
+        (None, None) => Vec::new(),
     };
     json::encode(&columns.into())
 }
 
-fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i32) -> Value {
-    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
-}
-
-/// The name, then what the definition declares.
-fn custom_columns(resource: &Resource) -> Vec<Value> {
-    let name = definition("Name", "string", "name", "Name must be unique within a namespace.", 0);
-    let declared = |c: &Column| definition(&c.name, &c.kind, &c.format, &c.description, c.priority);
-    std::iter::once(name).chain(resource.columns.iter().map(declared)).collect()
+fn definition(column: &columns::Column) -> Value {
+    json!({
+        "name": column.name, "type": column.kind, "format": column.format, "description": "",
+        "priority": column.priority,
+    })
 }
 
 /// The cells of one object.
 fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
-    match resource.builtin {
-        Some(kind) => columns::row(kind, object, now),
-        None => {
-            let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
-            let declared = resource.columns.iter().map(|column| column.cell(object, now));
-            std::iter::once(name).chain(declared).collect()
-        }
+    match (resource.builtin, &resource.custom) {
+        (Some(kind), _) => columns::row(kind, object, now),
+        (None, Some(version)) => version.columns.cells(object, |time| age::since(time, now)),
+        (None, None) => Vec::new(),
     }
 }
 

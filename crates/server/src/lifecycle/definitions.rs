@@ -42,7 +42,10 @@ impl Definitions {
 
     /// Serves what was established before the server stopped, so that no request after the start misses a kind.
     pub(crate) fn restore(&self) {
-        self.stored().iter().filter(|stored| stored.definition.established).for_each(|stored| self.serve(stored));
+        self.stored()
+            .iter()
+            .filter(|stored| stored.definition.established)
+            .for_each(|stored| self.serve(stored));
     }
 
     /// Follows the definitions for ever.
@@ -96,7 +99,13 @@ impl Definitions {
         match conflict {
             None => {
                 condition(&mut object, "NamesAccepted", true, "NoConflicts", "no conflicts found");
-                condition(&mut object, "Established", true, "InitialNamesAccepted", "the initial names have been accepted");
+                condition(
+                    &mut object,
+                    "Established",
+                    true,
+                    "InitialNamesAccepted",
+                    "the initial names have been accepted",
+                );
                 let names = object.at("spec").at("names").clone();
                 set_status(&mut object, "acceptedNames", names);
             }
@@ -126,7 +135,13 @@ impl Definitions {
         self.withdraw(&stored.definition.name);
         collection.end_watches();
         let Ok(mut object) = serde_json::from_slice::<Value>(stored.object.stored()) else { return false };
-        let others: Vec<Value> = object.at("metadata").list("finalizers").iter().filter(|f| f.as_str() != Some(CLEANUP)).cloned().collect();
+        let others: Vec<Value> = object
+            .at("metadata")
+            .list("finalizers")
+            .iter()
+            .filter(|f| f.as_str() != Some(CLEANUP))
+            .cloned()
+            .collect();
         if others.is_empty() {
             self.write(&stored.object, None).await;
             return true;

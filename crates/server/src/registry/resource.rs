@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use listwatch_custom::Version;
 use listwatch_kinds::Kind;
 
-use super::column::Column;
 use super::write::{Builtin, Rules};
 use crate::cache::{Collection, Object};
 
@@ -40,10 +40,10 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     /// Fields that selectors may name, besides `metadata.name` and `metadata.namespace`.
     pub fields: Vec<Field>,
-    /// Columns of a custom resource's Table; built-in kinds have theirs in `listwatch_kinds`.
-    pub columns: Vec<Column>,
     /// The table entry, for built-in kinds; `None` for custom ones.
     pub builtin: Option<&'static Kind>,
+    /// What the definition says of this version, for custom kinds; `None` for built-in ones.
+    pub custom: Option<Arc<Version>>,
     /// How its objects are treated when they are written.
     pub(crate) rules: Arc<dyn Rules>,
     /// Where its objects are: shared by all versions of one kind.
@@ -128,8 +128,8 @@ impl Resource {
             verbs: texts(kind.verbs),
             subresources: kind.subresources.iter().map(Subresource::from).collect(),
             fields: kind.selectable_fields.iter().map(Field::from).collect(),
-            columns: Vec::new(),
             builtin: Some(kind),
+            custom: None,
             rules: Arc::new(Builtin::new(kind)),
             collection,
             present: kind.stored_as.map(|_| Presenter::converting(kind)),

@@ -4,6 +4,7 @@
 //! `lifecycle/definitions`. Here the two meet the registry.
 
 mod node;
+pub mod openapi;
 mod rules;
 
 use std::sync::Arc;

@@ -1,9 +1,7 @@
 //! How custom objects are treated on the way into the store.
 
-use std::sync::Arc;
-
 use listwatch_custom::{Definition, Scope, Version, fill, prune, validate};
-use listwatch_kinds::field::{Errors, Path};
+use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
 use listwatch_kinds::prepare::bump_generation;
 use listwatch_kinds::tree::Tree;
@@ -22,6 +20,9 @@ use crate::registry::write::{Rules, ScalePaths, Tracking, View};
 pub(super) struct Custom {
     version: Version,
     namespaced: bool,
+    /// `group/version` of this version, and of the one that is stored.
+    api_version: String,
+    stored_api_version: String,
     /// An object with nothing set, against which a new one is compared.
     zero: Value,
     /// What the object's own path does not take.
@@ -35,6 +36,11 @@ impl Custom {
         let own: &[&[&str]] = if version.status { &[&["status"]] } else { &[] };
         Self {
             namespaced: definition.scope == Scope::Namespaced,
+            api_version: format!("{}/{}", definition.group, version.name),
+            stored_api_version: definition
+                .storage_version()
+                .map(|stored| format!("{}/{}", definition.group, stored.name))
+                .unwrap_or_default(),
             zero: json!({"metadata": {}}),
             ignored: FieldSet::of_fields(own),
             ignored_by_status: FieldSet::of_fields(&[&["spec"], &["metadata"]]),
@@ -102,10 +108,19 @@ impl Rules for Custom {
         }
     }
 
+    fn to_stored(&self, object: &mut Value) {
+        rename(object, &self.stored_api_version);
+    }
+
+    fn from_stored(&self, object: &mut Value) {
+        rename(object, &self.api_version);
+        fill(&self.version.schema, object);
+    }
+
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Errors::default();
         meta::validate_new(object.at("metadata"), self.namespaced, NameRule::Subdomain, &mut errors);
-        let mut errors: Vec<_> = errors.into();
+        let mut errors = errors.into_vec();
         errors.extend(self.judge(object, None));
         errors
     }
@@ -113,7 +128,7 @@ impl Rules for Custom {
     fn validate_update(&self, _view: View, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = Errors::default();
         meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
-        let mut errors: Vec<_> = errors.into();
+        let mut errors = errors.into_vec();
         errors.extend(self.judge(new, Some(old)));
         errors
     }
@@ -155,9 +170,22 @@ impl Rules for Custom {
         tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource)).update(live, new);
     }
 
-    fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Applied, Status> {
+    fn apply(
+        &self,
+        tracking: &Tracking<'_>,
+        live: Option<&Value>,
+        applied: &Value,
+        force: bool,
+    ) -> Result<Applied, Status> {
         let manager = tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource));
         Ok(manager.apply(live, applied, force)?)
+    }
+}
+
+/// Versions differ in name only: the conversion strategy `None`.
+fn rename(object: &mut Value, api_version: &str) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), api_version.into());
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) async fn delete_target(
     let mut done = change(api, target, dry_run, |stored| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         check_preconditions(target, options, &stored.value, stored.revision)?;
-        Ok(match decide(graceful, options, &stored.value, now) {
+        Ok(match decide(graceful, target.resource.rules.held_by(), options, &stored.value, now) {
             // Whoever watches a Pod sees it marked before it is gone, even when there is no time in between.
             Verdict::Remove(object) if graceful && !dry_run && object != stored.value => {
                 Verdict::Write(object)
@@ -143,10 +143,17 @@ fn check_preconditions(
 }
 
 /// What a deletion does to an object.
-fn decide(graceful: bool, options: &DeleteOptions, stored: &Value, now: Timestamp) -> Verdict {
+fn decide(
+    graceful: bool,
+    held_by: Option<&str>,
+    options: &DeleteOptions,
+    stored: &Value,
+    now: Timestamp,
+) -> Verdict {
     let grace = if graceful { grace_period(options, stored) } else { 0 };
     let mut object = stored.clone();
     set_finalizers(&mut object, options.propagation());
+    hold(&mut object, held_by);
     mark(&mut object, grace, now);
     mark_namespace(&mut object);
     if update::is_done(&object) {
@@ -193,6 +200,17 @@ fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
         finalizers.push(wanted.into());
     }
     if finalizers.is_empty() { drop(meta.remove("finalizers")) } else { meta.put("finalizers", finalizers) }
+}
+
+/// Some kinds are held by the server itself until it has tidied up after them; once marked they are left alone.
+fn hold(object: &mut Value, finalizer: Option<&str>) {
+    let Some(finalizer) = finalizer else { return };
+    let Some(meta) = object.inner_or_new("metadata").filter(|meta| !meta.has("deletionTimestamp")) else {
+        return;
+    };
+    let mut finalizers = meta.list("finalizers").to_vec();
+    finalizers.push(finalizer.into());
+    meta.put("finalizers", finalizers);
 }
 
 /// Marks an object as going, or shortens the time it has.

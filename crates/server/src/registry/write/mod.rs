@@ -37,11 +37,14 @@ use crate::cache::Object;
 pub use create::create;
 pub use delete::delete;
 pub use delete_collection::delete_collection;
+pub(crate) use managed::Tracking;
 pub use patch::patch;
 pub(crate) use rules::{Builtin, Rules};
+pub(crate) use scale::ScalePaths;
 pub(crate) use services::Allocator;
 pub use subresource::read_subresource;
 pub use update::update;
+pub(crate) use view::View;
 
 /// A write by somebody who may.
 #[derive(Clone, Debug)]

@@ -56,6 +56,11 @@ pub(crate) trait Rules: Debug + Send + Sync {
     /// Whether a DELETE answers with the object.
     fn returns_deleted_object(&self) -> bool;
 
+    /// What holds an object of this kind from the moment it is deleted, besides its own finalizers.
+    fn held_by(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Where the numbers of the `scale` subresource are, if it has one.
     fn scale(&self) -> Option<ScalePaths>;
 
@@ -120,6 +125,11 @@ impl Builtin {
         }
     }
 
+    /// Whether objects of this kind define other kinds.
+    fn is_definition(&self) -> bool {
+        (self.kind.group, self.kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
+    }
+
     fn node(&self) -> Result<Node, Status> {
         self.node.ok_or_else(|| Status::internal(format!("no schema for kind {}", self.kind.kind)))
     }
@@ -145,6 +155,9 @@ impl Rules for Builtin {
 
     fn prepare_create(&self, object: &mut Value) {
         prepare::create(self.kind, object);
+        if self.is_definition() {
+            listwatch_custom::begin(object);
+        }
         if self.kind.has_status() {
             self.fill(object);
         }
@@ -170,11 +183,20 @@ impl Rules for Builtin {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
-        validate::create(self.kind, object)
+        let mut errors = validate::create(self.kind, object);
+        if self.is_definition() {
+            errors.extend(listwatch_custom::validate_create(object));
+        }
+        errors
     }
 
     fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError> {
         match view {
+            View::Whole if self.is_definition() => {
+                let mut errors = validate::update(self.kind, new, old);
+                errors.extend(listwatch_custom::validate_update(new, old));
+                errors
+            }
             View::Whole => validate::update(self.kind, new, old),
             _ => validate::status_update(self.kind, new, old),
         }
@@ -194,6 +216,10 @@ impl Rules for Builtin {
 
     fn returns_deleted_object(&self) -> bool {
         self.kind.flags.returns_deleted_object
+    }
+
+    fn held_by(&self) -> Option<&'static str> {
+        self.is_definition().then_some(crate::lifecycle::definitions::CLEANUP)
     }
 
     fn scale(&self) -> Option<ScalePaths> {
