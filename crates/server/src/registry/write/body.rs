@@ -8,6 +8,7 @@ use listwatch_kinds::typecheck::Report;
 use listwatch_wire::Status;
 use listwatch_wire::json;
 use listwatch_wire::options::FieldValidation;
+use listwatch_wire::status::FieldError;
 use serde_json::Value;
 
 const JSON: &str = "application/json";
@@ -68,7 +69,10 @@ pub(super) fn decode(
     if let Some(error) = &report.error {
         return Err(refuse(error));
     }
-    report.order_by_body(bytes);
+    // Custom kinds are pruned by the order of their fields' names, built-in ones read in the order of the body.
+    if expected.builtin {
+        report.order_by_body(bytes);
+    }
     let complaints = complaints(&report.unknown, &parsed.duplicates);
     let warnings = judge(complaints, validation).map_err(|text| refuse(&text))?;
     Ok(Decoded { object, warnings })
@@ -190,6 +194,11 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
     if wrong_kind || wrong_version {
         return Err(mismatch(
             if kind.is_empty() { expected.kind } else { kind },
+            fields
+                .get("metadata")
+                .and_then(|meta| meta.get("name"))
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
             api_version,
             expected,
             wrong_version,
@@ -200,17 +209,22 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
     Ok(version)
 }
 
-fn mismatch(kind: &str, api_version: &str, expected: Expected<'_>, wrong_version: bool) -> Status {
+fn mismatch(
+    kind: &str,
+    name: &str,
+    api_version: &str,
+    expected: Expected<'_>,
+    wrong_version: bool,
+) -> Status {
     let wanted = expected.api_version();
     if !expected.builtin {
-        let text = if wrong_version {
-            format!(
+        if wrong_version {
+            return Status::bad_request(format!(
                 "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
-            )
-        } else {
-            format!("the kind in the data ({kind}) does not match the expected kind ({})", expected.kind)
-        };
-        return Status::bad_request(text);
+            ));
+        }
+        let error = FieldError::invalid("kind", kind, format!("must be {}", expected.kind));
+        return Status::invalid(expected.group, kind, name, &[error]);
     }
     let api_version = if api_version.is_empty() { &*wanted } else { api_version };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

@@ -66,7 +66,9 @@ fn check_conditions(target: &Target<'_>, view: View, sent: &Value, stored: &Stor
     let version = meta.text("resourceVersion");
     if version.is_empty() && view == View::Whole && !target.resource.rules.unconditional_update() {
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-        return Err(target.invalid(&[error]));
+        // Only here the reference names the resource instead of the kind.
+        let Target { resource, name, .. } = target;
+        return Err(Status::invalid(&resource.group, &resource.plural, name, &[error]));
     }
     target.check_version(version, stored.revision)
 }
