@@ -37,7 +37,7 @@ impl Pins {
     /// Keeps a snapshot for the tokens that name this revision.
     pub(crate) fn keep(&self, collection: &Collection, revision: Revision, snapshot: &Arc<Snapshot>) {
         let mut pins = self.pins.lock();
-        if pins.iter().any(|pin| pin.is(collection, revision)) {
+        if self.limit == 0 || pins.iter().any(|pin| pin.is(collection, revision)) {
             return;
         }
         if pins.len() >= self.limit {

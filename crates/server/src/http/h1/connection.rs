@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use http::{HeaderMap, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::body::RequestBody;
 use super::head::{self, Delimiter, Head, Refused};
@@ -86,10 +86,14 @@ async fn next_head<S: AsyncRead + Unpin>(
     service: &Service,
 ) -> io::Result<Option<Result<Head, Refused>>> {
     let limits = service.http_limits();
-    let mut patience = limits.idle_timeout;
+    let mut deadline = Instant::now() + limits.idle_timeout;
+    let mut begun = false;
     loop {
         if !buf.is_empty() {
-            patience = limits.head_timeout;
+            // From its first byte on a head has so long in all: one byte now and then does not buy more.
+            if !std::mem::replace(&mut begun, true) {
+                deadline = Instant::now() + limits.head_timeout;
+            }
             match head::parse(buf, limits) {
                 Ok(Some(head)) => return Ok(Some(Ok(head))),
                 Ok(None) => {}
@@ -98,7 +102,7 @@ async fn next_head<S: AsyncRead + Unpin>(
         }
         buf.reserve(HEAD_BUFFER);
         tokio::select! {
-            read = timeout(patience, io.read_buf(buf)) => match read {
+            read = timeout_at(deadline, io.read_buf(buf)) => match read {
                 Ok(Ok(0)) | Err(_) => return Ok(None),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),
@@ -232,7 +236,7 @@ where
             write_chunk(io, &frames).await?;
             io.flush().await
         };
-        match tokio::time::timeout_at(watch.deadline() + WRITE_GRACE, write).await {
+        match timeout_at(watch.deadline() + WRITE_GRACE, write).await {
             Ok(written) => written?,
             Err(_) => return Err(io::ErrorKind::TimedOut.into()),
         }

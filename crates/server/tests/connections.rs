@@ -1,0 +1,115 @@
+//! Connections that are not what they should be: answered or closed, and never felt by anybody else.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Client, PATIENCE, config_map, start, start_with};
+use listwatch_server::{HttpLimits, Options};
+use listwatch_storage::MemoryOptions;
+use tokio::io::AsyncReadExt;
+
+const PATH: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn everything(client: &mut Client) -> String {
+    let mut all = Vec::new();
+    tokio::time::timeout(PATIENCE, client.stream.read_to_end(&mut all)).await.unwrap().unwrap();
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_refused_and_closed() {
+    let server = start().await;
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(500));
+    for (bytes, expected) in [
+        ("\x16\x03\x01\x02\x00 hello tls\r\n\r\n", "HTTP/1.1 400"),
+        ("GET / HTTP/9.9\r\n\r\n", "HTTP/1.1 505"),
+        ("POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n", "HTTP/1.1 400"),
+        (long.as_str(), "HTTP/1.1 431"),
+        (many.as_str(), "HTTP/1.1 431"),
+    ] {
+        let mut client = Client::new(&server).await;
+        client.raw(bytes.as_bytes()).await;
+        let answer = everything(&mut client).await;
+        assert!(answer.starts_with(expected), "{answer}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_the_other() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    client.create("a", "1").await;
+    client.send("HEAD", &format!("{PATH}/a"), "", "").await;
+    // It announces a length and sends nothing, and the connection stays in step.
+    assert_eq!(client.head().await.0, 405);
+    for _ in 0..3 {
+        assert_eq!(client.get(&format!("{PATH}/a")).await["data"]["k"], "1");
+    }
+    // Two at once are answered in order.
+    client.send("GET", &format!("{PATH}/a"), "", "").await;
+    client.send("GET", &format!("{PATH}/missing"), "", "").await;
+    assert_eq!((client.answer().await.status, client.answer().await.status), (200, 404));
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn bodies_come_in_chunks_and_after_a_word_from_us() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let body = config_map("a", "1").to_string();
+    let (one, two) = body.split_at(20);
+    let head =
+        format!("POST {PATH} HTTP/1.1\r\nauthorization: Bearer {}\r\nhost: x\r\n", server.admin_token());
+    let chunks =
+        format!("{:x}\r\n{one}\r\n{:x};ext=1\r\n{two}\r\n0\r\ntrailer: x\r\n\r\n", one.len(), two.len());
+    client.raw(format!("{head}transfer-encoding: chunked\r\n\r\n{chunks}").as_bytes()).await;
+    assert_eq!(client.answer().await.status, 201);
+    let body = config_map("b", "1").to_string();
+    client
+        .raw(format!("{head}content-length: {}\r\nexpect: 100-continue\r\n\r\n", body.len()).as_bytes())
+        .await;
+    assert_eq!(client.head().await.0, 100);
+    client.raw(body.as_bytes()).await;
+    assert_eq!(client.answer().await.status, 201);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn bodies_are_bounded_before_they_are_read() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let head =
+        format!("POST {PATH} HTTP/1.1\r\nauthorization: Bearer {}\r\nhost: x\r\n", server.admin_token());
+    client.raw(format!("{head}content-length: 4000000000\r\n\r\n").as_bytes()).await;
+    let answer = everything(&mut client).await;
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "{answer}");
+    // Somebody without rights is refused without a word about the body.
+    let mut client = Client::new(&server).await;
+    client
+        .raw(format!("POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 4000000000\r\n\r\n").as_bytes())
+        .await;
+    let answer = everything(&mut client).await;
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn whoever_dawdles_is_shown_the_door() {
+    let http = HttpLimits {
+        head_timeout: Duration::from_millis(100),
+        idle_timeout: Duration::from_millis(100),
+        ..HttpLimits::default()
+    };
+    let server = start_with(Options { http, ..Options::default() }, MemoryOptions::default()).await;
+    let mut idle = Client::new(&server).await;
+    let mut slow = Client::new(&server).await;
+    slow.raw(b"GET / HTT").await;
+    assert_eq!(everything(&mut idle).await, "");
+    assert_eq!(everything(&mut slow).await, "");
+    server.shutdown().await;
+}
