@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use listwatch_storage::Engine;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +27,9 @@ use crate::registry::write::Allocator;
 
 /// How long connections may take to finish once the server stops: a slow client must not keep it alive.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// Connections the system holds for us until they are accepted: a thousand clients may come back at once.
+const BACKLOG: u32 = 4096;
 
 /// Starts servers.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +54,7 @@ impl Server {
     /// See [`Error`]; nothing is left running.
     pub async fn start(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
         let tokens = tokens(&options)?;
-        let listener = listen_on(options.bind).await?;
+        let listener = listen_on(options.bind)?;
         let address =
             listener.local_addr().map_err(|source| Error::Bind { address: options.bind, source })?;
         let material = tls::material(&options.security, address.ip())?;
@@ -94,8 +97,17 @@ impl Server {
     }
 }
 
-async fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
-    TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })
+/// Accepted connections inherit keep-alive from the listener: a client whose machine is gone never says goodbye, and a
+/// quiet watch would not notice before its deadline.
+fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let listening = socket.and_then(|socket| {
+        socket.set_reuseaddr(true)?;
+        socket.set_keepalive(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    });
+    listening.map_err(|source| Error::Bind { address, source })
 }
 
 fn tokens(options: &Options) -> Result<Vec<Token>, Error> {

@@ -1,7 +1,13 @@
 //! The cache against a naive model: whatever is written, wherever a watcher begins, however little fits in memory, it
 //! sees exactly the changes of its filter, in order, once, and every snapshot shows exactly one moment.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,12 @@
 //! Pages of a list: one moment across all of them, whatever happens meanwhile, and a clear end when it is forgotten.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
 
 mod common;
 

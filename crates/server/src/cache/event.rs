@@ -1,6 +1,7 @@
 //! [`Event`]: one change of one object, and its forms on the wire, made once and shared.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use listwatch_wire::Revision;
@@ -18,6 +19,8 @@ pub struct Event {
     pub object: Option<Arc<Object>>,
     /// What it was before; `None` if it was created.
     pub previous: Option<Arc<Object>>,
+    /// When the cache learnt of it.
+    pub seen: Instant,
     /// The frames of ADDED, MODIFIED and DELETED with the whole object as JSON, each made for the first watcher that
     /// needs it.
     frames: [OnceLock<Bytes>; 3],
@@ -27,7 +30,7 @@ impl Event {
     /// A change from `previous` to `object`.
     #[must_use]
     pub fn new(revision: Revision, object: Option<Arc<Object>>, previous: Option<Arc<Object>>) -> Self {
-        Self { revision, object, previous, frames: Default::default() }
+        Self { revision, object, previous, seen: Instant::now(), frames: Default::default() }
     }
 
     /// What somebody with this filter is told about it, if anything: an object that begins to match is added, one that

@@ -119,6 +119,10 @@ impl Filter {
             identity.push('\0');
         });
         let _ = write!(identity, "{}\0{}", self.labels, self.fields);
+        // Two versions of a kind may find the same field in different places.
+        for lookup in &self.lookups {
+            let _ = write!(identity, "\0{}", lookup.path);
+        }
         identity
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use listwatch_wire::Revision;
 use parking_lot::Mutex;
@@ -88,6 +89,19 @@ impl View {
             _ => return Ok(Sights::new()),
         };
         Ok(sights.range(start..).take(limit).cloned().collect())
+    }
+
+    /// How many events a watcher at a position has before it, and since when the first of them.
+    ///
+    /// # Errors
+    /// [`Behind`] if the position is older than what is kept.
+    pub fn pending(&self, position: Revision) -> Result<(usize, Option<Instant>), Behind> {
+        let recent = self.recent.lock();
+        if position < recent.floor {
+            return Err(Behind { floor: recent.floor });
+        }
+        let start = recent.sights.partition_point(|sight| sight.event.revision <= position);
+        Ok((recent.sights.len() - start, recent.sights.get(start).map(|sight| sight.event.seen)))
     }
 
     /// Resolves at the next change. Must be created before asking [`View::after`], so that nothing falls in between.

@@ -109,10 +109,11 @@ async fn open(
         }
         Ok(()) => Stage::Live,
     };
-    let info = WatchInfo::new(target, &filter, options.allow_watch_bookmarks);
+    let cursor = api.cache.watch(collection, filter, position);
+    let info = WatchInfo::new(target, cursor.view(), options.allow_watch_bookmarks);
     let deadline = Instant::now() + duration(api, options.timeout_seconds);
     let mut stream = Box::new(WatchStream {
-        cursor: api.cache.watch(collection, filter, position),
+        cursor,
         format: Format::new(Arc::clone(resource), shape, include),
         ticket: api.metrics.watches.open(info, position),
         timer: Box::pin(sleep_until(deadline)),

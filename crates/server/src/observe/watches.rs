@@ -11,7 +11,7 @@ use listwatch_wire::Revision;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::cache::{Change, Filter, Sight};
+use crate::cache::{Change, Sight, View};
 use crate::http::route::Target;
 
 /// Who watches what.
@@ -23,11 +23,12 @@ pub(crate) struct WatchInfo {
     labels: Box<str>,
     fields: Box<str>,
     bookmarks: bool,
+    view: Arc<View>,
 }
 
 impl WatchInfo {
-    pub(crate) fn new(target: &Target, filter: &Filter, bookmarks: bool) -> Self {
-        let (labels, fields) = filter.describe();
+    pub(crate) fn new(target: &Target, view: &Arc<View>, bookmarks: bool) -> Self {
+        let (labels, fields) = view.filter().describe();
         Self {
             user: target.user.name.as_str().into(),
             resource: Arc::clone(&target.resource),
@@ -35,6 +36,7 @@ impl WatchInfo {
             labels: labels.into(),
             fields: fields.into(),
             bookmarks,
+            view: Arc::clone(view),
         }
     }
 }
@@ -57,14 +59,22 @@ impl OpenWatch {
     #[must_use]
     pub fn describe(&self, now: Revision) -> Value {
         let position = self.position.load(Ordering::Relaxed);
-        let quiet = self.opened.elapsed().as_millis() as u64 - self.last.load(Ordering::Relaxed);
+        let quiet =
+            (self.opened.elapsed().as_millis() as u64).saturating_sub(self.last.load(Ordering::Relaxed));
+        // A position stands still while nothing concerns the watcher; it lags only if something waits for it.
+        let (waiting, since) = match self.info.view.pending(Revision(position)) {
+            Ok((waiting, since)) => (Some(waiting), since),
+            Err(_) => (None, None),
+        };
+        let lag = if waiting == Some(0) { 0 } else { now.0.saturating_sub(position) };
         let group = &*self.info.resource.group;
         json!({
             "user": &*self.info.user, "group": group, "version": &*self.info.resource.version,
             "resource": &*self.info.resource.plural, "namespace": self.info.namespace.as_deref(),
             "labelSelector": &*self.info.labels, "fieldSelector": &*self.info.fields,
             "bookmarks": self.info.bookmarks, "since": self.since.to_string(), "position": position,
-            "lagRevisions": now.0.saturating_sub(position), "quietMilliseconds": quiet,
+            "waitingEvents": waiting, "readsHistory": waiting.is_none(), "lagRevisions": lag,
+            "lagSeconds": since.map_or(0.0, |since| since.elapsed().as_secs_f64()), "quietSeconds": quiet as f64 / 1e3,
             "events": self.events.load(Ordering::Relaxed), "bytes": self.bytes.load(Ordering::Relaxed),
         })
     }

@@ -35,6 +35,8 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
         Value::Object(map) => write_object(&mut out, map, |key| key != "resourceVersion"),
         other => write_value(&mut out, other),
     }
+    // What is stored stays in memory for as long as the object lives: without the slack it grew by.
+    out.shrink_to_fit();
     out
 }
 

@@ -26,6 +26,9 @@ const HEAD_BUFFER: usize = 2048;
 /// A watch that cannot be written is cut so long after its deadline: its client has stopped reading, and its turn is over.
 const WRITE_GRACE: Duration = Duration::from_secs(5);
 
+/// An answer of which nothing can be written for so long is given up: its client holds a snapshot, and does not want it.
+const STALL: Duration = Duration::from_secs(60);
+
 /// What a request leaves behind.
 enum Next {
     Again,
@@ -206,11 +209,13 @@ async fn stream_pieces<S: AsyncWrite + Unpin>(
 ) -> io::Result<()> {
     while let Some(piece) = pieces.next().await {
         let piece: Bytes = piece.map_err(io::Error::other)?;
-        if chunked {
-            write_chunk(io, std::slice::from_ref(&piece)).await?;
-        } else {
-            io.write_all(&piece).await?;
-        }
+        let write = async {
+            match chunked {
+                true => write_chunk(io, std::slice::from_ref(&piece)).await,
+                false => io.write_all(&piece).await,
+            }
+        };
+        timeout(STALL, write).await??;
     }
     if chunked { io.write_all(END).await } else { Ok(()) }
 }
