@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a command line talks to its terminal")]
 
+mod client;
 mod db;
 mod demo;
 mod serve;
@@ -30,6 +31,12 @@ struct Arguments {
 enum Command {
     /// Run an API server
     Serve(Box<serve::Arguments>),
+    /// Print a collection of any API server
+    List(client::list::Arguments),
+    /// Print the changes of a collection, through any break
+    Watch(client::watch::Arguments),
+    /// Print what an informer makes of a collection
+    Inform(client::inform::Arguments),
     /// Check, back up, restore or compact a data directory
     Db(db::Arguments),
     /// Watch one event's way through all of it; checks itself
@@ -40,6 +47,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Command::Serve(arguments) => run(serve::run(*arguments)),
+        Command::List(arguments) => run(client::list::run(arguments)),
+        Command::Watch(arguments) => run(client::watch::run(arguments)),
+        Command::Inform(arguments) => run(client::inform::run(arguments)),
         Command::Db(arguments) => db::run(&arguments),
         Command::Demo(arguments) => run(demo::run(arguments)),
     };

@@ -12,7 +12,7 @@ use listwatch_testkit::history::handler::Told;
 use listwatch_testkit::history::{Acknowledged, Filter, Frame, Seen, Start, Watch};
 use listwatch_testkit::raw::RawError;
 use listwatch_testkit::{Collection, Raw};
-use listwatch_workqueue::{Job, Outcome, Runner, Running};
+use listwatch::workqueue::{Job, Outcome, Runner, Running};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
 use listwatch::kube::KubeSource;
+use listwatch::workqueue::{self, Queue};
 use listwatch::{HandlerOptions, ObjectKey, SharedInformer};
 use listwatch_testkit::{Collection, Raw, TestServer};
-use listwatch_workqueue::Queue;
 use serde_json::Value;
 
 use actors::Wishes;
@@ -94,7 +94,7 @@ impl Demo {
             raw: server.raw()?,
             collection: Collection::core("configmaps", "default"),
             informer: SharedInformer::new(source),
-            queue: Queue::new(listwatch_workqueue::Options::new().name("wishes")),
+            queue: Queue::new(workqueue::Options::new().name("wishes")),
             counters: Arc::new(Counters::new(arguments.writes)),
             server,
         })

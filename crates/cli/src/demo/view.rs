@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use listwatch::{ObjectKey, Revision, SharedInformer};
 use listwatch_storage::Engine;
-use listwatch_workqueue::Queue;
+use listwatch::workqueue::Queue;
 use serde_json::Value;
 
 use super::Arguments;

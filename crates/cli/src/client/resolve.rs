@@ -1,0 +1,66 @@
+//! From what people type (`pods`, `po`, `deployment`, `events.events.k8s.io`) to a collection of the server.
+
+use anyhow::bail;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
+use kube::core::ApiResource;
+use listwatch::kube::ResourceKind;
+
+/// Asks the core group first and then the others, in the order the server names them; the first match counts, as in
+/// kubectl.
+pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Result<(ResourceKind, bool)> {
+    let (name, group) = wanted.split_once('.').unwrap_or((wanted, ""));
+    if group.is_empty() {
+        let core = client.list_core_api_resources("v1").await?;
+        if let Some(found) = core.resources.iter().find(|resource| is_called(resource, name)) {
+            return Ok(kind("", "v1", found));
+        }
+    }
+    for candidate in client.list_api_groups().await?.groups {
+        let version = candidate.preferred_version.or_else(|| candidate.versions.first().cloned());
+        let Some(version) = version.filter(|_| group.is_empty() || group == candidate.name) else { continue };
+        let resources = client.list_api_group_resources(&version.group_version).await?.resources;
+        if let Some(found) = resources.iter().find(|resource| is_called(resource, name)) {
+            return Ok(kind(&candidate.name, &version.version, found));
+        }
+    }
+    bail!("the server has no resource {wanted:?}")
+}
+
+fn is_called(resource: &APIResource, name: &str) -> bool {
+    let short = resource.short_names.iter().flatten().any(|short| short == name);
+    !resource.name.contains('/')
+        && (short || resource.name == name || resource.singular_name == name || resource.kind.eq_ignore_ascii_case(name))
+}
+
+fn kind(group: &str, version: &str, resource: &APIResource) -> (ResourceKind, bool) {
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let found = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version,
+        kind: resource.kind.clone(),
+        plural: resource.name.clone(),
+    };
+    (ResourceKind::dynamic(&found), resource.namespaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_answers_to_all_its_names_and_no_subresource_does() {
+        let resource = APIResource {
+            name: "deployments".into(),
+            singular_name: "deployment".into(),
+            kind: "Deployment".into(),
+            short_names: Some(vec!["deploy".into()]),
+            namespaced: true,
+            ..APIResource::default()
+        };
+        assert!(["deployments", "deployment", "Deployment", "deploy"].iter().all(|name| is_called(&resource, name)));
+        assert!(!is_called(&resource, "deploys"));
+        let status = APIResource { name: "deployments/status".into(), kind: "Deployment".into(), ..resource };
+        assert!(!is_called(&status, "deployment"));
+    }
+}

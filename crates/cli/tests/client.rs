@@ -1,0 +1,102 @@
+//! `list`, `watch` and `inform` against a server inside the test.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests say what they expect by panicking")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use http::Method;
+use listwatch_testkit::{Raw, TestServer};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A server, a kubeconfig for it, and a way to write to it.
+struct Scene {
+    _server: TestServer,
+    directory: TempDir,
+    raw: Raw,
+}
+
+impl Scene {
+    async fn set() -> Self {
+        let server = TestServer::start().await.unwrap();
+        let directory = TempDir::new().unwrap();
+        std::fs::write(directory.path().join("kubeconfig"), server.kubeconfig()).unwrap();
+        let raw = server.raw().unwrap();
+        let scene = Self { _server: server, directory, raw };
+        scene.create("one").await;
+        scene.create("two").await;
+        scene
+    }
+
+    async fn create(&self, name: &str) -> Value {
+        let body = json!({"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 1,
+            "metadata": {"name": name, "labels": {"name": name}}});
+        self.raw.done(Method::POST, "/apis/scheduling.k8s.io/v1/priorityclasses", Some(&body)).await.unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_listwatch"));
+        command.args(arguments).arg("--kubeconfig").arg(self.directory.path().join("kubeconfig"));
+        command
+    }
+
+    /// What a command prints that ends by itself.
+    async fn output(&self, arguments: &[&str]) -> String {
+        let mut command = self.command(arguments);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// A command that runs until it is killed.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_prints_every_object_under_any_of_its_names() {
+    let scene = Scene::set().await;
+    for name in ["priorityclasses", "pc", "priorityclass", "PriorityClass", "priorityclasses.scheduling.k8s.io"] {
+        let said = scene.output(&["list", name, "--page", "1"]).await;
+        assert!(said.lines().any(|line| line.starts_with("one ")) && said.lines().any(|line| line.starts_with("two ")), "{said}");
+    }
+    let said = scene.output(&["list", "pc", "-l", "name=two", "-o", "json"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["metadata"]["name"], "two");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inform_tells_what_is_there_and_ends_when_asked() {
+    let scene = Scene::set().await;
+    let said = scene.output(&["inform", "pc", "--until-synced"]).await;
+    assert!(said.lines().any(|line| line.starts_with("add one ") && line.ends_with(" initial")), "{said}");
+    assert_eq!(said.lines().last(), Some("synced"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_prints_what_happens() {
+    let scene = Scene::set().await;
+    let mut child = Running(scene.command(&["watch", "pc"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut begun = String::new();
+    BufReader::new(child.0.stderr.take().unwrap()).read_line(&mut begun).unwrap();
+    assert!(begun.starts_with("watching from "), "{begun}");
+    scene.create("three").await;
+    let mut line = String::new();
+    BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("ADDED    three "), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_resource_is_one_clear_line() {
+    let scene = Scene::set().await;
+    let mut command = scene.command(&["list", "unicorns"]);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "listwatch: the server has no resource \"unicorns\"\n");
+}
