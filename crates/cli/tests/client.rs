@@ -1,6 +1,11 @@
 //! `list`, `watch` and `inform` against a server inside the test.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests say what they expect by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests say what they expect by panicking"
+)]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -63,9 +68,15 @@ impl Drop for Running {
 #[tokio::test(flavor = "multi_thread")]
 async fn list_prints_every_object_under_any_of_its_names() {
     let scene = Scene::set().await;
-    for name in ["priorityclasses", "pc", "priorityclass", "PriorityClass", "priorityclasses.scheduling.k8s.io"] {
+    for name in
+        ["priorityclasses", "pc", "priorityclass", "PriorityClass", "priorityclasses.scheduling.k8s.io"]
+    {
         let said = scene.output(&["list", name, "--page", "1"]).await;
-        assert!(said.lines().any(|line| line.starts_with("one ")) && said.lines().any(|line| line.starts_with("two ")), "{said}");
+        assert!(
+            said.lines().any(|line| line.starts_with("one "))
+                && said.lines().any(|line| line.starts_with("two ")),
+            "{said}"
+        );
     }
     let said = scene.output(&["list", "pc", "-l", "name=two", "-o", "json"]).await;
     assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["metadata"]["name"], "two");
@@ -82,7 +93,9 @@ async fn inform_tells_what_is_there_and_ends_when_asked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_prints_what_happens() {
     let scene = Scene::set().await;
-    let mut child = Running(scene.command(&["watch", "pc"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut child = Running(
+        scene.command(&["watch", "pc"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+    );
     let mut begun = String::new();
     BufReader::new(child.0.stderr.take().unwrap()).read_line(&mut begun).unwrap();
     assert!(begun.starts_with("watching from "), "{begun}");
@@ -98,5 +111,8 @@ async fn an_unknown_resource_is_one_clear_line() {
     let mut command = scene.command(&["list", "unicorns"]);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "listwatch: the server has no resource \"unicorns\"\n");
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "listwatch: the server has no resource \"unicorns\"\n"
+    );
 }

@@ -88,7 +88,9 @@ impl Target {
     async fn config(&self) -> anyhow::Result<kube::Config> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let config = match &self.kubeconfig {
-            Some(path) => kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?,
+            Some(path) => {
+                kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?
+            }
             None if self.context.is_some() => kube::Config::from_kubeconfig(&options).await?,
             None => kube::Config::infer().await?,
         };

@@ -29,7 +29,10 @@ pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Resu
 fn is_called(resource: &APIResource, name: &str) -> bool {
     let short = resource.short_names.iter().flatten().any(|short| short == name);
     !resource.name.contains('/')
-        && (short || resource.name == name || resource.singular_name == name || resource.kind.eq_ignore_ascii_case(name))
+        && (short
+            || resource.name == name
+            || resource.singular_name == name
+            || resource.kind.eq_ignore_ascii_case(name))
 }
 
 fn kind(group: &str, version: &str, resource: &APIResource) -> (ResourceKind, bool) {
@@ -58,7 +61,11 @@ mod tests {
             namespaced: true,
             ..APIResource::default()
         };
-        assert!(["deployments", "deployment", "Deployment", "deploy"].iter().all(|name| is_called(&resource, name)));
+        assert!(
+            ["deployments", "deployment", "Deployment", "deploy"]
+                .iter()
+                .all(|name| is_called(&resource, name))
+        );
         assert!(!is_called(&resource, "deploys"));
         let status = APIResource { name: "deployments/status".into(), kind: "Deployment".into(), ..resource };
         assert!(!is_called(&status, "deployment"));

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use http::{Method, StatusCode};
+use listwatch::workqueue::{Job, Outcome, Runner, Running};
 use listwatch::{Deleted, Event, Object, ObjectKey, Revision, Store};
 use listwatch_testkit::history::handler::Told;
 use listwatch_testkit::history::{Acknowledged, Filter, Frame, Seen, Start, Watch};
 use listwatch_testkit::raw::RawError;
 use listwatch_testkit::{Collection, Raw};
-use listwatch::workqueue::{Job, Outcome, Runner, Running};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 

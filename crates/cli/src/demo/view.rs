@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use listwatch::workqueue::Queue;
 use listwatch::{ObjectKey, Revision, SharedInformer};
 use listwatch_storage::Engine;
-use listwatch::workqueue::Queue;
 use serde_json::Value;
 
 use super::Arguments;
