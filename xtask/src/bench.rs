@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: where each benchmark lives.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::ValueEnum;
@@ -11,38 +12,57 @@ use crate::root;
 pub(crate) struct Arguments {
     /// Which benchmark; all of them if none is named
     which: Vec<Which>,
+    /// The load driver for `server`: a program that takes the path of the binary to measure
+    #[arg(long, value_name = "PROGRAM")]
+    driver: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Which {
+    /// Scanning, splicing, framing and patching of bytes
+    Wire,
     /// Durable puts, reads, log replay; memory, file size, and cost by number of keys
     Storage,
     /// Add, get and done; delayed keys; fairness
     Workqueue,
     /// Initial sync, updates and reads beside kube-rs
     Informer,
-    /// The whole server: CPU per request and per delivered event
+    /// The whole server as a process: CPU per request and per delivered event; needs --driver
     Server,
-}
-
-impl Which {
-    fn package(self) -> &'static str {
-        match self {
-            Self::Storage => "listwatch-storage",
-            Self::Workqueue => "listwatch-workqueue",
-            Self::Informer => "listwatch",
-            Self::Server => "listwatch-server",
-        }
-    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let all = Which::value_variants();
     let chosen = if arguments.which.is_empty() { all } else { &arguments.which };
     for which in chosen {
-        let mut command = Command::new("cargo");
-        command.args(["bench", "--package", which.package()]).current_dir(root());
-        checks::run(command)?;
+        match which {
+            Which::Wire => bench("listwatch-wire")?,
+            Which::Storage => bench("listwatch-storage")?,
+            Which::Workqueue => bench("listwatch-workqueue")?,
+            Which::Informer => bench("listwatch")?,
+            Which::Server => match &arguments.driver {
+                Some(driver) => server(driver)?,
+                None => println!("server: left out; name the load driver with --driver"),
+            },
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Naming the benches leaves unit tests out, which would only be compiled once more for another profile.
+fn bench(package: &str) -> anyhow::Result<()> {
+    let mut command = Command::new("cargo");
+    command.args(["bench", "--bench", "*", "--package", package]).current_dir(root());
+    checks::run(command).map(drop)
+}
+
+fn server(driver: &PathBuf) -> anyhow::Result<()> {
+    let mut build = Command::new("cargo");
+    build.args(["build", "--release", "--package", "listwatch-cli"]).current_dir(root());
+    checks::run(build)?;
+    // Two folders up from this program, whatever profile it was built with, is the target directory.
+    let target = std::env::current_exe()?.ancestors().nth(2).map(PathBuf::from).unwrap_or_default();
+    let mut measure = Command::new(driver);
+    measure.arg(target.join("release/listwatch"));
+    checks::run(measure).map(drop)
 }

@@ -26,3 +26,8 @@ pub use proxy::Proxy;
 pub use raw::Raw;
 pub use server::{StartError, Store, TestServer};
 pub use workload::Workload;
+
+/// The examples of the README, so that they compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
