@@ -55,7 +55,8 @@ impl Event {
         }
     }
 
-    /// The whole object as a line of JSON.
+    /// The whole object, as it is stored, as a line of JSON. Whoever comes first decides for which version of the kind
+    /// it is kept; watchers of another one get their own.
     #[must_use]
     pub fn frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {
         let [added, modified, deleted] = &self.frames;
@@ -64,7 +65,9 @@ impl Event {
             Change::Modified => modified,
             Change::Deleted => deleted,
         };
-        slot.get_or_init(|| self.make_frame(change, type_prefix)).clone()
+        let shared = slot.get_or_init(|| self.make_frame(change, type_prefix));
+        let object = shared.get(EventType::from(change).prefix().len()..).unwrap_or_default();
+        if object.starts_with(type_prefix) { shared.clone() } else { self.make_frame(change, type_prefix) }
     }
 
     fn make_frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {

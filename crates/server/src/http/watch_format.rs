@@ -1,5 +1,6 @@
 //! [`Format`]: how a watcher wants to see events.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -29,10 +30,10 @@ impl Format {
 
     /// An event as a line.
     pub(crate) fn event(&mut self, sight: &Sight) -> Bytes {
-        if self.shape == Shape::Whole && self.resource.present.is_none() {
+        let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
+        if self.shape == Shape::Whole && matches!(self.resource.present(object), Cow::Borrowed(_)) {
             return sight.event.frame(sight.change, &self.resource.type_prefix);
         }
-        let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
         let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
         self.write(sight.change.into(), object, sight.event.revision, &mut out);
         out.freeze()
