@@ -61,6 +61,11 @@ impl<K> Listener<K> {
         self.finished.send_replace(true);
     }
 
+    /// Removed without draining: nothing more is to be told.
+    pub(crate) fn is_discarded(&self) -> bool {
+        self.counters.discard.load(Ordering::Acquire)
+    }
+
     pub(crate) fn is_finished(&self) -> bool {
         *self.finished.borrow()
     }

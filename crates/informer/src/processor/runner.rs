@@ -16,6 +16,9 @@ use super::handler::{AsyncEventHandler, EventHandler, RunOn};
 use super::registry::Listener;
 use crate::object::Object;
 
+/// How many calls a synchronous handler gets before other tasks of its thread may run.
+const CALLS_AT_ONCE: usize = 64;
+
 /// An [`AsyncEventHandler`] behind a pointer.
 pub(crate) trait DynAsyncHandler<K>: Send {
     fn call(&mut self, event: Event<K>) -> BoxFuture<'_, ()>;
@@ -32,20 +35,43 @@ pub(crate) enum Callee<K> {
     Async(Box<dyn DynAsyncHandler<K>>),
 }
 
+/// How far a handler got.
+#[derive(Default)]
+struct Told {
+    count: usize,
+    /// The last call panicked.
+    panicked: bool,
+}
+
 impl<K: 'static> Callee<K> {
-    /// False if it panicked.
-    async fn call(&mut self, event: &Event<K>) -> bool {
-        match self {
-            Self::Sync(handler) => {
-                // Lets other tasks run now and then; costs a decrement.
-                tokio::task::coop::consume_budget().await;
-                catch_unwind(AssertUnwindSafe(|| handler.on_event(event))).is_ok()
-            }
+    /// Tells as many of the events as it can without a pause: at least one, unless there is none.
+    async fn call(&mut self, listener: &Listener<K>, events: &[Event<K>]) -> Told {
+        let told = match self {
+            Self::Sync(handler) => call_sync(handler.as_mut(), listener, events),
             Self::Async(handler) => {
-                AssertUnwindSafe(async { handler.call(event.clone()).await }).catch_unwind().await.is_ok()
+                let Some(event) = events.first().cloned() else { return Told::default() };
+                let call = AssertUnwindSafe(async { handler.call(event).await }).catch_unwind();
+                Told { count: 1, panicked: call.await.is_err() }
             }
+        };
+        listener.counters.delivered.fetch_add(told.count as u64, Ordering::Relaxed);
+        told
+    }
+}
+
+fn call_sync<K: 'static>(handler: &mut dyn EventHandler<K>, listener: &Listener<K>, events: &[Event<K>]) -> Told {
+    let mut told = Told::default();
+    for event in events.iter().take(CALLS_AT_ONCE) {
+        if listener.is_discarded() {
+            break;
+        }
+        told.count += 1;
+        told.panicked = catch_unwind(AssertUnwindSafe(|| handler.on_event(event))).is_err();
+        if told.panicked {
+            break;
         }
     }
+    told
 }
 
 /// Starts the handler where its options want it.
@@ -80,11 +106,11 @@ async fn run<K: Send + Sync + 'static>(listener: Arc<Listener<K>>, mut callee: C
         let started = Instant::now();
         match work {
             Work::Replay(replay) => tell_replay(&listener, &mut callee, &replay).await,
-            Work::Shared(events) => tell_all(&listener, &mut callee, &events).await,
-            Work::Owned(events) => tell_all(&listener, &mut callee, &events).await,
+            Work::Shared(events) => tell(&listener, &mut callee, &events).await,
+            Work::Owned(events) => tell(&listener, &mut callee, &events).await,
             Work::Synced => {
                 listener.set_synced();
-                tell(&listener, &mut callee, &Event::Synced).await;
+                tell(&listener, &mut callee, &[Event::Synced]).await;
             }
         }
         let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -92,7 +118,7 @@ async fn run<K: Send + Sync + 'static>(listener: Arc<Listener<K>>, mut callee: C
     }
 }
 
-pub(crate) fn replayed<K>(replay: &Replay<K>) -> Box<dyn Iterator<Item = &Object<K>> + Send + '_>
+fn replayed<K>(replay: &Replay<K>) -> Box<dyn Iterator<Item = &Object<K>> + Send + '_>
 where
     K: Send + Sync,
 {
@@ -107,44 +133,33 @@ async fn tell_replay<K: Send + Sync + 'static>(
     callee: &mut Callee<K>,
     replay: &Replay<K>,
 ) {
-    for object in replayed(replay) {
-        let event = Event::Added { object: object.clone(), is_initial: true };
-        if !tell(listener, callee, &event).await {
+    let mut objects = replayed(replay);
+    loop {
+        let added = |object: &Object<K>| Event::Added { object: object.clone(), is_initial: true };
+        let events: Vec<_> = objects.by_ref().take(CALLS_AT_ONCE).map(added).collect();
+        if events.is_empty() || listener.is_discarded() {
             return;
         }
+        tell(listener, callee, &events).await;
     }
 }
 
-async fn tell_all<K: Send + Sync + 'static>(
-    listener: &Listener<K>,
-    callee: &mut Callee<K>,
-    events: &[Event<K>],
-) {
-    for event in events {
-        if !tell(listener, callee, event).await {
-            return;
+/// Tells the events, unless the handler is removed meanwhile.
+async fn tell<K: Send + Sync + 'static>(listener: &Listener<K>, callee: &mut Callee<K>, events: &[Event<K>]) {
+    let mut rest = events;
+    while !rest.is_empty() && !listener.is_discarded() {
+        // Lets other tasks run now and then; costs a decrement.
+        tokio::task::coop::consume_budget().await;
+        let told = callee.call(listener, rest).await;
+        let last = told.count.checked_sub(1).and_then(|last| rest.get(last));
+        if let Some(event) = last {
+            listener.saw(event);
         }
+        if told.panicked {
+            listener.counters.panics.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(handler = %listener.name, event = ?last, "event handler panicked");
+            tokio::time::sleep(listener.options.panic_pause).await;
+        }
+        rest = rest.get(told.count..).unwrap_or_default();
     }
-    if let Some(last) = events.last() {
-        listener.saw(last);
-    }
-}
-
-/// False if the handler was removed meanwhile.
-async fn tell<K: Send + Sync + 'static>(
-    listener: &Listener<K>,
-    callee: &mut Callee<K>,
-    event: &Event<K>,
-) -> bool {
-    if listener.counters.discard.load(Ordering::Acquire) {
-        return false;
-    }
-    let survived = callee.call(event).await;
-    listener.counters.delivered.fetch_add(1, Ordering::Relaxed);
-    if !survived {
-        listener.counters.panics.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(handler = %listener.name, %event, "event handler panicked");
-        tokio::time::sleep(listener.options.panic_pause).await;
-    }
-    true
 }

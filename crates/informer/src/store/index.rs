@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use imbl::{GenericHashMap, OrdSet, shared_ptr::DefaultSharedPtr};
 use listwatch_wire::ObjectKey;
+use smallvec::SmallVec;
 
 use crate::object::Object;
 
@@ -21,7 +22,10 @@ use crate::object::Object;
 pub trait IndexValue: Clone + Eq + Hash + Send + Sync + 'static {}
 impl<V: Clone + Eq + Hash + Send + Sync + 'static> IndexValue for V {}
 
-pub(crate) type Extract<K, V> = dyn Fn(&Object<K>) -> Result<Vec<V>, IndexError> + Send + Sync;
+/// The values under which an object is found; nearly always one. Anything that collects makes one.
+pub type IndexValues<V> = SmallVec<[V; 1]>;
+
+pub(crate) type Extract<K, V> = dyn Fn(&Object<K>) -> Result<IndexValues<V>, IndexError> + Send + Sync;
 
 /// Why an index could not be added, asked or filled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -143,22 +147,22 @@ impl<K: 'static, V: IndexValue> AnyIndex<K> for IndexMap<K, V> {
         let asked = catch_unwind(AssertUnwindSafe(|| (self.extract)(object)));
         match asked.unwrap_or_else(|_| Err(panicked(object))) {
             Ok(values) => (Arc::new(values), None),
-            Err(error) => (Arc::new(Vec::<V>::new()), Some(error.named(&self.name))),
+            Err(error) => (Arc::new(IndexValues::<V>::new()), Some(error.named(&self.name))),
         }
     }
 
     fn same(&self, a: &Values, b: &Values) -> bool {
-        a.downcast_ref::<Vec<V>>() == b.downcast_ref::<Vec<V>>()
+        a.downcast_ref::<IndexValues<V>>() == b.downcast_ref::<IndexValues<V>>()
     }
 
     fn insert(&mut self, key: &ObjectKey, values: &Values) {
-        for value in values.downcast_ref::<Vec<V>>().into_iter().flatten() {
+        for value in values.downcast_ref::<IndexValues<V>>().into_iter().flatten() {
             self.keys.entry(value.clone()).or_default().insert(key.clone());
         }
     }
 
     fn remove(&mut self, key: &ObjectKey, values: &Values) {
-        for value in values.downcast_ref::<Vec<V>>().into_iter().flatten() {
+        for value in values.downcast_ref::<IndexValues<V>>().into_iter().flatten() {
             let Some(keys) = self.keys.get_mut(value) else { continue };
             keys.remove(key);
             // An empty set left behind for every value that ever was would be a leak.

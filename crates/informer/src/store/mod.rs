@@ -18,22 +18,22 @@ use std::sync::Arc;
 use listwatch_wire::{ObjectKey, Revision};
 use tokio::sync::watch;
 
-pub use index::{Index, IndexError};
+pub use index::{Index, IndexError, IndexValues};
 pub use snapshot::Snapshot;
 pub use writer::{Change, Replacement, StoreWriter, Write};
 
 use crate::object::{Object, Raw};
 use crate::sync::Mutex;
 use index::{Extract, IndexMap};
-use state::State;
+use state::{Places, State};
 
 /// What the read handles and the one writer share.
 pub(crate) struct Shared<K> {
     /// Held for as long as it takes to clone a few roots or to insert a few dozen objects, never for user code.
     state: Mutex<State<K>>,
     /// Serialises those who change the state (the writer and [`Store::add_index`]), so that they can prepare their
-    /// change, index functions included, without keeping readers out.
-    writing: Mutex<()>,
+    /// change, index functions included, without keeping readers out. Holds what only they need.
+    writing: Mutex<Places>,
     /// Wakes [`Store::wait_for`]; a channel because any number of tasks may wait for any revision.
     revision: watch::Sender<Revision>,
 }
@@ -91,7 +91,7 @@ impl<K> Store<K> {
     pub fn new() -> (Self, StoreWriter<K>) {
         let (revision, _) = watch::channel(Revision::ZERO);
         let state = Mutex::new(State::default());
-        let shared = Arc::new(Shared { state, writing: Mutex::new(()), revision });
+        let shared = Arc::new(Shared { state, writing: Mutex::new(Places::default()), revision });
         (Self { shared: Arc::clone(&shared) }, StoreWriter::new(shared))
     }
 
@@ -156,7 +156,7 @@ impl<K> Store<K> {
     where
         K: 'static,
         V: index::IndexValue,
-        F: Fn(&Object<K>) -> Result<Vec<V>, IndexError> + Send + Sync + 'static,
+        F: Fn(&Object<K>) -> Result<IndexValues<V>, IndexError> + Send + Sync + 'static,
     {
         let _writing = self.shared.writing.lock();
         let mut next = self.shared.state.lock().clone();

@@ -63,13 +63,12 @@ impl<K> Snapshot<K> {
 
     /// All objects, in key order.
     pub fn iter(&self) -> impl Iterator<Item = &Object<K>> {
-        self.state.slots.values().map(|slot| &slot.object)
+        self.state.iter()
     }
 
     /// The objects of one namespace, in name order.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Object<K>> {
-        self.at_or_after(Bound::Included(ObjectKey::namespaced(namespace, "")))
-            .take_while(move |object| object.namespace() == namespace)
+        self.state.namespace(namespace)
     }
 
     /// Up to `limit` objects that stand after `key` (from the start without one): a page. The key of the last one
@@ -77,12 +76,7 @@ impl<K> Snapshot<K> {
     #[must_use]
     pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Object<K>> {
         let from = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
-        self.at_or_after(from).take(limit).cloned().collect()
-    }
-
-    fn at_or_after(&self, from: Bound<ObjectKey>) -> impl Iterator<Item = &Object<K>> {
-        let range: (Bound<ObjectKey>, Bound<ObjectKey>) = (from, Bound::Unbounded);
-        self.state.slots.range(range).map(|(_, slot)| &slot.object)
+        self.state.from(from).take(limit).cloned().collect()
     }
 
     /// The objects whose labels match, in key order. Labels are read in place; nothing is decoded.

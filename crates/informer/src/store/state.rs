@@ -1,16 +1,23 @@
 //! [`State`]: the objects, the indexes over them and nothing else. Cloning it is what a snapshot is.
+//!
+//! Objects stand in a persistent vector, each at a place that it keeps as long as it lives; a persistent ordered map
+//! leads from keys to places. An update, which is what nearly every change is, touches only the vector: the writer
+//! knows the place from a hash map of its own ([`Places`]), which readers never see and snapshots never share. Lists
+//! follow the ordered map, so they are sorted, pages resume after a key, and a namespace is a range.
 
+use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::ops::Bound;
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, Vector};
 use listwatch_wire::{ObjectKey, Revision};
 use smallvec::SmallVec;
 
 use super::index::{AnyIndex, Index, IndexError, IndexMap, IndexValue, Values};
 use crate::object::Object;
 
-/// One value list per index, in the order of the indexes. Nearly every store has at most two.
+/// One value list per index, in the order of the indexes. Nearly every store has at most one.
 pub(super) type AllValues = SmallVec<[Values; 1]>;
 
 /// An object and where the indexes have it.
@@ -25,9 +32,17 @@ impl<K> Clone for Slot<K> {
     }
 }
 
+/// Where each object stands, for the writer alone.
+#[derive(Default)]
+pub(super) struct Places {
+    by_key: HashMap<ObjectKey, usize, foldhash::fast::RandomState>,
+    /// Places that deleted objects have left.
+    free: Vec<usize>,
+}
+
 pub(super) struct State<K> {
-    /// Ordered, so that lists are sorted, pages resume after a key, and a namespace is a range.
-    pub(super) slots: OrdMap<ObjectKey, Slot<K>>,
+    order: OrdMap<ObjectKey, usize>,
+    slots: Vector<Option<Slot<K>>>,
     /// Shared with snapshots; copied (its root, not its content) by the first change after a snapshot.
     pub(super) indexes: SmallVec<[Arc<dyn AnyIndex<K>>; 2]>,
     pub(super) revision: Revision,
@@ -35,13 +50,15 @@ pub(super) struct State<K> {
 
 impl<K> Default for State<K> {
     fn default() -> Self {
-        Self { slots: OrdMap::new(), indexes: SmallVec::new(), revision: Revision::ZERO }
+        let (order, slots) = (OrdMap::new(), Vector::new());
+        Self { order, slots, indexes: SmallVec::new(), revision: Revision::ZERO }
     }
 }
 
 impl<K> Clone for State<K> {
     fn clone(&self) -> Self {
-        Self { slots: self.slots.clone(), indexes: self.indexes.clone(), revision: self.revision }
+        let (order, slots) = (self.order.clone(), self.slots.clone());
+        Self { order, slots, indexes: self.indexes.clone(), revision: self.revision }
     }
 }
 
@@ -55,11 +72,37 @@ fn exclusive<K>(index: &mut Arc<dyn AnyIndex<K>>) -> Option<&mut (dyn AnyIndex<K
 
 impl<K> State<K> {
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.order.len()
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<&Object<K>> {
-        self.slots.get(key).map(|slot| &slot.object)
+        self.at(*self.order.get(key)?)
+    }
+
+    fn at(&self, place: usize) -> Option<&Object<K>> {
+        self.slots.get(place)?.as_ref().map(|slot| &slot.object)
+    }
+
+    /// The object under the key, found the writer's way.
+    pub(super) fn known(&self, places: &Places, key: &ObjectKey) -> Option<&Object<K>> {
+        self.at(*places.by_key.get(key)?)
+    }
+
+    /// All objects, in key order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Object<K>> {
+        self.order.values().filter_map(|place| self.at(*place))
+    }
+
+    /// The objects from a key on, in key order.
+    pub(super) fn from(&self, from: Bound<ObjectKey>) -> impl Iterator<Item = &Object<K>> {
+        let range: (Bound<ObjectKey>, Bound<ObjectKey>) = (from, Bound::Unbounded);
+        self.order.range(range).filter_map(|(_, place)| self.at(*place))
+    }
+
+    /// The objects of one namespace, in name order.
+    pub(super) fn namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Object<K>> {
+        self.from(Bound::Included(ObjectKey::namespaced(namespace, "")))
+            .take_while(move |object| object.namespace() == namespace)
     }
 
     pub(super) fn index_names(&self) -> Vec<String> {
@@ -67,31 +110,52 @@ impl<K> State<K> {
     }
 
     /// Puts the object in, moves it within the indexes where its values changed, and returns its predecessor.
-    pub(super) fn put(&mut self, slot: Slot<K>) -> Option<Object<K>> {
-        let key = slot.object.key().clone();
-        if self.indexes.is_empty() {
-            return self.slots.insert(key, slot).map(|old| old.object);
+    pub(super) fn put(&mut self, places: &mut Places, slot: Slot<K>) -> Option<Object<K>> {
+        let Some(place) = places.by_key.get(slot.object.key()).copied() else {
+            self.add(places, slot);
+            return None;
+        };
+        let new = slot.clone();
+        let old = self.slots.get_mut(place)?.replace(slot)?;
+        if !self.indexes.is_empty() {
+            self.reindex(new.object.key(), &old.values, &new.values);
         }
-        let values = slot.values.clone();
-        let old = self.slots.insert(key.clone(), slot);
-        let old_values = old.as_ref().map(|old| &old.values);
-        for (position, index) in self.indexes.iter_mut().enumerate() {
-            let Some(new) = values.get(position) else { continue };
-            let old = old_values.and_then(|values| values.get(position));
-            if old.is_some_and(|old| index.same(old, new)) {
-                continue;
-            }
-            let Some(index) = exclusive(index) else { continue };
-            if let Some(old) = old {
-                index.remove(&key, old);
-            }
-            index.insert(&key, new);
-        }
-        old.map(|old| old.object)
+        Some(old.object)
     }
 
-    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Object<K>> {
-        let old = self.slots.remove(key)?;
+    fn add(&mut self, places: &mut Places, slot: Slot<K>) {
+        let key = slot.object.key().clone();
+        for (index, values) in self.indexes.iter_mut().zip(&slot.values) {
+            if let Some(index) = exclusive(index) {
+                index.insert(&key, values);
+            }
+        }
+        let place = places.free.pop().unwrap_or(self.slots.len());
+        match self.slots.get_mut(place) {
+            Some(free) => *free = Some(slot),
+            None => self.slots.push_back(Some(slot)),
+        }
+        self.order.insert(key.clone(), place);
+        places.by_key.insert(key, place);
+    }
+
+    fn reindex(&mut self, key: &ObjectKey, old: &AllValues, new: &AllValues) {
+        for (index, (old, new)) in self.indexes.iter_mut().zip(old.iter().zip(new)) {
+            if index.same(old, new) {
+                continue;
+            }
+            if let Some(index) = exclusive(index) {
+                index.remove(key, old);
+                index.insert(key, new);
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, places: &mut Places, key: &ObjectKey) -> Option<Object<K>> {
+        let place = places.by_key.remove(key)?;
+        places.free.push(place);
+        self.order.remove(key);
+        let old = self.slots.get_mut(place)?.take()?;
         for (index, values) in self.indexes.iter_mut().zip(&old.values) {
             if let Some(index) = exclusive(index) {
                 index.remove(key, values);
@@ -111,15 +175,12 @@ impl<K: 'static> State<K> {
         if self.indexes.iter().any(|index| index.name() == name) {
             return Err(IndexError::NameTaken(name.to_owned()));
         }
-        let mut slots = OrdMap::new();
-        for (key, slot) in &self.slots {
+        for (key, place) in &self.order {
+            let Some(Some(slot)) = self.slots.get_mut(*place) else { continue };
             let (values, _missing) = map.values(&slot.object);
             map.insert(key, &values);
-            let mut slot = slot.clone();
             slot.values.push(values);
-            slots.insert(key.clone(), slot);
         }
-        self.slots = slots;
         self.indexes.push(Arc::new(map));
         Ok(Index { position: self.indexes.len() - 1, name: Arc::from(name), types: PhantomData })
     }

@@ -1,14 +1,13 @@
 //! [`StoreWriter`]: the one who changes a store, and hears what each change did.
 
 use std::fmt;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use listwatch_wire::{ObjectKey, Revision};
 
 use super::Shared;
 use super::index::{AnyIndex, IndexError};
-use super::state::{AllValues, Slot, State};
+use super::state::{AllValues, Places, Slot, State};
 use crate::object::{Object, Raw};
 
 /// Readers wait at most for this many insertions, some tens of microseconds.
@@ -85,7 +84,7 @@ impl<K> StoreWriter<K> {
 
     /// Makes the changes in order. Returns one [`Change`] per write, and the objects that an index could not place.
     pub fn write(&mut self, writes: Vec<Write<K>>) -> (Vec<Change<K>>, Vec<IndexError>) {
-        let _writing = self.shared.writing.lock();
+        let mut places = self.shared.writing.lock();
         let indexes = self.indexes();
         let mut problems = Vec::new();
         let prepare = |write| match write {
@@ -98,14 +97,14 @@ impl<K> StoreWriter<K> {
         let prepared: Vec<_> = writes.into_iter().map(prepare).collect();
         // The state must be the only one to have the indexes, or each change would copy them.
         drop(indexes);
-        (self.apply(prepared), problems)
+        (self.apply(&mut places, prepared), problems)
     }
 
     fn indexes(&self) -> Indexes<K> {
         self.shared.state.lock().indexes.clone()
     }
 
-    fn apply(&self, prepared: Vec<Prepared<K>>) -> Vec<Change<K>> {
+    fn apply(&self, places: &mut Places, prepared: Vec<Prepared<K>>) -> Vec<Change<K>> {
         let mut changes = Vec::with_capacity(prepared.len());
         let mut prepared = prepared.into_iter().peekable();
         while prepared.peek().is_some() {
@@ -114,9 +113,9 @@ impl<K> StoreWriter<K> {
                 changes.push(match change {
                     Prepared::Put(slot) => {
                         let new = Some(slot.object.clone());
-                        Change { old: state.put(slot), new }
+                        Change { old: state.put(places, slot), new }
                     }
-                    Prepared::Remove(key) => Change { old: state.remove(&key), new: None },
+                    Prepared::Remove(key) => Change { old: state.remove(places, &key), new: None },
                 });
             }
         }
@@ -126,7 +125,7 @@ impl<K> StoreWriter<K> {
     /// Makes `objects` the whole content, or the whole content of one namespace, in one step: a reader sees the old
     /// content or the new, never a mixture and never nothing.
     pub fn replace(&mut self, namespace: Option<&str>, objects: Vec<Object<K>>) -> Replacement<K> {
-        let _writing = self.shared.writing.lock();
+        let mut places = self.shared.writing.lock();
         let mut next = self.shared.state.lock().clone();
         let indexes = next.indexes.clone();
         let mut problems = Vec::new();
@@ -135,7 +134,7 @@ impl<K> StoreWriter<K> {
             .map(|object| Slot { values: values_of(&indexes, &object, &mut problems), object })
             .collect();
         drop(indexes);
-        let changes = replace_in(&mut next, namespace, slots);
+        let changes = replace_in(&mut next, &mut places, namespace, slots);
         let previous = std::mem::replace(&mut *self.shared.state.lock(), next);
         drop(previous);
         Replacement { changes, problems }
@@ -148,33 +147,36 @@ impl<K> StoreWriter<K> {
     }
 }
 
-fn replace_in<K>(state: &mut State<K>, namespace: Option<&str>, slots: Vec<Slot<K>>) -> Vec<Change<K>> {
-    let mut before: Vec<(ObjectKey, Object<K>)> = in_namespace(state, namespace);
-    let mut after: Vec<Slot<K>> = slots;
+fn replace_in<K>(
+    state: &mut State<K>,
+    places: &mut Places,
+    namespace: Option<&str>,
+    mut after: Vec<Slot<K>>,
+) -> Vec<Change<K>> {
     // The last of several objects under one key wins; the sort is stable, so the last of equals is the last listed.
     after.sort_by(|a, b| a.object.key().cmp(b.object.key()));
     after.reverse();
-    after.dedup_by(|later, kept| later.object.key() == kept.object.key());
+    after.dedup_by(|earlier, kept| earlier.object.key() == kept.object.key());
     after.reverse();
-    before.retain(|(key, _)| after.binary_search_by(|slot| slot.object.key().cmp(key)).is_err());
-    let mut changes: Vec<_> =
-        before.into_iter().map(|(key, _)| Change { old: state.remove(&key), new: None }).collect();
-    changes.reserve(after.len());
-    for slot in after {
-        let new = Some(slot.object.clone());
-        changes.push(Change { old: state.put(slot), new });
+    let kept = |key: &ObjectKey| after.binary_search_by(|slot| slot.object.key().cmp(key)).is_ok();
+    let gone = |object: &&Object<K>| !kept(object.key());
+    let gone: Vec<ObjectKey> = match namespace {
+        None => state.iter().filter(gone).map(|object| object.key().clone()).collect(),
+        Some(namespace) => state.namespace(namespace).filter(gone).map(|object| object.key().clone()).collect(),
+    };
+    let mut changes = Vec::with_capacity(gone.len() + after.len());
+    for key in gone {
+        changes.push(Change { old: state.remove(places, &key), new: None });
     }
-    changes
-}
-
-fn in_namespace<K>(state: &State<K>, namespace: Option<&str>) -> Vec<(ObjectKey, Object<K>)> {
-    let owned = |(key, slot): (&ObjectKey, &Slot<K>)| (key.clone(), slot.object.clone());
-    match namespace {
-        None => state.slots.iter().map(owned).collect(),
-        Some(namespace) => {
-            let from: (Bound<ObjectKey>, Bound<ObjectKey>) =
-                (Bound::Included(ObjectKey::namespaced(namespace, "")), Bound::Unbounded);
-            state.slots.range(from).take_while(|(key, _)| key.namespace() == namespace).map(owned).collect()
+    for slot in after {
+        // What the list brings again unchanged stays as it is, shared and perhaps decoded.
+        let same = state.known(places, slot.object.key()).filter(|old| old.same_version(&slot.object));
+        if let Some(old) = same.filter(|old| old.revision() != Revision::ZERO).cloned() {
+            changes.push(Change { old: Some(old.clone()), new: Some(old) });
+        } else {
+            let new = Some(slot.object.clone());
+            changes.push(Change { old: state.put(places, slot), new });
         }
     }
+    changes
 }
