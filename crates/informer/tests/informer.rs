@@ -432,3 +432,96 @@ async fn several_namespaces_make_one_cache_and_fail_apart() {
     advance(Duration::from_secs(1)).await;
     informer.stop().await;
 }
+
+/// What an index cannot place is reported, not swallowed; the object is cached all the same.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_an_index_cannot_place_is_reported() {
+    let source = InMemory::new(10);
+    source.put(&pod("a")).unwrap();
+    let problems = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&problems);
+    let informer = Informer::builder(source.clone())
+        .on_problem(move |problem, _| heard.lock().unwrap().push(problem.to_string()))
+        .build();
+    let index = informer.store().add_index("node", |pod: &listwatch::Object<Value>| {
+        let node = pod.text(&["spec", "nodeName"]);
+        let node = node.ok_or_else(|| listwatch::store::IndexError::cannot_place(pod, "not scheduled"))?;
+        Ok([node.into_owned()].into_iter().collect())
+    });
+    let index = index.unwrap();
+    informer.start().unwrap();
+    informer.wait_synced().await;
+    let placed = json!({"metadata": {"namespace": "x", "name": "b"}, "spec": {"nodeName": "n1"}});
+    informer.store().wait_for(source.put(&placed).unwrap()).await.unwrap();
+    assert_eq!(*problems.lock().unwrap(), ["index \"node\" cannot place x/a: not scheduled"]);
+    let snapshot = informer.snapshot();
+    assert_eq!((snapshot.len(), snapshot.by_index(&index, "n1").unwrap().count()), (2, 1));
+}
+
+/// A watch that breaks every second does not keep a handler from its resyncs.
+#[tokio::test(start_paused = true)]
+async fn resyncs_go_on_while_the_watch_flaps() {
+    let source = Scripted::lists_only();
+    source.on_list(page(10, &[("x/a", 1)]));
+    for _ in 0..100 {
+        source.on_watch(Answer::Error(listwatch::lister_watcher::SourceError::Refused("flap".to_owned())));
+    }
+    let informer = Informer::new(source);
+    let log = Log::default();
+    let options = HandlerOptions::default().resync(Duration::from_secs(10));
+    informer.add_event_handler_with(log.handler(), options).unwrap();
+    informer.start().unwrap();
+    informer.wait_synced().await;
+    sleep(Duration::from_secs(61)).await;
+    let resyncs = log.take().iter().filter(|line| *line == "resync x/a 1").count();
+    assert_eq!(resyncs, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_and_the_debug_page_tell_lists_watches_problems_and_lag() {
+    let source = Scripted::lists_only();
+    source.on_list(page(10, &[("x/a", 1)]));
+    source.on_watch(events(vec![WatchEvent::Modified(object("x/a", 11)), expired()]));
+    source.on_list(page(20, &[("x/a", 11)]));
+    let informer = Informer::builder(source).name("pods").build();
+    informer.add_event_handler_with(|_: &Event<Value>| {}, HandlerOptions::named("queue")).unwrap();
+    informer.start().unwrap();
+    informer.store().wait_for(Revision(20)).await.unwrap();
+    settle().await;
+    let mut prometheus = listwatch::metrics::Prometheus::default();
+    listwatch::metrics::collect(&[informer.status()], &mut prometheus);
+    for line in [
+        "# TYPE listwatch_informer_lists_total counter",
+        "listwatch_informer_lists_total{informer=\"pods\"} 2",
+        "listwatch_informer_watches_total{informer=\"pods\"} 2",
+        "listwatch_informer_objects{informer=\"pods\"} 1",
+        "listwatch_informer_revision{informer=\"pods\"} 20",
+        "listwatch_informer_problems_total{informer=\"pods\",reason=\"expired\"} 1",
+        "listwatch_handler_events_total{informer=\"pods\",handler=\"queue\"} 3",
+        "listwatch_handler_backlog{informer=\"pods\",handler=\"queue\"} 0",
+    ] {
+        assert!(prometheus.text().lines().any(|l| l == line), "{line} is not in\n{}", prometheus.text());
+    }
+    let page = listwatch::debug::page(&[informer.status()]);
+    assert!(page.starts_with("pods: opening, synced, 1 objects at revision 20\n"), "{page}");
+    assert!(page.contains("too old; start over in"), "{page}");
+    assert!(page.contains("handler queue: synced, 3 told, 0 unread, at revision 11, 0 panics"), "{page}");
+}
+
+/// However long a reader takes over its list, the writer goes on; and the reader sees one moment all the while.
+#[test]
+fn a_reader_in_the_middle_of_a_list_does_not_hold_up_the_writer() {
+    let (store, mut writer) = listwatch::Store::<Value>::new();
+    writer.replace(None, (0..1000).map(|n| object(&format!("x/{n:04}"), 1)).collect());
+    let snapshot = store.snapshot();
+    let mut list = snapshot.iter();
+    let mut seen: Vec<_> = list.by_ref().take(500).map(|o| o.revision().0).collect();
+    for round in 2..12 {
+        writer.write(
+            (0..1000).map(|n| listwatch::store::Write::Put(object(&format!("x/{n:04}"), round))).collect(),
+        );
+    }
+    seen.extend(list.map(|o| o.revision().0));
+    assert_eq!(seen, vec![1; 1000]);
+    assert!(store.snapshot().iter().all(|o| o.revision().0 == 11));
+}

@@ -78,7 +78,11 @@ impl ListerWatcher for Updates {
             let _ = go.wait_for(|go| *go).await;
             Ok(Vec::new())
         });
-        Ok(WatchStream::new(ready.chain(stream::iter((0..UPDATES / size).map(move |number| Ok(batch(number, size))))).chain(stream::pending())))
+        Ok(WatchStream::new(
+            ready
+                .chain(stream::iter((0..UPDATES / size).map(move |number| Ok(batch(number, size)))))
+                .chain(stream::pending()),
+        ))
     }
 
     fn streams_initial_events(&self) -> bool {

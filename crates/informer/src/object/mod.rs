@@ -12,6 +12,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use listwatch_wire::json::raw;
@@ -188,21 +189,28 @@ impl<K> Object<K> {
         raw::unescape(self.field(path)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
     }
 
+    fn label_fields(&self) -> impl Iterator<Item = raw::Field> {
+        let at = self.inner.labels as usize;
+        let fields = (at > 0).then(|| raw::fields(self.json(), at)).flatten();
+        fields.into_iter().flatten()
+    }
+
+    fn text_at(&self, value: Range<usize>) -> Option<Cow<'_, str>> {
+        raw::unescape(self.json().get(value)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
+    }
+
     /// The labels, read where they are.
     pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        let json = self.json();
-        let at = self.inner.labels as usize;
-        let fields = (at > 0).then(|| raw::fields(json, at)).flatten();
-        fields.into_iter().flatten().filter_map(move |field| {
-            let value = json.get(field.value)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-            Some((raw::unescape(json.get(field.key)?)?, raw::unescape(value)?))
+        self.label_fields().filter_map(|field| {
+            Some((raw::unescape(self.json().get(field.key)?)?, self.text_at(field.value)?))
         })
     }
 
     /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.labels().find(|(name, _)| name == key).map(|(_, value)| value)
+        let field = self.label_fields().find(|field| field.is(self.json(), key))?;
+        self.text_at(field.value)
     }
 
     /// Whether its labels match.

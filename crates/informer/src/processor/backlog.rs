@@ -173,3 +173,55 @@ impl<K> State<K> {
         self.queued = 0;
     }
 }
+
+#[cfg(all(test, feature = "shuttle"))]
+mod tests {
+    use std::future::poll_fn;
+
+    use shuttle::future::block_on;
+    use shuttle::thread;
+
+    use super::*;
+    use crate::object::{Object, Raw};
+
+    fn update(revision: u64) -> Arc<[Event<Raw>]> {
+        let object = |revision: u64| {
+            let json = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{revision}"}}}}"#);
+            Object::from_json(json.as_bytes(), crate::object::Keep::default()).unwrap()
+        };
+        Arc::new([Event::Updated { old: object(revision - 1), new: object(revision) }])
+    }
+
+    /// A publisher that never waits, and a reader that may be anywhere: no wake-up is lost, no change is missed.
+    #[test]
+    fn whatever_the_interleaving_the_last_state_is_told() {
+        shuttle::check_random(
+            || {
+                let backlog = Arc::new(Backlog::<Raw>::new(2));
+                let publisher = {
+                    let backlog = Arc::clone(&backlog);
+                    thread::spawn(move || {
+                        (1..=6).for_each(|revision| backlog.publish(&update(revision)));
+                        backlog.close(End::Drain);
+                    })
+                };
+                let mut told = 0;
+                while let Some(work) = block_on(poll_fn(|cx| backlog.poll_next(cx))) {
+                    let events = match work {
+                        Work::Shared(events) => events.to_vec(),
+                        Work::Owned(events) => events,
+                        Work::Replay(_) | Work::Synced => continue,
+                    };
+                    for event in events {
+                        let Event::Updated { old, new } = event else { panic!("an update") };
+                        assert_eq!(old.revision().0, told);
+                        told = new.revision().0;
+                    }
+                }
+                assert_eq!(told, 6);
+                publisher.join().unwrap();
+            },
+            1000,
+        );
+    }
+}

@@ -11,6 +11,7 @@
 
 pub(crate) mod backlog;
 pub(crate) mod coalesce;
+mod enqueue;
 pub mod event;
 pub mod handler;
 pub(crate) mod registry;
@@ -18,6 +19,7 @@ pub(crate) mod resync;
 pub(crate) mod runner;
 pub mod stream;
 
+pub use enqueue::enqueue_keys;
 pub use event::{Deleted, Event};
 pub use handler::{AsyncEventHandler, EventHandler, FilteringHandler, HandlerFuncs, HandlerOptions, RunOn};
 pub use registry::{HandlerStatus, Registration};

@@ -59,7 +59,11 @@ impl<K: 'static> Callee<K> {
     }
 }
 
-fn call_sync<K: 'static>(handler: &mut dyn EventHandler<K>, listener: &Listener<K>, events: &[Event<K>]) -> Told {
+fn call_sync<K: 'static>(
+    handler: &mut dyn EventHandler<K>,
+    listener: &Listener<K>,
+    events: &[Event<K>],
+) -> Told {
     let mut told = Told::default();
     for event in events.iter().take(CALLS_AT_ONCE) {
         if listener.is_discarded() {

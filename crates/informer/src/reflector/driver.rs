@@ -12,9 +12,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::machine::{Action, Input, Listing, Machine, Output};
+use super::machine::Machine;
 use super::options::ReflectorOptions;
 use super::problem::{Problem, Response};
+use super::step::{Action, Input, Listing, Output};
 use crate::delta::DeltaQueue;
 use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream};
 use crate::monitor::Monitor;

@@ -28,10 +28,12 @@ mod driver;
 mod machine;
 mod options;
 mod problem;
+mod step;
 mod stream;
 
 pub use backoff::{Backoff, BackoffOptions};
 pub use driver::{Reflector, Transform};
-pub use machine::{Action, Input, Listing, Machine, Output};
+pub use machine::Machine;
 pub use options::ReflectorOptions;
 pub use problem::{Problem, Response};
+pub use step::{Action, Input, Listing, Output};

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use listwatch_wire::Revision;
 
-use super::machine::{Action, Initial, Live, Machine, Moment, Next, Output, Phase};
+use super::machine::{Initial, Live, Machine, Moment, Next, Phase};
 use super::problem::{Problem, Response};
+use super::step::{Action, Output};
 use crate::delta::Delta;
 use crate::lister_watcher::{SourceError, WatchEvent};
 

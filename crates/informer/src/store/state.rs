@@ -20,6 +20,8 @@ use crate::object::Object;
 /// One value list per index, in the order of the indexes. Nearly every store has at most one.
 pub(super) type AllValues = SmallVec<[Values; 1]>;
 
+pub(super) type Indexes<K> = SmallVec<[Arc<dyn AnyIndex<K>>; 2]>;
+
 /// An object and where the indexes have it.
 pub(super) struct Slot<K> {
     pub(super) object: Object<K>,
@@ -44,7 +46,7 @@ pub(super) struct State<K> {
     order: OrdMap<ObjectKey, usize>,
     slots: Vector<Option<Slot<K>>>,
     /// Shared with snapshots; copied (its root, not its content) by the first change after a snapshot.
-    pub(super) indexes: SmallVec<[Arc<dyn AnyIndex<K>>; 2]>,
+    pub(super) indexes: Indexes<K>,
     pub(super) revision: Revision,
 }
 
@@ -68,6 +70,19 @@ fn exclusive<K>(index: &mut Arc<dyn AnyIndex<K>>) -> Option<&mut (dyn AnyIndex<K
         *index = index.copy();
     }
     Arc::get_mut(index)
+}
+
+/// Moves an object within the indexes in which its values changed.
+fn reindex<K>(indexes: &mut Indexes<K>, key: &ObjectKey, old: &AllValues, new: &AllValues) {
+    for (index, (old, new)) in indexes.iter_mut().zip(old.iter().zip(new)) {
+        if index.same(old, new) {
+            continue;
+        }
+        if let Some(index) = exclusive(index) {
+            index.remove(key, old);
+            index.insert(key, new);
+        }
+    }
 }
 
 impl<K> State<K> {
@@ -115,10 +130,11 @@ impl<K> State<K> {
             self.add(places, slot);
             return None;
         };
-        let new = slot.clone();
-        let old = self.slots.get_mut(place)?.replace(slot)?;
-        if !self.indexes.is_empty() {
-            self.reindex(new.object.key(), &old.values, &new.values);
+        let Self { slots, indexes, .. } = self;
+        let current = slots.get_mut(place)?;
+        let old = current.replace(slot)?;
+        if let Some(new) = current.as_ref().filter(|_| !indexes.is_empty()) {
+            reindex(indexes, new.object.key(), &old.values, &new.values);
         }
         Some(old.object)
     }
@@ -137,18 +153,6 @@ impl<K> State<K> {
         }
         self.order.insert(key.clone(), place);
         places.by_key.insert(key, place);
-    }
-
-    fn reindex(&mut self, key: &ObjectKey, old: &AllValues, new: &AllValues) {
-        for (index, (old, new)) in self.indexes.iter_mut().zip(old.iter().zip(new)) {
-            if index.same(old, new) {
-                continue;
-            }
-            if let Some(index) = exclusive(index) {
-                index.remove(key, old);
-                index.insert(key, new);
-            }
-        }
     }
 
     pub(super) fn remove(&mut self, places: &mut Places, key: &ObjectKey) -> Option<Object<K>> {

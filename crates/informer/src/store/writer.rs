@@ -6,8 +6,8 @@ use std::sync::Arc;
 use listwatch_wire::{ObjectKey, Revision};
 
 use super::Shared;
-use super::index::{AnyIndex, IndexError};
-use super::state::{AllValues, Places, Slot, State};
+use super::index::IndexError;
+use super::state::{AllValues, Indexes, Places, Slot, State};
 use crate::object::{Object, Raw};
 
 /// Readers wait at most for this many insertions, some tens of microseconds.
@@ -59,8 +59,6 @@ impl<K> Drop for StoreWriter<K> {
         self.shared.revision.send_replace(ENDED);
     }
 }
-
-type Indexes<K> = smallvec::SmallVec<[Arc<dyn AnyIndex<K>>; 2]>;
 
 fn values_of<K>(indexes: &Indexes<K>, object: &Object<K>, problems: &mut Vec<IndexError>) -> AllValues {
     let mut all = AllValues::new();
@@ -162,7 +160,9 @@ fn replace_in<K>(
     let gone = |object: &&Object<K>| !kept(object.key());
     let gone: Vec<ObjectKey> = match namespace {
         None => state.iter().filter(gone).map(|object| object.key().clone()).collect(),
-        Some(namespace) => state.namespace(namespace).filter(gone).map(|object| object.key().clone()).collect(),
+        Some(namespace) => {
+            state.namespace(namespace).filter(gone).map(|object| object.key().clone()).collect()
+        }
     };
     let mut changes = Vec::with_capacity(gone.len() + after.len());
     for key in gone {

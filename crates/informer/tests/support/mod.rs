@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::missing_panics_doc, reason = "each test file uses a part of it")]
 
 pub(crate) mod script;
+pub(crate) mod server;
 
 use listwatch::object::Object;
 use serde_json::json;

@@ -1,0 +1,76 @@
+//! What goes into the [`Machine`](super::Machine) and what comes out: [`Input`], [`Output`], [`Action`].
+
+use listwatch_wire::Revision;
+
+use super::problem::{Problem, Response};
+use crate::delta::Delta;
+use crate::lister_watcher::{ListRequest, SourceError, WatchEvent, WatchRequest};
+use crate::object::{Object, Raw};
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input<K = Raw> {
+    /// Begin.
+    Start,
+    /// The list that was asked for is complete.
+    Listed(Listing<K>),
+    /// It failed.
+    ListFailed(SourceError),
+    /// The watch that was asked for is open.
+    Opened,
+    /// It could not be opened.
+    OpenFailed(SourceError),
+    /// Events of the open watch.
+    Events(Vec<WatchEvent<K>>),
+    /// The server closed the watch.
+    Closed,
+    /// The watch broke.
+    Broken(SourceError),
+    /// The deadline has passed.
+    Tick,
+}
+
+/// A complete list.
+#[derive(Debug)]
+pub struct Listing<K = Raw> {
+    /// All objects of all pages.
+    pub objects: Vec<Object<K>>,
+    /// The state it shows.
+    pub revision: Revision,
+    /// Over how many pages.
+    pub pages: usize,
+}
+
+/// What the driver shall do. Each action ends whatever list or watch is in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// List everything, from this first page on.
+    List(ListRequest),
+    /// Open this watch.
+    Watch(WatchRequest),
+    /// End the list or watch in progress.
+    HangUp,
+}
+
+/// The answer to an input.
+#[derive(Debug)]
+pub struct Output<K = Raw> {
+    /// For the queue, in order.
+    pub deltas: Vec<Delta<K>>,
+    /// For the driver, in order.
+    pub actions: Vec<Action>,
+    /// For the user.
+    pub problems: Vec<(Problem, Response)>,
+}
+
+impl<K> Default for Output<K> {
+    fn default() -> Self {
+        Self { deltas: Vec::new(), actions: Vec::new(), problems: Vec::new() }
+    }
+}
+
+impl<K> Output<K> {
+    pub(super) fn report(&mut self, problem: Problem, response: Response) {
+        self.problems.push((problem, response));
+    }
+}

@@ -1,0 +1,124 @@
+//! The concurrent parts under shuttle's scheduler: `cargo nextest run -p listwatch --features shuttle --test shuttle`.
+//!
+//! Each test is run under a thousand random interleavings of its threads at every lock.
+#![cfg(feature = "shuttle")]
+
+mod support;
+
+use std::sync::Arc;
+
+use listwatch::delta::{Delta, DeltaQueue, Form, QueueOptions};
+use listwatch::store::{Store, Write};
+use listwatch::{Raw, Revision};
+use shuttle::future::block_on;
+use shuttle::thread;
+use support::object;
+
+const ROUNDS: usize = 1000;
+
+/// Two sources push more than fits while one consumer pops: nothing is lost, nothing is out of order within a source,
+/// and nobody sleeps for ever.
+#[test]
+fn a_full_queue_loses_nothing_and_wakes_everybody() {
+    for form in [Form::InOrder, Form::Coalescing] {
+        shuttle::check_random(
+            move || {
+                let options = QueueOptions::default().form(form).capacity(2);
+                let queue = Arc::new(DeltaQueue::<Raw>::new(2, options));
+                let pushers: Vec<_> = (0..2)
+                    .map(|source| {
+                        let queue = Arc::clone(&queue);
+                        thread::spawn(move || {
+                            for at in 1..=4 {
+                                let delta = Delta::Updated(object(&format!("{source}/{at}"), at));
+                                block_on(queue.push(source, vec![delta])).unwrap();
+                            }
+                        })
+                    })
+                    .collect();
+                let consumer = {
+                    let queue = Arc::clone(&queue);
+                    thread::spawn(move || {
+                        let mut seen = [0; 2];
+                        while let Some(batch) = block_on(queue.pop_batch()) {
+                            for delta in batch.deltas {
+                                let revision = delta.revision().unwrap().0;
+                                assert_eq!(revision, seen[batch.source] + 1);
+                                seen[batch.source] = revision;
+                            }
+                        }
+                        seen
+                    })
+                };
+                pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+                queue.close();
+                assert_eq!(consumer.join().unwrap(), [4, 4]);
+            },
+            ROUNDS,
+        );
+    }
+}
+
+#[test]
+fn closing_wakes_those_who_wait_to_push_and_to_pop() {
+    shuttle::check_random(
+        || {
+            let queue = Arc::new(DeltaQueue::<Raw>::new(2, QueueOptions::default().capacity(1)));
+            block_on(queue.push(0, vec![Delta::SyncAll])).unwrap();
+            let pusher = {
+                let queue = Arc::clone(&queue);
+                thread::spawn(move || block_on(queue.push(0, vec![Delta::SyncAll])).is_err())
+            };
+            let closer = {
+                let queue = Arc::clone(&queue);
+                thread::spawn(move || queue.close())
+            };
+            assert!(pusher.join().unwrap());
+            closer.join().unwrap();
+            assert!(block_on(queue.pop_batch()).is_some());
+            assert!(block_on(queue.pop_batch()).is_none());
+        },
+        ROUNDS,
+    );
+}
+
+/// A reader sees the old content or the new of a replacement; an index added at the same time misses nothing.
+#[test]
+fn replacements_are_atomic_to_readers_and_late_indexes_complete() {
+    shuttle::check_random(
+        || {
+            let (store, mut writer) = Store::<Raw>::new();
+            let state = |revision| (0..3).map(|at| object(&format!("x/{at}"), revision)).collect::<Vec<_>>();
+            writer.replace(None, state(1));
+            let reader = {
+                let store = store.clone();
+                thread::spawn(move || {
+                    for _ in 0..3 {
+                        let snapshot = store.snapshot();
+                        let revisions: Vec<_> = snapshot.iter().map(|object| object.revision().0).collect();
+                        assert!(
+                            revisions == [1, 1, 1] || revisions == [2, 2, 2] || revisions == [2, 2, 2, 3]
+                        );
+                    }
+                })
+            };
+            let indexer = {
+                let store = store.clone();
+                thread::spawn(move || {
+                    let by_revision =
+                        |object: &listwatch::Object<Raw>| Ok([object.revision()].into_iter().collect());
+                    store.add_index("revision", by_revision).unwrap()
+                })
+            };
+            writer.replace(None, state(2));
+            writer.write(vec![Write::Put(object("x/9", 3))]);
+            reader.join().unwrap();
+            let index = indexer.join().unwrap();
+            let snapshot = store.snapshot();
+            assert_eq!(snapshot.index_keys(&index, &Revision(1)).unwrap().len(), 0);
+            assert_eq!(snapshot.index_keys(&index, &Revision(2)).unwrap().len(), 3);
+            assert_eq!(snapshot.index_keys(&index, &Revision(3)).unwrap().len(), 1);
+        },
+        ROUNDS,
+    );
+}

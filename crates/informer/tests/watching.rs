@@ -1,0 +1,165 @@
+//! Without a cache: the retry watcher, conditions, and the pager.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use listwatch::lister_watcher::{
+    Answer, InMemory, ListRequest, ListVersion, Page, Scripted, SourceError, WatchEvent,
+};
+use listwatch::pager::{OnExpired, Pager, PagerOptions};
+use listwatch::until::{UntilError, until, wait_for};
+use listwatch::{ListerWatcher, RetryWatcher, Revision, SharedInformer};
+use listwatch_wire::status::{Status, StatusReason};
+use serde_json::{Value, json};
+use support::object;
+use tokio::time::{Instant, timeout};
+
+fn events(events: Vec<WatchEvent>, stay_open: bool) -> Answer {
+    Answer::Events { events, stay_open }
+}
+
+fn modified(revision: u64) -> WatchEvent {
+    WatchEvent::Modified(object("x/a", revision))
+}
+
+async fn read(watcher: &mut RetryWatcher) -> Option<String> {
+    let item =
+        timeout(Duration::from_secs(600), watcher.next()).await.expect("something within ten minutes")?;
+    Some(match item {
+        Ok(event) => match event {
+            WatchEvent::Modified(object) => format!("modified {}", object.revision()),
+            other => format!("{other:?}"),
+        },
+        Err(error) => format!("error: {error}"),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_watcher_resumes_where_it_broke() {
+    let source = Arc::new(Scripted::default());
+    let bookmark = WatchEvent::Bookmark { revision: Revision(20), initial_events_end: false };
+    source.on_watch(events(vec![modified(11), modified(12)], false));
+    source.on_watch(Answer::Error(SourceError::Refused("later".to_owned())));
+    source.on_watch(events(
+        vec![modified(13), bookmark, WatchEvent::Error(Box::new(Status::internal("oops")))],
+        true,
+    ));
+    source.on_watch(Answer::Error(Status::failure(504, StatusReason::Timeout, "slow").into()));
+    source.on_watch(events(vec![modified(21)], true));
+    let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10));
+    for expected in [11, 12, 13, 21] {
+        assert_eq!(read(&mut watcher).await, Some(format!("modified {expected}")));
+    }
+    let expected = ["watch rv=10", "watch rv=12", "watch rv=12", "watch rv=20", "watch rv=20"];
+    assert_eq!(source.requests(), expected);
+}
+
+/// Wherever the server says that history has ended, at the start or later, the watcher ends and says so.
+#[tokio::test(start_paused = true)]
+async fn a_retry_watcher_ends_honestly_when_history_has() {
+    let expired = || Status::expired("too old");
+    let answers = [
+        Answer::Error(expired().into()),
+        events(vec![WatchEvent::Error(Box::new(expired()))], true),
+        Answer::Error(Status::forbidden("", "pods", "", "no").into()),
+        Answer::Error(Status::unauthorized().into()),
+    ];
+    for answer in answers {
+        let source = Arc::new(Scripted::default());
+        source.on_watch(answer);
+        let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10));
+        assert!(read(&mut watcher).await.unwrap().starts_with("error: "));
+        assert_eq!(read(&mut watcher).await, None);
+        assert_eq!(source.requests().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_watcher_is_paced_by_a_backoff_and_by_the_server() {
+    let source = Arc::new(Scripted::default());
+    for _ in 0..5 {
+        source.on_watch(Answer::Error(SourceError::Refused("nobody".to_owned())));
+    }
+    source.on_watch(Answer::Error(Status::too_many_requests("no", 300).into()));
+    source.on_watch(events(vec![modified(11)], true));
+    let started = Instant::now();
+    let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10));
+    assert_eq!(read(&mut watcher).await.as_deref(), Some("modified 11"));
+    // 0.8 + 1.6 + 3.2 + 6.4 + 12.8, each up to twice as long, and the five minutes that were asked for.
+    let waited = started.elapsed().as_secs_f64();
+    assert!((324.8..=349.6).contains(&waited), "{waited}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_are_met_in_order_and_the_meeting_event_counts_for_the_next() {
+    let at_least = |revision: u64| -> listwatch::until::Condition<'static> {
+        Box::new(
+            move |event| matches!(event, WatchEvent::Modified(object) if object.revision().0 >= revision),
+        )
+    };
+    let stream = || stream::iter((1..=5).map(|revision| Ok(modified(revision))));
+    let met = until(stream(), vec![at_least(2), at_least(1), at_least(4)]).await.unwrap();
+    assert!(matches!(met, Some(WatchEvent::Modified(object)) if object.revision().0 == 4));
+    assert!(matches!(until(stream(), vec![at_least(9)]).await, Err(UntilError::Ended)));
+    assert!(until(stream(), Vec::new()).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_on_a_cache_sees_what_was_there_before_and_absence_only_once_synced() {
+    let source = InMemory::new(10);
+    let informer = SharedInformer::<Value>::new(source.clone());
+    let key = "x/a".parse().unwrap();
+    informer.start().unwrap();
+    assert_eq!(wait_for(&informer, &key, |object| object.is_none()).await.unwrap(), None);
+    let last = source.put(&json!({"metadata": {"namespace": "x", "name": "a"}})).unwrap();
+    let found = wait_for(&informer, &key, |object| object.is_some()).await.unwrap();
+    assert_eq!(found.unwrap().revision(), last);
+    let never = wait_for(&informer, &key, |_| false);
+    let (ended, ()) = tokio::join!(never, informer.stop());
+    assert!(matches!(ended, Err(UntilError::Ended)));
+}
+
+fn page(names: &[&str], token: Option<&str>) -> Answer {
+    let objects = names.iter().map(|name| object(&format!("x/{name}"), 5)).collect();
+    let continue_token = token.map(str::to_owned);
+    Answer::Page(Page { objects, revision: Revision(9), continue_token, unusable: Vec::new() })
+}
+
+/// A continued list carries no version of its own; a real server refuses one.
+#[tokio::test(start_paused = true)]
+async fn pages_follow_each_other_and_are_fetched_ahead_within_the_bound() {
+    let source = Arc::new(Scripted::default());
+    for (names, token) in [(["a"], Some("1")), (["b"], Some("2")), (["c"], Some("3")), (["d"], None)] {
+        source.on_list(page(&names, token));
+    }
+    let first = ListRequest::first(ListVersion::Any, Some(1));
+    let options = PagerOptions::default().prefetch(2);
+    let mut pager = Pager::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, first, options);
+    assert_eq!(pager.next().await.unwrap().unwrap().objects[0].name(), "a");
+    assert_eq!(source.requests().len(), 2, "the page that was wanted and one ahead, no more");
+    let rest: Vec<_> = pager.map(|page| page.unwrap().objects[0].name().to_owned()).collect().await;
+    assert_eq!(rest, ["b", "c", "d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_list_goes_on_with_the_servers_replacement_token_or_fails() {
+    let mut expired = Status::expired("the token is too old");
+    expired.metadata.continue_token = "replacement".to_owned();
+    for (on_expired, pages) in [(OnExpired::Continue, 2), (OnExpired::Fail, 1)] {
+        let source = Arc::new(Scripted::default());
+        source.on_list(page(&["a"], Some("1")));
+        source.on_list(Answer::Error(expired.clone().into()));
+        source.on_list(page(&["b"], None));
+        let first = ListRequest::first(ListVersion::MostRecent, Some(1));
+        let options = PagerOptions::default().on_expired(on_expired);
+        let pager = Pager::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, first, options);
+        let all: Vec<_> = pager.collect().await;
+        assert_eq!(all.iter().filter(|page| page.is_ok()).count(), pages);
+        assert_eq!(all.iter().any(Result::is_err), on_expired == OnExpired::Fail);
+        let continued = source.requests().iter().any(|request| request.ends_with("continue=replacement"));
+        assert_eq!(continued, on_expired == OnExpired::Continue);
+    }
+}
