@@ -30,7 +30,7 @@ async fn equal_scopes_share_one_informer_and_different_ones_do_not() {
     let other = factory.informer::<Secret>();
     factory.start().unwrap();
     assert!(factory.wait_for_cache_sync().await);
-    assert_eq!(server.seen().len(), 4, "one watch per scope");
+    assert_eq!(server.requests().len(), 4, "one watch per scope");
     assert!(all.store().get_by("x", "one").is_some() && again.store().get_by("x", "one").is_some());
     let mut names: Vec<_> = factory.status().into_iter().map(|status| status.name).collect();
     names.sort();

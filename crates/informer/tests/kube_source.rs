@@ -54,7 +54,7 @@ async fn requests_are_what_a_server_expects() {
     let _ = source.watch(&watch(None, true)).await.unwrap();
     let json = "application/json identity";
     assert_eq!(
-        server.seen(),
+        server.requests(),
         [
             format!("/api/v1/configmaps?resourceVersion=0&limit=500 {json}"),
             format!("/api/v1/configmaps?limit=500 {json}"),
@@ -84,7 +84,7 @@ async fn scope_selectors_and_tweaks_are_sent() {
     let resource = ResourceKind::of::<PartialObjectMeta<Deployment>>();
     let metadata = KubeSource::new(server.client(), resource);
     let _ = metadata.watch(&watch(Some(1), false)).await.unwrap();
-    let seen = server.seen();
+    let seen = server.requests();
     assert!(seen[0].starts_with("/apis/apps/v1/namespaces/prod/deployments?labelSelector=app%3Dweb%2Ctier+in+%28a%2Cb%29&fieldSelector=metadata.name%3Dweb")
         || seen[0].starts_with("/apis/apps/v1/namespaces/prod/deployments?labelSelector=app%3Dweb%2Ctier%20in%20%28a%2Cb%29&fieldSelector=metadata.name%3Dweb"), "{}", seen[0]);
     assert!(

@@ -13,7 +13,7 @@ use kube::client::Body;
 /// Requests as `uri accept`, and the answer to all of them.
 #[derive(Clone, Default)]
 pub(crate) struct Server {
-    seen: Arc<Mutex<Vec<String>>>,
+    pub(crate) seen: Arc<Mutex<Vec<String>>>,
     pub(crate) code: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) chunks: Vec<Vec<u8>>,
@@ -63,7 +63,7 @@ impl Server {
         kube::Client::new(self.service(), "default")
     }
 
-    pub(crate) fn seen(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 }
