@@ -1,4 +1,11 @@
 //! A handler that falls behind hears a shorter history that is still a legal one, and ends where the store does.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

@@ -1,4 +1,11 @@
 //! The delta queue in both forms, case by case, in `scripts/delta`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

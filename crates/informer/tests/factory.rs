@@ -1,4 +1,11 @@
 //! The factory: who shares an informer, and who keeps it alive.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

@@ -1,4 +1,11 @@
 //! Handlers: isolation, backlog, replay, removal, panics, resync, streams.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

@@ -1,6 +1,13 @@
 //! The informer as a whole, over scripted and in-memory sources: what handlers hear and what the store holds.
 //!
 //! Time is paused: a test that waits a minute takes none.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

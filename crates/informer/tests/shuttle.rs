@@ -2,6 +2,13 @@
 //!
 //! Each test is run under a thousand random interleavings of its threads at every lock.
 #![cfg(feature = "shuttle")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

@@ -1,4 +1,11 @@
 //! Without a cache: the retry watcher, conditions, and the pager.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

@@ -6,6 +6,7 @@
 
 #![allow(
     clippy::print_stdout,
+    clippy::indexing_slicing,
     clippy::expect_used,
     clippy::unwrap_used,
     missing_docs,

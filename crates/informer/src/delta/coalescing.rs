@@ -47,14 +47,11 @@ impl<K> Segment<K> {
         if deltas.is_empty() {
             self.order.push_back(key);
         }
-        let redundant = match (deltas.last(), &delta) {
-            (Some(Delta::Updated(_)), Delta::Updated(_)) => true,
-            (
-                Some(Delta::Deleted(_) | Delta::Rejected { .. }),
-                Delta::Deleted(_) | Delta::Rejected { .. },
-            ) => true,
-            _ => false,
-        };
+        let ends = |delta: &Delta<K>| matches!(delta, Delta::Deleted(_) | Delta::Rejected { .. });
+        let updates = |delta: &Delta<K>| matches!(delta, Delta::Updated(_));
+        let redundant = deltas
+            .last()
+            .is_some_and(|last| (updates(last) && updates(&delta)) || (ends(last) && ends(&delta)));
         match (redundant, deltas.last(), delta) {
             (true, Some(_), delta) => {
                 deltas.pop();

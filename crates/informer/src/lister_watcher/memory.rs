@@ -128,7 +128,7 @@ fn events_after(
     }
     let start = collection.history.partition_point(|(revision, _)| *revision <= since);
     let taken = || collection.history.range(start..).take(BATCH);
-    let last = taken().last().map_or(since, |(revision, _)| *revision);
+    let last = taken().next_back().map_or(since, |(revision, _)| *revision);
     Ok((taken().map(|(_, event)| event.clone()).collect(), last))
 }
 
