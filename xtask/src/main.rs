@@ -10,6 +10,7 @@
 
 mod bench;
 mod checks;
+mod fuzz;
 mod kinds;
 mod parts;
 mod real;
@@ -35,6 +36,8 @@ enum Task {
     Test(TestArguments),
     /// Run one benchmark, or all of them
     Bench(bench::Arguments),
+    /// Feed hostile input to everything that parses, one target or all
+    Fuzz(fuzz::Arguments),
     /// Make the schema table of the built-in kinds again
     Kinds(kinds::Arguments),
 }
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test(arguments) => test(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Kinds(arguments) => kinds::run(&arguments),
     };
     match outcome {

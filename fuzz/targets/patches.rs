@@ -1,0 +1,23 @@
+#![no_main]
+//! Patches: none makes an object larger than its bounds, and merging twice is merging once.
+
+use libfuzzer_sys::fuzz_target;
+use listwatch_wire::json;
+use listwatch_wire::patch::{JsonPatch, merge_patch, parse_object_patch, strategic_merge_patch};
+
+fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
+    let (object, patch) = input;
+    let Ok(object) = json::parse(&object) else { return };
+    if let Ok(patch) = JsonPatch::parse(&patch) {
+        let _ = patch.apply(&mut object.value.clone());
+    }
+    let Ok(patch) = parse_object_patch(&patch) else { return };
+    let mut merged = object.value.clone();
+    merge_patch(&mut merged, patch.value.clone());
+    let mut twice = merged.clone();
+    merge_patch(&mut twice, patch.value.clone());
+    assert_eq!(merged, twice);
+    if let Some(pod) = listwatch_kinds::schema::node("", "v1", "Pod") {
+        let _ = strategic_merge_patch(&mut object.value.clone(), patch.value, pod);
+    }
+});
