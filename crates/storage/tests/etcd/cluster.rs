@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use listwatch_storage::etcd::EtcdTls;
 use listwatch_storage::{Engine, EtcdEngine, EtcdOptions};
 use tempfile::TempDir;
 
@@ -11,6 +12,8 @@ use tempfile::TempDir;
 pub(crate) struct Cluster {
     directory: TempDir,
     members: Vec<Member>,
+    arguments: Vec<String>,
+    tls: Option<EtcdTls>,
 }
 
 struct Member {
@@ -52,10 +55,23 @@ impl Cluster {
     pub(crate) async fn start(size: usize) -> Self {
         let members =
             (0..size).map(|_| Member { client: free_url(), peer: free_url(), process: None }).collect();
-        let mut cluster = Self { directory: tempfile::tempdir().unwrap(), members };
-        (0..size).for_each(|n| cluster.revive(n));
-        cluster.wait().await;
-        cluster
+        Self { directory: tempfile::tempdir().unwrap(), members, arguments: Vec::new(), tls: None }
+            .started()
+            .await
+    }
+
+    /// One member with more arguments, to be reached by TLS.
+    pub(crate) async fn secure(arguments: &[String], tls: EtcdTls) -> Self {
+        let client = free_url().replace("http:", "https:");
+        let members = vec![Member { client, peer: free_url(), process: None }];
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory, members, arguments: arguments.to_vec(), tls: Some(tls) }.started().await
+    }
+
+    async fn started(mut self) -> Self {
+        (0..self.members.len()).for_each(|n| self.revive(n));
+        self.wait().await;
+        self
     }
 
     /// Starts a member, anew or again.
@@ -69,6 +85,7 @@ impl Cluster {
             .args(["--listen-client-urls", &member.client, "--advertise-client-urls", &member.client])
             .args(["--listen-peer-urls", &member.peer, "--initial-advertise-peer-urls", &member.peer])
             .args(["--heartbeat-interval", "50", "--election-timeout", "500", "--log-outputs", "stderr"])
+            .args(&self.arguments)
             .arg("--data-dir")
             .arg(self.directory.path().join(format!("m{n}")))
             .stdout(Stdio::null())
@@ -90,6 +107,7 @@ impl Cluster {
         EtcdOptions {
             endpoints: self.members.iter().map(|member| member.client.clone()).collect(),
             prefix: prefix.to_owned(),
+            tls: self.tls.clone(),
             ..Default::default()
         }
     }

@@ -10,6 +10,7 @@
 )]
 
 mod cluster;
+mod secure;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
