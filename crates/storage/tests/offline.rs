@@ -215,6 +215,29 @@ async fn history_is_bounded_by_bytes() {
     offline::check(directory.path()).unwrap();
 }
 
+/// Compacting a running store does not only hide history: the rows go, in the background, and deleted keys with them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_is_cleared_in_the_background() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).await;
+    for _ in 0..10 {
+        fill(&engine).await;
+    }
+    let upto = set(&engine, "/end", "end").await;
+    engine.compact(upto).await.unwrap();
+    let database = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    // Nineteen keys of the fill, and the last one.
+    while database.query_row("SELECT count(*) FROM log", [], |row| row.get::<_, i64>(0)).unwrap() > 20 {
+        assert!(std::time::Instant::now() < deadline, "the log is still there");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(database);
+    assert_eq!(engine.range(Range::prefix("/")).await.unwrap().count, 20);
+    engine.close().await.unwrap();
+    assert_eq!(offline::check(directory.path()).unwrap().changes, 20);
+}
+
 /// A store opens by what changed last, not by what it holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn history_survives_a_restart() {

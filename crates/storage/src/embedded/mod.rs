@@ -20,6 +20,7 @@ mod retention;
 mod schema;
 mod shared;
 mod snapshot;
+mod sweep;
 mod upkeep;
 mod wave;
 mod writer;

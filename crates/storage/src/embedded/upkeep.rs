@@ -15,7 +15,8 @@ use super::EmbeddedOptions;
 use super::index::Head;
 use super::recover::Recovered;
 use super::retention::{Mark, Retention, mark_due};
-use super::schema::{revision, sql};
+use super::schema::sql;
+use super::sweep::Sweep;
 use super::writer::Writer;
 use crate::Error;
 
@@ -32,7 +33,7 @@ const STEP_ROW_BYTES: u64 = 1024;
 #[derive(Debug)]
 pub(super) struct Upkeep {
     indexed: Revision,
-    swept: Revision,
+    sweep: Sweep,
     /// The pass over the recent keys that is under way.
     pass: Option<Pass>,
     unindexed_changes: u64,
@@ -56,7 +57,7 @@ impl Upkeep {
         let last = recovered.marks.back().copied();
         Self {
             indexed: recovered.indexed,
-            swept: recovered.swept,
+            sweep: Sweep::new(recovered.swept),
             pass: None,
             unindexed_changes: options.unindexed_changes,
             retention: Retention { age: options.history_age, bytes: options.history_bytes },
@@ -93,10 +94,9 @@ fn relaxed<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Result<
 impl Writer<'_> {
     /// Whether a step would find something to do.
     pub(super) fn upkeep_due(&self) -> bool {
-        let index = self.shared.index.read();
-        self.upkeep.pass.is_some()
-            || self.upkeep.swept < index.compacted
-            || self.unindexed() >= self.upkeep.unindexed_changes
+        let compacted = self.shared.index.read().compacted;
+        let unindexed = self.upkeep.pass.is_some() || self.unindexed() >= self.upkeep.unindexed_changes;
+        unindexed || self.upkeep.sweep.due(compacted)
     }
 
     fn unindexed(&self) -> u64 {
@@ -109,6 +109,7 @@ impl Writer<'_> {
         if self.upkeep.pass.is_some() || self.unindexed() >= self.upkeep.unindexed_changes {
             self.index_step(rows);
         } else if let Err(error) = self.sweep_step(rows) {
+            self.upkeep.sweep.start_over();
             self.fail(&error);
         }
     }
@@ -164,17 +165,17 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Clears some of the log of what is before the begin of history: whatever was replaced by a change up to there, and
-    /// deletions themselves.
+    /// Clears some of the log of what is before the begin of history.
     fn sweep_step(&mut self, rows: usize) -> Result<()> {
         let goal = self.shared.index.read().compacted;
-        let begin = self.upkeep.swept;
-        let (swept, gone, epoch) = relaxed(self.connection, |connection| {
-            let (swept, gone) = sweep(connection, begin, goal, rows)?;
-            connection.execute("UPDATE state SET swept = ?", [sql(swept)])?;
-            Ok((swept, gone, next_epoch(connection)?))
+        if self.upkeep.sweep.reads() {
+            return self.upkeep.sweep.read(self.connection, goal, rows);
+        }
+        let sweep = &mut self.upkeep.sweep;
+        let (gone, epoch) = relaxed(self.connection, |connection| {
+            Ok((sweep.delete(connection, rows)?, next_epoch(connection)?))
         })?;
-        self.upkeep.swept = swept;
+        sweep.committed();
         self.unmoved_bytes += rows as u64 * STEP_ROW_BYTES;
         let mut index = self.shared.index.write();
         gone.iter().for_each(|(key, at)| index.swept(key, *at));
@@ -232,39 +233,6 @@ impl Writer<'_> {
 /// Counts a change of the tables, so that no reader takes them together with an index that does not belong to them.
 fn next_epoch(connection: &Connection) -> Result<i64> {
     connection.query_row("UPDATE state SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get(0))
-}
-
-type Gone = Vec<(Arc<str>, Revision)>;
-
-/// Clears at most `rows` changes from `begin` to `goal`; returns how far it came and which keys are gone.
-///
-/// The change at `goal` itself stays even if it is a deletion, so that the log never loses its newest revision; the next
-/// time starts with it.
-fn sweep(connection: &Connection, begin: Revision, goal: Revision, rows: usize) -> Result<(Revision, Gone)> {
-    let query = "SELECT revision, key, previous, typeof(value) = 'null' FROM log
-                 WHERE revision >= ? AND revision <= ? ORDER BY revision LIMIT ?";
-    let mut statement = connection.prepare_cached(query)?;
-    let limit = i64::try_from(rows).unwrap_or(i64::MAX);
-    let change = |row: &rusqlite::Row<'_>| {
-        Ok((revision(row.get(0)?), row.get::<_, Arc<str>>(1)?, row.get::<_, i64>(2)?, row.get::<_, bool>(3)?))
-    };
-    let changes =
-        statement.query_map(params![sql(begin), sql(goal), limit], change)?.collect::<Result<Vec<_>>>()?;
-    let mut remove = connection.prepare_cached("DELETE FROM log WHERE revision = ?")?;
-    let mut forget = connection.prepare_cached("DELETE FROM keys WHERE key = ? AND revision <= ?")?;
-    let mut gone = Vec::new();
-    let swept = if changes.len() < rows { goal } else { changes.last().map_or(goal, |change| change.0) };
-    for (at, key, previous, deleted) in changes {
-        if previous > 0 {
-            remove.execute([previous])?;
-        }
-        if deleted && at < goal {
-            remove.execute([sql(at)])?;
-            forget.execute(params![&*key, sql(at)])?;
-            gone.push((key, at));
-        }
-    }
-    Ok((swept, gone))
 }
 
 /// Brings the table of keys up to date and drops all history at once, for a store that nobody else uses.

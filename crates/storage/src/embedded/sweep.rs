@@ -1,0 +1,120 @@
+//! Clearing the log of what is before the begin of history: whatever was replaced by a change up to there, and deletions
+//! themselves.
+//!
+//! Going through the log in order, what each change replaced lies anywhere before it; deleting that at once would touch a
+//! page for every row. So a sweep first reads a span of changes and gathers what they doom, then deletes that in the order
+//! in which it lies on disk, where whole pages become free. Both go in small steps. A crash in between does no harm: the
+//! span is read and cleared again, and what is gone already stays gone.
+
+use std::sync::Arc;
+
+use listwatch_wire::Revision;
+use rusqlite::{Connection, Result, params};
+
+use super::schema::{revision, sql};
+
+/// How many rows a span dooms: half a megabyte of memory at most, and enough to find neighbours.
+const SPAN: usize = 8192;
+
+/// A row to delete; with the key if it is a deletion, after which the key is gone for good.
+type Doomed = (Revision, Option<Arc<str>>);
+
+/// How far sweeping has come.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    /// Everything up to here is cleared, as the database says.
+    swept: Revision,
+    /// Where reading the span goes on.
+    next: Revision,
+    /// What the span doomed, the first to delete at the end.
+    doomed: Vec<Doomed>,
+    /// Whether the span has been read, and up to where.
+    end: Option<Revision>,
+}
+
+impl Sweep {
+    pub(super) fn new(swept: Revision) -> Self {
+        Self { swept, next: swept, doomed: Vec::new(), end: None }
+    }
+
+    /// Whether there is something to do for history to begin at `goal`.
+    pub(super) fn due(&self, goal: Revision) -> bool {
+        self.swept < goal
+    }
+
+    /// Whether the next step only reads.
+    pub(super) fn reads(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// Gives the span up after a failure; it is read again.
+    pub(super) fn start_over(&mut self) {
+        *self = Self::new(self.swept);
+    }
+
+    /// Reads some changes up to `goal`.
+    ///
+    /// The change at `goal` itself stays even if it is a deletion, so that the log never loses its newest revision; the
+    /// next span starts with it.
+    pub(super) fn read(&mut self, connection: &Connection, goal: Revision, rows: usize) -> Result<()> {
+        let query = "SELECT revision, key, previous, typeof(value) = 'null' FROM log
+                     WHERE revision >= ? AND revision <= ? ORDER BY revision LIMIT ?";
+        let mut statement = connection.prepare_cached(query)?;
+        let limit = i64::try_from(rows).unwrap_or(i64::MAX);
+        let mut found = statement.query(params![sql(self.next), sql(goal), limit])?;
+        let (mut count, mut last) = (0, goal);
+        while let Some(row) = found.next()? {
+            (count, last) = (count + 1, revision(row.get(0)?));
+            let previous = revision(row.get(2)?);
+            if previous > Revision::ZERO {
+                self.doomed.push((previous, None));
+            }
+            if row.get(3)? && last < goal {
+                self.doomed.push((last, Some(row.get(1)?)));
+            }
+        }
+        self.next = last.next();
+        if count < rows || self.doomed.len() >= SPAN {
+            self.close_span(if count < rows { goal } else { last });
+        }
+        Ok(())
+    }
+
+    /// Orders what is doomed. A deletion that a later change replaced comes twice; its key must not be forgotten.
+    fn close_span(&mut self, end: Revision) {
+        self.end = Some(end);
+        self.doomed.sort_unstable_by_key(|(at, key)| (*at, key.is_none()));
+        self.doomed.dedup_by_key(|(at, _)| *at);
+        self.doomed.reverse();
+    }
+
+    /// Deletes some of what is doomed, within a transaction. Returns the keys that are gone.
+    pub(super) fn delete(
+        &mut self,
+        connection: &Connection,
+        rows: usize,
+    ) -> Result<Vec<(Arc<str>, Revision)>> {
+        let mut remove = connection.prepare_cached("DELETE FROM log WHERE revision = ?")?;
+        let mut forget = connection.prepare_cached("DELETE FROM keys WHERE key = ? AND revision <= ?")?;
+        let mut gone = Vec::new();
+        let keep = self.doomed.len().saturating_sub(rows);
+        for (at, key) in self.doomed.drain(keep..).rev() {
+            remove.execute([sql(at)])?;
+            if let Some(key) = key {
+                forget.execute(params![&*key, sql(at)])?;
+                gone.push((key, at));
+            }
+        }
+        if let Some(end) = self.end.filter(|_| self.doomed.is_empty()) {
+            connection.execute("UPDATE state SET swept = ?", [sql(end)])?;
+        }
+        Ok(gone)
+    }
+
+    /// Notes that what was deleted is committed.
+    pub(super) fn committed(&mut self) {
+        if let Some(end) = self.end.filter(|_| self.doomed.is_empty()) {
+            *self = Self::new(end);
+        }
+    }
+}
