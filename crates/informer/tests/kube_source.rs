@@ -321,3 +321,16 @@ async fn warnings_reach_their_hook() {
     KubeSource::of::<ConfigMap>(client).list(&first(ListVersion::Any, None)).await.unwrap();
     assert_eq!(*heard.lock().unwrap(), ["v1beta1 is deprecated"]);
 }
+
+/// Logs are read by many; what breaks off in the middle of a secret must not carry it there.
+#[tokio::test]
+async fn what_cannot_be_read_is_not_quoted_unless_it_is_a_web_page() {
+    let server = Server { chunks: vec![b"cGFzc3dvcmQ=\"}}}\n".to_vec()], ..Server::answering("") };
+    assert!(!all_events(&server).await.unwrap_err().to_string().contains("cGFzc3dvcmQ="));
+    let body = r#"{"kind":"SecretList","metadata":{},"items":[{"metadata":{"name":"a"}}cGFzc3dvcmQ="#;
+    let source = KubeSource::of::<ConfigMap>(Server::answering(body).client());
+    let error = source.list(&first(ListVersion::Any, None)).await.unwrap_err();
+    assert!(!error.to_string().contains("cGFzc3dvcmQ="), "{error}");
+    let page = Server { chunks: vec![b"<html>Bad gateway</html>\n".to_vec()], ..Server::answering("") };
+    assert!(all_events(&page).await.unwrap_err().to_string().contains("Bad gateway"));
+}

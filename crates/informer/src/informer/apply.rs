@@ -41,16 +41,17 @@ pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> 
     Applied { events, problems, revision }
 }
 
-/// Makes a list the content of its namespace, or of everything.
+/// Makes a list the content of its namespace, or of everything. The first is told by a snapshot, not by events.
 pub(super) fn replace<K>(
     writer: &mut StoreWriter<K>,
     namespace: Option<&str>,
     objects: Vec<Object<K>>,
     revision: Revision,
+    first: bool,
 ) -> Applied<K> {
     let replacement = writer.replace(namespace, objects);
     let mut events = Vec::new();
-    for change in replacement.changes {
+    for change in replacement.changes.into_iter().filter(|_| !first) {
         tell(change, None, &mut events);
     }
     Applied { events, problems: replacement.problems, revision: Some(revision) }

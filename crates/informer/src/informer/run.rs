@@ -108,7 +108,7 @@ impl<K: Send + Sync + 'static> Loop<K> {
         let namespace = self.partitions.get(source).and_then(|partition| partition.namespace.clone());
         let first = self.revisions.get(source).is_none_or(Option::is_none);
         let processor = self.core.processor.lock();
-        let applied = apply::replace(&mut self.writer, namespace.as_deref(), objects, revision);
+        let applied = apply::replace(&mut self.writer, namespace.as_deref(), objects, revision, first);
         advance(&mut self.revisions, &mut self.writer, source, applied.revision);
         if first {
             // Everybody reads the initial state from the same snapshot; nothing is copied for anybody.

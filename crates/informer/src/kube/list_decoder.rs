@@ -193,7 +193,8 @@ impl ListDecoder {
                         return self.hold(rest.get(1..).unwrap_or_default());
                     }
                     Some(b',' | b' ' | b'\n' | b'\r' | b'\t') => at += 1,
-                    _ => return Err(not_a_list(rest)),
+                    // What stands here may be a part of a secret; it is not quoted.
+                    _ => return Err(ListError::NotAList("something between the items".to_owned())),
                 }
                 continue;
             };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::stream;
 use listwatch_wire::Revision;
-use listwatch_wire::event::{Decoder, Event, EventType};
+use listwatch_wire::event::{DecodeError, Decoder, Event, EventType};
 use listwatch_wire::json::raw;
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
@@ -193,9 +193,19 @@ impl KubeSource {
                 Ok(None) => return Ok(events),
                 // What came before the rubbish is good; the rubbish is reported with the next read.
                 Err(_) if !events.is_empty() => return Ok(events),
-                Err(error) => return Err(SourceError::Malformed(error.to_string())),
+                Err(error) => return Err(malformed(&error)),
             }
         }
+    }
+}
+
+/// A line that is no event is quoted only if it is a web page: a part of an event may be a part of a secret.
+fn malformed(error: &DecodeError) -> SourceError {
+    match error {
+        DecodeError::Malformed(line) if !line.trim_start().starts_with('<') => {
+            SourceError::Malformed("a line that is no watch event".to_owned())
+        }
+        other => SourceError::Malformed(other.to_string()),
     }
 }
 
@@ -260,7 +270,7 @@ impl ListerWatcher for KubeSource {
                 Some(Err(error)) => Some((Err(error), None)),
                 None => {
                     let cut = decoder.finish().err()?;
-                    Some((Err(SourceError::Malformed(cut.to_string())), None))
+                    Some((Err(malformed(&cut)), None))
                 }
             }
         })))

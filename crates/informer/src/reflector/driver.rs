@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -21,6 +22,9 @@ use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, WatchEvent,
 use crate::monitor::Monitor;
 use crate::object::{Object, Raw};
 use crate::pager::{Pager, PagerOptions};
+
+/// A list that takes longer is worth a line in the log.
+const SLOW_LIST: Duration = Duration::from_secs(10);
 
 /// Changes an object before it is cached; the error says why it cannot be. Runs exactly once per object received.
 pub type Transform<K> = dyn Fn(Object<K>) -> Result<Object<K>, String> + Send + Sync;
@@ -114,7 +118,13 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         for action in out.actions {
             *connection = self.act(action);
         }
-        out.deltas.is_empty() || self.queue.push(self.position, out.deltas).await.is_ok()
+        if out.deltas.is_empty() {
+            return true;
+        }
+        let queued = self.queue.push(self.position, out.deltas).await.is_ok();
+        // Gives way to the task that applies them, on this thread, while they are in its cache.
+        tokio::task::yield_now().await;
+        queued
     }
 
     fn act(&self, action: Action) -> Connection<K> {
@@ -136,8 +146,17 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let pager = Pager::new(Arc::clone(&self.source), request, PagerOptions::default());
         let (transform, monitor) = (self.transform.clone(), Arc::clone(&self.monitor));
         async move {
-            match list_all(pager, transform.as_deref(), &monitor).await {
-                Ok(listing) => Input::Listed(listing),
+            let started = Instant::now();
+            let listed = list_all(pager, transform.as_deref(), &monitor).await;
+            let took = started.elapsed();
+            match listed {
+                Ok(listing) => {
+                    let (pages, objects) = (listing.pages, listing.objects.len());
+                    if took > SLOW_LIST {
+                        tracing::warn!(?took, pages, objects, "slow list");
+                    }
+                    Input::Listed(listing)
+                }
                 Err(error) => Input::ListFailed(error),
             }
         }

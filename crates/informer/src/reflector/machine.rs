@@ -4,13 +4,13 @@
 //! for the user. Between inputs it wants to be woken at [`Machine::deadline`]. How it reads one stream is in
 //! [`stream`](super::stream); this file is about what to do next.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use listwatch_wire::{ObjectKey, Revision};
+use listwatch_wire::Revision;
 
 use super::backoff::Backoff;
+use super::collected::Collected;
 use super::options::ReflectorOptions;
 use super::problem::{Problem, Response};
 use super::step::{Action, Input, Listing, Output};
@@ -35,7 +35,7 @@ pub(super) struct Live {
 /// The initial state as far as it has been streamed.
 #[derive(Debug)]
 pub(super) struct Initial<K> {
-    pub(super) objects: HashMap<ObjectKey, Object<K>, foldhash::fast::RandomState>,
+    pub(super) objects: Collected<K>,
     pub(super) live: Live,
     pub(super) stalls: Moment,
 }
@@ -265,7 +265,7 @@ impl<K> Machine<K> {
         let live = Live { opened: now, dies: now + timeout + self.options.watch_grace, events: 0 };
         self.phase = if initial_events {
             let stalls = now + self.options.streaming_stall;
-            Phase::Streaming(Initial { objects: HashMap::default(), live, stalls })
+            Phase::Streaming(Initial { objects: Collected::default(), live, stalls })
         } else {
             Phase::Watching(live)
         };

@@ -24,6 +24,7 @@
 //! - Every problem is reported, with what was done about it.
 
 mod backoff;
+mod collected;
 mod driver;
 mod machine;
 mod options;

@@ -39,12 +39,9 @@ impl<K> Machine<K> {
         initial.live.events += 1;
         initial.stalls = now + self.options.streaming_stall;
         match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                initial.objects.insert(object.key().clone(), object);
-            }
-            WatchEvent::Deleted(object) => {
-                initial.objects.remove(object.key());
-            }
+            WatchEvent::Added(object) => initial.objects.add(object),
+            WatchEvent::Modified(object) => initial.objects.change(object),
+            WatchEvent::Deleted(object) => initial.objects.remove(object.key()),
             WatchEvent::Rejected { key, reason, .. } => {
                 initial.objects.remove(&key);
                 out.report(Problem::Transform { key, reason }, Response::Continues);
@@ -70,7 +67,7 @@ impl<K> Machine<K> {
             return false;
         }
         let Initial { objects, live, .. } = initial;
-        self.replace(objects.into_values().collect(), revision, out);
+        self.replace(objects.into_objects(), revision, out);
         self.phase = Phase::Watching(live);
         true
     }
