@@ -6,7 +6,7 @@
 //!                                          └─► processor ─► handlers, streams
 //! ```
 //!
-//! One task reflects per source, one applies ([`run`]), one runs per handler. [`apply`] is the step in the middle as
+//! One task reflects per source, one applies (`run`), one runs per handler. `apply` is the step in the middle as
 //! plain functions: deltas in, store changed, events out.
 
 mod apply;

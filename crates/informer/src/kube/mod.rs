@@ -1,7 +1,7 @@
 //! The standard source: a collection of a Kubernetes API server, through a `kube::Client`.
 //!
 //! `kube` brings kubeconfig, authentication, TLS and HTTP; the bytes that come back are read here, once, without
-//! building anything that is thrown away again: a list is cut into its items as it arrives ([`list_decoder`]), a
+//! building anything that is thrown away again: a list is cut into its items as it arrives ([`ListDecoder`]), a
 //! watch into its events, and each object is copied out to be kept.
 //!
 //! Not here: when to list and when to watch ([`reflector`](crate::reflector)), and writing objects (`kube::Api`).
@@ -14,7 +14,7 @@ mod request;
 mod resource;
 mod source;
 
-pub use list_decoder::{ListDecoder, ListHead};
+pub use list_decoder::{ListDecoder, ListError, ListHead};
 pub use resource::ResourceKind;
 pub use source::{KubeNamespaces, KubeSource};
 

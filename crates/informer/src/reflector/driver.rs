@@ -118,13 +118,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         for action in out.actions {
             *connection = self.act(action);
         }
-        if out.deltas.is_empty() {
-            return true;
-        }
-        let queued = self.queue.push(self.position, out.deltas).await.is_ok();
-        // Gives way to the task that applies them, on this thread, while they are in its cache.
-        tokio::task::yield_now().await;
-        queued
+        out.deltas.is_empty() || self.queue.push(self.position, out.deltas).await.is_ok()
     }
 
     fn act(&self, action: Action) -> Connection<K> {

@@ -2,7 +2,7 @@
 //!
 //! An index keeps keys, not objects, so an update that leaves the value alone does not touch it. Values are typed:
 //! [`Index`] is the handle that [`Store::add_index`](super::Store::add_index) returns and reads are asked with.
-//! Inside the store indexes of different value types stand side by side behind [`AnyIndex`].
+//! Inside the store indexes of different value types stand side by side behind one trait.
 
 use std::any::Any;
 use std::borrow::Borrow;
