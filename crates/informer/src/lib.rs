@@ -19,8 +19,9 @@
 //! 7. [`informer`]: all of it together.
 //! 8. [`kube`](mod@kube): a Kubernetes API server as the source; [`factory`] and [`lister`] for programs with many
 //!    informers.
-//! 9. Beside it: [`retry_watcher`] for events without a cache, [`until`] to wait for something, [`metrics`] and
-//!    [`debug`] to look inside.
+//! 9. Beside it: [`retry_watcher`] for events without a cache, [`until`] to wait for something, [`mutation_cache`] to
+//!    see one's own writes, [`ttl_store`] for what is true only for a while, [`leader_election`] for programs that run
+//!    more than once, [`event_recorder`] to tell people what was done, [`metrics`] and [`debug`] to look inside.
 //!
 //! # A tour
 //!
@@ -51,13 +52,17 @@
 
 pub mod debug;
 pub mod delta;
+pub mod event_recorder;
 pub mod factory;
 pub mod informer;
 pub mod kube;
+pub mod leader_election;
 pub mod lister;
 pub mod lister_watcher;
+mod lru;
 pub mod metrics;
 mod monitor;
+pub mod mutation_cache;
 pub mod object;
 pub mod pager;
 pub mod processor;
@@ -65,6 +70,7 @@ pub mod reflector;
 pub mod retry_watcher;
 pub mod store;
 mod sync;
+pub mod ttl_store;
 pub mod until;
 
 pub use factory::InformerFactory;

@@ -1,0 +1,34 @@
+//! A plain list, page by page: the pods of a namespace, or of all.
+//!
+//! `cargo run -p listwatch --example list -- kube-system`
+
+#![allow(clippy::print_stdout, reason = "an example shows what it found")]
+
+use std::error::Error;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use listwatch::kube::{KubeSource, client};
+use listwatch::lister_watcher::{ListRequest, ListVersion};
+use listwatch::pager::{OnExpired, Pager, PagerOptions};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut pods = KubeSource::of::<Pod>(client(kube::Config::infer().await?)?);
+    if let Some(namespace) = std::env::args().nth(1) {
+        pods = pods.namespace(namespace);
+    }
+    // Whoever only looks does not mind that a very long list spans more than one moment.
+    let options = PagerOptions::default().on_expired(OnExpired::Continue);
+    let mut pages = Pager::new(Arc::new(pods), ListRequest::first(ListVersion::MostRecent, Some(500)), options);
+    while let Some(page) = pages.try_next().await? {
+        for pod in &page.objects {
+            println!("{} {}", pod.key(), pod.text(&["status", "phase"]).unwrap_or_default());
+        }
+        for problem in &page.unusable {
+            println!("cannot read one: {problem}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! [`Correlator`]: decides which occurrences become events. Pure: the time is passed in, nothing is sent.
+//!
+//! The first of a kind is written at once, the second turns it into a series, and from then on it is counted and written
+//! now and then. Writes about one object are limited by a token bucket, so that a program gone wild does not flood the
+//! cluster; what it may not write it still counts where it can.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::event::{EventRecord, ObjectReference, Occurrence, Reporter, Series, Severity};
+use crate::lru::Lru;
+
+/// The bounds and times of a [`Correlator`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CorrelatorOptions {
+    /// How many series are followed; one more ends the one that has been quiet for longest. Default 4096.
+    pub series_max: usize,
+    /// A series ends when nothing of it has happened for this long. Default six minutes.
+    pub series_idle: Duration,
+    /// How often a series that goes on is written. Default 30 minutes: events live for an hour.
+    pub heartbeat: Duration,
+    /// So many writes about one object at once. Default 25.
+    pub burst: u32,
+    /// One more write per object in this time. Default five minutes.
+    pub refill: Duration,
+    /// How many objects are limited one by one; one more forgets what the quietest has used up. Default 4096.
+    pub objects_max: usize,
+}
+
+impl Default for CorrelatorOptions {
+    fn default() -> Self {
+        Self {
+            series_max: 4096,
+            series_idle: Duration::from_secs(6 * 60),
+            heartbeat: Duration::from_secs(30 * 60),
+            burst: 25,
+            refill: Duration::from_secs(5 * 60),
+            objects_max: 4096,
+        }
+    }
+}
+
+/// What makes two occurrences the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct SeriesKey {
+    severity: Severity,
+    regarding: ObjectReference,
+    related: Option<ObjectReference>,
+    reason: String,
+    action: String,
+}
+
+impl SeriesKey {
+    fn of(occurrence: &Occurrence) -> Self {
+        Self {
+            severity: occurrence.severity,
+            regarding: occurrence.regarding.clone(),
+            related: occurrence.related.clone(),
+            reason: occurrence.reason.clone(),
+            action: occurrence.action.clone(),
+        }
+    }
+}
+
+/// An event that may become a series, or is one.
+#[derive(Clone, Debug)]
+struct Entry {
+    record: EventRecord,
+    seen: Instant,
+    written: Instant,
+    /// Occurrences since the last write.
+    unwritten: u32,
+}
+
+impl Entry {
+    fn write(&mut self, now: Instant) -> EventRecord {
+        (self.written, self.unwritten) = (now, 0);
+        self.record.clone()
+    }
+}
+
+/// What to do about an occurrence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Create this event.
+    Create(EventRecord),
+    /// Bring the series of this event up to date.
+    Extend(EventRecord),
+    /// Nothing for now: it is counted, and written later.
+    Counted,
+    /// Nothing: there was too much about this object.
+    Limited,
+}
+
+/// Decides which occurrences become events.
+#[derive(Clone, Debug)]
+pub struct Correlator {
+    options: CorrelatorOptions,
+    reporter: Arc<Reporter>,
+    series: Lru<SeriesKey, Entry>,
+    /// When the bucket of each object will be full again: all that a token bucket needs to know.
+    buckets: Lru<ObjectReference, Instant>,
+    /// Series that were pushed out with something left to write.
+    pushed_out: Vec<EventRecord>,
+    created: u64,
+}
+
+impl Correlator {
+    /// Knows of nothing yet.
+    #[must_use]
+    pub fn new(reporter: Reporter, options: CorrelatorOptions) -> Self {
+        Self {
+            options,
+            reporter: Arc::new(reporter),
+            series: Lru::new(options.series_max),
+            buckets: Lru::new(options.objects_max),
+            pushed_out: Vec::new(),
+            created: 0,
+        }
+    }
+
+    /// Something happened.
+    pub fn observe(&mut self, occurrence: Occurrence, now: Instant, wall: Timestamp) -> Verdict {
+        let key = SeriesKey::of(&occurrence);
+        self.end_if_idle(&key, now);
+        if let Some(entry) = self.series.get_mut(&key) {
+            let first_repeat = entry.record.series.is_none();
+            let count = entry.record.series.map_or(1, |series| series.count).saturating_add(1);
+            entry.record.series = Some(Series { count, last: wall });
+            (entry.seen, entry.unwritten) = (now, entry.unwritten.saturating_add(1));
+            if !first_repeat || !self.admit(&key.regarding, now) {
+                return Verdict::Counted;
+            }
+            return self.series.get_mut(&key).map_or(Verdict::Counted, |entry| Verdict::Extend(entry.write(now)));
+        }
+        if !self.admit(&key.regarding, now) {
+            return Verdict::Limited;
+        }
+        self.created += 1;
+        let record = EventRecord::new(occurrence.cut(), Arc::clone(&self.reporter), wall, self.created);
+        let entry = Entry { record: record.clone(), seen: now, written: now, unwritten: 0 };
+        if let Some((_, entry)) = self.series.insert(key, entry).filter(|(_, entry)| entry.unwritten > 0) {
+            self.pushed_out.push(entry.record);
+        }
+        Verdict::Create(record)
+    }
+
+    /// The series that have to be brought up to date now: those that have ended, and those that go on for long. To be
+    /// called every minute or so.
+    pub fn tick(&mut self, now: Instant) -> Vec<EventRecord> {
+        let mut due = std::mem::take(&mut self.pushed_out);
+        // Every occurrence touches its series, so the longest idle is always the oldest.
+        while self.series.oldest().is_some_and(|(_, entry)| self.idle(entry, now)) {
+            let ended = self.series.pop_oldest().filter(|(_, entry)| entry.unwritten > 0);
+            due.extend(ended.map(|(_, entry)| entry.record));
+        }
+        let heartbeat = self.options.heartbeat;
+        let late = |entry: &&mut Entry| {
+            entry.unwritten > 0 && now.saturating_duration_since(entry.written) >= heartbeat
+        };
+        due.extend(self.series.values_mut().filter(late).map(|entry| entry.write(now)));
+        due
+    }
+
+    /// All series that have something left to write, for the end of the program.
+    pub fn flush(&mut self, now: Instant) -> Vec<EventRecord> {
+        let mut due = std::mem::take(&mut self.pushed_out);
+        let left = self.series.values_mut().filter(|entry| entry.unwritten > 0);
+        due.extend(left.map(|entry| entry.write(now)));
+        due
+    }
+
+    /// The event could not be created: the next occurrence is the first again.
+    pub fn forget(&mut self, occurrence: &Occurrence) {
+        self.series.remove(&SeriesKey::of(occurrence));
+    }
+
+    /// How many series are followed.
+    #[must_use]
+    pub fn followed(&self) -> usize {
+        self.series.len()
+    }
+
+    fn idle(&self, entry: &Entry, now: Instant) -> bool {
+        now.saturating_duration_since(entry.seen) >= self.options.series_idle
+    }
+
+    fn end_if_idle(&mut self, key: &SeriesKey, now: Instant) {
+        if self.series.peek(key).is_some_and(|entry| self.idle(entry, now))
+            && let Some(entry) = self.series.remove(key).filter(|entry| entry.unwritten > 0)
+        {
+            self.pushed_out.push(entry.record);
+        }
+    }
+
+    /// Takes a token, if there is one.
+    fn admit(&mut self, regarding: &ObjectReference, now: Instant) -> bool {
+        let full_at = self.buckets.peek(regarding).copied().unwrap_or(now).max(now);
+        let next = full_at + self.options.refill;
+        let admitted = next.saturating_duration_since(now) <= self.options.refill.saturating_mul(self.options.burst);
+        if admitted {
+            self.buckets.insert(regarding.clone(), next);
+        }
+        admitted
+    }
+}

@@ -1,0 +1,268 @@
+//! An event recorder: tells people what a controller did to an object, as `kubectl describe` shows it.
+//!
+//! [`EventRecorder::record`] never waits and never fails: events are a courtesy, and whoever is late or in trouble
+//! drops them and counts what it dropped. Repetitions become one event with a count, writes about one object are
+//! limited, and every queue has a bound.
+//!
+//! [`event`](Occurrence) is what is recorded, [`Correlator`] decides what is written, [`EventSink`] writes; this file
+//! is the task between them. Not here: reading events (they are objects like others), and the older `v1` events.
+
+mod correlator;
+mod event;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+pub use correlator::{Correlator, CorrelatorOptions, Verdict};
+pub use event::{EventRecord, ObjectReference, Occurrence, Reporter, Series, Severity};
+pub use sink::{EventSink, KubeSink, SinkError};
+
+use crate::reflector::{Backoff, BackoffOptions};
+
+/// How often the correlator is asked what is due.
+const TICK: Duration = Duration::from_secs(60);
+
+/// The bounds of an [`EventRecorder`].
+#[derive(Clone, Copy, Debug)]
+pub struct RecorderOptions {
+    /// How many occurrences may wait to be looked at; further ones are dropped. Default 1000.
+    pub queue: usize,
+    /// How often one event is tried before it is dropped. Default 12.
+    pub tries: u32,
+    /// How long to wait between tries. Default one second, growing to ten.
+    pub backoff: BackoffOptions,
+    /// How long [`EventRecorder::shut_down`] goes on writing what is left. Default five seconds.
+    pub flush: Duration,
+    /// What becomes an event.
+    pub correlator: CorrelatorOptions,
+}
+
+impl Default for RecorderOptions {
+    fn default() -> Self {
+        let (initial, max) = (Duration::from_secs(1), Duration::from_secs(10));
+        Self {
+            queue: 1000,
+            tries: 12,
+            backoff: BackoffOptions { initial, max, ..BackoffOptions::default() },
+            flush: Duration::from_secs(5),
+            correlator: CorrelatorOptions::default(),
+        }
+    }
+}
+
+/// What has become of all occurrences so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecorderStats {
+    /// Events created, and series brought up to date.
+    pub written: u64,
+    /// Occurrences that are, or will be, in the count of a series.
+    pub counted: u64,
+    /// Occurrences dropped because there was too much about their object.
+    pub limited: u64,
+    /// Occurrences dropped because the queue was full, or the recorder had shut down.
+    pub dropped: u64,
+    /// Occurrences that no API server would accept: without a reason, say.
+    pub invalid: u64,
+    /// Writes given up.
+    pub failed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    written: AtomicU64,
+    counted: AtomicU64,
+    limited: AtomicU64,
+    dropped: AtomicU64,
+    invalid: AtomicU64,
+    failed: AtomicU64,
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Records events. Handles are cheap to clone; when the last one is dropped, what is left is written.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Pod;
+/// use listwatch::event_recorder::{EventRecorder, KubeSink, ObjectReference, Occurrence, Reporter};
+///
+/// # async fn example(client: kube::Client, pod: Pod) {
+/// let reporter = Reporter { controller: "example.com/cleaner".into(), instance: "cleaner-1".into() };
+/// let recorder = EventRecorder::start(KubeSink::new(client), reporter, Default::default());
+/// let pod = ObjectReference::of(&pod);
+/// recorder.record(Occurrence::warning(pod, "TooOld", "Deleting", "older than a week"));
+/// recorder.shut_down().await;
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct EventRecorder {
+    queue: mpsc::Sender<Occurrence>,
+    counters: Arc<Counters>,
+    stop: Arc<watch::Sender<bool>>,
+}
+
+impl EventRecorder {
+    /// Starts a task of the current runtime that writes to the sink.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    pub fn start(sink: impl EventSink, reporter: Reporter, options: RecorderOptions) -> Self {
+        let (queue, occurrences) = mpsc::channel(options.queue.max(1));
+        let counters = Arc::new(Counters::default());
+        let (stop, stopped) = watch::channel(false);
+        let seed = RandomState::new().hash_one(&reporter);
+        let writer = Writer {
+            sink,
+            options,
+            correlator: Correlator::new(reporter, options.correlator),
+            backoff: Backoff::new(options.backoff, seed),
+            counters: Arc::clone(&counters),
+        };
+        tokio::spawn(writer.run(occurrences, stopped));
+        Self { queue, counters, stop: Arc::new(stop) }
+    }
+
+    /// Something happened. Returns at once.
+    pub fn record(&self, occurrence: Occurrence) {
+        if !occurrence.is_valid() {
+            tracing::debug!(?occurrence, "event without name, reason or action");
+            add(&self.counters.invalid);
+        } else if self.queue.try_send(occurrence).is_err() {
+            add(&self.counters.dropped);
+        }
+    }
+
+    /// What has become of all occurrences so far.
+    #[must_use]
+    pub fn stats(&self) -> RecorderStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        RecorderStats {
+            written: read(&self.counters.written),
+            counted: read(&self.counters.counted),
+            limited: read(&self.counters.limited),
+            dropped: read(&self.counters.dropped),
+            invalid: read(&self.counters.invalid),
+            failed: read(&self.counters.failed),
+        }
+    }
+
+    /// Writes what is left, counts of series included, within the [time](RecorderOptions::flush) it has.
+    pub async fn shut_down(&self) {
+        self.stop.send_replace(true);
+        self.queue.closed().await;
+    }
+}
+
+/// The task: one occurrence after the other, so that the events of an object keep their order.
+struct Writer<S> {
+    sink: S,
+    options: RecorderOptions,
+    correlator: Correlator,
+    backoff: Backoff,
+    counters: Arc<Counters>,
+}
+
+impl<S: EventSink> Writer<S> {
+    async fn run(mut self, mut queue: mpsc::Receiver<Occurrence>, mut stop: watch::Receiver<bool>) {
+        {
+            // Cut short wherever it is: the occurrence in hand is lost, the queue and the counts are not.
+            let mut told = stop.clone();
+            tokio::select! {
+                biased;
+                // An error means that all handles are gone; then the queue ends as well.
+                Ok(_) = told.wait_for(|stop| *stop) => {}
+                () = self.work(&mut queue) => {}
+            }
+        }
+        stop.mark_unchanged();
+        let flush = self.options.flush;
+        let _ = timeout(flush, self.finish(&mut queue)).await;
+        // Only now: whoever waits for the shut-down waits for the queue to close.
+        while queue.try_recv().is_ok() {
+            add(&self.counters.dropped);
+        }
+    }
+
+    async fn work(&mut self, queue: &mut mpsc::Receiver<Occurrence>) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                occurrence = queue.recv() => match occurrence {
+                    Some(occurrence) => self.handle(occurrence).await,
+                    None => return,
+                },
+                _ = ticks.tick() => {
+                    let due = self.correlator.tick(Instant::now());
+                    self.extend_all(due).await;
+                }
+            }
+        }
+    }
+
+    async fn finish(&mut self, queue: &mut mpsc::Receiver<Occurrence>) {
+        while let Ok(occurrence) = queue.try_recv() {
+            self.handle(occurrence).await;
+        }
+        let due = self.correlator.flush(Instant::now());
+        self.extend_all(due).await;
+    }
+
+    async fn handle(&mut self, occurrence: Occurrence) {
+        match self.correlator.observe(occurrence, Instant::now(), Timestamp::now()) {
+            Verdict::Create(event) => {
+                if !self.write(&event, false).await {
+                    self.correlator.forget(&event.occurrence);
+                }
+            }
+            Verdict::Extend(event) => {
+                add(&self.counters.counted);
+                self.write(&event, true).await;
+            }
+            Verdict::Counted => add(&self.counters.counted),
+            Verdict::Limited => add(&self.counters.limited),
+        }
+    }
+
+    async fn extend_all(&mut self, due: Vec<EventRecord>) {
+        for event in due {
+            self.write(&event, true).await;
+        }
+    }
+
+    /// Tries until it is written, refused, or has been tried often enough.
+    async fn write(&mut self, event: &EventRecord, mut extend: bool) -> bool {
+        self.backoff.reset();
+        for _ in 0..self.options.tries.max(1) {
+            let result =
+                if extend { self.sink.extend(event).await } else { self.sink.create(event).await };
+            match result {
+                Ok(()) => {
+                    add(&self.counters.written);
+                    return true;
+                }
+                Err(SinkError::Gone) if extend => extend = false,
+                Err(SinkError::Failed(error)) => {
+                    tracing::debug!(error, event = event.name, "event not written; will be tried again");
+                    sleep(self.backoff.delay()).await;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, event = event.name, "event not written");
+                    break;
+                }
+            }
+        }
+        add(&self.counters.failed);
+        false
+    }
+}

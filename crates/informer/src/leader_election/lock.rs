@@ -1,0 +1,223 @@
+//! [`LeaseLock`]: where the record of the election is kept. [`KubeLease`] keeps it in a Lease of the cluster,
+//! [`InMemoryLease`] in the memory of a test.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{Api, DynamicObject, ObjectMeta, PostParams};
+use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::sync::Mutex;
+
+/// The record of an election: the `spec` of a Lease.
+///
+/// Times are kept as the text that they were written as. Nobody reads them: clocks of different machines do not agree,
+/// so all that counts is whether the record has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseRecord {
+    /// Who leads; none or empty if nobody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder_identity: Option<String>,
+    /// How long the holder may be silent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_duration_seconds: Option<i32>,
+    /// Since when the holder leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquire_time: Option<String>,
+    /// When the holder was last heard of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renew_time: Option<String>,
+    /// How often leadership has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_transitions: Option<i32>,
+    /// Fields of later versions, kept as they are.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl LeaseRecord {
+    /// Who leads according to the record.
+    #[must_use]
+    pub fn holder(&self) -> Option<&str> {
+        self.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+    }
+}
+
+/// A record as it was read or written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// The record.
+    pub record: LeaseRecord,
+    /// What the lock wants to be given with the next update, to see that nobody came between.
+    pub version: Value,
+}
+
+/// Why a record was not read or written.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Somebody else wrote since the record was read, or created it first. Read it again.
+    #[error("the lease was changed by somebody else")]
+    Conflict,
+    /// No answer in time: it may or may not have been written.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// Anything else, in the words of whoever failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Keeps the record of an election. Writes must be atomic, and fail with [`LockError::Conflict`] if the record is no
+/// longer the version that was read.
+#[async_trait::async_trait]
+pub trait LeaseLock: Send + Sync + 'static {
+    /// The record; none if there has never been one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn read(&self) -> Result<Option<Observed>, LockError>;
+
+    /// Writes the record: over the version that was read, or as the first one.
+    ///
+    /// # Errors
+    /// [`LockError::Conflict`] if there is another version now; or when it cannot be written.
+    async fn write(&self, record: &LeaseRecord, over: Option<&Value>) -> Result<Observed, LockError>;
+}
+
+#[async_trait::async_trait]
+impl<L: LeaseLock + ?Sized> LeaseLock for Arc<L> {
+    async fn read(&self) -> Result<Option<Observed>, LockError> {
+        (**self).read().await
+    }
+
+    async fn write(&self, record: &LeaseRecord, over: Option<&Value>) -> Result<Observed, LockError> {
+        (**self).write(record, over).await
+    }
+}
+
+/// The record in a Lease of `coordination.k8s.io/v1`. Needs the verbs `get`, `create` and `update` on it.
+#[derive(Clone)]
+pub struct KubeLease {
+    api: Api<DynamicObject>,
+    name: String,
+}
+
+impl fmt::Debug for KubeLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubeLease").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl KubeLease {
+    /// The Lease of this name; it is created when somebody first leads.
+    #[must_use]
+    pub fn new(client: kube::Client, namespace: &str, name: impl Into<String>) -> Self {
+        let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "leases");
+        Self { api: Api::namespaced_with(client, namespace, &resource), name: name.into() }
+    }
+
+    fn observed(lease: DynamicObject) -> Result<Observed, LockError> {
+        let spec = lease.data.get("spec").cloned().unwrap_or_else(|| json!({}));
+        let record = serde_json::from_value(spec).map_err(failed)?;
+        Ok(Observed { record, version: serde_json::to_value(lease.metadata).map_err(failed)? })
+    }
+}
+
+fn failed(error: impl fmt::Display) -> LockError {
+    LockError::Failed(error.to_string())
+}
+
+fn refused(error: kube::Error) -> LockError {
+    match error {
+        // Gone counts as changed: reading again finds nothing, and then it is created.
+        kube::Error::Api(status) if matches!(status.code, 404 | 409) => LockError::Conflict,
+        other => failed(other),
+    }
+}
+
+#[async_trait::async_trait]
+impl LeaseLock for KubeLease {
+    async fn read(&self) -> Result<Option<Observed>, LockError> {
+        self.api.get_opt(&self.name).await.map_err(failed)?.map(Self::observed).transpose()
+    }
+
+    async fn write(&self, record: &LeaseRecord, over: Option<&Value>) -> Result<Observed, LockError> {
+        // The version is the whole metadata: a replacement without labels and owners would delete them.
+        let metadata = match over {
+            Some(metadata) => serde_json::from_value(metadata.clone()).map_err(failed)?,
+            None => ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+        };
+        let types = TypeMeta { api_version: "coordination.k8s.io/v1".to_owned(), kind: "Lease".to_owned() };
+        let lease = DynamicObject { types: Some(types), metadata, data: json!({ "spec": record }) };
+        let params = PostParams::default();
+        let written = match over {
+            Some(_) => self.api.replace(&self.name, &params, &lease).await,
+            None => self.api.create(&params, &lease).await,
+        };
+        Self::observed(written.map_err(refused)?)
+    }
+}
+
+/// The record in memory, with an outage at the push of a button: for tests of programs that elect a leader.
+#[derive(Debug, Default)]
+pub struct InMemoryLease {
+    state: Mutex<InMemory>,
+}
+
+#[derive(Debug, Default)]
+struct InMemory {
+    record: Option<LeaseRecord>,
+    version: u64,
+    down: bool,
+}
+
+impl InMemoryLease {
+    /// While true, nothing can be read or written.
+    pub fn set_down(&self, down: bool) {
+        self.state.lock().down = down;
+    }
+
+    /// The record as it is.
+    #[must_use]
+    pub fn record(&self) -> Option<LeaseRecord> {
+        self.state.lock().record.clone()
+    }
+
+    /// Changes the record as an operator with an editor would.
+    pub fn edit(&self, edit: impl FnOnce(&mut LeaseRecord)) {
+        let mut state = self.state.lock();
+        edit(state.record.get_or_insert_default());
+        state.version += 1;
+    }
+}
+
+#[async_trait::async_trait]
+impl LeaseLock for InMemoryLease {
+    async fn read(&self) -> Result<Option<Observed>, LockError> {
+        let state = self.state.lock();
+        if state.down {
+            return Err(failed("down"));
+        }
+        let version = state.version.into();
+        Ok(state.record.clone().map(|record| Observed { record, version }))
+    }
+
+    async fn write(&self, record: &LeaseRecord, over: Option<&Value>) -> Result<Observed, LockError> {
+        let mut state = self.state.lock();
+        if state.down {
+            return Err(failed("down"));
+        }
+        let current = state.record.as_ref().map(|_| Value::from(state.version));
+        if current.as_ref() != over {
+            return Err(LockError::Conflict);
+        }
+        state.version += 1;
+        state.record = Some(record.clone());
+        Ok(Observed { record: record.clone(), version: state.version.into() })
+    }
+}

@@ -1,0 +1,289 @@
+//! [`Machine`]: one candidate of an election, as a pure state machine. What it asks for is done by
+//! [`LeaderElection`](super::LeaderElection); time and answers are passed in.
+//!
+//! Two clocks, two purposes: the monotonic one decides everything, the wall clock is only written down for people.
+//! A wall clock that jumps therefore changes nothing.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::lock::{LeaseRecord, LockError, Observed};
+use super::options::{ElectionOptions, JITTER};
+use crate::reflector::{Backoff, BackoffOptions};
+
+/// The time, twice.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// What decisions are made by.
+    pub monotonic: Instant,
+    /// What is written into the record for people to read.
+    pub wall: Timestamp,
+}
+
+impl Now {
+    /// Both clocks of this machine.
+    #[must_use]
+    pub fn read() -> Self {
+        Self { monotonic: Instant::now(), wall: Timestamp::now() }
+    }
+
+}
+
+/// As a Lease has it.
+fn text(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+/// A period of leadership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Grows with every term of any candidate: what a storage can tell a leader of the past by.
+    pub fencing_token: u32,
+    /// Before this moment nobody else can lead.
+    pub valid_until: Instant,
+    /// After this moment the leader gives up.
+    pub renew_until: Instant,
+}
+
+/// What the machine wants done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Nothing before this moment.
+    Wait(Instant),
+    /// Read the record and call [`Machine::on_read`].
+    Read,
+    /// Write the record, over this version or as the first, and call [`Machine::on_write`].
+    Write(LeaseRecord, Option<Value>),
+    /// Leadership is over: end the work before [`Term::valid_until`]. The machine is a candidate again.
+    Lost(Term),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Wait(Instant),
+    Read,
+    /// `fresh`: the record has just been read, so a conflict means real competition.
+    Write {
+        fresh: bool,
+    },
+}
+
+/// A record and since when it has been as it is, as far as we have seen.
+#[derive(Clone, Debug)]
+struct Seen {
+    observed: Observed,
+    since: Instant,
+}
+
+/// One candidate.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    options: ElectionOptions,
+    pause: Backoff,
+    phase: Phase,
+    seen: Option<Seen>,
+    /// Whether `seen` is the latest version for all we know, so that it can be written over without reading.
+    current: bool,
+    term: Option<Term>,
+    lost: Option<Term>,
+    /// The number of the next term, however often the record is deleted or edited back.
+    next_token: i32,
+    /// The last renewal as it was written. Each is later than the one before, by a microsecond at least: to others, a
+    /// record that does not change is a leader that does not live, even if it is only the wall clock that stands still.
+    renewal: Timestamp,
+    /// When the request under way was sent. A lease is counted from here, not from the answer: the others may have
+    /// seen the renewal as soon as it was sent.
+    sent: Option<Instant>,
+}
+
+impl Machine {
+    /// A candidate that has seen nothing yet. The seed spreads the waits of candidates.
+    #[must_use]
+    pub fn new(options: ElectionOptions, now: Instant, seed: u64) -> Self {
+        let (initial, max) = (options.retry_period, options.retry_period);
+        let pause = Backoff::new(BackoffOptions { initial, max, factor: 1, jitter: JITTER }, seed);
+        Self {
+            options,
+            pause,
+            phase: Phase::Wait(now),
+            seen: None,
+            current: false,
+            term: None,
+            lost: None,
+            next_token: 0,
+            renewal: Timestamp::MIN,
+            sent: None,
+        }
+    }
+
+    /// The term, while we lead.
+    #[must_use]
+    pub fn term(&self) -> Option<Term> {
+        self.term
+    }
+
+    /// Who leads, as the record was last seen.
+    #[must_use]
+    pub fn leader(&self) -> Option<&str> {
+        self.seen.as_ref()?.observed.record.holder()
+    }
+
+    /// How long a request that is sent now may take: an answer after that would be of no use.
+    #[must_use]
+    pub fn patience(&self, now: Instant) -> Duration {
+        match self.term {
+            Some(term) => term.renew_until.saturating_duration_since(now),
+            None => self.options.renew_deadline,
+        }
+    }
+
+    /// What to do now.
+    pub fn step(&mut self, now: Now) -> Action {
+        if let Some(term) = self.term.filter(|term| now.monotonic >= term.renew_until) {
+            self.resign(term, now.monotonic);
+        }
+        if let Some(term) = self.lost.take() {
+            return Action::Lost(term);
+        }
+        if let Phase::Wait(until) = self.phase {
+            let until = self.term.map_or(until, |term| until.min(term.renew_until));
+            if now.monotonic < until {
+                return Action::Wait(until);
+            }
+            let write_at_once = self.term.is_some() && self.current;
+            self.phase = if write_at_once { Phase::Write { fresh: false } } else { Phase::Read };
+        }
+        self.sent = Some(now.monotonic);
+        match self.phase {
+            Phase::Write { .. } => {
+                let version = self.seen.as_ref().map(|seen| seen.observed.version.clone());
+                Action::Write(self.claim(now), version)
+            }
+            Phase::Read | Phase::Wait(_) => Action::Read,
+        }
+    }
+
+    /// The record was read.
+    pub fn on_read(&mut self, now: Now, result: &Result<Option<Observed>, LockError>) {
+        match result {
+            Err(_) => self.pause(now.monotonic),
+            Ok(None) => {
+                (self.seen, self.current) = (None, true);
+                self.phase = Phase::Write { fresh: true };
+            }
+            Ok(Some(observed)) => {
+                self.see(observed.clone(), now.monotonic);
+                if self.may_take(now.monotonic) {
+                    self.phase = Phase::Write { fresh: true };
+                } else if let Some(term) = self.term {
+                    self.resign(term, now.monotonic);
+                } else {
+                    self.pause(now.monotonic);
+                }
+            }
+        }
+    }
+
+    /// The record was written, or not.
+    pub fn on_write(&mut self, now: Now, result: &Result<Observed, LockError>) {
+        match result {
+            Ok(observed) => {
+                let sent = self.sent.unwrap_or(now.monotonic);
+                self.term = Some(self.term_from(sent, observed));
+                self.see(observed.clone(), now.monotonic);
+                self.phase = Phase::Wait(sent + self.options.retry_period);
+            }
+            Err(error) => {
+                let fresh = matches!(self.phase, Phase::Write { fresh: true });
+                self.current = false;
+                if matches!(error, LockError::Conflict) && self.term.is_some() && !fresh {
+                    self.phase = Phase::Read;
+                } else {
+                    self.pause(now.monotonic);
+                }
+            }
+        }
+    }
+
+    /// The record by which the lease is given back, and the version to write it over. None if it is not ours.
+    #[must_use]
+    pub fn release(&self, now: Now) -> Option<(LeaseRecord, Value)> {
+        let Observed { record, version } = &self.seen.as_ref()?.observed;
+        let ours = record.holder() == Some(self.options.identity.as_str());
+        let released = LeaseRecord {
+            holder_identity: Some(String::new()),
+            lease_duration_seconds: Some(1),
+            acquire_time: Some(text(now.wall)),
+            renew_time: Some(text(now.wall)),
+            ..record.clone()
+        };
+        ours.then(|| (released, version.clone()))
+    }
+
+    /// After a read on the way to a [`release`](Self::release).
+    pub(super) fn note(&mut self, observed: Observed, now: Instant) {
+        self.see(observed, now);
+    }
+
+    fn resign(&mut self, term: Term, now: Instant) {
+        (self.term, self.lost) = (None, Some(term));
+        self.pause(now);
+    }
+
+    /// The leader must not dawdle, candidates must not march in step.
+    fn pause(&mut self, now: Instant) {
+        let pause = if self.term.is_some() { self.options.retry_period } else { self.pause.delay() };
+        self.phase = Phase::Wait(now + pause);
+    }
+
+    /// Another version of the same record, a label for instance, is no sign of life.
+    fn see(&mut self, observed: Observed, now: Instant) {
+        let unchanged = self.seen.as_ref().filter(|seen| seen.observed.record == observed.record);
+        let since = unchanged.map_or(now, |seen| seen.since);
+        let token = observed.record.lease_transitions.unwrap_or(0).max(0);
+        self.next_token = self.next_token.max(token.saturating_add(1));
+        (self.seen, self.current) = (Some(Seen { observed, since }), true);
+    }
+
+    fn may_take(&self, now: Instant) -> bool {
+        let Some(seen) = &self.seen else { return true };
+        let record = &seen.observed.record;
+        let silence = now.saturating_duration_since(seen.since);
+        record.holder().is_none_or(|holder| holder == self.options.identity) || silence >= self.duration(record)
+    }
+
+    /// A record that does not say how long it lasts lasts as long as ours.
+    fn duration(&self, record: &LeaseRecord) -> Duration {
+        let seconds = record.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.filter(|seconds| *seconds > 0).map_or(self.options.lease_duration, Duration::from_secs)
+    }
+
+    /// The record that says that we lead. A term that begins counts as a transition even after ourselves: what a
+    /// former process of the same name, or we before we lost touch, sent on its way must be told from what comes now.
+    fn claim(&mut self, now: Now) -> LeaseRecord {
+        let tick = SignedDuration::from_micros(1);
+        self.renewal = self.renewal.checked_add(tick).map_or(now.wall, |next| next.max(now.wall));
+        let mut record = self.seen.as_ref().map(|seen| seen.observed.record.clone()).unwrap_or_default();
+        if self.term.is_none() || record.acquire_time.is_none() {
+            record.acquire_time = Some(text(now.wall));
+        }
+        let token = self.term.and_then(|term| i32::try_from(term.fencing_token).ok());
+        record.lease_transitions = Some(token.unwrap_or(self.next_token));
+        record.holder_identity = Some(self.options.identity.clone());
+        record.lease_duration_seconds = Some(self.options.lease_seconds());
+        record.renew_time = Some(text(self.renewal));
+        record
+    }
+
+    fn term_from(&self, sent: Instant, observed: &Observed) -> Term {
+        let written = observed.record.lease_transitions.and_then(|count| u32::try_from(count).ok());
+        Term {
+            fencing_token: written.unwrap_or(0),
+            valid_until: sent + self.options.lease_duration,
+            renew_until: sent + self.options.renew_deadline,
+        }
+    }
+}

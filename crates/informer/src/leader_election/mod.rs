@@ -1,0 +1,344 @@
+//! Leader election on a Lease: of several copies of a program, one works.
+//!
+//! [`LeaderElection::run`] stands for election, runs a future while it leads, and says how it ended. Compared with
+//! client-go's:
+//!
+//! - The work has ended before the lease is given back or runs out: it is told to end when leadership is lost or the
+//!   program shall stop, and is aborted if it has not when somebody else may lead.
+//! - [`ElectionEvent::Started`] and [`ElectionEvent::Stopped`] come in pairs, and only to those who led.
+//! - Each term has a [fencing token](Leadership::fencing_token) that grows with every term. No election can keep a
+//!   process that was frozen in the middle of a request from finishing it later; a storage that refuses tokens of the
+//!   past can.
+//!
+//! Reading order: [`ElectionOptions`] for the times, [`Machine`] for the rules, [`LeaseLock`] for where the record is
+//! kept, this file for the tasks and requests around them. Not here: coordinated election by LeaseCandidates.
+
+mod lock;
+mod machine;
+mod options;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+pub use lock::{InMemoryLease, KubeLease, LeaseLock, LeaseRecord, LockError, Observed};
+pub use machine::{Action, Machine, Now, Term};
+pub use options::{ElectionOptions, OptionsError};
+
+/// How often a release is tried against others who edit the record.
+const RELEASE_TRIES: usize = 3;
+
+/// What happens in an election.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ElectionEvent<'a> {
+    /// The record names another leader than before; it may be us.
+    Leader(&'a str),
+    /// We lead: the work begins.
+    Started {
+        /// The number of this term.
+        fencing_token: u32,
+    },
+    /// We do not lead any more: the work has ended.
+    Stopped {
+        /// The number of this term.
+        fencing_token: u32,
+    },
+    /// The record could not be read or written. It is tried again.
+    Problem(&'a LockError),
+}
+
+type Hook = dyn Fn(&ElectionEvent<'_>) + Send + Sync;
+
+/// How [`LeaderElection::run`] ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<T> {
+    /// Told to stop before it ever led.
+    NeverLed,
+    /// The work is done, by itself or because it was told to stop.
+    Finished(T),
+    /// Leadership was lost; what the work returned, if it ended before it was aborted.
+    Lost(Option<T>),
+    /// The work did not end in the [grace](ElectionOptions::stop_grace) it had.
+    Aborted,
+    /// The work panicked, with this message.
+    Panicked(String),
+}
+
+/// What the work knows of the term it works in.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    fencing_token: u32,
+    over: CancellationToken,
+    valid_until: watch::Receiver<Instant>,
+}
+
+impl Leadership {
+    /// The number of this term; every later term, of whichever candidate, has a greater one. Send it along with writes
+    /// to a storage that can refuse smaller ones than it has seen.
+    #[must_use]
+    pub fn fencing_token(&self) -> u32 {
+        self.fencing_token
+    }
+
+    /// Whether nobody else can lead at this moment, by our clock.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        Instant::now() < *self.valid_until.borrow()
+    }
+
+    /// Waits until the work has to end.
+    pub async fn over(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// Cancelled when the work has to end.
+    #[must_use]
+    pub fn token(&self) -> CancellationToken {
+        self.over.clone()
+    }
+}
+
+/// A candidate.
+///
+/// ```
+/// use std::sync::Arc;
+/// use listwatch::leader_election::{ElectionOptions, InMemoryLease, LeaderElection, Outcome};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Against a cluster: KubeLease::new(client, "kube-system", "my-controller").
+/// let lock = Arc::new(InMemoryLease::default());
+/// let election = LeaderElection::new(lock, ElectionOptions::new("me"))?;
+/// let stop = CancellationToken::new();
+/// let outcome = election
+///     .run(&stop, |leadership| async move {
+///         assert!(leadership.is_valid());
+///         "worked"
+///     })
+///     .await;
+/// assert_eq!(outcome, Outcome::Finished("worked"));
+/// # Ok(())
+/// # }
+/// ```
+pub struct LeaderElection<L> {
+    lock: L,
+    options: ElectionOptions,
+    hook: Option<Arc<Hook>>,
+}
+
+impl<L> fmt::Debug for LeaderElection<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderElection").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl<L: LeaseLock> LeaderElection<L> {
+    /// A candidate for this lock.
+    ///
+    /// # Errors
+    /// [`OptionsError`] if the times do not fit together.
+    pub fn new(lock: L, options: ElectionOptions) -> Result<Self, OptionsError> {
+        options.validate()?;
+        Ok(Self { lock, options, hook: None })
+    }
+
+    /// Hears what happens.
+    #[must_use]
+    pub fn on_event(mut self, hook: impl Fn(&ElectionEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Stands for election until it leads or `stop` is cancelled; then works, as a task of its own, for one term.
+    ///
+    /// Call it again to stand again, or end the program: after a lost term nobody knows better what is half done.
+    /// Dropping the future aborts the work and leaves the lease to run out.
+    pub async fn run<W, F, T>(&self, stop: &CancellationToken, work: W) -> Outcome<T>
+    where
+        W: FnOnce(Leadership) -> F,
+        F: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let seed = RandomState::new().hash_one(&self.options.identity);
+        let mut machine = Machine::new(self.options.clone(), Instant::now(), seed);
+        let outcome = match self.acquire(&mut machine, stop).await {
+            Some(term) => self.lead(&mut machine, term, stop, work).await,
+            None => Outcome::NeverLed,
+        };
+        if self.options.release {
+            // The lease runs out by itself if it cannot be given back soon.
+            let _ = timeout(self.options.retry_period, self.release(&mut machine)).await;
+        }
+        outcome
+    }
+
+    async fn acquire(&self, machine: &mut Machine, stop: &CancellationToken) -> Option<Term> {
+        loop {
+            match machine.step(Now::read()) {
+                Action::Wait(until) => {
+                    let _ = stop.run_until_cancelled(sleep_until(until)).await;
+                }
+                Action::Read => {
+                    stop.run_until_cancelled(self.perform(machine, Action::Read)).await;
+                }
+                // Not cut short: a lease that was taken without our knowing would keep everybody waiting.
+                write => self.perform(machine, write).await,
+            }
+            if stop.is_cancelled() {
+                return None;
+            }
+            if let Some(term) = machine.term() {
+                return Some(term);
+            }
+        }
+    }
+
+    async fn lead<W, F, T>(
+        &self,
+        machine: &mut Machine,
+        term: Term,
+        stop: &CancellationToken,
+        work: W,
+    ) -> Outcome<T>
+    where
+        W: FnOnce(Leadership) -> F,
+        F: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let fencing_token = term.fencing_token;
+        let (valid, valid_until) = watch::channel(term.valid_until);
+        let over = stop.child_token();
+        // One task in a set, because a set aborts its tasks when it is dropped.
+        let mut tasks = JoinSet::new();
+        self.tell(&ElectionEvent::Started { fencing_token });
+        tasks.spawn(work(Leadership { fencing_token, over: over.clone(), valid_until }));
+        let outcome = match self.keep(machine, &mut tasks, &valid, stop).await {
+            Kept::Ended(result) => ended(result),
+            Kept::Lost(term) => {
+                over.cancel();
+                let result = timeout_at(term.valid_until, tasks.join_next()).await;
+                Outcome::Lost(result.ok().flatten().and_then(Result::ok))
+            }
+            Kept::OutOfGrace => Outcome::Aborted,
+        };
+        tasks.shutdown().await;
+        self.tell(&ElectionEvent::Stopped { fencing_token });
+        outcome
+    }
+
+    /// Renews until the work ends or the term does.
+    async fn keep<T: 'static>(
+        &self,
+        machine: &mut Machine,
+        tasks: &mut JoinSet<T>,
+        valid: &watch::Sender<Instant>,
+        stop: &CancellationToken,
+    ) -> Kept<T> {
+        let mut grace: Option<Instant> = None;
+        loop {
+            if grace.is_some_and(|grace| Instant::now() >= grace) {
+                return Kept::OutOfGrace;
+            }
+            let action = machine.step(Now::read());
+            let step = async {
+                match action {
+                    Action::Lost(term) => return Some(term),
+                    Action::Wait(until) => sleep_until(grace.map_or(until, |grace| until.min(grace))).await,
+                    request => self.perform(machine, request).await,
+                }
+                None
+            };
+            tokio::select! {
+                biased;
+                Some(result) = tasks.join_next() => return Kept::Ended(result),
+                () = stop.cancelled(), if grace.is_none() => {
+                    grace = Some(Instant::now() + self.options.stop_grace);
+                }
+                lost = step => if let Some(term) = lost {
+                    return Kept::Lost(term);
+                },
+            }
+            if let Some(term) = machine.term() {
+                valid.send_replace(term.valid_until);
+            }
+        }
+    }
+
+    /// Does what the machine asked for.
+    async fn perform(&self, machine: &mut Machine, action: Action) {
+        let before = machine.leader().map(str::to_owned);
+        let patience = machine.patience(Instant::now());
+        let late = |_| LockError::TimedOut(patience);
+        match action {
+            Action::Read => {
+                let result = timeout(patience, self.lock.read()).await.map_err(late).flatten();
+                self.problem(result.as_ref().err());
+                machine.on_read(Now::read(), &result);
+            }
+            Action::Write(record, over) => {
+                let write = self.lock.write(&record, over.as_ref());
+                let result = timeout(patience, write).await.map_err(late).flatten();
+                self.problem(result.as_ref().err());
+                machine.on_write(Now::read(), &result);
+            }
+            Action::Wait(_) | Action::Lost(_) => {}
+        }
+        if let Some(leader) = machine.leader().filter(|leader| Some(*leader) != before.as_deref()) {
+            self.tell(&ElectionEvent::Leader(leader));
+        }
+    }
+
+    async fn release(&self, machine: &mut Machine) {
+        for _ in 0..RELEASE_TRIES {
+            let Some((record, version)) = machine.release(Now::read()) else { return };
+            match self.lock.write(&record, Some(&version)).await {
+                Err(LockError::Conflict) => match self.lock.read().await {
+                    Ok(Some(observed)) => machine.note(observed, Instant::now()),
+                    _ => return,
+                },
+                result => return self.problem(result.err().as_ref()),
+            }
+        }
+    }
+
+    fn problem(&self, error: Option<&LockError>) {
+        // Losing a race is how elections are decided, not a problem.
+        if let Some(error) = error.filter(|error| !matches!(error, LockError::Conflict)) {
+            tracing::debug!(%error, identity = self.options.identity, "lease not read or written");
+            self.tell(&ElectionEvent::Problem(error));
+        }
+    }
+
+    fn tell(&self, event: &ElectionEvent<'_>) {
+        if let Some(hook) = &self.hook {
+            hook(event);
+        }
+    }
+}
+
+/// Why a leader does not renew any more.
+enum Kept<T> {
+    Ended(Result<T, JoinError>),
+    Lost(Term),
+    OutOfGrace,
+}
+
+fn ended<T>(result: Result<T, JoinError>) -> Outcome<T> {
+    let panic = match result {
+        Ok(value) => return Outcome::Finished(value),
+        Err(error) => error,
+    };
+    let Ok(panic) = panic.try_into_panic() else { return Outcome::Aborted };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    Outcome::Panicked(text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default())
+}

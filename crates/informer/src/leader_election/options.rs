@@ -1,0 +1,111 @@
+//! [`ElectionOptions`]: who stands for election, and the times it goes by.
+
+use std::time::Duration;
+
+/// How much longer than the retry period the wait of a candidate may be, so that candidates do not act in step.
+pub(super) const JITTER: f64 = 1.2;
+
+/// Why these options do not make an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// Without an identity nobody can tell who leads.
+    #[error("the identity is empty")]
+    NoIdentity,
+    /// A leader that gives up only when its lease has run out may overlap with the next.
+    #[error("the lease duration must be longer than the renew deadline")]
+    LeaseTooShort,
+    /// The leader must be able to try more than once before it gives up.
+    #[error("the renew deadline must be longer than the retry period with its jitter, 1.2 of these")]
+    DeadlineTooShort,
+    /// A retry period of zero would be a hot loop.
+    #[error("the retry period is zero")]
+    NoPause,
+    /// A Lease stores its duration as seconds of 31 bits.
+    #[error("the lease duration is more than a Lease can store")]
+    LeaseTooLong,
+}
+
+/// The candidate and its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectionOptions {
+    /// Who we are; no two candidates may have the same. The name of the pod and something random will do.
+    pub identity: String,
+    /// How long others wait after the last renewal that they have seen before they take over. Default 15 s.
+    pub lease_duration: Duration,
+    /// How long after its last renewal the leader gives up. The rest of the lease is for the work to end. Default 10 s.
+    pub renew_deadline: Duration,
+    /// How often the leader renews and candidates look. Default 2 s.
+    pub retry_period: Duration,
+    /// How long the work may go on after the program was told to stop; then it is aborted. Default 30 s, the time that
+    /// a pod has.
+    pub stop_grace: Duration,
+    /// Whether a leader that ends gives the lease back, so that the next need not wait for it to run out. Default
+    /// true: here the work has always ended before.
+    pub release: bool,
+}
+
+impl ElectionOptions {
+    /// The usual times for this candidate.
+    pub fn new(identity: impl Into<String>) -> Self {
+        Self {
+            identity: identity.into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            stop_grace: Duration::from_secs(30),
+            release: true,
+        }
+    }
+
+    /// Checks that the times fit together.
+    ///
+    /// # Errors
+    /// See [`OptionsError`].
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        let checks = [
+            (self.identity.is_empty(), OptionsError::NoIdentity),
+            (self.retry_period.is_zero(), OptionsError::NoPause),
+            (self.lease_duration <= self.renew_deadline, OptionsError::LeaseTooShort),
+            (self.renew_deadline <= self.retry_period.mul_f64(JITTER), OptionsError::DeadlineTooShort),
+            (self.lease_duration.as_secs() >= i32::MAX as u64, OptionsError::LeaseTooLong),
+        ];
+        checks.into_iter().find(|(wrong, _)| *wrong).map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// What others are told: whole seconds, never fewer than we go by ourselves.
+    pub(super) fn lease_seconds(&self) -> i32 {
+        let seconds = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
+        i32::try_from(seconds).unwrap_or(i32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_do_not_fit_are_refused() {
+        let with = |change: fn(&mut ElectionOptions)| {
+            let mut options = ElectionOptions::new("me");
+            change(&mut options);
+            options.validate()
+        };
+        assert_eq!(with(|_| ()), Ok(()));
+        assert_eq!(with(|o| o.identity.clear()), Err(OptionsError::NoIdentity));
+        assert_eq!(with(|o| o.lease_duration = o.renew_deadline), Err(OptionsError::LeaseTooShort));
+        assert_eq!(
+            with(|o| o.retry_period = o.renew_deadline.div_f64(1.2)),
+            Err(OptionsError::DeadlineTooShort)
+        );
+        assert_eq!(with(|o| o.retry_period = Duration::ZERO), Err(OptionsError::NoPause));
+        assert_eq!(with(|o| o.lease_duration = Duration::MAX), Err(OptionsError::LeaseTooLong));
+    }
+
+    #[test]
+    fn fractions_of_seconds_are_rounded_up() {
+        let mut options = ElectionOptions::new("me");
+        options.lease_duration = Duration::from_millis(1_001);
+        assert_eq!(options.lease_seconds(), 2);
+    }
+}

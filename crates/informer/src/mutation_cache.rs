@@ -1,0 +1,345 @@
+//! [`MutationCache`]: a cache with one's own writes on top, until the watch has caught up with them.
+//!
+//! A controller that has just written an object reads the old one from its cache for another moment, and acts twice.
+//! [`Store::wait_for`] is the strict cure: wait. This is the one without waiting: tell it the objects that the server
+//! returned, read through it, and each read gives the newer of the two.
+//!
+//! What makes it simple is that a [`Store`] knows up to which resource version it is complete. An own write that is
+//! not newer than that is in the store, or has been overwritten or deleted since: either way the store is right, and the
+//! write is forgotten. So a late call with a stale write cannot bring a deleted object back.
+//!
+//! It is not a place for guesses: only what the server has confirmed belongs in it.
+
+use std::time::Duration;
+
+use listwatch_wire::{ObjectKey, Revision};
+use tokio::time::Instant;
+
+use crate::lru::Lru;
+use crate::object::{Object, Raw};
+use crate::processor::Event;
+use crate::store::Store;
+use crate::sync::Mutex;
+
+/// The bounds of a [`MutationCache`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MutationOptions {
+    /// How many own writes are remembered; one more pushes the longest unused out. Default 100: writes wait here for
+    /// as long as a watch event takes, and no controller has many more under way.
+    pub capacity: usize,
+    /// How long an own write is shown if the watch does not catch up: after that, the watch has broken down and the
+    /// cache is what everybody else sees. Default five minutes.
+    pub ttl: Duration,
+    /// Whether an object that the store does not have yet is shown. Default true; false suits readers that must
+    /// agree with the indexes of the store.
+    pub show_created: bool,
+}
+
+impl Default for MutationOptions {
+    fn default() -> Self {
+        Self { capacity: 100, ttl: Duration::from_secs(300), show_created: true }
+    }
+}
+
+/// What is known better than the store knows it.
+enum Known<K> {
+    /// This version, or a newer one.
+    Written(Object<K>),
+    /// This incarnation, deleted by us: it is gone in whatever version the store still shows it.
+    Deleted(Object<K>),
+    /// A deletion that the watch told of, up to where.
+    Gone(Object<K>),
+}
+
+struct Entry<K> {
+    known: Known<K>,
+    since: Instant,
+}
+
+/// Own writes on top of a [`Store`].
+///
+/// ```
+/// use listwatch::mutation_cache::MutationCache;
+/// use listwatch::{Object, Store};
+/// use serde_json::{Value, json};
+/// use tokio::time::Instant;
+///
+/// let (store, _writer) = Store::<Value>::new();
+/// let cache = MutationCache::new(store, Default::default());
+/// let written = Object::from_value(&json!({"metadata": {"name": "a", "resourceVersion": "7"}}))?;
+/// assert!(cache.written(written, Instant::now()));
+/// assert!(cache.get(&"a".parse()?, Instant::now()).is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MutationCache<K = Raw> {
+    store: Store<K>,
+    options: MutationOptions,
+    entries: Mutex<Lru<ObjectKey, Entry<K>>>,
+}
+
+impl<K> std::fmt::Debug for MutationCache<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MutationCache").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl<K> MutationCache<K> {
+    /// Puts itself on top of a store.
+    #[must_use]
+    pub fn new(store: Store<K>, options: MutationOptions) -> Self {
+        Self { store, options, entries: Mutex::new(Lru::new(options.capacity)) }
+    }
+
+    /// The server has confirmed this write: `object` is what it answered. An object that a deletion has only marked
+    /// (it has finalizers, or is a pod) is such an answer too.
+    ///
+    /// False if it was no news: something newer is known, or the object is known to be gone.
+    pub fn written(&self, object: Object<K>, now: Instant) -> bool {
+        if self.store_has(object.key(), object.revision()) {
+            return false;
+        }
+        let mut entries = self.entries.lock();
+        let known = live(&entries, object.key(), now, self.options.ttl);
+        if known.is_some_and(|known| outdates(known, &object)) {
+            return false;
+        }
+        let key = object.key().clone();
+        entries.insert(key, Entry { known: Known::Written(object), since: now });
+        true
+    }
+
+    /// The server has confirmed that this object is gone. `object` is the last that was known of it.
+    pub fn deleted(&self, object: Object<K>, now: Instant) {
+        let key = object.key().clone();
+        self.entries.lock().insert(key, Entry { known: Known::Deleted(object), since: now });
+    }
+
+    /// Optional: hears what an informer tells. Over a store with several sources, a deletion in one of them is known
+    /// here before the store as a whole has got that far.
+    pub fn observe(&self, event: &Event<K>, now: Instant) {
+        let Some(object) = event.object() else { return };
+        let mut entries = self.entries.lock();
+        match event {
+            Event::Deleted(_) => {
+                let newer = matches!(entries.peek(object.key()),
+                    Some(Entry { known: Known::Written(own), .. })
+                        if own.revision() > object.revision() && !own.same_identity(object));
+                if !newer {
+                    let known = Known::Gone(object.clone());
+                    entries.insert(object.key().clone(), Entry { known, since: now });
+                }
+            }
+            _ => {
+                let caught_up = entries.peek(object.key()).is_some_and(|entry| match &entry.known {
+                    Known::Written(own) => own.revision() <= object.revision(),
+                    Known::Deleted(own) | Known::Gone(own) => !own.same_identity(object),
+                });
+                if caught_up {
+                    entries.remove(object.key());
+                }
+            }
+        }
+    }
+
+    /// The newest that is known of an object.
+    pub fn get(&self, key: &ObjectKey, now: Instant) -> Option<Object<K>> {
+        // The revision first: what is read after it can only be newer.
+        let complete = self.store.revision();
+        let stored = self.store.get(key);
+        let mut entries = self.entries.lock();
+        let Some(known) = live(&entries, key, now, self.options.ttl) else {
+            entries.remove(key);
+            return stored;
+        };
+        match known {
+            Known::Written(own) if own.revision() > complete && newer(own, stored.as_ref()) => {
+                (stored.is_some() || self.options.show_created).then(|| own.clone())
+            }
+            Known::Deleted(own) | Known::Gone(own)
+                if stored.as_ref().is_some_and(|stored| stored.same_identity(own)) =>
+            {
+                None
+            }
+            // Kept although the store shows no trace of it: it is what refuses a late call of `written`.
+            Known::Deleted(_) | Known::Gone(_) => stored,
+            Known::Written(_) => {
+                entries.remove(key);
+                stored
+            }
+        }
+    }
+
+    /// Some objects that were read from the store (by an index, a selector), each in its newest known version; without
+    /// those known to be gone.
+    pub fn refresh<'a>(
+        &'a self,
+        objects: impl IntoIterator<Item = &'a Object<K>> + 'a,
+        now: Instant,
+    ) -> impl Iterator<Item = Object<K>> + 'a
+    where
+        K: 'a,
+    {
+        objects.into_iter().filter_map(move |object| self.get(object.key(), now))
+    }
+
+    fn store_has(&self, key: &ObjectKey, revision: Revision) -> bool {
+        let has = |stored: Object<K>| stored.revision() >= revision;
+        self.store.revision() >= revision || self.store.get(key).is_some_and(has)
+    }
+}
+
+fn live<'a, K>(
+    entries: &'a Lru<ObjectKey, Entry<K>>,
+    key: &ObjectKey,
+    now: Instant,
+    ttl: Duration,
+) -> Option<&'a Known<K>> {
+    let entry = entries.peek(key)?;
+    (now.saturating_duration_since(entry.since) <= ttl).then_some(&entry.known)
+}
+
+fn newer<K>(own: &Object<K>, stored: Option<&Object<K>>) -> bool {
+    stored.is_none_or(|stored| own.revision() > stored.revision())
+}
+
+/// Whether `object` comes too late to be told.
+fn outdates<K>(known: &Known<K>, object: &Object<K>) -> bool {
+    match known {
+        Known::Written(own) => own.revision() >= object.revision(),
+        Known::Deleted(own) => own.same_identity(object),
+        Known::Gone(own) => own.same_identity(object) || own.revision() >= object.revision(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::processor::Deleted;
+    use crate::store::{StoreWriter, Write};
+
+    fn object(uid: &str, revision: u64) -> Object<Value> {
+        let metadata = json!({"namespace": "x", "name": "y", "uid": uid, "resourceVersion": revision.to_string()});
+        Object::from_value(&json!({ "metadata": metadata })).unwrap()
+    }
+
+    struct World {
+        cache: MutationCache<Value>,
+        writer: StoreWriter<Value>,
+        now: Instant,
+    }
+
+    impl World {
+        fn new(options: MutationOptions) -> Self {
+            let (store, writer) = Store::new();
+            Self { cache: MutationCache::new(store, options), writer, now: Instant::now() }
+        }
+
+        fn watched(&mut self, object: Object<Value>) {
+            let revision = object.revision();
+            self.writer.write(vec![Write::Put(object)]);
+            self.writer.advance(revision);
+        }
+
+        fn get(&self) -> Option<u64> {
+            self.cache.get(&ObjectKey::namespaced("x", "y"), self.now).map(|object| object.revision().0)
+        }
+
+        fn written(&self, uid: &str, revision: u64) -> bool {
+            self.cache.written(object(uid, revision), self.now)
+        }
+    }
+
+    #[test]
+    fn own_writes_are_shown_until_the_watch_catches_up() {
+        let mut world = World::new(MutationOptions::default());
+        world.watched(object("u", 5));
+        assert!(world.written("u", 9));
+        assert_eq!(world.get(), Some(9));
+        world.watched(object("u", 7));
+        assert_eq!(world.get(), Some(9));
+        world.watched(object("u", 10));
+        assert_eq!(world.get(), Some(10));
+    }
+
+    /// As text, "9" stands behind "10".
+    #[test]
+    fn versions_compare_as_numbers() {
+        let mut world = World::new(MutationOptions::default());
+        world.watched(object("u", 10));
+        assert!(!world.written("u", 9));
+        assert_eq!(world.get(), Some(10));
+        assert!(world.written("u", 100));
+        assert!(!world.written("u", 99));
+        assert_eq!(world.get(), Some(100));
+    }
+
+    /// A controller updates an object; somebody deletes it; the watch tells; the controller's call comes last.
+    #[test]
+    fn a_late_write_does_not_bring_a_deleted_object_back() {
+        let mut world = World::new(MutationOptions::default());
+        world.watched(object("u", 5));
+        world.writer.write(vec![Write::Remove(ObjectKey::namespaced("x", "y"))]);
+        world.writer.advance(Revision(8));
+        assert!(!world.written("u", 7));
+        assert_eq!(world.get(), None);
+    }
+
+    /// Two namespaces, two watches: the store as a whole is at 3, but this object's watch has told its end at 8.
+    #[test]
+    fn a_deletion_heard_of_refuses_writes_that_the_store_cannot_judge_yet() {
+        let world = World::new(MutationOptions::default());
+        assert!(world.written("u", 7));
+        let gone = Deleted { object: object("u", 8), final_state_unknown: false };
+        world.cache.observe(&Event::Deleted(gone), world.now);
+        assert_eq!(world.get(), None);
+        assert!(!world.written("u", 9));
+        assert!(!world.written("v", 8));
+        assert!(world.written("v", 10));
+        assert_eq!(world.get(), Some(10));
+    }
+
+    #[test]
+    fn an_own_deletion_hides_this_incarnation_and_no_other() {
+        let mut world = World::new(MutationOptions::default());
+        world.watched(object("u", 5));
+        world.cache.deleted(object("u", 5), world.now);
+        assert_eq!(world.get(), None);
+        world.watched(object("u", 6));
+        assert_eq!(world.get(), None);
+        world.watched(object("v", 9));
+        assert_eq!(world.get(), Some(9));
+    }
+
+    #[test]
+    fn a_write_the_watch_never_confirms_is_forgotten_after_its_time() {
+        let mut world = World::new(MutationOptions::default());
+        world.watched(object("u", 5));
+        assert!(world.written("u", 9));
+        world.now += Duration::from_secs(300);
+        assert_eq!(world.get(), Some(9));
+        world.now += Duration::from_nanos(1);
+        assert_eq!(world.get(), Some(5));
+    }
+
+    #[test]
+    fn created_objects_are_shown_only_if_wanted() {
+        let world = World::new(MutationOptions::default());
+        assert!(world.written("u", 9));
+        assert_eq!(world.get(), Some(9));
+        let world = World::new(MutationOptions { show_created: false, ..MutationOptions::default() });
+        assert!(world.written("u", 9));
+        assert_eq!(world.get(), None);
+    }
+
+    #[test]
+    fn the_bound_holds() {
+        let world = World::new(MutationOptions { capacity: 10, ..MutationOptions::default() });
+        for n in 1..100_u64 {
+            let object = json!({"metadata": {"name": format!("o{n}"), "resourceVersion": n.to_string()}});
+            assert!(world.cache.written(Object::from_value(&object).unwrap(), world.now));
+        }
+        assert_eq!(world.cache.entries.lock().len(), 10);
+    }
+}
