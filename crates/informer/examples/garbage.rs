@@ -39,8 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("stopped before everything was listed".into());
     }
     let watched: HashSet<&str> = informers.iter().map(|(kind, _)| *kind).collect();
-    let alive: HashSet<String> =
-        informers.iter().flat_map(|(_, informer)| uids(informer)).collect();
+    let alive: HashSet<String> = informers.iter().flat_map(|(_, informer)| uids(informer)).collect();
     for (kind, informer) in &informers {
         for object in informer.snapshot().iter() {
             if let Some(owner) = orphaned(object, &watched, &alive)? {

@@ -21,7 +21,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     // Whoever only looks does not mind that a very long list spans more than one moment.
     let options = PagerOptions::default().on_expired(OnExpired::Continue);
-    let mut pages = Pager::new(Arc::new(pods), ListRequest::first(ListVersion::MostRecent, Some(500)), options);
+    let mut pages =
+        Pager::new(Arc::new(pods), ListRequest::first(ListVersion::MostRecent, Some(500)), options);
     while let Some(page) = pages.try_next().await? {
         for pod in &page.objects {
             println!("{} {}", pod.key(), pod.text(&["status", "phase"]).unwrap_or_default());

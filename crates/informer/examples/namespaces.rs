@@ -10,7 +10,7 @@ use std::error::Error;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use listwatch::kube::{KubeSource, client};
-use listwatch::{Object, SharedInformer};
+use listwatch::{Index, Object, SharedInformer};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -24,8 +24,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .on_problem(|problem, response| println!("{problem}; {response}"))
         .build();
     // The node is read from the bytes of the object; nothing is decoded for it.
-    let by_node = informer.store().add_index("node", |pod: &Object<Pod>| {
-        Ok(pod.text(&["spec", "nodeName"]).map(|node| node.into_owned()).into_iter().collect::<Vec<String>>())
+    let by_node: Index<Pod, String> = informer.store().add_index("node", |pod: &Object<Pod>| {
+        Ok(pod.text(&["spec", "nodeName"]).map(|node| node.into_owned()).into_iter().collect())
     })?;
     informer.start()?;
     informer.wait_synced().await;

@@ -47,7 +47,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let election = LeaderElection::new(lock, ElectionOptions::new(identity.clone()))?
         .on_event(|event| println!("election: {event:?}"));
     let outcome = election
-        .run(&stop, |leadership| async move { work(client, identity, leadership).await.map_err(|e| e.to_string()) })
+        .run(&stop, |leadership| async move {
+            work(client, identity, leadership).await.map_err(|e| e.to_string())
+        })
         .await;
     println!("{outcome:?}");
     Ok(())
@@ -67,7 +69,11 @@ async fn define(client: &Client) -> Result<(), kube::Error> {
     Ok(())
 }
 
-async fn work(client: Client, instance: String, leadership: Leadership) -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn work(
+    client: Client,
+    instance: String,
+    leadership: Leadership,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let factory = InformerFactory::new(client.clone());
     let greetings = factory.informer::<Greeting>();
     let queue = Queue::new(Options::new().name("greetings"));

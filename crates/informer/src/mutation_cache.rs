@@ -220,7 +220,8 @@ mod tests {
     use crate::store::{StoreWriter, Write};
 
     fn object(uid: &str, revision: u64) -> Object<Value> {
-        let metadata = json!({"namespace": "x", "name": "y", "uid": uid, "resourceVersion": revision.to_string()});
+        let metadata =
+            json!({"namespace": "x", "name": "y", "uid": uid, "resourceVersion": revision.to_string()});
         Object::from_value(&json!({ "metadata": metadata })).unwrap()
     }
 

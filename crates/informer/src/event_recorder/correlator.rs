@@ -134,7 +134,10 @@ impl Correlator {
             if !first_repeat || !self.admit(&key.regarding, now) {
                 return Verdict::Counted;
             }
-            return self.series.get_mut(&key).map_or(Verdict::Counted, |entry| Verdict::Extend(entry.write(now)));
+            return self
+                .series
+                .get_mut(&key)
+                .map_or(Verdict::Counted, |entry| Verdict::Extend(entry.write(now)));
         }
         if !self.admit(&key.regarding, now) {
             return Verdict::Limited;
@@ -200,7 +203,8 @@ impl Correlator {
     fn admit(&mut self, regarding: &ObjectReference, now: Instant) -> bool {
         let full_at = self.buckets.peek(regarding).copied().unwrap_or(now).max(now);
         let next = full_at + self.options.refill;
-        let admitted = next.saturating_duration_since(now) <= self.options.refill.saturating_mul(self.options.burst);
+        let admitted =
+            next.saturating_duration_since(now) <= self.options.refill.saturating_mul(self.options.burst);
         if admitted {
             self.buckets.insert(regarding.clone(), next);
         }

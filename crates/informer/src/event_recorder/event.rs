@@ -150,7 +150,12 @@ pub struct EventRecord {
 }
 
 impl EventRecord {
-    pub(super) fn new(occurrence: Occurrence, reporter: Arc<Reporter>, first: Timestamp, number: u64) -> Self {
+    pub(super) fn new(
+        occurrence: Occurrence,
+        reporter: Arc<Reporter>,
+        first: Timestamp,
+        number: u64,
+    ) -> Self {
         let regarding = &occurrence.regarding;
         let namespace = if regarding.namespace.is_empty() { "default" } else { &regarding.namespace };
         // The time alone does not tell two events of one moment apart.

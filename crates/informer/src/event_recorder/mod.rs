@@ -244,8 +244,7 @@ impl<S: EventSink> Writer<S> {
     async fn write(&mut self, event: &EventRecord, mut extend: bool) -> bool {
         self.backoff.reset();
         for _ in 0..self.options.tries.max(1) {
-            let result =
-                if extend { self.sink.extend(event).await } else { self.sink.create(event).await };
+            let result = if extend { self.sink.extend(event).await } else { self.sink.create(event).await };
             match result {
                 Ok(()) => {
                     add(&self.counters.written);

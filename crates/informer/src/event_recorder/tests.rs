@@ -11,7 +11,13 @@ use crate::sync::Mutex;
 
 fn pod(name: &str) -> ObjectReference {
     let (api_version, kind) = ("v1".to_owned(), "Pod".to_owned());
-    ObjectReference { api_version, kind, namespace: "x".to_owned(), name: name.to_owned(), uid: "u".to_owned() }
+    ObjectReference {
+        api_version,
+        kind,
+        namespace: "x".to_owned(),
+        name: name.to_owned(),
+        uid: "u".to_owned(),
+    }
 }
 
 fn failed(name: &str, note: &str) -> Occurrence {

@@ -29,7 +29,6 @@ impl Now {
     pub fn read() -> Self {
         Self { monotonic: Instant::now(), wall: Timestamp::now() }
     }
-
 }
 
 /// As a Lease has it.
@@ -252,7 +251,8 @@ impl Machine {
         let Some(seen) = &self.seen else { return true };
         let record = &seen.observed.record;
         let silence = now.saturating_duration_since(seen.since);
-        record.holder().is_none_or(|holder| holder == self.options.identity) || silence >= self.duration(record)
+        record.holder().is_none_or(|holder| holder == self.options.identity)
+            || silence >= self.duration(record)
     }
 
     /// A record that does not say how long it lasts lasts as long as ours.

@@ -244,7 +244,9 @@ async fn a_leader_that_is_told_to_stop_hands_over_when_its_work_has_ended() {
     sleep(seconds(1)).await;
     let stop = stop_second.clone();
     let two =
-        tokio::spawn(async move { second.run(&stop, |leadership| async move { leadership.over().await }).await });
+        tokio::spawn(
+            async move { second.run(&stop, |leadership| async move { leadership.over().await }).await },
+        );
     sleep(seconds(60)).await;
     stop_first.cancel();
     assert_eq!(one.await.unwrap(), Outcome::Finished(()));
