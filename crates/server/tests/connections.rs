@@ -105,6 +105,17 @@ async fn bodies_are_bounded_before_they_are_read() {
 }
 
 #[tokio::test]
+async fn a_client_may_shorten_its_time_in_words_that_are_understood() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    assert_eq!(client.call("GET", &format!("{PATH}?timeout=32s"), None).await.status, 200);
+    assert_eq!(client.call("GET", &format!("{PATH}?timeout=soon"), None).await.status, 400);
+    let future = format!("{PATH}?resourceVersion=1000000&timeout=50ms");
+    assert_eq!(client.call("GET", &future, None).await.status, 504);
+    server.shutdown().await;
+}
+
+#[tokio::test]
 async fn whoever_dawdles_is_shown_the_door() {
     let http = HttpLimits {
         head_timeout: Duration::from_millis(100),

@@ -5,6 +5,7 @@
 //! [`discovery`] and [`debug`] for the rest. [`negotiate`] and [`encode`] decide and produce the form of an answer.
 
 pub(crate) mod body;
+pub(crate) mod deadline;
 pub(crate) mod debug;
 pub(crate) mod discovery;
 pub(crate) mod discovery_v2;

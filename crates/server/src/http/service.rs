@@ -12,7 +12,7 @@ use super::body::Response;
 use super::negotiate::{self, Form, Subject};
 use super::request::{BodySource, Request};
 use super::request_info::{RequestInfo, ResourceInfo, Verb};
-use super::{respond, route};
+use super::{deadline, respond, route};
 use crate::HttpLimits;
 use crate::api::Api;
 use crate::auth::{Attributes, Decision, User, impersonate};
@@ -48,15 +48,30 @@ impl Service {
         let form = status_form(&request);
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
         let started = tokio::time::Instant::now();
-        let response = match self.admit(&request, &info) {
+        let response = match self.answer(&request, &info, body).await {
+            Ok(response) => response,
             Err(status) => respond::status(&status, form),
-            Ok((user, _seat)) => match route::route(self, &request, &info, user, body).await {
-                Ok(response) => response,
-                Err(status) => respond::status(&status, form),
-            },
         };
         self.api.metrics.request(&info, response.status(), started.elapsed());
         respond::finish(response, audit_id)
+    }
+
+    async fn answer(
+        &self,
+        request: &Request,
+        info: &RequestInfo,
+        body: &mut dyn BodySource,
+    ) -> Result<Response, Status> {
+        if is_long_running(info) {
+            let (user, _) = self.admit(request, info)?;
+            return route::route(self, request, info, user, body).await;
+        }
+        let allowed = deadline::allowed(request, self.api.options.requests.timeout)?;
+        let (user, _seat) = self.admit(request, info)?;
+        match tokio::time::timeout(allowed, route::route(self, request, info, user, body)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 0)),
+        }
     }
 
     /// Who asks, whether there is room, and whether they may; in the order of the reference.

@@ -45,21 +45,15 @@ pub(crate) async fn write(
         user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
     };
     let api = &service.api;
-    let answer = async {
-        match verb {
-            Verb::Get => write::read_subresource(api, writing).await,
-            Verb::Create => write::create(api, writing).await,
-            Verb::Update => write::update(api, writing).await,
-            Verb::Patch => write::patch(api, writing).await,
-            Verb::Delete => write::delete(api, writing).await,
-            Verb::DeleteCollection => write::delete_collection(api, writing).await,
-            Verb::List | Verb::Watch | Verb::Unknown => Err(Status::method_not_allowed()),
-        }
-    };
-    let answer = match tokio::time::timeout(api.options.requests.timeout, answer).await {
-        Ok(answer) => answer?,
-        Err(_) => return Err(Status::timeout("request did not complete within the allotted timeout", 0)),
-    };
+    let answer = match verb {
+        Verb::Get => write::read_subresource(api, writing).await,
+        Verb::Create => write::create(api, writing).await,
+        Verb::Update => write::update(api, writing).await,
+        Verb::Patch => write::patch(api, writing).await,
+        Verb::Delete => write::delete(api, writing).await,
+        Verb::DeleteCollection => write::delete_collection(api, writing).await,
+        Verb::List | Verb::Watch | Verb::Unknown => Err(Status::method_not_allowed()),
+    }?;
     respond_with(answer, &resource, form, request)
 }
 

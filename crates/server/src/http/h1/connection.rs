@@ -160,19 +160,19 @@ where
     match body {
         Body::Empty if parts.status.as_u16() < 200 || parts.status == StatusCode::NOT_MODIFIED => {
             head(Delimiter::None, keep);
-            write_pieces(io, &[&out]).await?;
+            write_short(io, &[&out]).await?;
         }
         Body::Empty => {
             head(Delimiter::Length(0), keep);
-            write_pieces(io, &[&out]).await?;
+            write_short(io, &[&out]).await?;
         }
         Body::Full(bytes) => {
             head(Delimiter::Length(bytes.len()), keep);
-            write_pieces(io, &[&out, &bytes]).await?;
+            write_short(io, &[&out, &bytes]).await?;
         }
         Body::Head(length) => {
             head(Delimiter::Length(length), keep);
-            write_pieces(io, &[&out]).await?;
+            write_short(io, &[&out]).await?;
         }
         Body::Pieces(pieces) => {
             // HTTP/1.0 knows no chunks: the end of the connection is the end of the body.
@@ -197,8 +197,16 @@ where
             return Ok(Next::Watch(watch, Flow::WebSocket));
         }
     }
-    io.flush().await?;
     Ok(if keep { Next::Again } else { Next::Close })
+}
+
+/// Writes an answer that is all there.
+async fn write_short<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u8]]) -> io::Result<()> {
+    let write = async {
+        write_pieces(io, pieces).await?;
+        io.flush().await
+    };
+    timeout(STALL, write).await?
 }
 
 /// An error in the middle breaks the connection, the only sign HTTP has for an answer that is not whole.
