@@ -34,6 +34,9 @@ pub enum Error {
     /// Certificates could not be made or loaded.
     #[error("TLS: {0}")]
     Tls(String),
+    /// The objects that every cluster has could not be written: look at the store.
+    #[error("cannot write the first objects: {0}")]
+    FirstObjects(listwatch_wire::Status),
     /// The store could not be read.
     #[error(transparent)]
     Storage(#[from] listwatch_storage::Error),

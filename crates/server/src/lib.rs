@@ -12,7 +12,8 @@
 //! 2. `http/`: connections, requests, and one file per verb: `read`, `list`, `watch`, `write`.
 //! 3. [`registry`]: which kinds exist, and the rules of writing them.
 //! 4. [`auth`]: who asks, and whether they may.
-//! 5. [`observe`]: what can be seen from outside.
+//! 5. `lifecycle/`: what happens by itself: first objects, namespaces that empty, dependents that follow their owners.
+//! 6. [`observe`]: what can be seen from outside.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -40,5 +41,7 @@ pub mod registry;
 mod server;
 
 pub use error::Error;
-pub use options::{CacheLimits, HttpLimits, Options, RequestLimits, Security, WatchLimits};
+pub use options::{
+    CacheLimits, HttpLimits, LifecycleOptions, NamespaceObjects, Options, RequestLimits, Security, WatchLimits,
+};
 pub use server::{Handle, Server};

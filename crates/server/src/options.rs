@@ -24,6 +24,65 @@ pub struct Options {
     pub cache: CacheLimits,
     /// How watches behave.
     pub watch: WatchLimits,
+    /// What happens by itself.
+    pub lifecycle: LifecycleOptions,
+}
+
+/// What happens by itself. In a cluster most of it is the work of a controller manager; switch off what one does for you.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LifecycleOptions {
+    /// The namespaces, roles and the Service that every cluster has are written at the first start.
+    pub first_objects: bool,
+    /// When namespaces get their default ServiceAccount and `kube-root-ca.crt`.
+    pub namespace_objects: NamespaceObjects,
+    /// A deleted namespace is emptied and goes.
+    pub empty_namespaces: bool,
+    /// Dependents follow their owners.
+    pub collect_garbage: bool,
+    /// Events are deleted so long after their last change, as by kube-apiserver's `--event-ttl`.
+    pub event_ttl: Option<Duration>,
+    /// How long things rest before they are acted on, so that whoever deleted something still sees the mark, and owners
+    /// may be written after their dependents.
+    pub settle: Duration,
+}
+
+impl LifecycleOptions {
+    /// Nothing happens by itself: only the API.
+    #[must_use]
+    pub fn off() -> Self {
+        Self {
+            first_objects: false,
+            namespace_objects: NamespaceObjects::Never,
+            empty_namespaces: false,
+            collect_garbage: false,
+            event_ttl: None,
+            settle: Duration::ZERO,
+        }
+    }
+}
+
+impl Default for LifecycleOptions {
+    fn default() -> Self {
+        Self {
+            first_objects: true,
+            namespace_objects: NamespaceObjects::WithFirstPod,
+            empty_namespaces: true,
+            collect_garbage: true,
+            event_ttl: Some(Duration::from_secs(3600)),
+            settle: Duration::from_secs(2),
+        }
+    }
+}
+
+/// When a namespace gets its default ServiceAccount and the CA bundle for its Pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceObjects {
+    /// Not at all.
+    Never,
+    /// With the first Pod, the first thing that uses them: a namespace that only holds other objects stays as it was made.
+    WithFirstPod,
+    /// As soon as it is made, as in a cluster with a controller manager.
+    AtOnce,
 }
 
 /// How connections are protected.
@@ -123,6 +182,7 @@ impl Default for Options {
             requests: RequestLimits::default(),
             cache: CacheLimits::default(),
             watch: WatchLimits::default(),
+            lifecycle: LifecycleOptions::default(),
         }
     }
 }

@@ -19,7 +19,10 @@ use crate::auth::{Authenticator, Roles, Token, User, parse_token_file};
 use crate::cache::Cache;
 use crate::http::service::Service;
 use crate::http::{listen, tls};
-use crate::lifecycle::definitions::Definitions;
+        let definitions = Definitions::new(Arc::clone(&api));
+        definitions.restore();
+        let definitions = tokio::spawn(definitions.run());
+        let ca_pem = material.as_ref().map(|m| m.ca_pem.clone());
 use crate::observe::Metrics;
 use crate::options::{Options, Security};
 use crate::registry::Registry;
@@ -76,14 +79,16 @@ impl Server {
             metrics: Metrics::default(),
             allocator: Allocator::default(),
         });
-        let definitions = Definitions::new(Arc::clone(&api));
-        definitions.restore();
-        let definitions = tokio::spawn(definitions.run());
+        let tasks = [accept, feeder, definitions].into_iter().chain(lifecycle).collect();
+        Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks })
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
+        let lifecycle = lifecycle::start(Arc::clone(&api), address.port(), ca_pem.clone(), stop.clone());
+        let lifecycle = lifecycle.await.map_err(Error::FirstObjects)?;
         let service = Arc::new(Service::new(Arc::clone(&api), stop.clone()));
         let acceptor = material.as_ref().map(|m| TlsAcceptor::from(Arc::clone(&m.config)));
         let accept =
             tokio::spawn(listen::accept(listener, acceptor, service, stop.clone(), connections.clone()));
+<<<<<<< HEAD
         let ca_pem = material.map(|m| m.ca_pem);
         Ok(Handle {
             address,
@@ -94,6 +99,10 @@ impl Server {
             connections,
             tasks: vec![accept, feeder, definitions],
         })
+=======
+        let tasks = [accept, feeder].into_iter().chain(lifecycle).collect();
+        Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks })
+>>>>>>> f177b18 (Let namespaces empty, dependents follow their owners and events expire; write the first objects)
     }
 }
 

@@ -1,5 +1,54 @@
-//! What happens to objects without anybody asking: the life of what others depend on.
+//! What users expect to happen by itself: objects that are there at birth, namespaces that empty and go, dependents that follow
+//! their owners, events that expire.
 //!
-//! [`definitions`]: custom kinds come and go.
+//! In a cluster most of this is the work of a controller manager; a server without one would keep terminating namespaces and
+//! orphans for ever. Everything here can be switched off ([`LifecycleOptions`](crate::LifecycleOptions)), and then the server is
+//! only the API.
+//!
+//! * [`birth`] writes the first objects, once, before the server listens.
+//! * [`driver`] follows the engine's log and keeps a queue of what is to be done when ([`queue`]); one task, one piece of work at
+//!   a time.
+//! * [`definitions`] serves custom kinds as their definitions come and go; it is no option.
+//! * [`graph`] knows who depends on whom; [`garbage`] acts on it. [`namespaces`] empties namespaces.
 
+mod birth;
+mod bootstrap_roles;
 pub(crate) mod definitions;
+mod driver;
+mod garbage;
+mod graph;
+mod namespaces;
+mod place;
+mod queue;
+
+use std::sync::Arc;
+
+use listwatch_wire::Status;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Api;
+
+/// Writes the objects at birth and starts following the log.
+///
+/// # Errors
+/// If the first objects cannot be written.
+pub(crate) async fn start(
+    api: Arc<Api>,
+    port: u16,
+    ca_pem: Option<String>,
+    stop: CancellationToken,
+) -> Result<Option<JoinHandle<()>>, Status> {
+    let options = api.options.lifecycle;
+    if options.first_objects {
+        birth::write(&api, port, ca_pem.as_deref()).await?;
+    }
+    let idle = !options.empty_namespaces
+        && !options.collect_garbage
+        && options.event_ttl.is_none()
+        && options.namespace_objects == crate::NamespaceObjects::Never;
+    if idle {
+        return Ok(None);
+    }
+    Ok(Some(tokio::spawn(driver::Driver::new(api, ca_pem).run(stop))))
+}

@@ -33,10 +33,10 @@ pub(crate) trait Rules: Debug + Send + Sync {
     fn prepare_update(&self, view: View, new: &mut Value, old: &Value);
 
     /// Turns an object into the form that is stored, if this version is not that form.
-    fn to_stored(&self, object: &mut Value);
+    fn stored_form(&self, _object: &mut Value) {}
 
     /// Turns a stored object into the form of this version.
-    fn from_stored(&self, object: &mut Value);
+    fn served_form(&self, _object: &mut Value) {}
 
     /// Complaints about a new object.
     fn validate_create(&self, object: &Value) -> Vec<FieldError>;
@@ -174,11 +174,11 @@ impl Rules for Builtin {
         }
     }
 
-    fn to_stored(&self, object: &mut Value) {
+    fn stored_form(&self, object: &mut Value) {
         convert::to_stored(self.kind, object);
     }
 
-    fn from_stored(&self, object: &mut Value) {
+    fn served_form(&self, object: &mut Value) {
         convert::from_stored(self.kind, object);
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Stored {
 impl Stored {
     fn read(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
         let mut value = serde_json::from_slice(&bytes).map_err(Status::internal)?;
-        target.resource.rules.from_stored(&mut value);
+        target.resource.rules.served_form(&mut value);
         Ok(Self { value, revision, bytes })
     }
 
@@ -200,7 +200,7 @@ pub(super) async fn insert(
 
 /// The bytes to store.
 fn encode(target: &Target<'_>, mut object: Value) -> Bytes {
-    target.resource.rules.to_stored(&mut object);
+    target.resource.rules.stored_form(&mut object);
     json::encode_stored(&object).into()
 }
 

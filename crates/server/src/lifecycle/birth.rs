@@ -1,0 +1,63 @@
+//! The objects that are there from the start.
+
+use listwatch_wire::Status;
+use serde_json::{Value, json};
+
+use super::bootstrap_roles;
+use crate::api::Api;
+use crate::registry::write::{KUBERNETES_ADDRESS, ensure};
+
+const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Writes what is missing of the first objects.
+///
+/// # Errors
+/// If the store fails.
+pub(super) async fn write(api: &Api, port: u16, ca_pem: Option<&str>) -> Result<(), Status> {
+    for name in NAMESPACES {
+        put(api, "", "namespaces", json!({"metadata": {"name": name}})).await?;
+    }
+    for role in bootstrap_roles::roles() {
+        put(api, RBAC, "clusterroles", role).await?;
+    }
+    for binding in bootstrap_roles::bindings() {
+        put(api, RBAC, "clusterrolebindings", binding).await?;
+    }
+    put(api, "", "services", kubernetes(port)).await?;
+    for name in NAMESPACES {
+        furnish(api, name, ca_pem).await?;
+    }
+    Ok(())
+}
+
+/// The Service that Pods find the API server by.
+fn kubernetes(port: u16) -> Value {
+    json!({
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "clusterIP": KUBERNETES_ADDRESS.to_string(),
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]
+        }
+    })
+}
+
+/// Gives a namespace its default ServiceAccount and the CA that its Pods verify the server with.
+///
+/// # Errors
+/// If the store fails or the namespace is on its way out.
+pub(super) async fn furnish(api: &Api, namespace: &str, ca_pem: Option<&str>) -> Result<(), Status> {
+    put(api, "", "serviceaccounts", json!({"metadata": {"name": "default", "namespace": namespace}})).await?;
+    let Some(ca_pem) = ca_pem else { return Ok(()) };
+    let about = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
+    let bundle = json!({
+        "metadata": {"name": "kube-root-ca.crt", "namespace": namespace, "annotations": {"kubernetes.io/description": about}},
+        "data": {"ca.crt": ca_pem}
+    });
+    put(api, "", "configmaps", bundle).await
+}
+
+async fn put(api: &Api, group: &str, plural: &str, object: Value) -> Result<(), Status> {
+    let resource = api.registry.find(group, "v1", plural).ok_or_else(Status::no_such_path)?;
+    ensure(api, resource, &object).await
+}

@@ -1,0 +1,249 @@
+//! [`Driver`]: follows the log and does what it leads to, one piece at a time.
+//!
+//! Nothing is done at once: whoever deleted something may want to look at it first, and an owner may be written after its
+//! dependents. [`LifecycleOptions::settle`](crate::LifecycleOptions) says how long things rest before they are acted on. Every piece
+//! of work looks at the store again before it changes anything, so a late or repeated one does no harm.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use listwatch_storage::{Change, Error, Expect, Write};
+use listwatch_wire::{Revision, Status};
+use tokio_util::sync::CancellationToken;
+
+use super::graph::{self, Graph};
+use super::place::split;
+use super::queue::Queue;
+use super::{birth, garbage, namespaces};
+use crate::NamespaceObjects;
+use crate::api::Api;
+
+/// How soon something that waits for others is looked at again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How long to wait before asking for the log again after it broke.
+const LOG_PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Task {
+    /// Decide about an object that names owners.
+    Dependent(Arc<str>),
+    /// Do what a finalizer of the collector asks for.
+    Owner(Arc<str>),
+    /// Empty a namespace.
+    Namespace(Arc<str>),
+    /// Give a namespace what every namespace has.
+    Furnish(Arc<str>),
+    /// Delete an event if it is still the same.
+    Expire(Arc<str>, Revision),
+}
+
+/// Follows the log.
+#[derive(Debug)]
+pub(super) struct Driver {
+    api: Arc<Api>,
+    ca_pem: Option<String>,
+    queue: Queue<Task>,
+    graph: Graph,
+    /// Owners that wait for dependents, by uid.
+    waiting: HashMap<Arc<str>, Arc<str>>,
+    /// Namespaces that were furnished, so that not every Pod asks again.
+    furnished: HashSet<Arc<str>>,
+}
+
+impl Driver {
+    pub(super) fn new(api: Arc<Api>, ca_pem: Option<String>) -> Self {
+        Self {
+            api,
+            ca_pem,
+            queue: Queue::new(),
+            graph: Graph::default(),
+            waiting: HashMap::new(),
+            furnished: HashSet::new(),
+        }
+    }
+
+    /// Runs until told to stop.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let work = async {
+            loop {
+                let problem = match self.follow().await {
+                    Ok(never) => match never {},
+                    Err(error) => error,
+                };
+                if matches!(problem, Error::Closed) {
+                    return;
+                }
+                tracing::warn!(error = %problem, "lifecycle lost the log, starting over");
+                tokio::time::sleep(LOG_PAUSE).await;
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = work => {}
+        }
+    }
+
+    /// Starts from what is stored now and follows what comes.
+    async fn follow(&mut self) -> Result<std::convert::Infallible, Error> {
+        let position = self.load();
+        let mut log = self.api.engine.changes(position).await?;
+        loop {
+            self.work_off().await;
+            let batch = match self.queue.next_due() {
+                Some(due) => tokio::time::timeout_at(due.into(), log.next()).await.ok(),
+                None => Some(log.next().await),
+            };
+            if let Some(batch) = batch.transpose()? {
+                batch.changes.iter().for_each(|change| self.observe(change));
+            }
+        }
+    }
+
+    /// Takes note of everything in the cache; the revision it stands for.
+    fn load(&mut self) -> Revision {
+        self.graph = Graph::default();
+        let position = self.api.cache.position().get();
+        for collection in self.api.cache.collections() {
+            let snapshot = collection.snapshot();
+            let all = collection.walk(&crate::cache::Filter::default(), None);
+            for object in snapshot.range(&all) {
+                self.present(object.key(), object.stored(), object.revision(), true);
+            }
+        }
+        position
+    }
+
+    fn soon(&self) -> Instant {
+        Instant::now() + self.api.options.lifecycle.settle
+    }
+
+    fn observe(&mut self, change: &Change) {
+        match &change.value {
+            Some(value) => self.present(&change.key, value, change.revision, false),
+            None => self.gone(&change.key, change.previous.as_ref().map(|(_, value)| &value[..])),
+        }
+    }
+
+    /// An object is there, new or changed.
+    fn present(&mut self, key: &Arc<str>, value: &[u8], revision: Revision, at_start: bool) {
+        let options = self.api.options.lifecycle;
+        let Some((collection, path)) = split(key) else { return };
+        let soon = self.soon();
+        match collection {
+            "namespaces" if options.empty_namespaces && namespaces::terminating(value) => {
+                self.queue.add(Task::Namespace(path.into()), soon);
+            }
+            "namespaces" if options.namespace_objects == NamespaceObjects::AtOnce => self.furnish(path),
+            "pods" if options.namespace_objects == NamespaceObjects::WithFirstPod => {
+                if let Some((namespace, _)) = path.split_once('/') {
+                    self.furnish(namespace);
+                }
+            }
+            "events" => {
+                if let Some(ttl) = options.event_ttl {
+                    let age = if at_start { age(value) } else { Duration::ZERO };
+                    let due = Instant::now() + ttl.saturating_sub(age);
+                    self.queue.add(Task::Expire(Arc::clone(key), revision), due);
+                }
+            }
+            _ => {}
+        }
+        if options.collect_garbage {
+            if self.graph.set(key, value) {
+                self.queue.add(Task::Dependent(Arc::clone(key)), soon);
+            }
+            if garbage::waits(value) {
+                self.queue.add(Task::Owner(Arc::clone(key)), soon);
+            }
+        }
+    }
+
+    fn furnish(&mut self, namespace: &str) {
+        if !self.furnished.contains(namespace) {
+            self.queue.add(Task::Furnish(namespace.into()), Instant::now());
+        }
+    }
+
+    /// An object is gone: those that named it are looked at, and those it named may go on.
+    fn gone(&mut self, key: &Arc<str>, last: Option<&[u8]>) {
+        if let Some(("namespaces", name)) = split(key) {
+            self.furnished.remove(name);
+        }
+        let now = Instant::now();
+        for uid in self.graph.remove(key) {
+            if let Some(owner) = self.waiting.remove(&uid) {
+                self.queue.add(Task::Owner(owner), now);
+            }
+        }
+        let soon = self.soon();
+        let dependents = last.and_then(graph::uid).map(|uid| self.graph.dependents(&uid)).unwrap_or_default();
+        for dependent in dependents {
+            self.queue.add(Task::Dependent(dependent), soon);
+        }
+    }
+
+    /// Does everything that is due.
+    async fn work_off(&mut self) {
+        while let Some(task) = self.queue.take(Instant::now()) {
+            match self.perform(&task).await {
+                Ok(()) => self.queue.succeeded(&task),
+                Err(status) => {
+                    tracing::debug!(?task, %status, "lifecycle will try again");
+                    self.queue.retry(task, Instant::now());
+                }
+            }
+        }
+    }
+
+    async fn perform(&mut self, task: &Task) -> Result<(), Status> {
+        match task {
+            Task::Dependent(key) => garbage::check_dependent(&self.api, &self.graph, key).await,
+            Task::Owner(key) => self.release(key).await,
+            Task::Namespace(name) => {
+                if !namespaces::empty(&self.api, name).await? {
+                    self.queue.add(Task::Namespace(Arc::clone(name)), Instant::now() + AGAIN);
+                }
+                Ok(())
+            }
+            Task::Furnish(namespace) => {
+                match birth::furnish(&self.api, namespace, self.ca_pem.as_deref()).await {
+                    // A namespace that is going, or gone, needs nothing.
+                    Err(status) if matches!(status.code, 403 | 404) => return Ok(()),
+                    other => other?,
+                }
+                self.furnished.insert(Arc::clone(namespace));
+                Ok(())
+            }
+            Task::Expire(key, revision) => {
+                let write = Write { key: Arc::clone(key), value: None, expect: Expect::At(*revision) };
+                self.api.engine.write(write).await.map(drop).map_err(Status::internal)
+            }
+        }
+    }
+
+    async fn release(&mut self, key: &Arc<str>) -> Result<(), Status> {
+        let garbage::Progress::WaitFor(dependents) = garbage::release_owner(&self.api, &self.graph, key).await? else {
+            return Ok(());
+        };
+        let now = Instant::now();
+        let found = self.api.engine.get(key, None).await.map_err(Status::internal)?;
+        if let Some(uid) = found.and_then(|found| graph::uid(&found.value)) {
+            self.waiting.insert(uid, Arc::clone(key));
+        }
+        for dependent in dependents {
+            self.queue.add(Task::Dependent(dependent), now);
+        }
+        self.queue.add(Task::Owner(Arc::clone(key)), now + AGAIN);
+        Ok(())
+    }
+}
+
+/// How old an event was when the server started.
+fn age(value: &[u8]) -> Duration {
+    let created = listwatch_wire::json::raw::lookup(value, &["metadata", "creationTimestamp"]);
+    let text = created.and_then(|raw| std::str::from_utf8(raw).ok()).unwrap_or_default().trim_matches('"');
+    let Ok(created) = text.parse::<jiff::Timestamp>() else { return Duration::ZERO };
+    let seconds = jiff::Timestamp::now().as_second() - created.as_second();
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}

@@ -1,0 +1,161 @@
+//! Garbage collection: dependents follow their owners.
+//!
+//! *Background*: when an owner is gone, what named it and has no other owner goes too. *Foreground*: the owner waits, held by a
+//! finalizer, until its dependents are gone. *Orphan*: the owner waits until its dependents no longer name it.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::options::{DeleteOptions, Preconditions};
+use serde_json::Value;
+
+use super::graph::Graph;
+use super::place::Place;
+use crate::api::Api;
+use crate::registry::write::{amend, remove};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// How an owner is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// There, and staying; or of a kind nobody here knows.
+    Solid,
+    /// On its way out, waiting for this dependent.
+    Waiting,
+    /// Not there.
+    Gone,
+}
+
+/// Whether an object waits for the collector, by its bytes.
+pub(super) fn waits(value: &[u8]) -> bool {
+    let mentions = |word| super::graph::mentions(value, word);
+    mentions("\"deletionTimestamp\"") && (mentions("\"orphan\"") || mentions("\"foregroundDeletion\""))
+}
+
+/// Decides about an object that names owners.
+///
+/// # Errors
+/// If the store fails, or the object changed meanwhile: try again.
+pub(super) async fn check_dependent(api: &Api, graph: &Graph, key: &str) -> Result<(), Status> {
+    let Some(place) = Place::of(api, key) else { return Ok(()) };
+    let Some(object) = read(api, key).await? else { return Ok(()) };
+    let mut states = Vec::new();
+    for owner in object.at("metadata").list("ownerReferences") {
+        states.push((owner.text("uid").to_owned(), owner_state(api, &place, owner).await?));
+    }
+    let any = |state| states.iter().any(|(_, found)| *found == state);
+    if states.is_empty() || !(any(Owner::Gone) || any(Owner::Waiting)) {
+        return Ok(());
+    }
+    if any(Owner::Solid) {
+        let lost: Vec<_> = states.iter().filter(|(_, state)| *state != Owner::Solid).map(|(uid, _)| uid.as_str()).collect();
+        return forget_owners(api, &place, &lost).await;
+    }
+    let uid = object.at("metadata").text("uid");
+    let has_dependents = !graph.dependents(uid).is_empty();
+    let policy = if any(Owner::Waiting) && has_dependents { "Foreground" } else { "Background" };
+    let options = DeleteOptions {
+        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        // Finalizers that the object already has for its own dependents stay.
+        propagation_policy: (!object.at("metadata").has("deletionTimestamp")).then(|| policy.to_owned()),
+        ..DeleteOptions::default()
+    };
+    remove(api, &place.resource, place.namespace(), &place.name, &options).await.map(drop)
+}
+
+async fn read(api: &Api, key: &str) -> Result<Option<Value>, Status> {
+    let found = api.engine.get(key, None).await.map_err(Status::internal)?;
+    Ok(found.and_then(|found| serde_json::from_slice(&found.value).ok()))
+}
+
+async fn owner_state(api: &Api, dependent: &Place, reference: &Value) -> Result<Owner, Status> {
+    let version = reference.text("apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    // A kind that is not served may come back; nothing is deleted for it.
+    let Some(resource) = api.registry.find_kind(group, version, reference.text("kind")) else { return Ok(Owner::Solid) };
+    let namespace = dependent.namespace().filter(|_| resource.namespaced);
+    if resource.namespaced && namespace.is_none() {
+        return Ok(Owner::Solid);
+    }
+    let Some(owner) = read(api, &resource.key(namespace, reference.text("name"))).await? else { return Ok(Owner::Gone) };
+    let meta = owner.at("metadata");
+    if meta.text("uid") != reference.text("uid") {
+        return Ok(Owner::Gone);
+    }
+    let waiting = meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == FOREGROUND);
+    Ok(if waiting { Owner::Waiting } else { Owner::Solid })
+}
+
+/// Takes owners out of an object's references.
+async fn forget_owners(api: &Api, place: &Place, uids: &[&str]) -> Result<(), Status> {
+    amend(api, &place.resource, place.namespace(), &place.name, |object| {
+        let mut new = object.clone();
+        let meta = new.inner("metadata")?;
+        let mut owners = meta.list("ownerReferences").to_vec();
+        owners.retain(|owner| !uids.contains(&owner.text("uid")));
+        if owners.is_empty() { drop(meta.remove("ownerReferences")) } else { meta.put("ownerReferences", owners) }
+        Some(new)
+    })
+    .await
+}
+
+/// What is left to do for an owner that is held by one of the collector's finalizers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Nothing.
+    Done,
+    /// These must go first.
+    WaitFor(Vec<std::sync::Arc<str>>),
+}
+
+/// Does what the finalizers of an owner ask for.
+///
+/// # Errors
+/// If the store fails: try again.
+pub(super) async fn release_owner(api: &Api, graph: &Graph, key: &str) -> Result<Progress, Status> {
+    let Some(place) = Place::of(api, key) else { return Ok(Progress::Done) };
+    let Some(object) = read(api, key).await? else { return Ok(Progress::Done) };
+    let meta = object.at("metadata");
+    let held_by = |name: &str| meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == name);
+    let uid = meta.text("uid");
+    if held_by(ORPHAN) {
+        for dependent in graph.dependents(uid) {
+            if let Some(place) = Place::of(api, &dependent) {
+                forget_owners(api, &place, &[uid]).await?;
+            }
+        }
+        drop_finalizer(api, &place, ORPHAN).await?;
+    } else if held_by(FOREGROUND) {
+        let mut blocking = Vec::new();
+        for dependent in graph.dependents(uid) {
+            if blocks(api, &dependent, uid).await? {
+                blocking.push(dependent);
+            }
+        }
+        if !blocking.is_empty() {
+            return Ok(Progress::WaitFor(blocking));
+        }
+        drop_finalizer(api, &place, FOREGROUND).await?;
+    }
+    Ok(Progress::Done)
+}
+
+/// Whether a dependent is still there and asks its owner to wait.
+async fn blocks(api: &Api, key: &str, uid: &str) -> Result<bool, Status> {
+    let Some(object) = read(api, key).await? else { return Ok(false) };
+    let owners = object.at("metadata").list("ownerReferences");
+    Ok(owners.iter().any(|owner| owner.text("uid") == uid && owner.flag("blockOwnerDeletion")))
+}
+
+async fn drop_finalizer(api: &Api, place: &Place, name: &str) -> Result<(), Status> {
+    amend(api, &place.resource, place.namespace(), &place.name, |object| {
+        let mut new = object.clone();
+        let meta = new.inner("metadata")?;
+        let mut finalizers = meta.list("finalizers").to_vec();
+        finalizers.retain(|finalizer| finalizer != name);
+        if finalizers.is_empty() { drop(meta.remove("finalizers")) } else { meta.put("finalizers", finalizers) }
+        Some(new)
+    })
+    .await
+}

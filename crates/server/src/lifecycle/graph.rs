@@ -1,0 +1,112 @@
+//! [`Graph`]: who depends on whom, by uid.
+//!
+//! Only objects with owners are in it; everything else costs a search for one word in its bytes.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use listwatch_wire::json::raw;
+use memchr::memmem;
+use serde_json::Value;
+
+type Uid = Arc<str>;
+type Key = Arc<str>;
+
+/// Who depends on whom.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    dependents: HashMap<Uid, HashSet<Key>>,
+    owners: HashMap<Key, Vec<Uid>>,
+}
+
+impl Graph {
+    /// Takes note of what an object is now; whether it has owners that are news.
+    pub(super) fn set(&mut self, key: &Key, value: &[u8]) -> bool {
+        let owners = owner_uids(value);
+        if self.owners.get(key).map(Vec::as_slice).unwrap_or_default() == owners {
+            return false;
+        }
+        self.remove(key);
+        if owners.is_empty() {
+            return false;
+        }
+        for uid in &owners {
+            self.dependents.entry(Arc::clone(uid)).or_default().insert(Arc::clone(key));
+        }
+        self.owners.insert(Arc::clone(key), owners);
+        true
+    }
+
+    /// Forgets an object; the uids of its owners.
+    pub(super) fn remove(&mut self, key: &Key) -> Vec<Uid> {
+        let owners = self.owners.remove(key).unwrap_or_default();
+        for uid in &owners {
+            if let Some(keys) = self.dependents.get_mut(uid) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.dependents.remove(uid);
+                }
+            }
+        }
+        owners
+    }
+
+    /// The objects that name this owner.
+    pub(super) fn dependents(&self, uid: &str) -> Vec<Key> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+}
+
+/// Whether the bytes of an object have this word as a key or value somewhere.
+pub(super) fn mentions(value: &[u8], word: &str) -> bool {
+    memmem::find(value, word.as_bytes()).is_some()
+}
+
+/// The uid of an object.
+pub(super) fn uid(value: &[u8]) -> Option<Uid> {
+    let raw = raw::lookup(value, &["metadata", "uid"])?;
+    std::str::from_utf8(raw).ok().map(|text| text.trim_matches('"').into())
+}
+
+fn owner_uids(value: &[u8]) -> Vec<Uid> {
+    if !mentions(value, "\"ownerReferences\"") {
+        return Vec::new();
+    }
+    let owners: Value = raw::lookup(value, &["metadata", "ownerReferences"])
+        .and_then(|raw| serde_json::from_slice(raw).ok())
+        .unwrap_or_default();
+    let uid = |owner: &Value| owner.get("uid").and_then(Value::as_str).map(Arc::from);
+    owners.as_array().into_iter().flatten().filter_map(uid).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(owners: &[&str]) -> Vec<u8> {
+        let owners: Vec<_> = owners.iter().map(|uid| serde_json::json!({"uid": uid})).collect();
+        serde_json::to_vec(&serde_json::json!({"metadata": {"name": "x", "uid": "u", "ownerReferences": owners}})).unwrap()
+    }
+
+    #[test]
+    fn dependents_follow_changes_of_their_owners() {
+        let mut graph = Graph::default();
+        let key: Key = "/registry/pods/n/a".into();
+        assert!(graph.set(&key, &object(&["r"])));
+        assert!(!graph.set(&key, &object(&["r"])));
+        assert_eq!(graph.dependents("r"), [Arc::clone(&key)]);
+        assert!(graph.set(&key, &object(&["s"])));
+        assert_eq!(graph.dependents("r"), [] as [Key; 0]);
+        assert_eq!(graph.remove(&key), ["s".into()]);
+        assert!(graph.dependents.is_empty() && graph.owners.is_empty());
+    }
+
+    #[test]
+    fn an_object_without_owners_is_not_kept() {
+        let mut graph = Graph::default();
+        assert!(!graph.set(&"/registry/pods/n/a".into(), br#"{"metadata":{"name":"a","uid":"u"}}"#));
+        assert!(graph.owners.is_empty());
+        assert_eq!(uid(br#"{"metadata":{"name":"a","uid":"u"}}"#).as_deref(), Some("u"));
+    }
+}

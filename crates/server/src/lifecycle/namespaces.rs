@@ -1,0 +1,80 @@
+//! Namespaces that are being deleted: emptied, then let go.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::options::DeleteOptions;
+
+use super::place::keeps_form;
+use crate::api::Api;
+use crate::cache::{Filter, Object};
+use crate::registry::Resource;
+use crate::registry::write::{amend, remove};
+
+const FINALIZER: &str = "kubernetes";
+
+/// Whether the bytes are those of a namespace on its way out.
+pub(super) fn terminating(value: &[u8]) -> bool {
+    super::graph::mentions(value, "\"deletionTimestamp\"")
+}
+
+/// Deletes what is in a terminating namespace and, once nothing is left, lets the namespace go; whether it is done with it.
+///
+/// # Errors
+/// If the store fails: try again.
+pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
+    let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(true) };
+    let found = api.engine.get(&namespaces.key(None, name), None).await.map_err(Status::internal)?;
+    let Some(found) = found else { return Ok(true) };
+    if !terminating(&found.value) {
+        return Ok(true);
+    }
+    let patience = api.options.requests.version_wait;
+    api.cache.sync(patience).await.map_err(Status::internal)?;
+    let mut left = false;
+    for resource in namespaced(api) {
+        for object in inside(&resource, name) {
+            left = true;
+            // There is no kubelet to wait for in a namespace that nobody needs any more.
+            let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+            remove(api, &resource, Some(name), object.name(), &options).await?;
+        }
+    }
+    if left {
+        return Ok(false);
+    }
+    let_go(api, &namespaces, name).await?;
+    Ok(true)
+}
+
+/// One resource for each set of namespaced objects.
+fn namespaced(api: &Api) -> Vec<Arc<Resource>> {
+    let served = api.registry.served();
+    let mut seen = HashSet::new();
+    let stored = |resource: &&Arc<Resource>| {
+        resource.namespaced && keeps_form(resource) && resource.builtin.is_none_or(|kind| kind.flags.stored)
+    };
+    let all = served.resources().iter().filter(stored);
+    all.filter(|resource| seen.insert(resource.collection.name().to_owned())).cloned().collect()
+}
+
+fn inside(resource: &Resource, namespace: &str) -> Vec<Arc<Object>> {
+    let mut filter = Filter::default();
+    filter.namespace = Some(namespace.into());
+    let walk = resource.collection.walk(&filter, None);
+    resource.collection.snapshot().range(&walk).cloned().collect()
+}
+
+async fn let_go(api: &Api, namespaces: &Resource, name: &str) -> Result<(), Status> {
+    amend(api, namespaces, None, name, |namespace| {
+        let mut new = namespace.clone();
+        let spec = new.inner("spec")?;
+        let mut finalizers = spec.list("finalizers").to_vec();
+        finalizers.retain(|finalizer| finalizer != FINALIZER);
+        if finalizers.is_empty() { drop(spec.remove("finalizers")) } else { spec.put("finalizers", finalizers) }
+        Some(new)
+    })
+    .await
+}

@@ -1,0 +1,116 @@
+//! What is to be done and when. Time is passed in.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+/// Pieces of work by the time they are due; each is in it at most once.
+///
+/// Its size is bounded by the number of distinct pieces of work, which is bounded by the number of objects.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    due: BTreeSet<(Instant, u64)>,
+    tasks: HashMap<u64, T>,
+    places: HashMap<T, (Instant, u64)>,
+    failures: HashMap<T, u32>,
+    next: u64,
+}
+
+/// The longest wait between tries of something that fails.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+
+impl<T: Clone + Eq + Hash> Queue<T> {
+    pub(super) fn new() -> Self {
+        Self { due: BTreeSet::new(), tasks: HashMap::new(), places: HashMap::new(), failures: HashMap::new(), next: 0 }
+    }
+
+    /// Adds a piece of work; if it is there already, the earlier time counts.
+    pub(super) fn add(&mut self, task: T, at: Instant) {
+        if let Some((planned, id)) = self.places.get(&task).copied() {
+            if planned <= at {
+                return;
+            }
+            self.due.remove(&(planned, id));
+            self.tasks.remove(&id);
+        }
+        let id = self.next;
+        self.next += 1;
+        self.due.insert((at, id));
+        self.tasks.insert(id, task.clone());
+        self.places.insert(task, (at, id));
+    }
+
+    /// When the next piece is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Takes a piece that is due.
+    pub(super) fn take(&mut self, now: Instant) -> Option<T> {
+        let (at, id) = *self.due.first().filter(|(at, _)| *at <= now)?;
+        self.due.remove(&(at, id));
+        let task = self.tasks.remove(&id)?;
+        self.places.remove(&task);
+        Some(task)
+    }
+
+    /// Adds a piece again that failed, later each time.
+    pub(super) fn retry(&mut self, task: T, now: Instant) {
+        let failures = self.failures.entry(task.clone()).or_insert(0);
+        *failures += 1;
+        let wait = Duration::from_millis(100).saturating_mul(1 << (*failures).min(10));
+        self.add(task, now + wait.min(MAX_BACKOFF));
+    }
+
+    /// Forgets the failures of a piece that went well.
+    pub(super) fn succeeded(&mut self, task: &T) {
+        self.failures.remove(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_comes_when_it_is_due_and_once() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut queue = Queue::new();
+        queue.add("b", at(2));
+        queue.add("a", at(1));
+        queue.add("b", at(3));
+        assert_eq!(queue.next_due(), Some(at(1)));
+        assert_eq!(queue.take(start), None);
+        assert_eq!(queue.take(at(5)), Some("a"));
+        assert_eq!(queue.take(at(5)), Some("b"));
+        assert_eq!(queue.take(at(5)), None);
+    }
+
+    #[test]
+    fn an_earlier_time_wins() {
+        let start = Instant::now();
+        let mut queue = Queue::new();
+        queue.add("a", start + Duration::from_secs(9));
+        queue.add("a", start);
+        assert_eq!(queue.take(start), Some("a"));
+        assert_eq!(queue.next_due(), None);
+    }
+
+    #[test]
+    fn failures_wait_longer_each_time() {
+        let start = Instant::now();
+        let mut queue = Queue::new();
+        let mut last = start;
+        for _ in 0..5 {
+            queue.retry("a", start);
+            let due = queue.next_due().unwrap();
+            assert!(due > last);
+            last = due;
+            assert_eq!(queue.take(due), Some("a"));
+        }
+        queue.succeeded(&"a");
+        queue.retry("a", start);
+        assert_eq!(queue.next_due(), Some(start + Duration::from_millis(200)));
+    }
+}
