@@ -19,10 +19,7 @@ use crate::auth::{Authenticator, Roles, Token, User, parse_token_file};
 use crate::cache::Cache;
 use crate::http::service::Service;
 use crate::http::{listen, tls};
-        let definitions = Definitions::new(Arc::clone(&api));
-        definitions.restore();
-        let definitions = tokio::spawn(definitions.run());
-        let ca_pem = material.as_ref().map(|m| m.ca_pem.clone());
+use crate::lifecycle::{self, definitions::Definitions};
 use crate::observe::Metrics;
 use crate::options::{Options, Security};
 use crate::registry::Registry;
@@ -79,8 +76,10 @@ impl Server {
             metrics: Metrics::default(),
             allocator: Allocator::default(),
         });
-        let tasks = [accept, feeder, definitions].into_iter().chain(lifecycle).collect();
-        Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks })
+        let definitions = Definitions::new(Arc::clone(&api));
+        definitions.restore();
+        let definitions = tokio::spawn(definitions.run());
+        let ca_pem = material.as_ref().map(|m| m.ca_pem.clone());
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
         let lifecycle = lifecycle::start(Arc::clone(&api), address.port(), ca_pem.clone(), stop.clone());
         let lifecycle = lifecycle.await.map_err(Error::FirstObjects)?;
@@ -88,21 +87,8 @@ impl Server {
         let acceptor = material.as_ref().map(|m| TlsAcceptor::from(Arc::clone(&m.config)));
         let accept =
             tokio::spawn(listen::accept(listener, acceptor, service, stop.clone(), connections.clone()));
-<<<<<<< HEAD
-        let ca_pem = material.map(|m| m.ca_pem);
-        Ok(Handle {
-            address,
-            ca_pem,
-            admin_token,
-            api,
-            stop,
-            connections,
-            tasks: vec![accept, feeder, definitions],
-        })
-=======
-        let tasks = [accept, feeder].into_iter().chain(lifecycle).collect();
+        let tasks = [accept, feeder, definitions].into_iter().chain(lifecycle).collect();
         Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks })
->>>>>>> f177b18 (Let namespaces empty, dependents follow their owners and events expire; write the first objects)
     }
 }
 

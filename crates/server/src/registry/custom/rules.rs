@@ -108,11 +108,11 @@ impl Rules for Custom {
         }
     }
 
-    fn to_stored(&self, object: &mut Value) {
+    fn stored_form(&self, object: &mut Value) {
         rename(object, &self.stored_api_version);
     }
 
-    fn from_stored(&self, object: &mut Value) {
+    fn served_form(&self, object: &mut Value) {
         rename(object, &self.api_version);
         fill(&self.version.schema, object);
     }
