@@ -42,6 +42,7 @@ mod server;
 
 pub use error::Error;
 pub use options::{
-    CacheLimits, HttpLimits, LifecycleOptions, NamespaceObjects, Options, RequestLimits, Security, WatchLimits,
+    CacheLimits, HttpLimits, LifecycleOptions, NamespaceObjects, Options, RequestLimits, Security,
+    WatchLimits,
 };
 pub use server::{Handle, Server};

@@ -102,7 +102,10 @@ const EDITED: &[Part] = &[
 ];
 
 fn rules(parts: &[Part], verbs: &[&str]) -> Vec<Value> {
-    parts.iter().map(|(group, resources)| json!({"apiGroups": [group], "resources": resources, "verbs": verbs})).collect()
+    parts
+        .iter()
+        .map(|(group, resources)| json!({"apiGroups": [group], "resources": resources, "verbs": verbs}))
+        .collect()
 }
 
 fn role(name: &str, rules: Vec<Value>) -> Value {
@@ -146,7 +149,19 @@ pub(super) fn roles() -> Vec<Value> {
         role("view", rules(VIEWED, READ)),
         role(
             "system:discovery",
-            paths(&["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version", "/version/"]),
+            paths(&[
+                "/api",
+                "/api/*",
+                "/apis",
+                "/apis/*",
+                "/healthz",
+                "/livez",
+                "/openapi",
+                "/openapi/*",
+                "/readyz",
+                "/version",
+                "/version/",
+            ]),
         ),
         role("system:public-info-viewer", paths(&["/healthz", "/livez", "/readyz", "/version", "/version/"])),
         role(
@@ -163,7 +178,8 @@ pub(super) fn roles() -> Vec<Value> {
 pub(super) fn bindings() -> Vec<Value> {
     const RBAC: &str = "rbac.authorization.k8s.io";
     let binding = |role: &str, groups: &[&str]| {
-        let subjects: Vec<_> = groups.iter().map(|group| json!({"kind": "Group", "apiGroup": RBAC, "name": group})).collect();
+        let subjects: Vec<_> =
+            groups.iter().map(|group| json!({"kind": "Group", "apiGroup": RBAC, "name": group})).collect();
         json!({
             "metadata": {"name": role, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}, "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"}},
             "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},

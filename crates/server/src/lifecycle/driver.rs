@@ -223,7 +223,9 @@ impl Driver {
     }
 
     async fn release(&mut self, key: &Arc<str>) -> Result<(), Status> {
-        let garbage::Progress::WaitFor(dependents) = garbage::release_owner(&self.api, &self.graph, key).await? else {
+        let garbage::Progress::WaitFor(dependents) =
+            garbage::release_owner(&self.api, &self.graph, key).await?
+        else {
             return Ok(());
         };
         let now = Instant::now();

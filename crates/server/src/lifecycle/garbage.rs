@@ -49,7 +49,8 @@ pub(super) async fn check_dependent(api: &Api, graph: &Graph, key: &str) -> Resu
         return Ok(());
     }
     if any(Owner::Solid) {
-        let lost: Vec<_> = states.iter().filter(|(_, state)| *state != Owner::Solid).map(|(uid, _)| uid.as_str()).collect();
+        let lost: Vec<_> =
+            states.iter().filter(|(_, state)| *state != Owner::Solid).map(|(uid, _)| uid.as_str()).collect();
         return forget_owners(api, &place, &lost).await;
     }
     let uid = object.at("metadata").text("uid");
@@ -73,17 +74,22 @@ async fn owner_state(api: &Api, dependent: &Place, reference: &Value) -> Result<
     let version = reference.text("apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     // A kind that is not served may come back; nothing is deleted for it.
-    let Some(resource) = api.registry.find_kind(group, version, reference.text("kind")) else { return Ok(Owner::Solid) };
+    let Some(resource) = api.registry.find_kind(group, version, reference.text("kind")) else {
+        return Ok(Owner::Solid);
+    };
     let namespace = dependent.namespace().filter(|_| resource.namespaced);
     if resource.namespaced && namespace.is_none() {
         return Ok(Owner::Solid);
     }
-    let Some(owner) = read(api, &resource.key(namespace, reference.text("name"))).await? else { return Ok(Owner::Gone) };
+    let Some(owner) = read(api, &resource.key(namespace, reference.text("name"))).await? else {
+        return Ok(Owner::Gone);
+    };
     let meta = owner.at("metadata");
     if meta.text("uid") != reference.text("uid") {
         return Ok(Owner::Gone);
     }
-    let waiting = meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == FOREGROUND);
+    let waiting = meta.has("deletionTimestamp")
+        && meta.list("finalizers").iter().any(|finalizer| finalizer == FOREGROUND);
     Ok(if waiting { Owner::Waiting } else { Owner::Solid })
 }
 
@@ -94,7 +100,11 @@ async fn forget_owners(api: &Api, place: &Place, uids: &[&str]) -> Result<(), St
         let meta = new.inner("metadata")?;
         let mut owners = meta.list("ownerReferences").to_vec();
         owners.retain(|owner| !uids.contains(&owner.text("uid")));
-        if owners.is_empty() { drop(meta.remove("ownerReferences")) } else { meta.put("ownerReferences", owners) }
+        if owners.is_empty() {
+            drop(meta.remove("ownerReferences"))
+        } else {
+            meta.put("ownerReferences", owners)
+        }
         Some(new)
     })
     .await
@@ -117,7 +127,9 @@ pub(super) async fn release_owner(api: &Api, graph: &Graph, key: &str) -> Result
     let Some(place) = Place::of(api, key) else { return Ok(Progress::Done) };
     let Some(object) = read(api, key).await? else { return Ok(Progress::Done) };
     let meta = object.at("metadata");
-    let held_by = |name: &str| meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == name);
+    let held_by = |name: &str| {
+        meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == name)
+    };
     let uid = meta.text("uid");
     if held_by(ORPHAN) {
         for dependent in graph.dependents(uid) {
@@ -154,7 +166,11 @@ async fn drop_finalizer(api: &Api, place: &Place, name: &str) -> Result<(), Stat
         let meta = new.inner("metadata")?;
         let mut finalizers = meta.list("finalizers").to_vec();
         finalizers.retain(|finalizer| finalizer != name);
-        if finalizers.is_empty() { drop(meta.remove("finalizers")) } else { meta.put("finalizers", finalizers) }
+        if finalizers.is_empty() {
+            drop(meta.remove("finalizers"))
+        } else {
+            meta.put("finalizers", finalizers)
+        }
         Some(new)
     })
     .await

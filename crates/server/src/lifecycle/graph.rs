@@ -55,7 +55,6 @@ impl Graph {
     pub(super) fn dependents(&self, uid: &str) -> Vec<Key> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
-
 }
 
 /// Whether the bytes of an object have this word as a key or value somewhere.
@@ -86,7 +85,10 @@ mod tests {
 
     fn object(owners: &[&str]) -> Vec<u8> {
         let owners: Vec<_> = owners.iter().map(|uid| serde_json::json!({"uid": uid})).collect();
-        serde_json::to_vec(&serde_json::json!({"metadata": {"name": "x", "uid": "u", "ownerReferences": owners}})).unwrap()
+        serde_json::to_vec(
+            &serde_json::json!({"metadata": {"name": "x", "uid": "u", "ownerReferences": owners}}),
+        )
+        .unwrap()
     }
 
     #[test]

@@ -73,7 +73,11 @@ async fn let_go(api: &Api, namespaces: &Resource, name: &str) -> Result<(), Stat
         let spec = new.inner("spec")?;
         let mut finalizers = spec.list("finalizers").to_vec();
         finalizers.retain(|finalizer| finalizer != FINALIZER);
-        if finalizers.is_empty() { drop(spec.remove("finalizers")) } else { spec.put("finalizers", finalizers) }
+        if finalizers.is_empty() {
+            drop(spec.remove("finalizers"))
+        } else {
+            spec.put("finalizers", finalizers)
+        }
         Some(new)
     })
     .await

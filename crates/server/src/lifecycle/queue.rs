@@ -21,7 +21,13 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 impl<T: Clone + Eq + Hash> Queue<T> {
     pub(super) fn new() -> Self {
-        Self { due: BTreeSet::new(), tasks: HashMap::new(), places: HashMap::new(), failures: HashMap::new(), next: 0 }
+        Self {
+            due: BTreeSet::new(),
+            tasks: HashMap::new(),
+            places: HashMap::new(),
+            failures: HashMap::new(),
+            next: 0,
+        }
     }
 
     /// Adds a piece of work; if it is there already, the earlier time counts.

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use listwatch_server::{Handle, Options, Security, Server};
+use listwatch_server::{Handle, LifecycleOptions, Options, Security, Server};
 use listwatch_storage::{MemoryEngine, MemoryOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -27,12 +27,20 @@ pub async fn start() -> Handle {
 }
 
 pub async fn start_with(options: Options, memory: MemoryOptions) -> Handle {
-    let options = Options { security: Security::InsecureHttp, ..options };
+    // These tests count writes and history; nothing else may write.
+    let lifecycle = LifecycleOptions::off();
+    let options = Options { security: Security::InsecureHttp, lifecycle, ..options };
     let server = Server::start(options, Arc::new(MemoryEngine::new(memory))).await.unwrap();
     let namespace = json!({"metadata": {"name": "default"}});
     let made = Client::new(&server).await.call("POST", "/api/v1/namespaces", Some(&namespace)).await;
     assert!(matches!(made.status, 201 | 409));
     server
+}
+
+/// A server as users have it, on memory.
+pub async fn start_on(options: Options) -> Handle {
+    let options = Options { security: Security::InsecureHttp, ..options };
+    Server::start(options, Arc::new(MemoryEngine::default())).await.unwrap()
 }
 
 pub fn config_map(name: &str, data: &str) -> Value {

@@ -1,0 +1,140 @@
+//! What happens by itself, over HTTP: namespaces empty and go, dependents follow their owners, first objects are there.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Client, config_map, start_on};
+use listwatch_server::{LifecycleOptions, Options};
+use serde_json::{Value, json};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn quick() -> Options {
+    let lifecycle = LifecycleOptions { settle: Duration::ZERO, ..LifecycleOptions::default() };
+    Options { lifecycle, ..Options::default() }
+}
+
+/// Asks until the answer has this code; the test's deadline is the bound.
+async fn until(client: &mut Client, path: &str, code: u16) {
+    let waiting = async {
+        while client.call("GET", path, None).await.status != code {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(common::PATIENCE, waiting).await.expect(path);
+}
+
+fn owned(name: &str, owner: &Value, block: bool) -> Value {
+    let mut object = config_map(name, "x");
+    object["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
+        "blockOwnerDeletion": block
+    }]);
+    object
+}
+
+async fn made(client: &mut Client, object: &Value) -> Value {
+    let answer = client.call("POST", MAPS, Some(object)).await;
+    assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+    answer.json()
+}
+
+#[tokio::test]
+async fn the_first_objects_are_there() {
+    let server = start_on(quick()).await;
+    let mut client = Client::new(&server).await;
+    for path in [
+        "/api/v1/namespaces/kube-system",
+        "/api/v1/namespaces/kube-node-lease",
+        "/api/v1/namespaces/default/services/kubernetes",
+        "/api/v1/namespaces/default/serviceaccounts/default",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin",
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:discovery",
+    ] {
+        assert_eq!(client.call("GET", path, None).await.status, 200, "{path}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_deleted_namespace_empties_and_goes() {
+    let server = start_on(quick()).await;
+    let mut client = Client::new(&server).await;
+    client.call("POST", "/api/v1/namespaces", Some(&json!({"metadata": {"name": "n"}}))).await;
+    client.call("POST", "/api/v1/namespaces/n/configmaps", Some(&config_map("a", "x"))).await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "x", "containers": [{"name": "c", "image": "i"}]}});
+    client.call("POST", "/api/v1/namespaces/n/pods", Some(&pod)).await;
+    until(&mut client, "/api/v1/namespaces/n/serviceaccounts/default", 200).await;
+    assert_eq!(client.call("DELETE", "/api/v1/namespaces/n", None).await.status, 200);
+    until(&mut client, "/api/v1/namespaces/n", 404).await;
+    assert_eq!(client.call("GET", "/api/v1/namespaces/n/configmaps/a", None).await.status, 404);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn dependents_go_with_their_owner_and_stay_when_orphaned() {
+    let server = start_on(quick()).await;
+    let mut client = Client::new(&server).await;
+    for (policy, path, code) in
+        [("Background", "child", 404), ("Foreground", "child", 404), ("Orphan", "child", 200)]
+    {
+        let owner = made(&mut client, &config_map("owner", "x")).await;
+        made(&mut client, &owned("child", &owner, true)).await;
+        client.call("DELETE", &format!("{MAPS}/owner?propagationPolicy={policy}"), None).await;
+        until(&mut client, &format!("{MAPS}/owner"), 404).await;
+        until(&mut client, &format!("{MAPS}/{path}"), code).await;
+    }
+    let orphan = client.get(&format!("{MAPS}/child")).await;
+    assert_eq!(orphan["metadata"].get("ownerReferences"), None);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_dependent_with_another_owner_stays_and_forgets_the_lost_one() {
+    let server = start_on(quick()).await;
+    let mut client = Client::new(&server).await;
+    let (lost, kept) = (
+        made(&mut client, &config_map("lost", "x")).await,
+        made(&mut client, &config_map("kept", "x")).await,
+    );
+    let mut child = owned("child", &lost, false);
+    child["metadata"]["ownerReferences"]
+        .as_array_mut()
+        .unwrap()
+        .push(owned("x", &kept, false)["metadata"]["ownerReferences"][0].clone());
+    made(&mut client, &child).await;
+    client.call("DELETE", &format!("{MAPS}/lost"), None).await;
+    let forgot = async {
+        while client.get(&format!("{MAPS}/child")).await["metadata"]["ownerReferences"]
+            .as_array()
+            .unwrap()
+            .len()
+            != 1
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(common::PATIENCE, forgot).await.unwrap();
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn events_expire() {
+    let lifecycle =
+        LifecycleOptions { event_ttl: Some(Duration::from_millis(300)), ..LifecycleOptions::default() };
+    let server = start_on(Options { lifecycle, ..Options::default() }).await;
+    let mut client = Client::new(&server).await;
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/events", Some(&event)).await.status, 201);
+    until(&mut client, "/api/v1/namespaces/default/events/e", 404).await;
+    server.shutdown().await;
+}
