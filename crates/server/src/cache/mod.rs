@@ -1,12 +1,12 @@
 //! The current state of everything, its recent history, and those who watch it.
 //!
-//! One log, many cursors. The [feeder](feeder) follows the engine's log of changes, the one order of all writes, and
+//! One log, many cursors. The feeder follows the engine's log of changes, the one order of all writes, and
 //! keeps a [`Collection`] per kind: a [`Snapshot`] of its objects in a persistent map, and its recent [`Event`]s. Readers
 //! take snapshots without a lock. A watcher is a [`Cursor`]: a position and a [`View`] it shares with all watchers of
 //! the same filter. A cursor that falls behind what is in memory reads the engine's log instead; only when that has
 //! ended too is it told to start over. Nothing here waits for a watcher, and no watcher can hold up another.
 //!
-//! In reading order: [`object`], [`snapshot`], [`event`], [`filter`], [`view`], [`collection`], [`feeder`], [`cursor`].
+//! The files in reading order: `object`, `snapshot`, `event`, `filter`, `view`, `collection`, `feeder`, `cursor`.
 
 mod collection;
 mod cursor;
