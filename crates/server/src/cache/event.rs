@@ -21,16 +21,22 @@ pub struct Event {
     pub previous: Option<Arc<Object>>,
     /// When the cache learnt of it.
     pub seen: Instant,
-    /// The frames of ADDED, MODIFIED and DELETED with the whole object as JSON, each made for the first watcher that
-    /// needs it.
-    frames: [OnceLock<Bytes>; 3],
+    /// With the whole object as JSON, each made for the first watcher that needs it.
+    frames: Frames,
+    /// The same as protobuf. Few watchers want it, and every event is kept for a while, so that it takes up no more than
+    /// a pointer until one does.
+    protobuf: OnceLock<Box<Frames>>,
 }
+
+/// The frames of ADDED, MODIFIED and DELETED.
+type Frames = [OnceLock<Bytes>; 3];
 
 impl Event {
     /// A change from `previous` to `object`.
     #[must_use]
     pub fn new(revision: Revision, object: Option<Arc<Object>>, previous: Option<Arc<Object>>) -> Self {
-        Self { revision, object, previous, seen: Instant::now(), frames: Default::default() }
+        let (frames, protobuf) = Default::default();
+        Self { revision, object, previous, seen: Instant::now(), frames, protobuf }
     }
 
     /// What somebody with this filter is told about it, if anything: an object that begins to match is added, one that
@@ -59,15 +65,19 @@ impl Event {
     /// it is kept; watchers of another one get their own.
     #[must_use]
     pub fn frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {
-        let [added, modified, deleted] = &self.frames;
-        let slot = match change {
-            Change::Added => added,
-            Change::Modified => modified,
-            Change::Deleted => deleted,
-        };
-        let shared = slot.get_or_init(|| self.make_frame(change, type_prefix));
+        let shared = change.slot(&self.frames).get_or_init(|| self.make_frame(change, type_prefix));
         let object = shared.get(EventType::from(change).prefix().len()..).unwrap_or_default();
         if object.starts_with(type_prefix) { shared.clone() } else { self.make_frame(change, type_prefix) }
+    }
+
+    /// The whole object as protobuf, if somebody has made it.
+    pub(crate) fn protobuf(&self, change: Change) -> Option<&Bytes> {
+        change.slot(self.protobuf.get()?).get()
+    }
+
+    /// Keeps the protobuf form for other watchers. The first one stays: they are all the same.
+    pub(crate) fn keep_protobuf(&self, change: Change, frame: Bytes) {
+        let _ = change.slot(self.protobuf.get_or_init(Box::default)).set(frame);
     }
 
     fn make_frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {
@@ -102,6 +112,16 @@ pub enum Change {
     Modified,
     /// It is gone from the watcher's sight.
     Deleted,
+}
+
+impl Change {
+    fn slot(self, [added, modified, deleted]: &Frames) -> &OnceLock<Bytes> {
+        match self {
+            Self::Added => added,
+            Self::Modified => modified,
+            Self::Deleted => deleted,
+        }
+    }
 }
 
 impl From<Change> for EventType {

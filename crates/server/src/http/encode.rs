@@ -1,9 +1,10 @@
 //! Documents in the form a client asked for. Pure.
 
 use bytes::{Bytes, BytesMut};
-use listwatch_wire::Revision;
+use listwatch_wire::{Revision, Status};
 
 use super::negotiate::{Encoding, Form};
+use super::protobuf;
 use crate::cache::Object;
 use crate::registry::Resource;
 
@@ -12,12 +13,16 @@ pub(crate) const PARTIAL_PREFIX: &[u8] =
     b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
 
 /// Compact JSON in the encoding of a form.
-pub(crate) fn document(json: Bytes, form: Form) -> Bytes {
-    match form.encoding {
+///
+/// # Errors
+/// 500 for a document that does not have the type it says, which protobuf cannot express.
+pub(crate) fn document(json: Bytes, form: Form) -> Result<Bytes, Status> {
+    Ok(match form.encoding {
         Encoding::Json if form.pretty => pretty(&json).into(),
         Encoding::Json => json,
         Encoding::Yaml => yaml(&json).into(),
-    }
+        Encoding::Protobuf => protobuf::document(&json)?,
+    })
 }
 
 /// An object as clients see it.

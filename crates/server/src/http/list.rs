@@ -11,6 +11,7 @@ use listwatch_wire::{Revision, Status};
 
 use super::body::{Body, Broken, PieceStream, Response};
 use super::encode::{self, PARTIAL_PREFIX};
+use super::list_protobuf::ProtobufList;
 use super::list_source::{Source, Walker, resolve};
 use super::negotiate::{Encoding, Form, Shape, Subject};
 use super::request::Request;
@@ -28,7 +29,7 @@ const LOOK: usize = 128;
 /// Answers a list.
 pub(crate) async fn list(service: &Service, request: &Request, target: &Target) -> Result<Response, Status> {
     let api = &service.api;
-    let form = read::negotiated(request, Subject::List)?;
+    let form = read::negotiated(request, Subject::List, !target.resource.is_custom())?;
     let options = ListOptions::parse(&request.query())?;
     options.check()?;
     let resource = &target.resource;
@@ -38,8 +39,9 @@ pub(crate) async fn list(service: &Service, request: &Request, target: &Target) 
     let page = first(api, resource, &filter, &mut source).await.map_err(|error| source.refusal(&error))?;
     let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
     let limits = api.options.requests;
+    let metadata = writer.metadata(source.revision, page.more.as_ref());
     let pieces = Pieces {
-        head: Some(writer.head(source.revision, page.more.as_ref())),
+        head: None,
         writer,
         filter,
         ready: page.objects,
@@ -48,8 +50,11 @@ pub(crate) async fn list(service: &Service, request: &Request, target: &Target) 
         finished: false,
         piece_bytes: limits.piece_bytes,
     };
-    let response =
-        respond::with_type(StatusCode::OK, form.content_type(), body(pieces, form, limits.gzip_above).await?);
+    let body = match form.encoding {
+        Encoding::Protobuf => protobuf(pieces, &metadata).await?,
+        _ => body(pieces.headed(&metadata), form, limits.gzip_above).await?,
+    };
+    let response = respond::with_type(StatusCode::OK, form.content_type(), body);
     Ok(gzip::compress(response, request, limits.gzip_above))
 }
 
@@ -140,12 +145,11 @@ struct Writer {
 }
 
 impl Writer {
-    fn head(&self, revision: Revision, more: Option<&More>) -> BytesMut {
+    fn head(&self, metadata: &[u8]) -> BytesMut {
         let mut out = BytesMut::with_capacity(1024);
-        let metadata = self.metadata(revision, more);
         let (kind, version) = match self.shape {
             Shape::Table => {
-                table::head(&mut out, &metadata, &table::columns(&self.resource));
+                table::head(&mut out, metadata, &table::columns(&self.resource));
                 return out;
             }
             Shape::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
@@ -155,7 +159,7 @@ impl Writer {
             out.extend_from_slice(part);
         }
         out.extend_from_slice(b"\",\"metadata\":");
-        out.extend_from_slice(&metadata);
+        out.extend_from_slice(metadata);
         out.extend_from_slice(b",\"items\":[");
         out
     }
@@ -208,6 +212,11 @@ struct Pieces {
 }
 
 impl Pieces {
+    fn headed(mut self, metadata: &[u8]) -> Self {
+        self.head = Some(self.writer.head(metadata));
+        self
+    }
+
     /// The next piece; the last one sets `finished`.
     async fn next(&mut self) -> Result<Bytes, Broken> {
         let mut out = self.head.take().unwrap_or_default();
@@ -224,15 +233,37 @@ impl Pieces {
                 return Ok(out.freeze());
             }
             let found = walker.next(LOOK / 4).await.map_err(|error| Broken(error.to_string()))?;
-            if found.is_empty() {
-                self.walker = None;
-            }
-            self.ready.extend(found.into_iter().filter(|object| self.filter.matches(object)));
+            self.found(found);
         }
         out.extend_from_slice(b"]}");
         self.finished = true;
         Ok(out.freeze())
     }
+
+    /// Keeps what the list wants of the next objects; none are the end.
+    fn found(&mut self, found: Vec<Arc<Object>>) {
+        if found.is_empty() {
+            self.walker = None;
+        }
+        self.ready.extend(found.into_iter().filter(|object| self.filter.matches(object)));
+    }
+}
+
+/// The whole list: protobuf says its length first.
+async fn protobuf(mut pieces: Pieces, metadata: &[u8]) -> Result<Body, Status> {
+    let resource = Arc::clone(&pieces.writer.resource);
+    let mut list = ProtobufList::new(&resource, pieces.writer.shape, metadata)?;
+    loop {
+        for object in std::mem::take(&mut pieces.ready) {
+            list.push(&object)?;
+        }
+        let Some(walker) = &mut pieces.walker else { break };
+        // Nothing is written meanwhile, so that this is where others get their turn.
+        tokio::task::yield_now().await;
+        let found = walker.next(LOOK / 4).await.map_err(|error| read::storage_status(&error))?;
+        pieces.found(found);
+    }
+    Ok(Body::Full(list.finish()))
 }
 
 /// A short list as one body, a long one in pieces. Forms that need the whole document get it.
@@ -242,12 +273,12 @@ async fn body(mut pieces: Pieces, form: Form, short: usize) -> Result<Body, Stat
     while !pieces.finished && (whole || begun.len() <= short) {
         let piece = pieces.next().await.map_err(Status::internal)?;
         if pieces.finished && begun.is_empty() {
-            return Ok(Body::Full(encode::document(piece, form)));
+            return Ok(Body::Full(encode::document(piece, form)?));
         }
         begun.extend_from_slice(&piece);
     }
     if pieces.finished {
-        return Ok(Body::Full(encode::document(begun.freeze(), form)));
+        return Ok(Body::Full(encode::document(begun.freeze(), form)?));
     }
     Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(pieces)).boxed()))
 }

@@ -1,10 +1,13 @@
 //! What form of an answer a client accepts. Pure.
 
+use super::protobuf;
+
 /// How an answer is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// What an answer shows of an object.
@@ -44,20 +47,37 @@ impl Form {
         match self.encoding {
             Encoding::Json => "application/json",
             Encoding::Yaml => "application/yaml",
+            Encoding::Protobuf => protobuf::CONTENT_TYPE,
+        }
+    }
+
+    /// The type of a watch.
+    pub(crate) fn stream_type(self) -> &'static str {
+        match self.encoding {
+            Encoding::Protobuf => protobuf::STREAM_TYPE,
+            _ => self.content_type(),
         }
     }
 }
 
-/// The media types on offer, as error messages name them.
-pub(crate) const OFFERED: &[&str] = &["application/json", "application/yaml"];
+impl Subject {
+    /// The media types on offer, as error messages name them.
+    pub(crate) fn offered(self) -> &'static [&'static str] {
+        match self {
+            Self::Stream => &["application/json;stream=watch", protobuf::STREAM_TYPE],
+            _ => &["application/json", "application/yaml", protobuf::CONTENT_TYPE],
+        }
+    }
+}
 
 /// The first form on offer that the `Accept` header allows, in the client's order of preference. `None` means 406.
-pub(crate) fn negotiate(accept: Option<&str>, subject: Subject) -> Option<Form> {
+/// Only what is `typed` has a protobuf form as a whole; metadata always has one.
+pub(crate) fn negotiate(accept: Option<&str>, subject: Subject, typed: bool) -> Option<Form> {
     let accept = accept.map(str::trim).filter(|a| !a.is_empty());
     let Some(accept) = accept else { return Some(Form::JSON) };
     let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
-    clauses.iter().find_map(|clause| clause.form(subject))
+    clauses.iter().find_map(|clause| clause.form(subject, typed))
 }
 
 /// One alternative of an `Accept` header.
@@ -89,11 +109,12 @@ impl<'a> Clause<'a> {
         Some(clause)
     }
 
-    fn form(&self, subject: Subject) -> Option<Form> {
+    fn form(&self, subject: Subject, typed: bool) -> Option<Form> {
         let encoding = match self.media_type {
             m if m.eq_ignore_ascii_case("application/json") || m == "*/*" => Encoding::Json,
             // A stream of YAML documents is not a thing.
             m if m.eq_ignore_ascii_case("application/yaml") && subject != Subject::Stream => Encoding::Yaml,
+            m if m.eq_ignore_ascii_case(protobuf::CONTENT_TYPE) => Encoding::Protobuf,
             _ => return None,
         };
         let meta = self.group == "meta.k8s.io" && self.version == "v1";
@@ -104,7 +125,13 @@ impl<'a> Clause<'a> {
             (Some("PartialObjectMetadataList"), Subject::List) if meta => Shape::Metadata,
             _ => return None,
         };
-        Some(Form { encoding, shape, pretty: self.pretty })
+        let offered = match (encoding, shape) {
+            (Encoding::Protobuf, Shape::Whole) => typed,
+            // Cells are of any type, which no message can say.
+            (Encoding::Protobuf, Shape::Table) => false,
+            _ => true,
+        };
+        offered.then_some(Form { encoding, shape, pretty: self.pretty })
     }
 }
 
@@ -113,7 +140,11 @@ mod tests {
     use super::*;
 
     fn form(accept: &str, subject: Subject) -> String {
-        match negotiate(Some(accept), subject) {
+        form_of(accept, subject, true)
+    }
+
+    fn form_of(accept: &str, subject: Subject, typed: bool) -> String {
+        match negotiate(Some(accept), subject, typed) {
             None => "406".to_owned(),
             Some(form) => format!("{:?} {:?}", form.encoding, form.shape),
         }
@@ -126,7 +157,19 @@ mod tests {
         assert_eq!(form("application/*", Subject::Object), "406");
         assert_eq!(form("", Subject::Object), "Json Whole");
         assert_eq!(form("application/yaml", Subject::Stream), "406");
-        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json", Subject::List), "Json Whole");
+    }
+
+    #[test]
+    fn protobuf_is_for_known_types_and_for_metadata() {
+        let typed_client = "application/vnd.kubernetes.protobuf,application/json";
+        assert_eq!(form_of(typed_client, Subject::List, true), "Protobuf Whole");
+        assert_eq!(form_of(typed_client, Subject::List, false), "Json Whole");
+        assert_eq!(form_of("application/vnd.kubernetes.protobuf", Subject::Stream, false), "406");
+        assert_eq!(form_of("application/vnd.kubernetes.protobuf;stream=watch", Subject::Stream, true), "Protobuf Whole");
+        let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
+        assert_eq!(form_of(table, Subject::List, true), "406");
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(form_of(metadata, Subject::Object, false), "Protobuf Metadata");
     }
 
     #[test]

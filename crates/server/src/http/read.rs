@@ -18,7 +18,7 @@ use crate::registry::Resource;
 
 /// Answers a GET of one object.
 pub(crate) async fn read(service: &Service, request: &Request, target: &Target) -> Result<Response, Status> {
-    let form = negotiated(request, Subject::Object)?;
+    let form = negotiated(request, Subject::Object, !target.resource.is_custom())?;
     let version = parse_version(request.query().text("resourceVersion"))?;
     let name = target.info.name.as_deref().unwrap_or_default();
     let object = find(&service.api, &target.resource, target.namespace(), name, version).await?;
@@ -27,10 +27,10 @@ pub(crate) async fn read(service: &Service, request: &Request, target: &Target) 
     Ok(gzip::compress(response, request, service.api.options.requests.gzip_above))
 }
 
-/// The form to answer in, or 406.
-pub(crate) fn negotiated(request: &Request, subject: Subject) -> Result<Form, Status> {
-    let form = negotiate::negotiate(request.header(ACCEPT), subject)
-        .ok_or_else(|| Status::not_acceptable(negotiate::OFFERED))?;
+/// The form to answer in, or 406. What is `typed` can be had as protobuf.
+pub(crate) fn negotiated(request: &Request, subject: Subject, typed: bool) -> Result<Form, Status> {
+    let form = negotiate::negotiate(request.header(ACCEPT), subject, typed)
+        .ok_or_else(|| Status::not_acceptable(subject.offered()))?;
     Ok(Form { pretty: form.pretty || wants_pretty(request), ..form })
 }
 

@@ -54,8 +54,10 @@ pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response {
 pub(crate) fn status(status: &Status, form: Form) -> Response {
     let code = if status.code == 0 { 200 } else { status.code };
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = encode::document(status.to_json().into(), form);
-    let mut response = full(code, form.content_type(), body);
+    let mut response = match encode::document(status.to_json().into(), form) {
+        Ok(body) => full(code, form.content_type(), body),
+        Err(_) => json(code, status.to_json()),
+    };
     if let Some(seconds) = status.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -188,7 +188,7 @@ pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) 
 
 /// Statuses are negotiated too, but a client that accepts nothing we have still gets JSON.
 fn status_form(request: &Request) -> Form {
-    let form = negotiate::negotiate(request.header(ACCEPT), Subject::Object).unwrap_or(Form::JSON);
+    let form = negotiate::negotiate(request.header(ACCEPT), Subject::Object, true).unwrap_or(Form::JSON);
     Form { shape: negotiate::Shape::Whole, pretty: form.pretty || wants_pretty(request), ..form }
 }
 

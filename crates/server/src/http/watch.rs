@@ -14,7 +14,7 @@ use smallvec::{SmallVec, smallvec};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::body::{Body, Response};
-use super::negotiate::{Shape, Subject};
+use super::negotiate::{Form, Shape, Subject};
 use super::read::{negotiated, parse_version, wait_for};
 use super::request::Request;
 use super::route::Target;
@@ -32,7 +32,7 @@ pub(crate) type Frames = SmallVec<[Bytes; 8]>;
 /// Answers a watch.
 pub(crate) async fn watch(service: &Service, request: &Request, target: &Target) -> Result<Response, Status> {
     let upgrade = websocket::negotiate(request)?;
-    let form = negotiated(request, Subject::Stream)?;
+    let form = negotiated(request, Subject::Stream, !target.resource.is_custom())?;
     let legacy = target.info.legacy_watch;
     let mut options = ListOptions::parse(&request.query())?;
     if !legacy {
@@ -44,11 +44,11 @@ pub(crate) async fn watch(service: &Service, request: &Request, target: &Target)
     let start = Start::new(&options, legacy)?;
     let compressed =
         upgrade.is_none() && start.initial && options.allow_watch_bookmarks && gzip::accepted(request);
-    let stream = open(&service.api, target, &options, start, form.shape, include, compressed).await?;
+    let stream = open(&service.api, target, &options, start, form, include, compressed).await?;
     Ok(match upgrade {
         Some(upgrade) => upgrade.accept(stream),
         None => {
-            let mut response = respond::with_type(StatusCode::OK, "application/json", Body::Watch(stream));
+            let mut response = respond::with_type(StatusCode::OK, form.stream_type(), Body::Watch(stream));
             if compressed {
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -89,7 +89,7 @@ async fn open(
     target: &Target,
     options: &ListOptions,
     start: Start,
-    shape: Shape,
+    form: Form,
     include: Include,
     compressed: bool,
 ) -> Result<Box<WatchStream>, Status> {
@@ -114,7 +114,7 @@ async fn open(
     let deadline = Instant::now() + duration(api, options.timeout_seconds);
     let mut stream = Box::new(WatchStream {
         cursor,
-        format: Format::new(Arc::clone(resource), shape, include),
+        format: Format::new(Arc::clone(resource), form, include),
         ticket: api.metrics.watches.open(info, position),
         timer: Box::pin(sleep_until(deadline)),
         next_bookmark: options.allow_watch_bookmarks.then_some(deadline),
@@ -176,9 +176,17 @@ impl WatchStream {
         self.deadline
     }
 
+    /// Whether events are bytes with their length before them, rather than lines of text.
+    pub(crate) fn is_binary(&self) -> bool {
+        self.format.is_binary()
+    }
+
     /// The next lines to write; `None` at the end. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Frames> {
         let frames = self.frames().await?;
+        if self.format.is_broken() {
+            self.stage = Stage::Ended;
+        }
         self.ticket.sent(&frames, self.cursor.position());
         Some(if self.compressed { smallvec![gzip::member(&frames)] } else { frames })
     }
@@ -188,7 +196,7 @@ impl WatchStream {
             match &mut self.stage {
                 Stage::Ended => return None,
                 Stage::Failed(status) => {
-                    let line = Format::error(status);
+                    let line = self.format.error(status);
                     self.stage = Stage::Ended;
                     return Some(smallvec![line]);
                 }

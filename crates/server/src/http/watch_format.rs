@@ -8,7 +8,8 @@ use listwatch_wire::event::EventType;
 use listwatch_wire::{Revision, Status};
 
 use super::encode::PARTIAL_PREFIX;
-use super::negotiate::Shape;
+use super::negotiate::{Encoding, Form, Shape};
+use super::protobuf;
 use super::table::{self, Include};
 use crate::cache::{Object, Sight, frame, push_number};
 use crate::registry::Resource;
@@ -17,26 +18,48 @@ use crate::registry::Resource;
 #[derive(Debug)]
 pub(crate) struct Format {
     resource: Arc<Resource>,
+    encoding: Encoding,
     shape: Shape,
     include: Include,
     /// Columns are told once, in the first event of a stream.
     columns_told: bool,
+    broken: bool,
 }
 
 impl Format {
-    pub(crate) fn new(resource: Arc<Resource>, shape: Shape, include: Include) -> Self {
-        Self { resource, shape, include, columns_told: false }
+    pub(crate) fn new(resource: Arc<Resource>, form: Form, include: Include) -> Self {
+        let Form { encoding, shape, .. } = form;
+        Self { resource, encoding, shape, include, columns_told: false, broken: false }
     }
 
-    /// An event as a line.
+    /// Whether events are bytes with their length before them, rather than lines of text.
+    pub(crate) fn is_binary(&self) -> bool {
+        self.encoding == Encoding::Protobuf
+    }
+
+    /// Whether an event could not be written: the stream must not go on without it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// An event. Whole objects are encoded once for all watchers.
     pub(crate) fn event(&mut self, sight: &Sight) -> Bytes {
         let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
-        if self.shape == Shape::Whole && matches!(self.resource.present(object), Cow::Borrowed(_)) {
+        let whole = self.shape == Shape::Whole;
+        if whole && !self.is_binary() && matches!(self.resource.present(object), Cow::Borrowed(_)) {
             return sight.event.frame(sight.change, &self.resource.type_prefix);
+        }
+        let shared = whole && self.is_binary() && self.resource.present.is_none();
+        if let Some(frame) = sight.event.protobuf(sight.change).filter(|_| shared) {
+            return frame.clone();
         }
         let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
         self.write(sight.change.into(), object, sight.event.revision, &mut out);
-        out.freeze()
+        let frame = out.freeze();
+        if shared && !self.broken {
+            sight.event.keep_protobuf(sight.change, frame.clone());
+        }
+        frame
     }
 
     /// Appends an object of the initial state.
@@ -47,15 +70,34 @@ impl Format {
     fn write(&mut self, kind: EventType, object: &Arc<Object>, revision: Revision, out: &mut BytesMut) {
         let resource = Arc::clone(&self.resource);
         let object = resource.present(object);
-        frame(kind, out, |out| match self.shape {
+        self.put(kind, out, |format, out| match format.shape {
             Shape::Whole => object.write_at(revision, &resource.type_prefix, out),
             Shape::Metadata => object.write_metadata(revision, PARTIAL_PREFIX, out),
             Shape::Table => {
                 let mut whole = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
                 object.write_at(revision, &resource.type_prefix, &mut whole);
-                self.table(revision, &whole, self.include, out);
+                format.table(revision, &whole, format.include, out);
             }
         });
+    }
+
+    /// Appends an event about the JSON that `object` writes. If it has no protobuf form, the watcher is told.
+    fn put(
+        &mut self,
+        kind: EventType,
+        out: &mut BytesMut,
+        object: impl FnOnce(&mut Self, &mut BytesMut),
+    ) {
+        if !self.is_binary() {
+            return frame(kind, out, |out| object(self, out));
+        }
+        let mut json = BytesMut::with_capacity(1024);
+        object(self, &mut json);
+        let event = protobuf::event(kind, &json).unwrap_or_else(|status| {
+            self.broken = true;
+            self.error(&status)
+        });
+        out.extend_from_slice(&event);
     }
 
     /// A bookmark: an empty object of the kind with nothing but a version, and the mark of the end of initial events.
@@ -65,7 +107,7 @@ impl Format {
             Shape::Metadata => Bytes::from_static(PARTIAL_PREFIX),
             _ => self.resource.type_prefix.clone(),
         };
-        frame(EventType::Bookmark, &mut out, |out| {
+        self.put(EventType::Bookmark, &mut out, |format, out| {
             let mut object = BytesMut::from(&prefix[..]);
             object.extend_from_slice(b"\"metadata\":{\"resourceVersion\":\"");
             push_number(&mut object, revision.0);
@@ -74,11 +116,11 @@ impl Format {
                 object.extend_from_slice(b",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}");
             }
             object.extend_from_slice(b"}}");
-            if self.shape == Shape::Table {
+            if format.shape == Shape::Table {
                 // Without the metadata the mark would be lost.
-                let keep = end_of_initial && self.include == Include::Nothing;
-                let include = if keep { Include::Metadata } else { self.include };
-                self.table(revision, &object, include, out);
+                let keep = end_of_initial && format.include == Include::Nothing;
+                let include = if keep { Include::Metadata } else { format.include };
+                format.table(revision, &object, include, out);
             } else {
                 out.extend_from_slice(&object);
             }
@@ -100,9 +142,13 @@ impl Format {
     }
 
     /// The end of a stream that cannot go on. A Status whatever form was asked for.
-    pub(crate) fn error(status: &Status) -> Bytes {
+    pub(crate) fn error(&self, status: &Status) -> Bytes {
+        let json = status.to_json();
+        if self.is_binary() {
+            return protobuf::event(EventType::Error, &json).unwrap_or_default();
+        }
         let mut out = BytesMut::with_capacity(256);
-        frame(EventType::Error, &mut out, |out| out.extend_from_slice(&status.to_json()));
+        frame(EventType::Error, &mut out, |out| out.extend_from_slice(&json));
         out.freeze()
     }
 }

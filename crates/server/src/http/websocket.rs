@@ -1,4 +1,4 @@
-//! Watches over WebSocket: one text message per event.
+//! Watches over WebSocket: one message per event, of text or of bytes.
 
 use std::io;
 
@@ -17,14 +17,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::body::{Body, Response};
 use super::h1::head::lists;
 use super::request::Request;
-use super::respond;
 use super::watch::WatchStream;
+use super::{protobuf, respond};
 use crate::auth::TOKEN_PROTOCOL;
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Control frames have at most so much payload, and data frames from clients are passed over.
 const CONTROL_BYTES: u64 = 125;
 const TEXT: u8 = 1;
+const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
@@ -105,7 +106,7 @@ where
         tokio::select! {
             biased;
             frames = watch.next() => match frames {
-                Some(frames) => write_events(io, &frames).await?,
+                Some(frames) => write_events(io, &frames, watch.is_binary()).await?,
                 None => break NORMAL,
             },
             control = reader.next(io) => match control? {
@@ -119,11 +120,14 @@ where
     write_frame(io, CLOSE, &code.to_be_bytes()).await
 }
 
-/// Each line is a message of its own.
-async fn write_events<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Bytes]) -> io::Result<()> {
+/// Each event is a message of its own.
+async fn write_events<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Bytes], binary: bool) -> io::Result<()> {
     let mut out = BytesMut::with_capacity(frames.iter().map(|f| f.len() + 16).sum());
-    for line in frames.iter().flat_map(|frame| frame.split(|b| *b == b'\n')).filter(|line| !line.is_empty()) {
-        push_frame(&mut out, TEXT, line);
+    if binary {
+        frames.iter().flat_map(|frame| protobuf::messages(frame)).for_each(|m| push_frame(&mut out, BINARY, m));
+    } else {
+        let lines = frames.iter().flat_map(|frame| frame.split(|b| *b == b'\n'));
+        lines.filter(|line| !line.is_empty()).for_each(|line| push_frame(&mut out, TEXT, line));
     }
     io.write_all(&out).await?;
     io.flush().await

@@ -29,7 +29,9 @@ pub(crate) async fn write(
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
     let subject = if target.info.verb == Verb::DeleteCollection { Subject::List } else { Subject::Object };
-    let form = read::negotiated(request, subject)?;
+    // A scale has a type of its own, whatever it scales.
+    let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
+    let form = read::negotiated(request, subject, typed)?;
     let body = read_body(service, body).await?;
     let resource = target.resource.clone();
     let verb = target.info.verb;
@@ -82,7 +84,7 @@ fn respond_with(
         }
         AnswerBody::Document(value) => {
             let json = document(&value, resource, form, request)?;
-            respond::full(code, form.content_type(), encode::document(json, form))
+            respond::full(code, form.content_type(), encode::document(json, form)?)
         }
         AnswerBody::Status(status) => {
             let mut response = respond::status(&status, form);
@@ -120,7 +122,7 @@ pub(crate) fn show(
             table::single(resource, &encode::object(object, resource), include)
         }
     };
-    Ok(encode::document(json, form))
+    encode::document(json, form)
 }
 
 /// A document that is not an object of the resource's collection: dry runs, subresources, lists of deleted objects.

@@ -82,6 +82,11 @@ impl Client {
         Self { stream: BufReader::new(stream), token: server.admin_token().to_owned() }
     }
 
+    /// The same connection, as somebody else.
+    pub fn with_token(self, token: &str) -> Self {
+        Self { token: token.to_owned(), ..self }
+    }
+
     pub async fn raw(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).await.unwrap();
     }

@@ -1,0 +1,84 @@
+//! Answers in Kubernetes protobuf, for clients that know the types.
+//!
+//! Objects are kept as JSON, and most clients read them as JSON; this is the way from there. The walk over the types is
+//! `listwatch_kinds::proto`.
+
+use bytes::Bytes;
+use listwatch_kinds::proto;
+use listwatch_wire::Status;
+use listwatch_wire::event::EventType;
+use serde_json::Value;
+
+/// The media type of one document.
+pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
+/// The media type of a watch.
+pub(crate) const STREAM_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+/// Every event of a watch begins with its length.
+const LENGTH_BYTES: usize = 4;
+
+/// A JSON document of a built-in kind, in its envelope.
+///
+/// # Errors
+/// 500 for one that is not of the kind it says: the client would read something else than was stored.
+pub(crate) fn document(json: &[u8]) -> Result<Bytes, Status> {
+    let value: Value = serde_json::from_slice(json).map_err(Status::internal)?;
+    let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    proto::encode(text("apiVersion"), text("kind"), &value).map(Bytes::from).map_err(Status::internal)
+}
+
+/// An event of a watch about a JSON document.
+///
+/// # Errors
+/// As for [`document`].
+pub(crate) fn event(kind: EventType, json: &[u8]) -> Result<Bytes, Status> {
+    Ok(proto::watch_frame(kind.as_str(), &document(json)?).into())
+}
+
+/// The events of a batch, each without its length: what a WebSocket carries as one message.
+pub(crate) fn messages(mut batch: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = batch.split_first_chunk::<LENGTH_BYTES>()?;
+        let (message, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        batch = rest;
+        Some(message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_kind_has_a_protobuf_form() {
+        for kind in listwatch_kinds::all() {
+            let (version, metadata) = (kind.api_version(), serde_json::json!({"name": "a", "uid": "u"}));
+            let object = serde_json::json!({"apiVersion": version, "kind": kind.kind, "metadata": metadata});
+            let body = document(object.to_string().as_bytes());
+            let body = body.unwrap_or_else(|status| panic!("{version} {}: {status:?}", kind.kind));
+            let back = proto::decode(&body, ("", "")).unwrap();
+            assert_eq!(back["metadata"], metadata, "{version} {}", kind.kind);
+            let listed = kind.verbs.contains(&"list");
+            let list = proto::ListWriter::new(&version, kind.kind, &serde_json::json!({"resourceVersion": "1"}));
+            assert!(!listed || list.is_ok(), "{version} {}: {list:?}", kind.kind);
+        }
+    }
+
+    #[test]
+    fn what_is_not_of_its_kind_is_refused_rather_than_changed() {
+        let wrong = br#"{"apiVersion":"v1","kind":"ConfigMap","data":{"a":1}}"#;
+        assert_eq!(document(wrong).unwrap_err().code, 500);
+        let custom = br#"{"apiVersion":"example.com/v1","kind":"Widget"}"#;
+        assert_eq!(document(custom).unwrap_err().code, 500);
+    }
+
+    #[test]
+    fn a_batch_falls_apart_into_its_events() {
+        let bookmark = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"10"}}"#;
+        let one = event(EventType::Bookmark, bookmark).unwrap();
+        let two = event(EventType::Added, bookmark).unwrap();
+        let batch = [&one[..], &two[..]].concat();
+        let parts: Vec<&[u8]> = messages(&batch).collect();
+        assert_eq!(parts, [&one[4..], &two[4..]]);
+        assert_eq!(messages(&batch[..batch.len() - 1]).count(), 1);
+    }
+}
