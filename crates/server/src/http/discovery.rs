@@ -3,10 +3,14 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
+use listwatch_kinds::Kind;
 use listwatch_wire::Status;
 use serde::Serialize;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::body::Response;
 use super::discovery_v2;
@@ -128,6 +132,15 @@ struct Entry {
     short_names: Vec<Arc<str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     categories: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage_version_hash: Option<String>,
+}
+
+/// Tells whether objects are still stored in the version they were, without saying which that is.
+fn storage_version_hash(kind: &'static Kind) -> String {
+    let (group, version) = kind.stored_as.unwrap_or((kind.group, kind.version));
+    let hash = Sha256::digest(format!("{group}/{version}/{}", kind.kind));
+    STANDARD.encode(hash.get(..8).unwrap_or_default())
 }
 
 /// All paths that can be asked for.
@@ -193,6 +206,7 @@ fn entries(resource: &Resource) -> impl Iterator<Item = Entry> + '_ {
         verbs: resource.verbs.clone(),
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
+        storage_version_hash: resource.builtin.filter(|k| k.verbs.contains(&"list")).map(storage_version_hash),
     };
     let sub = |sub: &Subresource| Entry {
         name: format!("{}/{}", resource.plural, sub.name),
@@ -204,6 +218,22 @@ fn entries(resource: &Resource) -> impl Iterator<Item = Entry> + '_ {
         verbs: sub.verbs.clone(),
         short_names: Vec::new(),
         categories: Vec::new(),
+        storage_version_hash: None,
     };
     std::iter::once(own).chain(resource.subresources.iter().map(sub))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_versions_hash_as_in_the_reference() {
+        let hash = |group, plural| {
+            storage_version_hash(listwatch_kinds::all().iter().find(|k| (k.group, k.plural) == (group, plural)).unwrap())
+        };
+        assert_eq!(hash("", "pods"), "xPOwRZ+Yhw8=");
+        assert_eq!(hash("", "configmaps"), "qFsyl6wFWjQ=");
+        assert_eq!(hash("apps", "deployments"), "8aSe+NMegvE=");
+    }
 }

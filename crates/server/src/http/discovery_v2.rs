@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use serde::Serialize;
-use sha1::{Digest, Sha1};
+use sha2::{Digest, Sha512};
 
 use super::body::{Body, Response};
 use super::discovery::by_group;
@@ -143,7 +143,7 @@ fn own_kind(resource: &Resource, kind: &Arc<str>) -> ResponseKind {
 }
 
 fn with_etag(request: &Request, body: Vec<u8>) -> Response {
-    let hash: String = Sha1::digest(&body).iter().map(|b| format!("{b:02X}")).collect();
+    let hash: String = Sha512::digest(&body).iter().map(|b| format!("{b:02X}")).collect();
     let etag = format!("\"{hash}\"");
     let known = request.header(IF_NONE_MATCH).is_some_and(|sent| sent.split(',').any(|e| e.trim() == etag));
     let mut response = respond::json(StatusCode::OK, body);
