@@ -91,7 +91,7 @@ pub enum Security {
     /// TLS with a CA and a serving certificate made at the first start. With a directory they are kept there (mode
     /// 0600) and found again; without one they live as long as the process.
     SelfMade {
-        /// Where the CA, the serving certificate and the admin token are kept.
+        /// Where the CA, the admin token and the key that signs tokens of service accounts are kept.
         dir: Option<PathBuf>,
     },
     /// TLS with given PEM files.

@@ -1,7 +1,6 @@
 //! [`Server`] and [`Handle`]: starting and stopping.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::api::Api;
-use crate::auth::{Authenticator, Roles, Token, User, parse_token_file};
+use crate::auth::{Authenticator, Roles, ServiceAccounts, SigningKey, Token, User, parse_token_file};
 use crate::cache::Cache;
 use crate::http::service::Service;
 use crate::http::{listen, tls};
@@ -60,10 +59,11 @@ impl Server {
         let material = tls::material(&options.security, address.ip())?;
         let admin = admin_token(&options)?;
         let admin_token = admin.secret.clone();
-        let authenticator =
-            Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous);
         let cache = Arc::new(Cache::new(Arc::clone(&engine), options.cache));
         let registry = Registry::builtin(&cache);
+        let authenticator =
+            Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous)
+                .with_service_accounts(ServiceAccounts::new(signing_key(&options)?, &cache));
         let authorizer = Arc::new(Roles::new(&cache));
         let feeder = cache.start().await?;
         let api = Arc::new(Api {
@@ -112,25 +112,36 @@ fn tokens(options: &Options) -> Result<Vec<Token>, Error> {
 
 /// The administrator's token: kept with the CA, so that a kubeconfig written once stays good.
 fn admin_token(options: &Options) -> Result<Token, Error> {
-    let kept: Option<PathBuf> = match &options.security {
-        Security::SelfMade { dir: Some(dir) } => Some(dir.join("admin.token")),
-        _ => None,
-    };
-    let secret = match &kept {
-        Some(path) if path.exists() => tls::read(path)?.trim().to_owned(),
-        kept => {
-            let secret = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>());
-            if let Some(path) = kept {
-                tls::write_private(path, &secret)?;
-            }
-            secret
-        }
-    };
+    let make = || Ok(URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()));
+    let secret = kept(options, "admin.token", make)?.trim().to_owned();
     let groups = vec!["system:masters".to_owned()];
     Ok(Token {
         secret,
         user: User { name: "kubernetes-admin".to_owned(), uid: "kubernetes-admin".to_owned(), groups },
     })
+}
+
+/// The key that signs the tokens of service accounts: kept likewise, so that they outlive a restart.
+fn signing_key(options: &Options) -> Result<SigningKey, Error> {
+    const FILE: &str = "service-account.key";
+    let pem = kept(options, FILE, || SigningKey::make_pem().map_err(Error::Tls))?;
+    SigningKey::from_pem(&pem).map_err(|problem| Error::Content { path: FILE.into(), problem })
+}
+
+/// A secret that is made at the first start and found again at the next, if there is a directory to keep it in.
+fn kept(
+    options: &Options,
+    file: &str,
+    make: impl FnOnce() -> Result<String, Error>,
+) -> Result<String, Error> {
+    let Security::SelfMade { dir: Some(dir) } = &options.security else { return make() };
+    let path = dir.join(file);
+    if path.exists() {
+        return tls::read(&path);
+    }
+    let secret = make()?;
+    tls::write_private(&path, &secret)?;
+    Ok(secret)
 }
 
 impl Handle {

@@ -7,8 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use jiff::Timestamp;
 
-use super::User;
+use super::service_account::ISSUER;
+use super::{ServiceAccounts, User};
 
 /// The subprotocol in which browsers send a token, as they cannot set headers on a WebSocket.
 pub(crate) const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
@@ -26,6 +28,7 @@ pub struct Token {
 #[derive(Default)]
 pub struct Authenticator {
     tokens: HashMap<String, Arc<User>>,
+    service_accounts: Option<ServiceAccounts>,
     anonymous: Option<Arc<User>>,
 }
 
@@ -40,7 +43,24 @@ impl Authenticator {
     #[must_use]
     pub fn new(tokens: Vec<Token>, anonymous: bool) -> Self {
         let tokens = tokens.into_iter().map(|t| (t.secret, Arc::new(authenticated(t.user))));
-        Self { tokens: tokens.collect(), anonymous: anonymous.then(|| Arc::new(User::anonymous())) }
+        Self {
+            tokens: tokens.collect(),
+            service_accounts: None,
+            anonymous: anonymous.then(|| Arc::new(User::anonymous())),
+        }
+    }
+
+    /// Knows the tokens of service accounts too.
+    #[must_use]
+    pub fn with_service_accounts(mut self, service_accounts: ServiceAccounts) -> Self {
+        self.service_accounts = Some(service_accounts);
+        self
+    }
+
+    /// Who issues tokens for service accounts.
+    #[must_use]
+    pub fn service_accounts(&self) -> Option<&ServiceAccounts> {
+        self.service_accounts.as_ref()
     }
 
     /// Who sent these headers. `None` for credentials that are wrong, or missing where they are needed.
@@ -55,7 +75,16 @@ impl Authenticator {
     /// Whose token this is.
     #[must_use]
     pub fn user_of(&self, token: &str) -> Option<Arc<User>> {
-        self.tokens.get(token).cloned()
+        self.user_for(token, &[ISSUER]).map(|(user, _)| user)
+    }
+
+    /// Whose token this is, and for which of these audiences it is meant. Static tokens are meant for this server.
+    #[must_use]
+    pub fn user_for(&self, token: &str, audiences: &[&str]) -> Option<(Arc<User>, Vec<String>)> {
+        match self.tokens.get(token) {
+            Some(user) => audiences.contains(&ISSUER).then(|| (Arc::clone(user), vec![ISSUER.to_owned()])),
+            None => self.service_accounts.as_ref()?.check(token, audiences, Timestamp::now()),
+        }
     }
 }
 

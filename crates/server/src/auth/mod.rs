@@ -1,6 +1,7 @@
 //! Who asks, and whether they may.
 //!
-//! [`Authenticator`] turns a request's credentials into a [`User`], who may ask to act as another (`impersonate`). An
+//! [`Authenticator`] turns a request's credentials into a [`User`], who may ask to act as another (`impersonate`);
+//! [`ServiceAccounts`] are users that are programs, whose signed tokens this server issues itself (`jwt`). An
 //! [`Authorizer`] says whether the user may do what the [`Attributes`] describe; [`Roles`] is the one that reads roles
 //! and bindings from the cache, with the pure rules of [`rbac`]. [`grant`] keeps those who write roles from giving more
 //! than they have; [`review`] answers questions about all of it.
@@ -9,15 +10,19 @@ mod authenticate;
 mod authorize;
 pub mod grant;
 mod impersonate;
+mod jwt;
 pub mod rbac;
 pub mod review;
 mod roles;
+mod service_account;
 
 pub(crate) use authenticate::TOKEN_PROTOCOL;
 pub use authenticate::{Authenticator, Token, parse_token_file};
 pub use authorize::{Attributes, Authorizer, Decision};
 pub(crate) use impersonate::impersonate;
+pub(crate) use jwt::SigningKey;
 pub use roles::Roles;
+pub use service_account::{Bound, ISSUER, Identity, ServiceAccounts, Ticket};
 
 /// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use listwatch_wire::Status;
 use listwatch_wire::status::FieldError;
 use serde_json::{Value, json};
 
-use super::{Attributes, Authenticator, Authorizer, Decision, User};
+use super::{Attributes, Authenticator, Authorizer, Decision, ISSUER, User};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
@@ -108,8 +108,15 @@ impl Reviewer<'_> {
 
     fn token(&self, spec: &Value) -> Value {
         let token = spec.get("token").and_then(Value::as_str).unwrap_or_default();
-        match self.authenticator.user_of(token) {
-            Some(user) => json!({"authenticated": true, "user": user_info(&user)}),
+        let audiences = spec.get("audiences").and_then(Value::as_array).into_iter().flatten();
+        let mut audiences: Vec<&str> = audiences.filter_map(Value::as_str).collect();
+        if audiences.is_empty() {
+            audiences.push(ISSUER);
+        }
+        match self.authenticator.user_for(token, &audiences) {
+            Some((user, meant)) => {
+                json!({"authenticated": true, "user": user_info(&user), "audiences": meant})
+            }
             None => json!({"user": {}, "error": "invalid bearer token"}),
         }
     }

@@ -6,7 +6,8 @@
 //! meanwhile ([`transaction`]). The cache learns of it from the engine's log, like everyone else.
 //!
 //! Verbs: [`create`](create()), [`update`](update()), [`patch`](patch()), [`delete`](delete()) and its collection. A [`view`] is a
-//! subresource that shows the object itself (`status`); [`scale`] and [`pods`] are subresources with kinds of their own.
+//! subresource that shows the object itself (`status`); [`scale`], [`pods`] and [`tokens`] are subresources with
+//! kinds of their own.
 
 mod admission;
 mod body;
@@ -22,6 +23,7 @@ mod scale;
 mod services;
 mod subresource;
 mod target;
+mod tokens;
 mod transaction;
 mod update;
 mod view;

@@ -30,7 +30,7 @@ fn success() -> Answer {
     Answer::status(201, status)
 }
 
-fn read_body(
+pub(super) fn read_body(
     request: &WriteRequest,
     expected: Expected<'_>,
     validation: FieldValidation,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::target::{Target, expected};
 use super::transaction::{fresh, with_version};
 use super::view::View;
-use super::{Answer, WriteRequest, body, pods, scale};
+use super::{Answer, WriteRequest, body, pods, scale, tokens};
 use crate::api::Api;
 use crate::auth::review::{self, Reviewer};
 
@@ -37,6 +37,7 @@ pub(super) async fn create(api: &Api, request: &WriteRequest, name: &str) -> Res
     match (&*request.resource.group, &*request.resource.plural, name) {
         ("", "pods", "binding") => pods::bind(api, request).await,
         ("", "pods", "eviction") => pods::evict(api, request).await,
+        ("", "serviceaccounts", "token") => tokens::issue(api, request).await,
         _ => Err(unsupported(request)),
     }
 }

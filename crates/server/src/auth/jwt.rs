@@ -1,0 +1,134 @@
+//! Signed tokens: JSON Web Tokens with ES256, the one form this server issues and the only one it believes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Bytes of the longest token looked at. Ours have about 1 KB; a request head ends at 64 KB.
+const MAX_BYTES: usize = 16 << 10;
+
+/// Signs tokens, and knows its signature again.
+pub(crate) struct SigningKey {
+    pair: EcdsaKeyPair,
+    /// Names the key in each token, so that others can tell which one of several to check with.
+    id: String,
+    random: SystemRandom,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    alg: String,
+    kid: String,
+}
+
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SigningKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl SigningKey {
+    /// A new private key in PEM.
+    pub(crate) fn make_pem() -> Result<String, String> {
+        rcgen::KeyPair::generate().map(|pair| pair.serialize_pem()).map_err(|error| error.to_string())
+    }
+
+    /// Reads a private key: P-256, PKCS#8, PEM.
+    pub(crate) fn from_pem(pem: &str) -> Result<Self, String> {
+        let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())?;
+        let random = SystemRandom::new();
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.secret_der(), &random)
+            .map_err(|error| format!("not a P-256 key in PKCS#8: {error}"))?;
+        let id = URL_SAFE_NO_PAD.encode(Sha256::digest(pair.public_key()));
+        Ok(Self { pair, id, random })
+    }
+
+    /// A token that says this.
+    pub(crate) fn sign(&self, claims: &impl Serialize) -> Result<String, String> {
+        let header = Header { alg: "ES256".to_owned(), kid: self.id.clone() };
+        let mut token = format!("{}.{}", part(&header)?, part(claims)?);
+        let signature = self.pair.sign(&self.random, token.as_bytes());
+        let signature = signature.map_err(|_| "the system gives no random numbers".to_owned())?;
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+        Ok(token)
+    }
+
+    /// What a token says, if this key signed it.
+    pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
+        if token.len() > MAX_BYTES {
+            return None;
+        }
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let header: Header = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
+        // Which algorithm is ours to say, not the token's.
+        if header.alg != "ES256" || header.kid != self.id {
+            return None;
+        }
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key());
+        public.verify(signed.as_bytes(), &signature).ok()?;
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+    }
+}
+
+fn part(value: &impl Serialize) -> Result<String, String> {
+    serde_json::to_vec(value).map(|json| URL_SAFE_NO_PAD.encode(json)).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn key() -> SigningKey {
+        SigningKey::from_pem(&SigningKey::make_pem().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn only_what_was_signed_with_the_key_is_believed() {
+        let (ours, other) = (key(), key());
+        let token = ours.sign(&json!({"sub": "me"})).unwrap();
+        assert_eq!(ours.verify::<Value>(&token), Some(json!({"sub": "me"})));
+        assert_eq!(other.verify::<Value>(&token), None);
+    }
+
+    #[test]
+    fn tokens_that_were_changed_are_not() {
+        let key = key();
+        let token = key.sign(&json!({"sub": "me"})).unwrap();
+        let parts: Vec<&str> = token.split('.').collect();
+        let you = part(&json!({"sub": "you"})).unwrap();
+        let none = part(&json!({"alg": "none", "kid": key.id})).unwrap();
+        for wrong in [
+            format!("{}.{you}.{}", parts[0], parts[2]),
+            format!("{none}.{}.", parts[1]),
+            format!("{none}.{}.{}", parts[1], parts[2]),
+            format!("{}.{}.", parts[0], parts[1]),
+            format!("{}.{}", parts[0], parts[1]),
+            token[..token.len() - 2].to_owned(),
+            String::new(),
+            "..".to_owned(),
+            ".".repeat(MAX_BYTES + 1),
+        ] {
+            assert_eq!(key.verify::<Value>(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_none_is_refused() {
+        assert!(SigningKey::from_pem("").is_err());
+        let garbage = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        assert!(SigningKey::from_pem(garbage).unwrap_err().contains("P-256"));
+    }
+}

@@ -1,0 +1,200 @@
+//! [`ServiceAccounts`]: programs as users, with tokens that expire and that end with what they are bound to.
+//!
+//! A token says whose it is, until when, for which audiences, and to which objects it is bound. It is believed as long as
+//! the account, and the object it is bound to, are still the ones they were. `registry::write` issues tokens at the
+//! `token` subresource of an account.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::User;
+use super::jwt::SigningKey;
+use crate::cache::{Cache, Collection};
+
+/// Who issues the tokens, and the audience that this server itself is.
+pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// Tokens whose signature is known to be good. A program sends the same token with each request, and checking a signature
+/// costs more than most requests. Beyond so many, all are forgotten: what is lost is one check each.
+const VERIFIED_TOKENS: usize = 4096;
+
+/// What a token may be bound to besides its account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// A Pod of the account's namespace.
+    Pod,
+    /// A Secret of the account's namespace.
+    Secret,
+    /// A Node.
+    Node,
+}
+
+/// One object, and not another of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+}
+
+/// A token to issue.
+#[derive(Clone, Debug)]
+pub struct Ticket {
+    /// The account's namespace.
+    pub namespace: String,
+    /// The account.
+    pub account: Identity,
+    /// Whom the token is for.
+    pub audiences: Vec<String>,
+    /// What it is bound to.
+    pub bound: Option<(Bound, Identity)>,
+    /// From when it holds, in seconds since 1970.
+    pub issued: i64,
+    /// Until when.
+    pub expires: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Claims {
+    aud: Vec<String>,
+    exp: i64,
+    iat: i64,
+    iss: String,
+    jti: String,
+    #[serde(rename = "kubernetes.io")]
+    kubernetes: Kubernetes,
+    nbf: i64,
+    sub: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Kubernetes {
+    namespace: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<Identity>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pod: Option<Identity>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secret: Option<Identity>,
+    serviceaccount: Identity,
+}
+
+/// A token whose signature is good, and whom it stands for.
+#[derive(Debug)]
+struct Verified {
+    claims: Claims,
+    user: Arc<User>,
+}
+
+/// Issues and checks the tokens of service accounts.
+#[derive(Debug)]
+pub struct ServiceAccounts {
+    key: SigningKey,
+    accounts: Arc<Collection>,
+    pods: Arc<Collection>,
+    secrets: Arc<Collection>,
+    nodes: Arc<Collection>,
+    verified: Mutex<HashMap<Box<str>, Arc<Verified>>>,
+}
+
+impl ServiceAccounts {
+    pub(crate) fn new(key: SigningKey, cache: &Cache) -> Self {
+        let [accounts, pods, secrets, nodes] =
+            ["serviceaccounts", "pods", "secrets", "nodes"].map(|name| cache.collection(name, &[]));
+        Self { key, accounts, pods, secrets, nodes, verified: Mutex::default() }
+    }
+
+    /// A signed token.
+    ///
+    /// # Errors
+    /// What keeps the server from signing.
+    pub fn issue(&self, ticket: Ticket) -> Result<String, String> {
+        let Ticket { namespace, account, audiences, bound, issued, expires } = ticket;
+        let bound_to = |kind| bound.as_ref().filter(|(k, _)| *k == kind).map(|(_, identity)| identity.clone());
+        let claims = Claims {
+            aud: audiences,
+            exp: expires,
+            iat: issued,
+            nbf: issued,
+            iss: ISSUER.to_owned(),
+            jti: uuid::Uuid::new_v4().to_string(),
+            sub: username(&namespace, &account.name),
+            kubernetes: Kubernetes {
+                node: bound_to(Bound::Node),
+                pod: bound_to(Bound::Pod),
+                secret: bound_to(Bound::Secret),
+                serviceaccount: account,
+                namespace,
+            },
+        };
+        self.key.sign(&claims)
+    }
+
+    /// Whose token this is, if it holds now and is for one of these audiences; and for which of them.
+    #[must_use]
+    pub fn check(&self, token: &str, audiences: &[&str], now: Timestamp) -> Option<(Arc<User>, Vec<String>)> {
+        let verified = self.verified(token)?;
+        let claims = &verified.claims;
+        let meant: Vec<String> = claims.aud.iter().filter(|a| audiences.contains(&a.as_str())).cloned().collect();
+        let now = now.as_second();
+        let holds = !meant.is_empty() && claims.nbf <= now && now < claims.exp && self.is_alive(claims);
+        holds.then(|| (Arc::clone(&verified.user), meant))
+    }
+
+    fn verified(&self, token: &str) -> Option<Arc<Verified>> {
+        if let Some(known) = self.verified.lock().get(token) {
+            return Some(Arc::clone(known));
+        }
+        let claims: Claims = self.key.verify(token)?;
+        if claims.iss != ISSUER {
+            return None;
+        }
+        let verified = Arc::new(Verified { user: Arc::new(user(&claims.kubernetes)), claims });
+        let mut known = self.verified.lock();
+        if known.len() >= VERIFIED_TOKENS {
+            known.clear();
+        }
+        known.insert(token.into(), Arc::clone(&verified));
+        Some(verified)
+    }
+
+    /// Whether the account and what the token is bound to are still there, and the same.
+    fn is_alive(&self, claims: &Claims) -> bool {
+        let Kubernetes { namespace, node, pod, secret, serviceaccount } = &claims.kubernetes;
+        let inside = Some(namespace.as_str());
+        let bound = |collection, namespace, to: &Option<Identity>| {
+            to.as_ref().is_none_or(|identity| is_there(collection, namespace, identity))
+        };
+        is_there(&self.accounts, inside, serviceaccount)
+            && bound(&self.pods, inside, pod)
+            && bound(&self.secrets, inside, secret)
+            && bound(&self.nodes, None, node)
+    }
+}
+
+fn is_there(collection: &Collection, namespace: Option<&str>, identity: &Identity) -> bool {
+    let snapshot = collection.snapshot();
+    let object = snapshot.get(&collection.key(namespace, &identity.name));
+    object.and_then(|object| object.field("metadata.uid")) == Some(identity.uid.as_str())
+}
+
+fn username(namespace: &str, name: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{name}")
+}
+
+fn user(claims: &Kubernetes) -> User {
+    User {
+        name: username(&claims.namespace, &claims.serviceaccount.name),
+        uid: claims.serviceaccount.uid.clone(),
+        groups: vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{}", claims.namespace),
+            "system:authenticated".to_owned(),
+        ],
+    }
+}

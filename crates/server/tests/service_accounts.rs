@@ -1,0 +1,181 @@
+//! Tokens of service accounts: issued at their `token` subresource, believed as long as they hold.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use common::{Answer, Client, start};
+use listwatch_server::{Handle, Options, Security, Server};
+use listwatch_storage::MemoryEngine;
+use serde_json::{Value, json};
+
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+
+async fn account(client: &mut Client, name: &str) {
+    let answer = client.call("POST", ACCOUNTS, Some(&json!({"metadata": {"name": name}}))).await;
+    assert_eq!(answer.status, 201);
+}
+
+async fn request(client: &mut Client, name: &str, spec: Value) -> Answer {
+    client.call("POST", &format!("{ACCOUNTS}/{name}/token"), Some(&json!({"spec": spec}))).await
+}
+
+async fn token(client: &mut Client, name: &str, spec: Value) -> String {
+    let answer = request(client, name, spec).await;
+    assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+    answer.json()["status"]["token"].as_str().unwrap().to_owned()
+}
+
+fn claims(token: &str) -> Value {
+    let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    serde_json::from_slice(&payload).unwrap()
+}
+
+/// Who the server says the bearer is; `None` if it does not believe the token.
+async fn who(server: &Handle, token: &str) -> Option<Value> {
+    let mut client = Client::new(server).await.with_token(token);
+    let answer = client.call("POST", WHO, Some(&json!({}))).await;
+    (answer.status == 201).then(|| answer.json()["status"]["userInfo"].clone())
+}
+
+#[tokio::test]
+async fn a_token_stands_for_its_account() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    account(&mut client, "robot").await;
+    let answer = request(&mut client, "robot", json!({})).await.json();
+    assert_eq!((&answer["kind"], &answer["metadata"]["name"]), (&json!("TokenRequest"), &json!("robot")));
+    assert_eq!(answer["spec"]["expirationSeconds"], 3600);
+    assert!(answer["status"]["expirationTimestamp"].is_string());
+    let user = who(&server, answer["status"]["token"].as_str().unwrap()).await.unwrap();
+    assert_eq!(user["username"], "system:serviceaccount:default:robot");
+    let groups = json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
+    assert_eq!(user["groups"], groups);
+    let account = client.get(&format!("{ACCOUNTS}/robot")).await;
+    assert_eq!(user["uid"], account["metadata"]["uid"]);
+}
+
+#[tokio::test]
+async fn a_token_ends_with_its_account_even_if_another_takes_the_name() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    account(&mut client, "robot").await;
+    let token = token(&mut client, "robot", json!({})).await;
+    assert!(who(&server, &token).await.is_some());
+    client.call("DELETE", &format!("{ACCOUNTS}/robot"), None).await;
+    assert!(who(&server, &token).await.is_none());
+    account(&mut client, "robot").await;
+    assert!(who(&server, &token).await.is_none());
+}
+
+#[tokio::test]
+async fn a_token_ends_with_the_secret_it_is_bound_to() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    account(&mut client, "robot").await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    client.call("POST", secrets, Some(&json!({"metadata": {"name": "s"}}))).await;
+    let reference = json!({"apiVersion": "v1", "kind": "Secret", "name": "s"});
+    let token = token(&mut client, "robot", json!({"boundObjectRef": reference})).await;
+    assert_eq!(claims(&token)["kubernetes.io"]["secret"]["name"], "s");
+    assert!(who(&server, &token).await.is_some());
+    client.call("DELETE", &format!("{secrets}/s"), None).await;
+    assert!(who(&server, &token).await.is_none());
+}
+
+#[tokio::test]
+async fn what_a_token_is_bound_to_must_be_there_and_fit() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    account(&mut client, "robot").await;
+    let bound = |kind: &str, uid: &str| json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": "x", "uid": uid}});
+    assert_eq!(request(&mut client, "robot", bound("Pod", "")).await.status, 404);
+    assert_eq!(request(&mut client, "robot", bound("ConfigMap", "")).await.status, 400);
+    client.call("POST", "/api/v1/namespaces/default/secrets", Some(&json!({"metadata": {"name": "x"}}))).await;
+    assert_eq!(request(&mut client, "robot", bound("Secret", "another")).await.status, 409);
+    let pod = json!({"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "other"}});
+    client.call("POST", "/api/v1/namespaces/default/pods", Some(&pod)).await;
+    assert_eq!(request(&mut client, "robot", bound("Pod", "")).await.status, 400);
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense_are_refused() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    account(&mut client, "robot").await;
+    assert_eq!(request(&mut client, "nobody", json!({})).await.status, 404);
+    for seconds in [599, -1, (1i64 << 32) + 1] {
+        let answer = request(&mut client, "robot", json!({"expirationSeconds": seconds})).await;
+        assert_eq!(answer.status, 422, "{seconds}");
+        assert_eq!(answer.json()["details"]["causes"][0]["field"], "spec.expirationSeconds");
+    }
+    let path = format!("{ACCOUNTS}/robot/token");
+    let other = client.call("POST", &path, Some(&json!({"metadata": {"name": "other"}}))).await;
+    assert_eq!(other.status, 422);
+    assert_eq!(client.call("GET", &path, None).await.status, 405);
+    let dry = client.call("POST", &format!("{path}?dryRun=All"), Some(&json!({}))).await;
+    assert_eq!((dry.status, dry.json()["status"]["token"].as_str()), (201, Some("")));
+}
+
+#[tokio::test]
+async fn a_token_for_others_is_not_for_this_server() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    account(&mut client, "robot").await;
+    let token = token(&mut client, "robot", json!({"audiences": ["vault"]})).await;
+    assert!(who(&server, &token).await.is_none());
+    let mut review = async |audiences: Value| {
+        let review = json!({"spec": {"token": token, "audiences": audiences}});
+        client.call("POST", REVIEWS, Some(&review)).await.json()["status"].clone()
+    };
+    let good = review(json!(["vault", "other"])).await;
+    assert_eq!((&good["authenticated"], &good["audiences"]), (&json!(true), &json!(["vault"])));
+    assert_eq!(good["user"]["username"], "system:serviceaccount:default:robot");
+    let bad = review(json!([])).await;
+    assert_eq!((bad.get("authenticated"), &bad["user"]), (None, &json!({})));
+}
+
+#[tokio::test]
+async fn forged_tokens_are_refused() {
+    let (server, other) = (start().await, start().await);
+    let mut client = Client::new(&other).await;
+    account(&mut client, "robot").await;
+    account(&mut Client::new(&server).await, "robot").await;
+    let theirs = token(&mut client, "robot", json!({})).await;
+    assert!(who(&server, &theirs).await.is_none());
+    assert!(who(&other, &theirs).await.is_some());
+    let parts: Vec<&str> = theirs.split('.').collect();
+    let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
+    assert!(who(&other, &format!("{none}.{}.", parts[1])).await.is_none());
+}
+
+#[tokio::test]
+async fn the_signing_key_is_kept_privately_and_outlives_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let options =
+        || Options { security: Security::SelfMade { dir: Some(dir.path().to_owned()) }, ..Options::default() };
+    let path = dir.path().join("service-account.key");
+    let first = Server::start(options(), Arc::new(MemoryEngine::default())).await.unwrap();
+    let key = std::fs::read(&path).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    first.shutdown().await;
+    let second = Server::start(options(), Arc::new(MemoryEngine::default())).await.unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), key);
+    second.shutdown().await;
+    std::fs::write(&path, "nonsense").unwrap();
+    let error = Server::start(options(), Arc::new(MemoryEngine::default())).await.unwrap_err();
+    assert!(error.to_string().contains("service-account.key"), "{error}");
+}
