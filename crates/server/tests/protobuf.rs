@@ -53,7 +53,8 @@ async fn define_widgets(server: &Handle, client: &mut Client) {
     });
     assert_eq!(client.call("POST", DEFINITIONS, Some(&definition)).await.status, 201);
     let registry = &server.api().registry;
-    common::eventually("widgets are served", || registry.find("example.com", "v1", "widgets").is_some()).await;
+    common::eventually("widgets are served", || registry.find("example.com", "v1", "widgets").is_some())
+        .await;
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
     assert_eq!(client.call("POST", WIDGETS, Some(&widget)).await.status, 201);
 }
@@ -80,7 +81,7 @@ async fn a_pod_with_all_its_defaults_says_the_same_in_both_forms() {
             "livenessProbe": {"httpGet": {"path": "/", "port": "http"}},
             "env": [{"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}],
         "volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "m"}}]}}],
-        "tolerations": [{"operator": "Exists", "tolerationSeconds": 0}]}});
+        "tolerations": [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}]}});
     let path = "/api/v1/namespaces/default/pods";
     let created = ask(&mut client, "POST", path, TYPED, &pod).await;
     assert_eq!(created.status, 201, "{}", String::from_utf8_lossy(&created.body));
@@ -154,12 +155,16 @@ async fn custom_objects_have_only_their_metadata_in_protobuf() {
     assert_eq!(get(&mut client, WIDGETS, ONLY).await.status, 406);
     assert_eq!(get(&mut client, &format!("{WIDGETS}?watch=1"), ONLY).await.status, 406);
     assert_eq!(content_type(&get(&mut client, WIDGETS, TYPED).await), "application/json");
-    let metadata = "accept: application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1\r\n";
+    let metadata =
+        "accept: application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1\r\n";
     let one = decoded(&get(&mut client, &format!("{WIDGETS}/w"), metadata).await);
     assert_eq!((&one["kind"], &one["metadata"]["name"]), (&json!("PartialObjectMetadata"), &json!("w")));
     let list = metadata.replace("Metadata;", "MetadataList;");
     let list = decoded(&get(&mut client, WIDGETS, &list).await);
-    assert_eq!((list["kind"].as_str(), common::names(&list)), (Some("PartialObjectMetadataList"), vec!["w".to_owned()]));
+    assert_eq!(
+        (list["kind"].as_str(), common::names(&list)),
+        (Some("PartialObjectMetadataList"), vec!["w".to_owned()])
+    );
 }
 
 #[tokio::test]
@@ -250,7 +255,8 @@ async fn watches_send_lengths_and_envelopes() {
 #[tokio::test]
 async fn metadata_is_watched_in_protobuf() {
     let server = start().await;
-    let headers = "accept: application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1\r\n";
+    let headers =
+        "accept: application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1\r\n";
     let mut events = Events::open(&server, "", headers).await;
     Client::new(&server).await.create("a", "1").await;
     let (kind, object) = events.next().await;
@@ -272,7 +278,9 @@ async fn websockets_carry_events_as_binary_messages_without_length() {
     let mut client = Client::new(&server).await;
     client.create("a", "1").await;
     let upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-    let path = format!("{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
+    let path = format!(
+        "{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    );
     client.send("GET", &path, &format!("{ONLY}{upgrade}"), "").await;
     assert_eq!(client.head().await.0, 101);
     let mut head = [0; 4];

@@ -104,7 +104,9 @@ async fn what_a_token_is_bound_to_must_be_there_and_fit() {
     let bound = |kind: &str, uid: &str| json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": "x", "uid": uid}});
     assert_eq!(request(&mut client, "robot", bound("Pod", "")).await.status, 404);
     assert_eq!(request(&mut client, "robot", bound("ConfigMap", "")).await.status, 400);
-    client.call("POST", "/api/v1/namespaces/default/secrets", Some(&json!({"metadata": {"name": "x"}}))).await;
+    client
+        .call("POST", "/api/v1/namespaces/default/secrets", Some(&json!({"metadata": {"name": "x"}})))
+        .await;
     assert_eq!(request(&mut client, "robot", bound("Secret", "another")).await.status, 409);
     let pod = json!({"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "other"}});
     client.call("POST", "/api/v1/namespaces/default/pods", Some(&pod)).await;
@@ -165,8 +167,10 @@ async fn forged_tokens_are_refused() {
 #[tokio::test]
 async fn the_signing_key_is_kept_privately_and_outlives_a_restart() {
     let dir = tempfile::tempdir().unwrap();
-    let options =
-        || Options { security: Security::SelfMade { dir: Some(dir.path().to_owned()) }, ..Options::default() };
+    let options = || Options {
+        security: Security::SelfMade { dir: Some(dir.path().to_owned()) },
+        ..Options::default()
+    };
     let path = dir.path().join("service-account.key");
     let first = Server::start(options(), Arc::new(MemoryEngine::default())).await.unwrap();
     let key = std::fs::read(&path).unwrap();

@@ -115,7 +115,8 @@ impl ServiceAccounts {
     /// What keeps the server from signing.
     pub fn issue(&self, ticket: Ticket) -> Result<String, String> {
         let Ticket { namespace, account, audiences, bound, issued, expires } = ticket;
-        let bound_to = |kind| bound.as_ref().filter(|(k, _)| *k == kind).map(|(_, identity)| identity.clone());
+        let bound_to =
+            |kind| bound.as_ref().filter(|(k, _)| *k == kind).map(|(_, identity)| identity.clone());
         let claims = Claims {
             aud: audiences,
             exp: expires,
@@ -140,7 +141,8 @@ impl ServiceAccounts {
     pub fn check(&self, token: &str, audiences: &[&str], now: Timestamp) -> Option<(Arc<User>, Vec<String>)> {
         let verified = self.verified(token)?;
         let claims = &verified.claims;
-        let meant: Vec<String> = claims.aud.iter().filter(|a| audiences.contains(&a.as_str())).cloned().collect();
+        let meant: Vec<String> =
+            claims.aud.iter().filter(|a| audiences.contains(&a.as_str())).cloned().collect();
         let now = now.as_second();
         let holds = !meant.is_empty() && claims.nbf <= now && now < claims.exp && self.is_alive(claims);
         holds.then(|| (Arc::clone(&verified.user), meant))

@@ -206,7 +206,10 @@ fn entries(resource: &Resource) -> impl Iterator<Item = Entry> + '_ {
         verbs: resource.verbs.clone(),
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
-        storage_version_hash: resource.builtin.filter(|k| k.verbs.contains(&"list")).map(storage_version_hash),
+        storage_version_hash: resource
+            .builtin
+            .filter(|k| k.verbs.contains(&"list"))
+            .map(storage_version_hash),
     };
     let sub = |sub: &Subresource| Entry {
         name: format!("{}/{}", resource.plural, sub.name),
@@ -230,7 +233,9 @@ mod tests {
     #[test]
     fn storage_versions_hash_as_in_the_reference() {
         let hash = |group, plural| {
-            storage_version_hash(listwatch_kinds::all().iter().find(|k| (k.group, k.plural) == (group, plural)).unwrap())
+            storage_version_hash(
+                listwatch_kinds::all().iter().find(|k| (k.group, k.plural) == (group, plural)).unwrap(),
+            )
         };
         assert_eq!(hash("", "pods"), "xPOwRZ+Yhw8=");
         assert_eq!(hash("", "configmaps"), "qFsyl6wFWjQ=");

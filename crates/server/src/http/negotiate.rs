@@ -165,7 +165,10 @@ mod tests {
         assert_eq!(form_of(typed_client, Subject::List, true), "Protobuf Whole");
         assert_eq!(form_of(typed_client, Subject::List, false), "Json Whole");
         assert_eq!(form_of("application/vnd.kubernetes.protobuf", Subject::Stream, false), "406");
-        assert_eq!(form_of("application/vnd.kubernetes.protobuf;stream=watch", Subject::Stream, true), "Protobuf Whole");
+        assert_eq!(
+            form_of("application/vnd.kubernetes.protobuf;stream=watch", Subject::Stream, true),
+            "Protobuf Whole"
+        );
         let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
         assert_eq!(form_of(table, Subject::List, true), "406");
         let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";

@@ -58,7 +58,8 @@ mod tests {
             let back = proto::decode(&body, ("", "")).unwrap();
             assert_eq!(back["metadata"], metadata, "{version} {}", kind.kind);
             let listed = kind.verbs.contains(&"list");
-            let list = proto::ListWriter::new(&version, kind.kind, &serde_json::json!({"resourceVersion": "1"}));
+            let list =
+                proto::ListWriter::new(&version, kind.kind, &serde_json::json!({"resourceVersion": "1"}));
             assert!(!listed || list.is_ok(), "{version} {}: {list:?}", kind.kind);
         }
     }

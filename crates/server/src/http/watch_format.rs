@@ -82,12 +82,7 @@ impl Format {
     }
 
     /// Appends an event about the JSON that `object` writes. If it has no protobuf form, the watcher is told.
-    fn put(
-        &mut self,
-        kind: EventType,
-        out: &mut BytesMut,
-        object: impl FnOnce(&mut Self, &mut BytesMut),
-    ) {
+    fn put(&mut self, kind: EventType, out: &mut BytesMut, object: impl FnOnce(&mut Self, &mut BytesMut)) {
         if !self.is_binary() {
             return frame(kind, out, |out| object(self, out));
         }

@@ -124,7 +124,10 @@ where
 async fn write_events<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Bytes], binary: bool) -> io::Result<()> {
     let mut out = BytesMut::with_capacity(frames.iter().map(|f| f.len() + 16).sum());
     if binary {
-        frames.iter().flat_map(|frame| protobuf::messages(frame)).for_each(|m| push_frame(&mut out, BINARY, m));
+        frames
+            .iter()
+            .flat_map(|frame| protobuf::messages(frame))
+            .for_each(|m| push_frame(&mut out, BINARY, m));
     } else {
         let lines = frames.iter().flat_map(|frame| frame.split(|b| *b == b'\n'));
         lines.filter(|line| !line.is_empty()).for_each(|line| push_frame(&mut out, TEXT, line));

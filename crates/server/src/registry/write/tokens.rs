@@ -115,13 +115,16 @@ async fn bound(
     if reference.is_null() {
         return Ok(None);
     }
-    let (version, kind, name) = (reference.text("apiVersion"), reference.text("kind"), reference.text("name"));
+    let (version, kind, name) =
+        (reference.text("apiVersion"), reference.text("kind"), reference.text("name"));
     let (bound, plural) = match (version, kind) {
         ("v1", "Pod") => (Bound::Pod, "pods"),
         ("v1", "Secret") => (Bound::Secret, "secrets"),
         ("v1", "Node") => (Bound::Node, "nodes"),
         _ => {
-            return Err(Status::bad_request(format!("cannot bind token to object of type {version}, Kind={kind}")));
+            return Err(Status::bad_request(format!(
+                "cannot bind token to object of type {version}, Kind={kind}"
+            )));
         }
     };
     let resource = api.registry.find("", "v1", plural).ok_or_else(Status::no_such_path)?;
