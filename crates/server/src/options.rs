@@ -152,6 +152,9 @@ pub struct CacheLimits {
     pub log_bytes: usize,
     /// Snapshots kept for continue tokens. An older token is served from the engine.
     pub pinned_snapshots: usize,
+    /// How long such a snapshot is kept at most: it holds on to every object that has changed since. Real token lives
+    /// are as short.
+    pub pinned_for: Duration,
     /// Objects per page when an old state is read from the engine.
     pub engine_page: usize,
 }
@@ -216,7 +219,12 @@ impl Default for RequestLimits {
 
 impl Default for CacheLimits {
     fn default() -> Self {
-        Self { log_bytes: 16 << 20, pinned_snapshots: 64, engine_page: 500 }
+        Self {
+            log_bytes: 16 << 20,
+            pinned_snapshots: 64,
+            pinned_for: Duration::from_secs(300),
+            engine_page: 500,
+        }
     }
 }
 

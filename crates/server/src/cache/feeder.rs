@@ -164,6 +164,8 @@ impl Feeder {
         if self.trimmed.elapsed() >= TRIM_EVERY {
             self.trimmed = Instant::now();
             self.cache.collections().iter().for_each(|collection| collection.trim_views());
+            // Only writes make an old snapshot cost anything, so here is often enough.
+            self.cache.pins.expire(self.cache.limits.pinned_for);
         }
     }
 

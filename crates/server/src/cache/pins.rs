@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use listwatch_wire::Revision;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::collection::Collection;
 use super::snapshot::Snapshot;
@@ -22,6 +24,7 @@ struct Pin {
     collection: Arc<str>,
     revision: Revision,
     snapshot: Arc<Snapshot>,
+    since: Instant,
     /// From where how many objects remained, so that the next page need not count them again.
     remaining: VecDeque<(String, u64)>,
 }
@@ -44,7 +47,21 @@ impl Pins {
             pins.pop_front();
         }
         let (collection, snapshot) = (Arc::from(collection.name()), Arc::clone(snapshot));
-        pins.push_back(Pin { collection, revision, snapshot, remaining: VecDeque::new() });
+        pins.push_back(Pin {
+            collection,
+            revision,
+            snapshot,
+            since: Instant::now(),
+            remaining: VecDeque::new(),
+        });
+    }
+
+    /// Lets go of those older than `age`.
+    pub(crate) fn expire(&self, age: Duration) {
+        let mut pins = self.pins.lock();
+        while pins.front().is_some_and(|pin| pin.since.elapsed() >= age) {
+            pins.pop_front();
+        }
     }
 
     /// The snapshot of that revision, if it is still here.
@@ -74,5 +91,29 @@ impl Pins {
 impl Pin {
     fn is(&self, collection: &Collection, revision: Revision) -> bool {
         self.revision == revision && &*self.collection == collection.name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn snapshots_are_kept_by_number_and_by_age() {
+        let pins = Pins::new(2);
+        let collection = Collection::new("things", Vec::new());
+        let snapshot = Arc::new(Snapshot::default());
+        let age = Duration::from_secs(10);
+        for revision in 1..=3 {
+            pins.keep(&collection, Revision(revision), &snapshot);
+            tokio::time::advance(Duration::from_secs(4)).await;
+        }
+        assert!(pins.get(&collection, Revision(1)).is_none(), "the oldest made room");
+        pins.expire(age);
+        assert!(pins.get(&collection, Revision(2)).is_some());
+        tokio::time::advance(Duration::from_secs(3)).await;
+        pins.expire(age);
+        assert!(pins.get(&collection, Revision(2)).is_none());
+        assert!(pins.get(&collection, Revision(3)).is_some());
     }
 }
