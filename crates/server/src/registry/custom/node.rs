@@ -2,7 +2,7 @@
 
 use listwatch_custom::{Additional, Schema};
 use listwatch_kinds::schema as builtin;
-use listwatch_wire::patch::{self, ListKind, MapKind, PatchStrategy};
+use listwatch_wire::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
 
 /// One place in the schema of a custom object.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +81,22 @@ impl<'a> patch::Schema for Node<'a> {
         match self {
             Self::Builtin(node) => patch::Schema::map_kind(node),
             other => other.schema().map_or(MapKind::Granular, described),
+        }
+    }
+
+    fn shape(self) -> Shape {
+        match self {
+            Self::Free => Shape::Any,
+            Self::Builtin(node) => patch::Schema::shape(node),
+            Self::Resource(_) => Shape::Map,
+            Self::Known(schema) => match schema.type_name.as_str() {
+                "object" => Shape::Map,
+                "array" => Shape::List,
+                "string" => Shape::String,
+                "boolean" => Shape::Boolean,
+                "integer" | "number" => Shape::Numeric,
+                _ => Shape::Any,
+            },
         }
     }
 
