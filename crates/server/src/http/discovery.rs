@@ -1,5 +1,5 @@
 //! Discovery in its old form, document by document, and the version. The form in one document is
-//! [`discovery_v2`](super::discovery_v2).
+//! [`discovery_v2`].
 
 use std::sync::Arc;
 

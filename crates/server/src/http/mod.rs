@@ -1,7 +1,7 @@
 //! The server's side of HTTP: one file per verb, and the little protocol that is needed around them.
 //!
 //! A connection arrives in [`listen`], is spoken to by [`h1`] or [`h2`], and each request passes through [`service`]: who
-//! asks, what for, may they. From there [`read`], [`list`], [`watch`] and [`write`] answer for resources, [`health`],
+//! asks, what for, may they. From there [`read`], [`list`], [`watch`] and [`mod@write`] answer for resources, [`health`],
 //! [`discovery`] and [`debug`] for the rest. [`negotiate`] and [`encode`] decide and produce the form of an answer.
 
 pub(crate) mod body;

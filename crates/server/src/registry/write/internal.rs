@@ -22,7 +22,7 @@ const AGENT: &str = "listwatch";
 /// Creates an object unless there is one of that name.
 ///
 /// # Errors
-/// As [`create`].
+/// As [`create()`].
 pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -> Result<(), Status> {
     let user = User {
         name: "system:apiserver".to_owned(),
