@@ -15,7 +15,7 @@ use listwatch_testkit::{Etcd, Raw, Store, TestServer, Workload, with_real_parts}
 
 /// Small enough for every `cargo test`, larger where time was granted.
 fn workload(seed: u64) -> Workload {
-    let writes = if with_real_parts() { 400 } else { 60 };
+    let writes = if with_real_parts() { 150 } else { 40 };
     Workload { seed, writes, ..Workload::default() }
 }
 
