@@ -7,14 +7,14 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use listwatch_server::{Handle, Options, Security, Server};
+use listwatch_server::{Handle, LifecycleOptions, Options, Security, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::store::Store;
+use crate::store::{Store, duration};
 
 /// What the kubeconfig is called in the data directory.
 const KUBECONFIG: &str = "admin.kubeconfig";
@@ -40,9 +40,45 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
 
+    #[command(flatten)]
+    lifecycle: Lifecycle,
+
     /// What to log, as in RUST_LOG
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "warn")]
     log: String,
+}
+
+/// What happens by itself; all of it does, unless it is switched off.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Lifecycle")]
+struct Lifecycle {
+    /// Do not write the namespaces, roles and the Service that every cluster has
+    #[arg(long)]
+    no_first_objects: bool,
+
+    /// Do not empty and remove deleted namespaces
+    #[arg(long)]
+    no_namespace_deletion: bool,
+
+    /// Do not delete objects whose owners are gone
+    #[arg(long)]
+    no_garbage_collection: bool,
+
+    /// How long Events are kept [1h, 30m, …]; 0s keeps them for ever
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    event_ttl: Duration,
+}
+
+impl Lifecycle {
+    fn options(&self) -> LifecycleOptions {
+        LifecycleOptions {
+            first_objects: !self.no_first_objects,
+            empty_namespaces: !self.no_namespace_deletion,
+            collect_garbage: !self.no_garbage_collection,
+            event_ttl: (!self.event_ttl.is_zero()).then_some(self.event_ttl),
+            ..LifecycleOptions::default()
+        }
+    }
 }
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -86,7 +122,13 @@ impl Arguments {
     fn options(&self) -> Options {
         let dir = self.store.directory().map(Path::to_owned);
         let security = if self.insecure_http { Security::InsecureHttp } else { Security::SelfMade { dir } };
-        Options { bind: self.bind, security, token_file: self.token_auth_file.clone(), ..Options::default() }
+        Options {
+            bind: self.bind,
+            security,
+            token_file: self.token_auth_file.clone(),
+            lifecycle: self.lifecycle.options(),
+            ..Options::default()
+        }
     }
 
     /// Writes the admin kubeconfig where it was asked for, else beside the data, else where it goes away with the server.

@@ -132,7 +132,7 @@ impl Etcd {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
     Duration::try_from(parsed).map_err(|_| "a time cannot be negative".to_owned())
 }
