@@ -11,10 +11,20 @@ use crate::report::Outcome;
 use crate::root;
 
 /// A package, and what its dependency tree must not contain.
-const RULES: [(&str, &[&str]); 4] = [
-    ("listwatch", &["listwatch-server", "listwatch-storage", "listwatch-kinds", "listwatch-testkit"]),
+const RULES: [(&str, &[&str]); 5] = [
+    (
+        "listwatch",
+        &[
+            "listwatch-server",
+            "listwatch-storage",
+            "listwatch-kinds",
+            "listwatch-custom",
+            "listwatch-testkit",
+        ],
+    ),
     ("listwatch-wire", &["tokio", "hyper", "rustls"]),
     ("listwatch-kinds", &["tokio", "hyper", "rustls"]),
+    ("listwatch-custom", &["tokio", "hyper", "rustls"]),
     ("listwatch-workqueue", &["listwatch", "listwatch-wire", "listwatch-server", "kube"]),
 ];
 

@@ -30,6 +30,9 @@ const LABEL: &str = "listwatch-demo";
 /// The demo is over in seconds; this bounds the wait for stragglers on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How far the slow handler may fall behind before its backlog is folded to the latest change of each key.
+const SLOW_BACKLOG: usize = 64;
+
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Arguments {
     /// How many objects there are
@@ -65,7 +68,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let watching =
         tokio::spawn(actors::watch(demo.raw.clone(), demo.collection.clone(), first, demo.counters.clone()));
     let quick = demo.informer.add_event_handler_with(actors::quick(&demo), HandlerOptions::named("quick"))?;
-    demo.informer.add_async_event_handler(actors::slow(&demo), HandlerOptions::named("slow"))?;
+    demo.informer.add_async_event_handler(
+        actors::slow(&demo),
+        HandlerOptions::named("slow").max_backlog(SLOW_BACKLOG),
+    )?;
     demo.informer.start()?;
     quick.wait_synced().await;
     let controller = actors::controller(&demo);
