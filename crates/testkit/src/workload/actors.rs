@@ -50,12 +50,10 @@ pub(super) async fn lister(stage: Arc<Stage>, number: usize) -> Result<Vec<List>
         let (filter, query) = names::filter(&mut random, &stage.collection);
         let not_older_than = stage.newest_acknowledged();
         let name = format!("list {number}.{}", lists.len());
-        match stage.reads.done(Method::GET, &format!("{}?{query}", stage.collection.path()), None).await {
-            Ok(answer) => {
-                let (revision, items) = (list_revision(&answer)?, items(&answer));
-                lists.push(List { name, filter, not_older_than, revision, items });
-            }
-            Err(_) => {}
+        let path = format!("{}?{query}", stage.collection.path());
+        if let Ok(answer) = stage.reads.done(Method::GET, &path, None).await {
+            let (revision, items) = (list_revision(&answer)?, items(&answer));
+            lists.push(List { name, filter, not_older_than, revision, items });
         }
         // Lists shall be judged among the writes, not crowd them out.
         tokio::time::sleep(PAUSE).await;
