@@ -1,7 +1,7 @@
 //! `cargo xtask`: what a person would otherwise type by hand.
 //!
 //! It runs the checks and tests ([`checks`], [`real`]), brings in what they need ([`parts`]), and starts benchmarks
-//! ([`bench`]). It is not part of the product: nothing depends on it, and it depends on nothing of the product, so
+//! ([`mod@bench`]). It is not part of the product: nothing depends on it, and it depends on nothing of the product, so
 //! that it compiles in seconds and works while the rest does not.
 //!
 //! Start reading at [`report`]: a run is a list of steps, each with an outcome, and a summary at the end.
