@@ -3,8 +3,8 @@
 //! An object on the wire is the four bytes `k8s\0` and an envelope (`runtime.Unknown`) that names the kind and holds the
 //! message. Clients that know the Go types send every built-in object in this form, and do not fall back to JSON.
 //!
-//! * [`decode`] opens an envelope, finds the kind and gives the object as the JSON a typed client would have sent;
-//! * [`encode`] writes an object with its envelope; [`ListWriter`] writes a list item by item;
+//! * [`decode()`] opens an envelope, finds the kind and gives the object as the JSON a typed client would have sent;
+//! * [`encode()`] writes an object with its envelope; [`ListWriter`] writes a list item by item;
 //! * [`watch_frame`] writes one event of a watch.
 //!
 //! Custom resources have no protobuf form. Bytes come from the network: every length is checked, nesting is bounded

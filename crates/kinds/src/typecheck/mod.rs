@@ -3,7 +3,7 @@
 //! The reference server decodes JSON into Go structs and writes them back. What its users see of that is reproduced here
 //! without the structs: fields that no struct has disappear (and are reported), values of the wrong type are errors in Go's
 //! words, nulls and empty optional values vanish, quantities and times take their canonical form. [`decode`] does all of it
-//! in one pass; [`fill`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after
+//! in one pass; [`fill()`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after
 //! defaults, so that "absent" stays visible to those.
 //!
 //! Syntax, duplicate keys and nesting depth are the parser's business, rules about values are validation's.
