@@ -4,9 +4,9 @@
 //! may be accepted, and then how to treat each object of its kind.
 //!
 //! In the order an object meets them:
-//! 1. [`prune`] drops what the schema does not know and names it for warnings;
-//! 2. [`fill`] drops nulls that are not values and sets defaults;
-//! 3. [`validate`] checks types, bounds, forms and duplicates, on update only what changed;
+//! 1. [`prune()`] drops what the schema does not know and names it for warnings;
+//! 2. [`fill()`] drops nulls that are not values and sets defaults;
+//! 3. [`validate()`] checks types, bounds, forms and duplicates, on update only what changed;
 //! 4. [`Rules`] evaluates the expression rules;
 //! 5. [`Columns`] prints a row of a Table.
 //!
