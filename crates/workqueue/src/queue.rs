@@ -13,7 +13,7 @@ use crate::reason::Reason;
 use crate::shared::Shared;
 use crate::{Item, Key, Options};
 
-/// A work queue. Cloning gives another handle to the same queue. See the [crate](crate) for a tour.
+/// A work queue. Cloning gives another handle to the same queue. See the [crate] for a tour.
 pub struct Queue<K, R = ()>(Arc<Shared<K, R>>);
 
 impl<K: Key, R: Reason> Queue<K, R> {

@@ -1,4 +1,4 @@
-//! JSON three ways: strictly into a tree ([`parse`]), canonically out of one ([`encode`], [`encode_stored`]), and as
+//! JSON three ways: strictly into a tree ([`parse()`]), canonically out of one ([`encode()`], [`encode_stored`]), and as
 //! bytes that are walked without a tree ([`raw`]).
 //!
 //! Only writes pay for a tree. Reads, watches and caches stay with bytes.

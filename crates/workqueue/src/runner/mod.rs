@@ -2,7 +2,7 @@
 //!
 //! A fixed number of worker tasks take keys and call the function. Keys are processed one at a time each (the queue sees to
 //! it), failures are retried with the queue's rate limiter, panics and timeouts count as failures of their
-//! key and of nothing else. What one key's run amounts to is in [`attempt`].
+//! key and of nothing else. What one key's run amounts to is in [`mod@attempt`].
 
 mod attempt;
 
@@ -41,7 +41,7 @@ pub enum Outcome {
     Retry,
 }
 
-/// Calls a function for each key of a queue. See the [crate](crate) for an example.
+/// Calls a function for each key of a queue. See the [crate] for an example.
 #[derive(Debug, Clone)]
 pub struct Runner<F> {
     handler: F,
