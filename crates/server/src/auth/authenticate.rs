@@ -16,12 +16,19 @@ use super::{ServiceAccounts, User};
 pub(crate) const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// A static token and whose it is.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Token {
     /// The secret.
     pub secret: String,
     /// Whose it is.
     pub user: User,
+}
+
+impl std::fmt::Debug for Token {
+    /// Without the secret, which has no place in logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Token").field("user", &self.user).finish_non_exhaustive()
+    }
 }
 
 /// Turns credentials into users.
