@@ -5,10 +5,9 @@
 use std::borrow::Cow;
 
 use listwatch_kinds::typecheck::Report;
-use listwatch_wire::Status;
-use listwatch_wire::json;
 use listwatch_wire::options::FieldValidation;
 use listwatch_wire::status::FieldError;
+use listwatch_wire::{Status, go, json};
 use serde_json::Value;
 
 const JSON: &str = "application/json";
@@ -168,7 +167,7 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
     let Some(fields) = object.as_object_mut() else {
         return Err(unrecognized(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            kind_of(object)
+            go::json_type(object)
         )));
     };
     let text = |key: &str| match fields.get(key) {
@@ -176,7 +175,7 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
         Some(Value::String(text)) => Ok(text.as_str()),
         Some(other) => Err(unrecognized(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
-            kind_of(other)
+            go::json_type(other)
         ))),
     };
     let (kind, api_version) = (text("kind")?, text("apiVersion")?);
@@ -244,17 +243,6 @@ fn mismatch(
         "{kind} in version {version:?} cannot be handled as a {}: {why}",
         expected.kind
     ))
-}
-
-pub(super) fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// The beginning of a body: text if it looks like an object, else hexadecimal.

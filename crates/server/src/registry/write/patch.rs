@@ -103,7 +103,10 @@ fn applied(request: &WriteRequest) -> Result<Value, Status> {
         Err(_) => body::yaml(&request.body).map_err(text)?,
     };
     if !object.is_object() {
-        return Err(text(format!("cannot unmarshal {} into an object", body::kind_of(&object))));
+        return Err(text(format!(
+            "cannot unmarshal {} into an object",
+            listwatch_wire::go::json_type(&object)
+        )));
     }
     if object.at("metadata").count("managedFields") > 0 {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
