@@ -1,7 +1,7 @@
 //! The columns a definition declares for tables, and the small JSONPath they are written in.
 
+use listwatch_wire::json::{Value, json};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 /// The columns of one version: the name first, then the declared ones, or the age if none are declared.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ impl Columns {
     /// Reads `additionalPrinterColumns` of a version.
     #[must_use]
     pub fn read(declared: Option<&Value>) -> Self {
-        let columns: Vec<Column> = declared.and_then(|v| Vec::deserialize(v).ok()).unwrap_or_default();
+        let columns: Vec<Column> = declared.and_then(|v| v.to_type().ok()).unwrap_or_default();
         Self(if columns.is_empty() { vec![Column::age()] } else { columns })
     }
 
@@ -72,7 +72,7 @@ impl Column {
 /// A value as it stands in a cell or in a filter: text without quotes, anything else as JSON.
 fn text(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         other => other.to_string(),
     }
 }
@@ -101,7 +101,7 @@ impl Path {
     pub(crate) fn find<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(object, |value, step| match step {
             Step::Field(name) => value.get(name),
-            Step::Index(index) => value.get(index),
+            Step::Index(index) => value.as_array().and_then(|items| items.get(*index)),
             Step::Where(field, wanted) => value
                 .as_array()?
                 .iter()

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use listwatch_wire::json::{Value, json};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::{Columns, Rules, Schema};
 
@@ -104,7 +104,7 @@ impl Definition {
     pub fn read(object: &Value) -> Option<Self> {
         let spec = object.get("spec")?;
         let group = text(spec, "group")?.to_owned();
-        let names = Names::deserialize(spec.get("names")?).ok()?;
+        let names = spec.get("names")?.to_type::<Names>().ok()?;
         let scope = if text(spec, "scope")? == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
         let versions = spec.get("versions")?.as_array()?;
         Some(Self {
@@ -115,7 +115,7 @@ impl Definition {
                 .collect::<Option<_>>()?,
             accepted: object
                 .pointer("/status/acceptedNames")
-                .and_then(|n| Names::deserialize(n).ok())
+                .and_then(|n| n.to_type::<Names>().ok())
                 .unwrap_or_default(),
             established: has_condition(object, "Established"),
             terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
@@ -141,12 +141,12 @@ impl Version {
         Some(Self {
             served: flag("served"),
             storage: flag("storage"),
-            schema: Arc::new(Schema::deserialize(&schema_json).ok()?),
+            schema: Arc::new(schema_json.to_type::<Schema>().ok()?),
             rules: Arc::new(Rules::compile(&schema_json)),
             schema_json: Arc::new(schema_json),
             columns: Columns::read(value.get("additionalPrinterColumns")),
             status: subresources.is_some_and(|s| s.get("status").is_some()),
-            scale: subresources.and_then(|s| Scale::deserialize(s.get("scale")?).ok()),
+            scale: subresources.and_then(|s| s.get("scale")?.to_type::<Scale>().ok()),
             selectable: selectable(value),
             deprecation: flag("deprecated").then(|| deprecation(value, group, &name, kind)),
             name,
@@ -175,7 +175,7 @@ pub fn begin(object: &mut Value) {
     let status =
         json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
     if let Some(object) = object.as_object_mut() {
-        object.insert("status".into(), status);
+        object.insert("status", status);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Defaults, and nulls that are not values.
 
-use serde_json::{Map, Value};
+use listwatch_wire::json::{Map, Value};
 
 use crate::Schema;
 
@@ -19,7 +19,7 @@ pub fn fill(schema: &Schema, value: &mut Value) {
     }
 }
 
-fn fill_fields(schema: &Schema, fields: &mut Map<String, Value>) {
+fn fill_fields(schema: &Schema, fields: &mut Map) {
     fields.retain(|name, value| !value.is_null() || keeps_null(schema, name));
     for (name, property) in &schema.properties {
         match fields.get_mut(name) {
@@ -34,7 +34,7 @@ fn fill_fields(schema: &Schema, fields: &mut Map<String, Value>) {
         }
     }
     if let Some(unnamed) = schema.additional() {
-        let others = fields.iter_mut().filter(|(name, _)| !schema.properties.contains_key(*name));
+        let others = fields.iter_mut().filter(|(name, _)| !schema.properties.contains_key(name.as_str()));
         others.for_each(|(_, value)| fill(unnamed, value));
     }
 }
@@ -47,7 +47,7 @@ fn keeps_null(schema: &Schema, name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::tests::schema;
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     fn filled(schema_json: Value, mut value: Value) -> Value {
         fill(&schema(schema_json), &mut value);

@@ -37,7 +37,7 @@ pub use validate::validate;
 mod tests {
     use crate::Schema;
 
-    pub(crate) fn schema(json: serde_json::Value) -> Schema {
-        serde_json::from_value(json).unwrap()
+    pub(crate) fn schema(json: listwatch_wire::json::Value) -> Schema {
+        json.to_type().unwrap()
     }
 }

@@ -1,6 +1,6 @@
 //! Dropping what the schema does not know.
 
-use serde_json::{Map, Value};
+use listwatch_wire::json::{Map, Value};
 
 use crate::Schema;
 
@@ -56,7 +56,7 @@ impl Walk {
         }
     }
 
-    fn fields(&mut self, schema: &Schema, fields: &mut Map<String, Value>, exempt: fn(&str) -> bool) {
+    fn fields(&mut self, schema: &Schema, fields: &mut Map, exempt: fn(&str) -> bool) {
         if !schema.keeps_unknown() {
             self.retain(fields, |name| exempt(name) || schema.field(name).is_some());
         }
@@ -74,8 +74,8 @@ impl Walk {
         }
     }
 
-    fn retain(&mut self, fields: &mut Map<String, Value>, known: impl Fn(&str) -> bool) {
-        let unknown: Vec<String> = fields.keys().filter(|name| !known(name)).cloned().collect();
+    fn retain(&mut self, fields: &mut Map, known: impl Fn(&str) -> bool) {
+        let unknown: Vec<_> = fields.keys().filter(|name| !known(name)).cloned().collect();
         for name in unknown {
             fields.remove(&name);
             let path = self.at(&name, |walk| join(&walk.path));
@@ -104,7 +104,7 @@ fn join(steps: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::tests::schema;
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     #[test]
     fn unknown_fields_go_and_are_named() {

@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 
 use kube_cel::{CompilationError, CompiledSchema, Validator, compile_schema};
+use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrorKind};
-use serde_json::Value;
 
 thread_local! {
     /// The evaluator with all functions registered. It is not shareable between threads and too dear to build per
@@ -24,7 +24,7 @@ impl Rules {
     /// Compiles every rule in a schema.
     #[must_use]
     pub fn compile(schema: &Value) -> Self {
-        Self { compiled: compile_schema(schema), any: has_rules(schema) }
+        Self { compiled: compile_schema(&schema.into()), any: has_rules(schema) }
     }
 
     /// The rules that cannot work, each as an error at its place under `path`.
@@ -41,8 +41,12 @@ impl Rules {
         if !self.any {
             return Vec::new();
         }
-        let result = VALIDATOR
-            .with(|cell| cell.get_or_init(Validator::new).validate_compiled(&self.compiled, object, old));
+        // The evaluator has a tree of its own kind. Only kinds with rules pay for it.
+        let (tree, old_tree) = (serde_json::Value::from(object), old.map(serde_json::Value::from));
+        let result = VALIDATOR.with(|cell| {
+            let validator = cell.get_or_init(Validator::new);
+            validator.validate_compiled(&self.compiled, &tree, old_tree.as_ref())
+        });
         let failures = result.err().map(kube_cel::ValidationErrors::into_vec).unwrap_or_default();
         failures.into_iter().map(|failure| field_error(object, failure)).collect()
     }
@@ -166,7 +170,7 @@ const FUNCTIONS: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     fn rules(field: Value) -> Rules {
         Rules::compile(&json!({"type": "object", "properties": {"f": field}}))

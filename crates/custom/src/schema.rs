@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use listwatch_wire::json::Value;
 use regex::Regex;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// One node of a structural schema.
 ///

@@ -138,7 +138,7 @@ fn default(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use listwatch_wire::json::{Value, json};
 
     fn errors(schema_json: Value) -> Vec<String> {
         let schema = crate::tests::schema(schema_json.clone());

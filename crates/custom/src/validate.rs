@@ -2,8 +2,8 @@
 //!
 //! Expression rules are not here but in [`crate::Rules`]; they run only when this found nothing.
 
+use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
-use serde_json::Value;
 
 use crate::format;
 use crate::schema::Schema;
@@ -243,7 +243,7 @@ fn type_of(value: &Value) -> &'static str {
 mod tests {
     use super::*;
     use crate::tests::schema;
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     /// `field reason` of each error, for a schema of one field `f`.
     fn errors(field: Value, value: Value) -> Vec<String> {

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use listwatch_kinds::{proto, schema, typecheck};
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let before = resident();
@@ -67,7 +67,7 @@ fn resident() -> u64 {
 }
 
 fn config_map() -> Value {
-    let data: serde_json::Map<String, Value> =
+    let data: listwatch_wire::json::Map =
         (0..10).map(|n| (format!("key-{n}"), "x".repeat(90).into())).collect();
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n",
         "labels": {"app": "a", "tier": "b"}}, "data": data})

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
+use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrorKind};
-use serde_json::Value;
 
 #[derive(Clone, Copy, Debug)]
 enum Step<'a> {

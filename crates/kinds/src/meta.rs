@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use listwatch_wire::json::{Map, Value};
 use listwatch_wire::names::{label_errors, label_key_errors, label_value_errors};
-use serde_json::{Map, Value};
 
 use crate::NameRule;
 use crate::field::{Errors, Path};
@@ -37,7 +37,7 @@ pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
 }
 
 /// Wipes what a client may not say about a new object and states its identity.
-pub fn stamp_new(meta: &mut Map<String, Value>, uid: &str, now: &str) {
+pub fn stamp_new(meta: &mut Map, uid: &str, now: &str) {
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         meta.remove(key);
     }
@@ -48,7 +48,7 @@ pub fn stamp_new(meta: &mut Map<String, Value>, uid: &str, now: &str) {
 /// Carries over what an update may leave out or may not change without being told so.
 ///
 /// A uid or deletion mark that differs is left for [`validate_update`] to refuse.
-pub fn carry_over(new: &mut Map<String, Value>, old: &Map<String, Value>) {
+pub fn carry_over(new: &mut Map, old: &Map) {
     new.remove("selfLink");
     for key in ["creationTimestamp", "generation"] {
         carry(new, old, key);
@@ -62,7 +62,7 @@ pub fn carry_over(new: &mut Map<String, Value>, old: &Map<String, Value>) {
     }
 }
 
-fn carry(new: &mut Map<String, Value>, old: &Map<String, Value>, key: &str) {
+fn carry(new: &mut Map, old: &Map, key: &str) {
     match old.get(key) {
         Some(value) => new.insert(key.to_owned(), value.clone()),
         None => new.remove(key),
@@ -70,7 +70,7 @@ fn carry(new: &mut Map<String, Value>, old: &Map<String, Value>, key: &str) {
 }
 
 /// Drops exact repetitions among the owner references; the text of the `Warning` if there were any.
-pub fn drop_duplicate_owners(meta: &mut Map<String, Value>) -> Option<String> {
+pub fn drop_duplicate_owners(meta: &mut Map) -> Option<String> {
     let owners = meta.get_mut("ownerReferences")?.as_array_mut()?;
     let mut repeated = BTreeSet::new();
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
@@ -81,7 +81,7 @@ pub fn drop_duplicate_owners(meta: &mut Map<String, Value>) -> Option<String> {
             kept.push(owner);
         }
     }
-    *owners = kept;
+    *owners = kept.into();
     (!repeated.is_empty()).then(|| {
         let uids = repeated.into_iter().collect::<Vec<_>>().join(", ");
         format!(".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}")
@@ -224,7 +224,7 @@ fn validate_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut Error
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
 

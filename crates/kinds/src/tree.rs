@@ -1,10 +1,10 @@
-//! Short ways through a `serde_json::Value` whose shape is known.
+//! Short ways through a `listwatch_wire::json::Value` whose shape is known.
 //!
 //! Rules read objects after the type check, so a field has its declared type or is absent. Absent and `null` mean the
 //! same everywhere in the API, and these helpers make that the default: reading what is not there gives the empty
 //! value, writing below it makes the object first.
 
-use serde_json::{Map, Value};
+use listwatch_wire::json::{Map, Text, Value};
 
 /// What reading an absent field yields.
 static NULL: Value = Value::Null;
@@ -12,9 +12,9 @@ static NULL: Value = Value::Null;
 /// Reading and filling in fields by name.
 pub trait Tree {
     /// The object's fields, if it is an object.
-    fn fields(&self) -> Option<&Map<String, Value>>;
+    fn fields(&self) -> Option<&Map>;
     /// The object's fields for writing, if it is an object.
-    fn fields_mut(&mut self) -> Option<&mut Map<String, Value>>;
+    fn fields_mut(&mut self) -> Option<&mut Map>;
 
     /// The field, or `null`.
     fn at(&self, key: &str) -> &Value {
@@ -53,7 +53,7 @@ pub trait Tree {
     }
 
     /// The field's entries; none if absent.
-    fn entries(&self, key: &str) -> impl Iterator<Item = (&String, &Value)> {
+    fn entries(&self, key: &str) -> impl Iterator<Item = (&Text, &Value)> {
         self.at(key).as_object().into_iter().flatten()
     }
 
@@ -93,18 +93,18 @@ pub trait Tree {
     }
 
     /// The object below the field if there is one.
-    fn inner(&mut self, key: &str) -> Option<&mut Map<String, Value>> {
+    fn inner(&mut self, key: &str) -> Option<&mut Map> {
         self.fields_mut().and_then(|fields| fields.get_mut(key)).and_then(Value::as_object_mut)
     }
 
     /// The object below the field, made if absent.
-    fn inner_or_new(&mut self, key: &str) -> Option<&mut Map<String, Value>> {
+    fn inner_or_new(&mut self, key: &str) -> Option<&mut Map> {
         self.fill(key, Value::Object(Map::new()));
         self.inner(key)
     }
 
     /// The elements below the field that are objects.
-    fn each(&mut self, key: &str) -> impl Iterator<Item = &mut Map<String, Value>> {
+    fn each(&mut self, key: &str) -> impl Iterator<Item = &mut Map> {
         self.fields_mut()
             .and_then(|fields| fields.get_mut(key))
             .and_then(Value::as_array_mut)
@@ -115,19 +115,19 @@ pub trait Tree {
 }
 
 impl Tree for Value {
-    fn fields(&self) -> Option<&Map<String, Value>> {
+    fn fields(&self) -> Option<&Map> {
         self.as_object()
     }
-    fn fields_mut(&mut self) -> Option<&mut Map<String, Value>> {
+    fn fields_mut(&mut self) -> Option<&mut Map> {
         self.as_object_mut()
     }
 }
 
-impl Tree for Map<String, Value> {
-    fn fields(&self) -> Option<&Map<String, Value>> {
+impl Tree for Map {
+    fn fields(&self) -> Option<&Map> {
         Some(self)
     }
-    fn fields_mut(&mut self) -> Option<&mut Map<String, Value>> {
+    fn fields_mut(&mut self) -> Option<&mut Map> {
         Some(self)
     }
 }

@@ -1,6 +1,6 @@
 //! Deprecations and likely mistakes that a write is told of in `Warning` headers but not refused for.
 
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use crate::Kind;
 use crate::field::Path;
@@ -128,7 +128,7 @@ fn repeated(container: &Value, path: &Path<'_>, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
     use crate::by_kind;

@@ -7,13 +7,13 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use listwatch_wire::json::{Value, json};
 use bytes::Bytes;
 use listwatch_wire::apply::{FieldManager, FieldSet};
 use listwatch_wire::event::{self, Decoder, EventType};
 use listwatch_wire::json;
 use listwatch_wire::patch::{ListKind, MapKind, PatchStrategy, Schema};
 use listwatch_wire::selector::LabelSelector;
-use serde_json::{Value, json};
 
 /// Short rounds, and many: one that nobody interrupted is among them even on a busy machine.
 const ROUNDS: u32 = 400;
@@ -68,8 +68,7 @@ impl Schema for Node {
 }
 
 fn config_map() -> Value {
-    let data: serde_json::Map<String, Value> =
-        (0..10).map(|i| (format!("key-{i}"), Value::from("x".repeat(75)))).collect();
+    let data: listwatch_wire::json::Map = (0..10).map(|i| (format!("key-{i}"), Value::from("x".repeat(75)))).collect();
     json!({
         "kind": "ConfigMap", "apiVersion": "v1",
         "metadata": {"name": "config-1234", "namespace": "default", "uid": "0d7c1d2e-6f5b-4a3c-9b8a-7c6d5e4f3a2b",

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// A string as Go's `%q` prints it.
 ///
@@ -103,7 +103,7 @@ fn number_error(function: &str, text: &str, digits: &str) -> String {
 /// A value as Go's `%v` prints an unmarshalled interface: `map[a:1 b:[x y]]`, `<nil>`.
 ///
 /// ```
-/// let value = serde_json::json!({"b": [1, null], "a": "x"});
+/// let value = crate::json::json!({"b": [1, null], "a": "x"});
 /// assert_eq!(listwatch_wire::go::print(&value), "map[a:x b:[1 <nil>]]");
 /// ```
 #[must_use]

@@ -25,7 +25,7 @@
 //! // A write is parsed strictly, changed as a tree, and encoded in one canonical way.
 //! let body = br#"{"metadata":{"name":"a","labels":{"app":"db"}},"kind":"ConfigMap","apiVersion":"v1"}"#;
 //! let mut object = json::parse(body)?.value;
-//! patch::merge_patch(&mut object, serde_json::json!({"metadata": {"labels": {"app": "web"}}}));
+//! patch::merge_patch(&mut object, crate::json::json!({"metadata": {"labels": {"app": "web"}}}));
 //! let stored = json::encode_stored(&object);
 //!
 //! // A read looks at the bytes where it must, and builds no tree.

@@ -1,5 +1,6 @@
 //! Laws that hold for every input, each against a model or an inverse.
 
+use listwatch_wire::json::{Map, Value, json};
 use bytes::Bytes;
 use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
 use listwatch_wire::event::{self, Decoder, Event, EventType};
@@ -8,7 +9,6 @@ use listwatch_wire::options::{DeleteOptions, ListOptions, Query, VersionMatch, W
 use listwatch_wire::patch::{JsonPatch, Schemaless, merge_patch, strategic_merge_patch};
 use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector, Operator, Requirement};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
 
 /// Any JSON value, with odd strings and without nulls if asked.
 fn value(nulls: bool) -> impl Strategy<Value = Value> {
@@ -27,7 +27,7 @@ fn value(nulls: bool) -> impl Strategy<Value = Value> {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             prop::collection::btree_map("[a-c~/.]{1,2}", inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect::<Map<_, _>>())),
+                .prop_map(|map| Value::Object(map.into_iter().collect::<Map>())),
         ]
     })
 }
@@ -35,7 +35,7 @@ fn value(nulls: bool) -> impl Strategy<Value = Value> {
 /// Any object.
 fn object(nulls: bool) -> impl Strategy<Value = Value> {
     prop::collection::btree_map("[a-c]", value(nulls), 0..4)
-        .prop_map(|map| Value::Object(map.into_iter().collect::<Map<_, _>>()))
+        .prop_map(|map| Value::Object(map.into_iter().collect::<Map>()))
 }
 
 fn requirement() -> impl Strategy<Value = Requirement> {

@@ -1,8 +1,7 @@
 //! Whether a definition may be stored.
 
+use listwatch_wire::json::{Map, Value};
 use listwatch_wire::status::FieldError;
-use serde::Deserialize;
-use serde_json::{Map, Value};
 
 use super::text;
 use crate::{Rules, Schema, structural};
@@ -113,7 +112,7 @@ fn storage(versions: &[Value], object: &Value) -> Vec<FieldError> {
     let about =
         if marked == 0 { "must have at least one stored version" } else { "must have the storage version" };
     vec![
-        FieldError::invalid("spec.versions", Value::Array(versions.to_vec()), detail),
+        FieldError::invalid("spec.versions", versions, detail),
         FieldError::invalid("status.storedVersions", stored.cloned().unwrap_or_default(), about),
     ]
 }
@@ -158,7 +157,7 @@ fn schemas(versions: &[Value]) -> Vec<FieldError> {
 }
 
 fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
-    match Schema::deserialize(schema) {
+    match schema.to_type::<Schema>() {
         Ok(parsed) => structural::check(&parsed, &Rules::compile(schema), path),
         Err(error) => vec![FieldError::invalid(path, "object", error.to_string())],
     }
@@ -168,7 +167,7 @@ fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
 mod tests {
     use super::super::tests::definition;
     use super::*;
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     fn errors(change: impl FnOnce(&mut Value)) -> Vec<String> {
         let mut object = definition("widgets", "Widget");

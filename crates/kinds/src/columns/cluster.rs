@@ -1,7 +1,7 @@
 //! Configuration, rights, events and the cluster's own machinery.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::{
     AGE, Column, NAME, NONE, Shape, UNSET, age_of, count_at, created, name, number, or_none, text, wide,

@@ -11,7 +11,7 @@ mod storage;
 mod workload;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use crate::tree::Tree;
 use crate::{Kind, age};
@@ -172,7 +172,7 @@ fn containers(spec: &Value) -> (Value, Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
     use crate::{all, by_kind};

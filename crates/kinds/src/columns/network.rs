@@ -1,7 +1,7 @@
 //! Services and the rest of the network.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::{AGE, NAME, NONE, Shape, UNSET, age_of, labels, name, or_none, selector, text, wide};
 use crate::tree::Tree;

@@ -1,7 +1,7 @@
 //! Nodes.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::{AGE, NAME, NONE, Shape, age_of, name, text, wide};
 use crate::tree::Tree;

@@ -1,7 +1,7 @@
 //! Pods: what state the reader should know of first.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::{AGE, NAME, Shape, age_of, containers, labels, name, or_none, text, wide};
 use crate::age;

@@ -1,7 +1,7 @@
 //! Volumes, claims, classes and drivers.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::{AGE, Column, NAME, Shape, UNSET, age_of, name, text, wide};
 use crate::tree::Tree;

@@ -1,7 +1,7 @@
 //! Workloads and what watches over them.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::{
     AGE, Column, NAME, NONE, Shape, age_of, containers, count_at, name, number, selector, text, wide,

@@ -3,9 +3,9 @@
 //! The metrics, behaviour and conditions that `v1` has no fields for are JSON in annotations, metrics in the flat form that
 //! `v1` once had.
 
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
-type Object = Map<String, Value>;
+type Object = Map;
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";

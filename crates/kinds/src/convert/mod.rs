@@ -6,7 +6,7 @@
 
 mod autoscaler;
 
-use serde_json::{Map, Value};
+use listwatch_wire::json::{Map, Value};
 
 use crate::kind::Kind;
 
@@ -20,9 +20,9 @@ pub fn to_stored(kind: &Kind, object: &mut Value) {
 /// ```
 /// use listwatch_kinds::{by_kind, convert};
 /// let events = by_kind("events.k8s.io", "v1", "Event").unwrap();
-/// let mut event = serde_json::json!({"apiVersion": "v1", "kind": "Event", "message": "hello"});
+/// let mut event = listwatch_wire::json::json!({"apiVersion": "v1", "kind": "Event", "message": "hello"});
 /// convert::from_stored(events, &mut event);
-/// assert_eq!(event, serde_json::json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello"}));
+/// assert_eq!(event, listwatch_wire::json::json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello"}));
 /// ```
 pub fn from_stored(kind: &Kind, object: &mut Value) {
     convert(kind, object, Direction::FromStored);
@@ -61,7 +61,7 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
     ("deprecatedCount", "count"),
 ];
 
-fn rename(map: &mut Map<String, Value>, fields: &[(&str, &str)], direction: Direction) {
+fn rename(map: &mut Map, fields: &[(&str, &str)], direction: Direction) {
     for &(served, stored) in fields {
         let (from, to) = if direction == Direction::ToStored { (served, stored) } else { (stored, served) };
         if let Some(value) = map.remove(from) {
@@ -72,7 +72,7 @@ fn rename(map: &mut Map<String, Value>, fields: &[(&str, &str)], direction: Dire
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
     use crate::by_kind;

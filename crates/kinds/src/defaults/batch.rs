@@ -1,11 +1,11 @@
 //! Jobs and CronJobs.
 
-use serde_json::{Map, Value};
+use listwatch_wire::json::Map;
 
 use super::{empty, pod};
 use crate::tree::Tree;
 
-type Fields = Map<String, Value>;
+type Fields = Map;
 
 pub(super) fn job(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };

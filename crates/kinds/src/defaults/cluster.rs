@@ -1,11 +1,11 @@
 //! What governs a cluster: rights, limits, flow control, admission, API extension.
 
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, json};
 
 use super::empty;
 use crate::tree::Tree;
 
-type Fields = Map<String, Value>;
+type Fields = Map;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 

@@ -10,7 +10,7 @@ mod service;
 mod storage;
 mod workload;
 
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use crate::Kind;
 use crate::tree::Tree;
@@ -53,7 +53,7 @@ pub fn apply(kind: &Kind, object: &mut Value) {
 }
 
 /// `stringData` is a convenience for writing: it lands in `data` and is never shown.
-fn secret(object: &mut Map<String, Value>) {
+fn secret(object: &mut Map) {
     use base64::Engine as _;
 
     object.fill_text("type", "Opaque");
@@ -69,7 +69,7 @@ fn secret(object: &mut Map<String, Value>) {
 }
 
 /// Every namespace is selectable by its own name.
-fn namespace(object: &mut Map<String, Value>) {
+fn namespace(object: &mut Map) {
     let name = object.at("metadata").text("name").to_owned();
     if name.is_empty() {
         return;
@@ -81,7 +81,7 @@ fn namespace(object: &mut Map<String, Value>) {
 }
 
 /// Sets the protocol of every port that has none.
-fn port_protocols(owner: &mut Map<String, Value>) {
+fn port_protocols(owner: &mut Map) {
     for port in owner.each("ports") {
         port.fill_text("protocol", "TCP");
     }

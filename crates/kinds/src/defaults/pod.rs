@@ -1,11 +1,11 @@
 //! Pods and the pod templates inside other kinds.
 
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use super::{empty, port_protocols};
 use crate::tree::Tree;
 
-type Fields = Map<String, Value>;
+type Fields = Map;
 
 /// File modes of projected volumes: 0644.
 const MODE: i64 = 420;

@@ -1,11 +1,11 @@
 //! Services and the rest of the network.
 
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use super::port_protocols;
 use crate::tree::Tree;
 
-type Fields = Map<String, Value>;
+type Fields = Map;
 
 /// How long a client sticks to one endpoint: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;

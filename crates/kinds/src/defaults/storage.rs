@@ -1,10 +1,10 @@
 //! Volumes, claims, classes and drivers.
 
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, json};
 
 use crate::tree::Tree;
 
-type Fields = Map<String, Value>;
+type Fields = Map;
 
 pub(super) fn volume(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };

@@ -1,11 +1,11 @@
 //! Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers and what scales them.
 
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use super::{empty, pod};
 use crate::tree::Tree;
 
-type Fields = Map<String, Value>;
+type Fields = Map;
 
 /// Gives the workload's spec with its pod template completed and its replicas set.
 fn replicated(object: &mut Fields) -> Option<&mut Fields> {

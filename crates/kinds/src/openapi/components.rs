@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use listwatch_wire::json::{Map, Value, json};
 use listwatch_wire::patch::ListKind;
-use serde_json::{Map, Value, json};
 
 use super::docs::Docs;
 use super::{Dialect, put_member};
@@ -96,8 +96,7 @@ fn object(id: StructId, docs: &Docs, dialect: Dialect) -> Value {
         object.insert("description".to_owned(), text.into());
     }
     object.insert("type".to_owned(), "object".into());
-    let properties: Map<_, _> =
-        fields.iter().map(|f| (f.name.to_owned(), property(f, docs, dialect))).collect();
+    let properties: Map = fields.iter().map(|f| (f.name.to_owned(), property(f, docs, dialect))).collect();
     if !properties.is_empty() {
         object.insert("properties".to_owned(), properties.into());
     }

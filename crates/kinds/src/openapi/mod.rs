@@ -13,7 +13,7 @@ mod paths;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 use sha2::{Digest, Sha512};
 
 use crate::kind::Kind;
@@ -50,7 +50,7 @@ const VERSION: &str = "v1.37.0";
 ///
 /// ```
 /// let document = listwatch_kinds::openapi::v3("apps", "v1").unwrap();
-/// let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+/// let document: listwatch_wire::json::Value = serde_json::from_slice(&document).unwrap();
 /// assert!(document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"].is_object());
 /// ```
 #[must_use]

@@ -1,6 +1,6 @@
 //! The paths of a resource and the operations on them.
 
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use super::{Dialect, put_member};
 use crate::kind::Kind;
@@ -218,7 +218,7 @@ fn path(
     if operations.is_empty() {
         return None;
     }
-    let mut path: Map<String, Value> =
+    let mut path: Map =
         operations.iter().map(|o| (o.method.to_owned(), operation(o, gvk, name, dialect))).collect();
     let parameters = parameters.iter().map(|p| parameter(p, "string", "path", dialect));
     path.insert("parameters".to_owned(), parameters.collect());
@@ -248,7 +248,7 @@ fn operation(
         }
         (Some(body), Dialect::V3) => {
             let types: &[&str] = if body == PATCH { PATCH_TYPES } else { &["*/*"] };
-            let content: Map<String, Value> = types
+            let content: Map = types
                 .iter()
                 .map(|ty| ((*ty).to_owned(), json!({"schema": dialect.reference(body)})))
                 .collect();

@@ -1,6 +1,6 @@
 //! What clients look for in the documents.
 
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn kubectl_finds_that_the_server_validates_fields() {
         let document = document(group, version);
         let served = |k: &&Kind| k.group == group && k.version == version && k.allows("patch");
         for kind in table::all().iter().filter(served) {
-            let gvk = serde_json::json!({"group": group, "version": version, "kind": kind.kind});
+            let gvk = listwatch_wire::json::json!({"group": group, "version": version, "kind": kind.kind});
             let validates = document["paths"].as_object().unwrap().values().any(|path| {
                 let parameters = path["patch"]["parameters"].as_array();
                 path["patch"]["x-kubernetes-group-version-kind"] == gvk
@@ -85,7 +85,7 @@ fn merge_rules_are_in_the_schemas() {
     let schemas = &document("", "v1")["components"]["schemas"];
     let ports = &schemas["io.k8s.api.core.v1.ServiceSpec"]["properties"]["ports"];
     assert_eq!(ports["x-kubernetes-patch-merge-key"], "port");
-    assert_eq!(ports["x-kubernetes-list-map-keys"], serde_json::json!(["port", "protocol"]));
+    assert_eq!(ports["x-kubernetes-list-map-keys"], listwatch_wire::json::json!(["port", "protocol"]));
     let volumes = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["volumes"];
     assert_eq!(volumes["x-kubernetes-patch-strategy"], "merge,retainKeys");
 }
@@ -110,8 +110,10 @@ fn custom_resources_bring_their_schemas() {
         definition: "test.example.v1.Widget".to_owned(),
         list_definition: "test.example.v1.WidgetList".to_owned(),
     };
-    let schemas =
-        BTreeMap::from([("test.example.v1.Widget".to_owned(), serde_json::json!({"type": "object"}))]);
+    let schemas = BTreeMap::from([(
+        "test.example.v1.Widget".to_owned(),
+        listwatch_wire::json::json!({"type": "object"}),
+    )]);
     let document: Value = serde_json::from_slice(&custom_v3(&[resource], &schemas)).unwrap();
     assert!(document["components"]["schemas"]["test.example.v1.Widget"].is_object());
     let meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";

@@ -7,7 +7,7 @@
 mod pod;
 mod service;
 
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, Text, Value, json};
 
 use crate::Kind;
 use crate::tree::Tree;
@@ -124,7 +124,7 @@ pub fn bump_generation(new: &mut Value, old: &Value, with_annotations: bool) {
 }
 
 fn same_desired(new: &Value, old: &Value) -> bool {
-    fn desired(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    fn desired(object: &Value) -> impl Iterator<Item = (&Text, &Value)> {
         object
             .fields()
             .into_iter()

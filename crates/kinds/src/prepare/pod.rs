@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 use crate::quantity;
 use crate::tree::Tree;

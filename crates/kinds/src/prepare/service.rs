@@ -1,6 +1,6 @@
 //! Services: which addresses and ports are still to be given out, and which were.
 
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 use crate::tree::Tree;
 

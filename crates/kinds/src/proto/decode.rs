@@ -1,7 +1,6 @@
 //! From a message to the JSON a typed client would have sent.
 
-use serde_json::map::Entry;
-use serde_json::{Map, Value};
+use listwatch_wire::json::{List, Map, Value};
 
 use super::wire::Reader;
 use super::{Error, MAX_DEPTH, special};
@@ -35,13 +34,7 @@ struct Message {
 
 impl Message {
     /// `prefix` holds the numbers of the inlined messages around these bytes, `level` how many there are.
-    fn read(
-        &self,
-        bytes: &[u8],
-        prefix: [u8; 3],
-        level: usize,
-        map: &mut Map<String, Value>,
-    ) -> Result<(), Error> {
+    fn read(&self, bytes: &[u8], prefix: [u8; 3], level: usize, map: &mut Map) -> Result<(), Error> {
         if self.depth > MAX_DEPTH {
             return Err(Error::TooDeep);
         }
@@ -75,13 +68,13 @@ impl Message {
         field: &'static Field,
         reader: &mut Reader<'_>,
         wire: u8,
-        map: &mut Map<String, Value>,
+        map: &mut Map,
     ) -> Result<(), Error> {
         let slot = Slot { name: field.name, depth: self.depth };
         match field.ty {
             Type::List(item) => {
                 let item = schema().element(item);
-                let list = map.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
+                let list = map.entry(field.name).or_insert_with(|| Value::Array(List::default()));
                 if let Value::Array(items) = list {
                     repeated(item, reader, wire, items, slot)?;
                 }
@@ -103,13 +96,11 @@ impl Message {
 }
 
 /// The last value of a field wins; a message that comes twice is merged by no client we know, so it is replaced too.
-fn store(map: &mut Map<String, Value>, field: &Field, value: Option<Value>) {
-    match (map.entry(field.name), value) {
-        (Entry::Vacant(entry), Some(value)) => drop(entry.insert(value)),
-        (Entry::Occupied(mut entry), Some(value)) => drop(entry.insert(value)),
-        (Entry::Occupied(entry), None) => drop(entry.remove()),
-        (Entry::Vacant(_), None) => {}
-    }
+fn store(map: &mut Map, field: &Field, value: Option<Value>) {
+    match value {
+        Some(value) => map.insert(field.name, value),
+        None => map.remove(field.name),
+    };
 }
 
 /// Senders write every value that is no pointer, zero or not. Zero means absent to them, so it is absent here.
@@ -171,7 +162,7 @@ fn map_value(item: Type, reader: &mut Reader<'_>, wire: u8, slot: Slot) -> Resul
             _ => list.skip(wire)?,
         }
     }
-    Ok(Some(Value::Array(items)))
+    Ok(Some(items.into()))
 }
 
 fn is_varint(ty: Type) -> bool {

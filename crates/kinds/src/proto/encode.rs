@@ -1,6 +1,6 @@
 //! From an object to its message.
 
-use serde_json::{Map, Value};
+use listwatch_wire::json::{Map, Value};
 
 use super::decode::Slot;
 use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag};
@@ -8,12 +8,7 @@ use super::{Error, MAX_DEPTH, encode_message, envelope, node_of, special};
 use crate::schema::{Field, Node, StructId, Type, schema};
 
 /// Writes the message of a struct. Fields the type does not have are not written: they have no number.
-pub(super) fn message(
-    id: StructId,
-    map: &Map<String, Value>,
-    out: &mut Vec<u8>,
-    depth: u32,
-) -> Result<(), Error> {
+pub(super) fn message(id: StructId, map: &Map, out: &mut Vec<u8>, depth: u32) -> Result<(), Error> {
     if depth > MAX_DEPTH {
         return Err(Error::TooDeep);
     }
@@ -23,7 +18,7 @@ pub(super) fn message(
 /// One message; inlined messages read from the same map.
 struct Message<'a> {
     fields: &'static [Field],
-    map: &'a Map<String, Value>,
+    map: &'a Map,
     depth: u32,
 }
 

@@ -15,7 +15,7 @@ mod encode;
 mod special;
 mod wire;
 
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use crate::schema::{self, Node, Type};
 use wire::{Reader, put_bytes, put_string};
@@ -138,7 +138,7 @@ impl<'a> Envelope<'a> {
 ///
 /// ```
 /// use listwatch_kinds::proto;
-/// let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+/// let object = listwatch_wire::json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
 /// let body = proto::encode("v1", "ConfigMap", &object).unwrap();
 /// assert_eq!(proto::decode(&body, ("v1", "ConfigMap")).unwrap(), object);
 /// ```

@@ -1,7 +1,7 @@
 //! The types whose messages are not what their JSON is.
 
 use base64::Engine;
-use serde_json::{Map, Value};
+use listwatch_wire::json::{Map, Value};
 
 use super::decode::Slot;
 use super::wire::{Reader, put_bytes, put_nested, put_number, put_string};
@@ -158,7 +158,7 @@ fn schema_or(ty: Type, bytes: &[u8], slot: Slot) -> Result<Value, Error> {
 
 fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result<(), Error> {
     let props = schema().schema_props();
-    let nested = |map: &Map<String, Value>, number, out: &mut Vec<u8>| {
+    let nested = |map: &Map, number, out: &mut Vec<u8>| {
         put_nested(out, number, |out| encode::message(props, map, out, slot.depth + 1))
     };
     match (ty, value) {

@@ -1,8 +1,8 @@
 //! Our walker against the generated code of the `k8s-pb` crate, and against hostile bytes.
 
 use k8s_pb::api::core::v1 as core;
+use listwatch_wire::json::{Value, json};
 use prost::Message;
-use serde_json::{Value, json};
 
 use super::*;
 

@@ -64,7 +64,7 @@ impl Schema for Node {
     }
 
     /// The one key that may be left out: ports are TCP unless they say otherwise.
-    fn key_default(&self, key: &str) -> Option<serde_json::Value> {
+    fn key_default(&self, key: &str) -> Option<listwatch_wire::json::Value> {
         (key == "protocol").then(|| "TCP".into())
     }
 }

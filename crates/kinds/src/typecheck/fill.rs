@@ -1,6 +1,6 @@
 //! What structs write even when nobody set it.
 
-use serde_json::{Map, Value};
+use listwatch_wire::json::{Map, Text, Value};
 
 use super::scalar::number;
 use crate::schema::{Node, StructId, Type, schema};
@@ -27,7 +27,7 @@ fn value(ty: Type, v: &mut Value) {
     }
 }
 
-fn structure(id: StructId, map: &mut Map<String, Value>) {
+fn structure(id: StructId, map: &mut Map) {
     if !schema().structure(id).fills {
         return;
     }
@@ -46,10 +46,10 @@ fn structure(id: StructId, map: &mut Map<String, Value>) {
 /// The zero value of a type as Go writes it.
 pub(super) fn zero(ty: Type) -> Value {
     match ty {
-        Type::String => Value::String(String::new()),
+        Type::String => Value::String(Text::default()),
         Type::Bool => Value::Bool(false),
         Type::Int32 | Type::Int64 | Type::Double | Type::IntOrString => number(0),
-        Type::Quantity => Value::String("0".to_owned()),
+        Type::Quantity => "0".into(),
         Type::Struct(id) => {
             let mut map = Map::new();
             structure(id, &mut map);

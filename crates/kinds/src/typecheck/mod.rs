@@ -15,7 +15,7 @@ mod path;
 mod scalar;
 
 use listwatch_wire::go::json_type;
-use serde_json::{Map, Value};
+use listwatch_wire::json::{Map, Value};
 
 use crate::schema::{Field, Node, Schema, StructId, Type, schema};
 use path::Path;
@@ -46,10 +46,10 @@ impl Report {
 /// ```
 /// use listwatch_kinds::{schema, typecheck};
 /// let node = schema::node("", "v1", "ConfigMap").unwrap();
-/// let mut object = serde_json::json!({"metadata": {"name": "a", "labels": null}, "Data": {}});
+/// let mut object = listwatch_wire::json::json!({"metadata": {"name": "a", "labels": null}, "Data": {}});
 /// let report = typecheck::decode(node, &mut object);
 /// assert_eq!(report.unknown, ["Data"]);
-/// assert_eq!(object, serde_json::json!({"metadata": {"name": "a"}}));
+/// assert_eq!(object, listwatch_wire::json::json!({"metadata": {"name": "a"}}));
 /// ```
 pub fn decode(node: Node, object: &mut Value) -> Report {
     let mut walk = Walk { schema: schema(), report: Report::default() };
@@ -84,7 +84,7 @@ struct Place<'a> {
 
 impl Walk {
     /// What must go is made null first and removed at the end, since most objects have nothing to remove.
-    fn structure(&mut self, id: StructId, map: &mut Map<String, Value>, path: &Path<'_>) {
+    fn structure(&mut self, id: StructId, map: &mut Map, path: &Path<'_>) {
         let mut dirty = false;
         for (name, value) in map.iter_mut() {
             match self.schema.field(id, name) {
@@ -139,7 +139,7 @@ impl Walk {
         }
     }
 
-    fn map(&mut self, item: Type, map: &mut Map<String, Value>, place: Place<'_>) {
+    fn map(&mut self, item: Type, map: &mut Map, place: Place<'_>) {
         let go_type = place.go_type.and_then(|go| go.strip_prefix("map[")?.split_once(']')).map(|(_, go)| go);
         for (key, value) in map.iter_mut() {
             let path = place.path.entry(key);

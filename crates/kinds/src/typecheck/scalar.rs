@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use listwatch_wire::go::json_type;
-use serde_json::{Number, Value};
+use listwatch_wire::json::{Number, Value};
 
 use crate::schema::Type;
 use crate::{quantity, time};
@@ -78,7 +78,7 @@ fn amount(value: &mut Value) -> Result<(), Fault> {
     let text = if text.is_empty() { Cow::Borrowed("0") } else { text };
     let canonical = quantity::canonical(&text).map_err(|e| Fault::Text(e.to_string()))?;
     if value.as_str() != Some(&canonical) {
-        *value = Value::String(canonical.into_owned());
+        *value = canonical.into_owned().into();
     }
     Ok(())
 }
@@ -99,7 +99,7 @@ fn point_in_time(ty: Type, value: &mut Value) -> Result<(), Fault> {
         _ => time::seconds(text).map_err(Fault::Text)?,
     };
     if canonical != *text {
-        *value = Value::String(canonical.into_owned());
+        *value = canonical.into_owned().into();
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Each test is one rule of typed decoding.
 
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 use super::*;
 use crate::schema::node;
@@ -36,7 +36,7 @@ fn unknown_fields_come_in_the_order_of_the_body() {
 
 #[test]
 fn a_bomb_of_unknown_fields_is_cut_off() {
-    let object: Value = (0..1000).map(|n| (format!("x{n}"), Value::Null)).collect::<Map<_, _>>().into();
+    let object: Value = (0..1000).map(|n| (format!("x{n}"), Value::Null)).collect::<Map>().into();
     let (object, report) = decoded("", "ConfigMap", object);
     assert_eq!((object, report.unknown.len()), (json!({}), MAX_UNKNOWN));
 }

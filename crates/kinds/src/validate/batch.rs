@@ -1,6 +1,6 @@
 //! Jobs and CronJobs.
 
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 use super::{pod, selector};
 use crate::cron;

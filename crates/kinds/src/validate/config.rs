@@ -1,6 +1,6 @@
 //! ConfigMaps and Secrets.
 
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use crate::field::{Errors, Path};
 use crate::names;
@@ -109,7 +109,7 @@ pub(super) fn immutable(new: &Value, old: &Value, keys: &[&str], errors: &mut Er
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_errors, label_key_errors};
-use serde_json::Value;
 
 use crate::field::{Errors, Path};
 use crate::names;

@@ -17,8 +17,8 @@ mod storage;
 mod volume;
 mod workload;
 
+use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
-use serde_json::Value;
 
 use crate::field::{Errors, Path};
 use crate::tree::Tree;
@@ -154,7 +154,7 @@ fn status(kind: &Kind, new: &Value, old: &Value, errors: &mut Errors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
     use crate::{by_kind, defaults};

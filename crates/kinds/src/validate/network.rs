@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use listwatch_wire::json::Value;
 use listwatch_wire::names::subdomain_errors;
-use serde_json::Value;
 
 use super::container::{PROTOCOLS, port_number};
 use super::selector;

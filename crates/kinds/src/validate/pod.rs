@@ -1,7 +1,7 @@
 //! Pods and pod templates.
 
+use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_errors, subdomain_errors};
-use serde_json::Value;
 
 use super::{container, selector, volume};
 use crate::field::{Errors, Path};

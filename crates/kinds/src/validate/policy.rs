@@ -1,6 +1,6 @@
 //! Leases, events, quotas, budgets, priorities, certificates, webhooks: small kinds with few rules.
 
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::container::amounts;
 use super::selector;

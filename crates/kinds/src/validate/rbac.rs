@@ -1,6 +1,6 @@
 //! Roles and their bindings.
 
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use crate::field::{Errors, Path};
 use crate::names;

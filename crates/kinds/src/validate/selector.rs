@@ -1,7 +1,7 @@
 //! Label selectors inside objects: well-formed, and whether they take a set of labels.
 
+use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_key_errors, label_value_errors};
-use serde_json::Value;
 
 use crate::field::{Errors, Path};
 use crate::tree::Tree;
@@ -67,7 +67,7 @@ fn expression(term: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_errors, subdomain_errors};
-use serde_json::Value;
 
 use super::container::{PROTOCOLS, port_number, port_number_or_name};
 use super::selector;
@@ -73,7 +73,10 @@ fn ports(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         errors.required_one_of(&path.child("protocol"), port.text("protocol"), PROTOCOLS);
         port_number_or_name(port.at("targetPort"), &path.child("targetPort"), errors);
         if !numbers.insert((port.text("protocol"), number)) {
-            errors.duplicate(&path, serde_json::json!({"protocol": port.text("protocol"), "port": number}));
+            errors.duplicate(
+                &path,
+                listwatch_wire::json::json!({"protocol": port.text("protocol"), "port": number}),
+            );
         }
         if port.int("nodePort").unwrap_or(0) != 0 && matches!(spec.text("type"), "ClusterIP" | "ExternalName")
         {

@@ -1,6 +1,6 @@
 //! Volumes, claims and storage classes.
 
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::container::{amounts, resources};
 use super::workload::without;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use listwatch_wire::json::Value;
 use listwatch_wire::names::label_errors;
-use serde_json::Value;
 
 use crate::field::{Errors, Path};
 use crate::tree::Tree;

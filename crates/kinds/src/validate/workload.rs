@@ -1,6 +1,6 @@
 //! Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers, HorizontalPodAutoscalers.
 
-use serde_json::{Value, json};
+use listwatch_wire::json::{Text, Value, json};
 
 use super::{pod, selector};
 use crate::field::{Errors, Path};
@@ -132,7 +132,7 @@ pub(super) fn stateful_set_change(new: &Value, old: &Value, errors: &mut Errors)
 }
 
 /// The object's entries apart from some.
-pub(super) fn without<'a>(object: &'a Value, keys: &[&str]) -> Vec<(&'a String, &'a Value)> {
+pub(super) fn without<'a>(object: &'a Value, keys: &[&str]) -> Vec<(&'a Text, &'a Value)> {
     object.fields().into_iter().flatten().filter(|(key, _)| !keys.contains(&key.as_str())).collect()
 }
 

@@ -1,8 +1,7 @@
 //! Who may write roles and bindings may still not give more than he has.
 
 use listwatch_wire::Status;
-use serde::Deserialize;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::rbac::{PolicyRule, RoleRef, uncovered};
 use super::{Attributes, Authorizer, Decision, User};
@@ -54,11 +53,11 @@ pub fn check(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Resu
 }
 
 fn rules_of(object: &Value) -> Vec<PolicyRule> {
-    object.get("rules").and_then(|rules| Vec::deserialize(rules).ok()).unwrap_or_default()
+    object.get("rules").and_then(|rules| rules.to_type().ok()).unwrap_or_default()
 }
 
 fn role_of(object: &Value) -> Option<RoleRef> {
-    RoleRef::deserialize(object.get("roleRef")?).ok()
+    object.get("roleRef")?.to_type().ok()
 }
 
 fn refusal(user: &User, grant: Grant<'_>, missing: &[PolicyRule]) -> Status {

@@ -87,7 +87,7 @@ fn part(value: &impl Serialize) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use listwatch_wire::json::{Value, json};
 
     use super::*;
 

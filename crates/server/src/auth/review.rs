@@ -3,8 +3,8 @@
 //! None of these is stored. `registry::write::create` hands them over once their body is decoded.
 
 use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
-use serde_json::{Value, json};
 
 use super::{Attributes, Authenticator, Authorizer, Decision, ISSUER, User};
 

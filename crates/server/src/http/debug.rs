@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use listwatch_wire::json;
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 use super::body::Response;
 use super::respond;

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use listwatch_kinds::Kind;
 use listwatch_wire::Status;
+use listwatch_wire::json::json;
 use serde::Serialize;
-use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::body::Response;

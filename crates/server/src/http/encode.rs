@@ -41,7 +41,7 @@ pub(crate) fn partial(object: &Object, revision: Revision) -> Bytes {
 
 /// YAML with sorted keys, as the reference writes it. Input that is not JSON comes back as it is.
 fn yaml(json: &[u8]) -> Vec<u8> {
-    let value: Option<serde_json::Value> = serde_json::from_slice(json).ok();
+    let value = listwatch_wire::json::Value::read(json).ok();
     let text = value.and_then(|value| serde_saphyr::to_string(&value).ok());
     text.map_or_else(|| json.to_vec(), String::into_bytes)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use listwatch_kinds::proto::ListWriter;
 use listwatch_wire::Status;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::encode::PARTIAL_PREFIX;
 use super::negotiate::Shape;
@@ -27,7 +27,7 @@ pub(crate) struct ProtobufList<'a> {
 impl<'a> ProtobufList<'a> {
     /// Begins a list with its own metadata, in JSON.
     pub(crate) fn new(resource: &'a Resource, shape: Shape, metadata: &[u8]) -> Result<Self, Status> {
-        let metadata: Value = serde_json::from_slice(metadata).map_err(Status::internal)?;
+        let metadata = Value::read(metadata).map_err(Status::internal)?;
         let writer = match shape {
             Shape::Metadata => ListWriter::new("meta.k8s.io/v1", "PartialObjectMetadata", &metadata),
             _ => ListWriter::new(&resource.api_version(), &resource.kind, &metadata),
@@ -44,7 +44,7 @@ impl<'a> ProtobufList<'a> {
             Shape::Metadata => object.write_metadata(object.revision(), PARTIAL_PREFIX, &mut self.scratch),
             _ => object.write(b"{", &mut self.scratch),
         }
-        let value: Value = serde_json::from_slice(&self.scratch).map_err(Status::internal)?;
+        let value = Value::read(&self.scratch).map_err(Status::internal)?;
         self.writer.push(&value).map_err(Status::internal)
     }
 

@@ -4,7 +4,7 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, ETAG, HeaderValue, LOCATION};
 use listwatch_kinds::openapi;
 use listwatch_wire::json;
-use serde_json::{Map, Value, json};
+use listwatch_wire::json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
 use super::body::Response;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use listwatch_kinds::proto;
 use listwatch_wire::Status;
 use listwatch_wire::event::EventType;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 /// The media type of one document.
 pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -21,7 +21,7 @@ const LENGTH_BYTES: usize = 4;
 /// # Errors
 /// 500 for one that is not of the kind it says: the client would read something else than was stored.
 pub(crate) fn document(json: &[u8]) -> Result<Bytes, Status> {
-    let value: Value = serde_json::from_slice(json).map_err(Status::internal)?;
+    let value = Value::read(json).map_err(Status::internal)?;
     let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
     proto::encode(text("apiVersion"), text("kind"), &value).map(Bytes::from).map_err(Status::internal)
 }
@@ -51,15 +51,20 @@ mod tests {
     #[test]
     fn every_built_in_kind_has_a_protobuf_form() {
         for kind in listwatch_kinds::all() {
-            let (version, metadata) = (kind.api_version(), serde_json::json!({"name": "a", "uid": "u"}));
-            let object = serde_json::json!({"apiVersion": version, "kind": kind.kind, "metadata": metadata});
+            let (version, metadata) =
+                (kind.api_version(), listwatch_wire::json::json!({"name": "a", "uid": "u"}));
+            let object =
+                listwatch_wire::json::json!({"apiVersion": version, "kind": kind.kind, "metadata": metadata});
             let body = document(object.to_string().as_bytes());
             let body = body.unwrap_or_else(|status| panic!("{version} {}: {status:?}", kind.kind));
             let back = proto::decode(&body, ("", "")).unwrap();
             assert_eq!(back["metadata"], metadata, "{version} {}", kind.kind);
             let listed = kind.verbs.contains(&"list");
-            let list =
-                proto::ListWriter::new(&version, kind.kind, &serde_json::json!({"resourceVersion": "1"}));
+            let list = proto::ListWriter::new(
+                &version,
+                kind.kind,
+                &listwatch_wire::json::json!({"resourceVersion": "1"}),
+            );
             assert!(!listed || list.is_ok(), "{version} {}: {list:?}", kind.kind);
         }
     }

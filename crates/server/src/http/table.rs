@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use listwatch_kinds::{age, columns};
 use listwatch_wire::Status;
 use listwatch_wire::json;
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 use super::encode::PARTIAL_PREFIX;
 use super::request::Request;
@@ -66,7 +66,7 @@ fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
 
 /// Writes one row for an object, given as clients see it.
 pub(crate) fn row(resource: &Resource, object: &[u8], include: Include, out: &mut BytesMut) {
-    let value: Value = serde_json::from_slice(object).unwrap_or_default();
+    let value = Value::read(object).unwrap_or_default();
     out.extend_from_slice(b"{\"cells\":");
     out.extend_from_slice(&json::encode(&cells(resource, &value, Timestamp::now()).into()));
     out.extend_from_slice(b",\"object\":");

@@ -127,7 +127,7 @@ pub(crate) fn show(
 
 /// A document that is not an object of the resource's collection: dry runs, subresources, lists of deleted objects.
 fn document(
-    value: &serde_json::Value,
+    value: &listwatch_wire::json::Value,
     resource: &Resource,
     form: Form,
     request: &Request,
@@ -138,7 +138,7 @@ fn document(
         Shape::Table if own => table::single(resource, &json, table::Include::parse(request)?),
         Shape::Metadata if own => {
             let metadata = value.get("metadata").cloned().unwrap_or_default();
-            let partial = serde_json::json!({
+            let partial = listwatch_wire::json::json!({
                 "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
             });
             listwatch_wire::json::encode(&partial).into()

@@ -3,7 +3,7 @@
 use futures::future::try_join_all;
 use futures::try_join;
 use listwatch_wire::Status;
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 use super::bootstrap_roles;
 use crate::api::Api;

@@ -3,7 +3,7 @@
 //! `cluster-admin`, `admin`, `edit` and `view` are for people, the `system:` ones for what anybody may know. Roles of components
 //! this server does not have are left to whoever brings the components.
 
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];

@@ -6,8 +6,8 @@ use std::time::Duration;
 use listwatch_custom::{Definition, names_conflict};
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::{Expect, Write};
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::{Revision, json};
-use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object};
@@ -69,7 +69,7 @@ impl Definitions {
         let walk = self.collection.walk(&Filter::default(), None);
         let snapshot = self.collection.snapshot();
         let read = |object: &Arc<Object>| {
-            let definition = Definition::read(&serde_json::from_slice(object.stored()).ok()?)?;
+            let definition = Definition::read(&Value::read(object.stored()).ok()?)?;
             Some(Stored { definition, object: Arc::clone(object) })
         };
         snapshot.range(&walk).filter_map(read).collect()
@@ -94,7 +94,7 @@ impl Definitions {
     /// Brings names and conditions up to date; returns whether the names are accepted.
     async fn accept(&self, stored: &Stored, all: &[Stored]) -> bool {
         let conflict = names_conflict(&stored.definition, all.iter().map(|other| &other.definition));
-        let Ok(mut object) = serde_json::from_slice::<Value>(stored.object.stored()) else { return false };
+        let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
         let accepted = conflict.is_none();
         match conflict {
             None => {
@@ -134,7 +134,7 @@ impl Definitions {
         }
         self.withdraw(&stored.definition.name);
         collection.end_watches();
-        let Ok(mut object) = serde_json::from_slice::<Value>(stored.object.stored()) else { return false };
+        let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
         let others: Vec<Value> = object
             .at("metadata")
             .list("finalizers")
@@ -155,7 +155,7 @@ impl Definitions {
 
     /// Deletes an object of a kind that goes away, or marks it if somebody holds it.
     async fn remove(&self, object: &Arc<Object>) {
-        let Ok(mut value) = serde_json::from_slice::<Value>(object.stored()) else { return };
+        let Ok(mut value) = Value::read(object.stored()) else { return };
         let metadata = value.at("metadata");
         if metadata.list("finalizers").is_empty() {
             self.write(object, None).await;
@@ -221,7 +221,7 @@ fn condition(object: &mut Value, kind: &str, holds: bool, reason: &str, message:
     let time = same.map_or_else(crate::registry::write::now, |old| old.text("lastTransitionTime").to_owned());
     let new = json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message});
     conditions.insert(position.unwrap_or(conditions.len()), new);
-    set_status(object, "conditions", Value::Array(conditions));
+    set_status(object, "conditions", conditions.into());
 }
 
 /// Objects may be stored in every version that ever was the storage version.
@@ -230,6 +230,6 @@ fn remember_version(object: &mut Value, definition: &Definition) {
     let mut versions = object.at("status").list("storedVersions").to_vec();
     if !versions.iter().any(|known| known.as_str() == Some(&version.name)) {
         versions.push(version.name.clone().into());
-        set_status(object, "storedVersions", Value::Array(versions));
+        set_status(object, "storedVersions", versions.into());
     }
 }

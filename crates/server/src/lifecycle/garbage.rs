@@ -5,8 +5,8 @@
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::{DeleteOptions, Preconditions};
-use serde_json::Value;
 
 use super::graph::Graph;
 use super::place::Place;
@@ -67,7 +67,7 @@ pub(super) async fn check_dependent(api: &Api, graph: &Graph, key: &str) -> Resu
 
 async fn read(api: &Api, key: &str) -> Result<Option<Value>, Status> {
     let found = api.engine.get(key, None).await.map_err(Status::internal)?;
-    Ok(found.and_then(|found| serde_json::from_slice(&found.value).ok()))
+    Ok(found.and_then(|found| Value::read(&found.value).ok()))
 }
 
 async fn owner_state(api: &Api, dependent: &Place, reference: &Value) -> Result<Owner, Status> {

@@ -5,9 +5,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use listwatch_wire::json::Value;
 use listwatch_wire::json::raw;
 use memchr::memmem;
-use serde_json::Value;
 
 type Uid = Arc<str>;
 type Key = Arc<str>;
@@ -84,9 +84,9 @@ mod tests {
     use super::*;
 
     fn object(owners: &[&str]) -> Vec<u8> {
-        let owners: Vec<_> = owners.iter().map(|uid| serde_json::json!({"uid": uid})).collect();
+        let owners: Vec<_> = owners.iter().map(|uid| listwatch_wire::json::json!({"uid": uid})).collect();
         serde_json::to_vec(
-            &serde_json::json!({"metadata": {"name": "x", "uid": "u", "ownerReferences": owners}}),
+            &listwatch_wire::json::json!({"metadata": {"name": "x", "uid": "u", "ownerReferences": owners}}),
         )
         .unwrap()
     }

@@ -8,8 +8,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use jiff::Timestamp;
 use listwatch_wire::Revision;
+use listwatch_wire::json::{Value, json};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 
 use crate::cache::{Change, Sight, View};
 use crate::http::route::Target;

@@ -69,7 +69,7 @@ impl Presenter {
     /// For a built-in kind whose objects are stored in another version.
     fn converting(kind: &'static Kind) -> Self {
         Self::new(move |object| {
-            let mut value = serde_json::from_slice(object.stored()).ok()?;
+            let mut value = listwatch_wire::json::Value::read(object.stored()).ok()?;
             listwatch_kinds::convert::from_stored(kind, &mut value);
             Some(listwatch_wire::json::encode_stored(&value).into())
         })

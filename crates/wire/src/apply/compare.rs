@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::element;
 use super::field_set::FieldSet;
@@ -99,8 +99,8 @@ fn metadata<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<
 
 /// Calls `visit` with every key of either map and what the maps have there.
 fn pairs<'v>(
-    old: Option<&'v Map<String, Value>>,
-    new: Option<&'v Map<String, Value>>,
+    old: Option<&'v Map>,
+    new: Option<&'v Map>,
     visit: &mut impl FnMut(&str, Option<&'v Value>, Option<&'v Value>),
 ) {
     if let (Some(old), Some(new)) = (old, new)

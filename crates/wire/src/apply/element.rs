@@ -3,7 +3,7 @@
 //! `f:<name>` a field or map key; `k:<json object>` a list element by its keys; `v:<json>` a scalar in a set;
 //! `i:<number>` a position.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::json;
 use crate::patch::{ListKind, Schema};

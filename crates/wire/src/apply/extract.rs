@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::compare::{UNOWNED, UNOWNED_METADATA};
 use super::element;
@@ -26,7 +26,7 @@ pub(super) fn field_set<S: Schema>(config: &Value, schema: S) -> Result<FieldSet
     if walk.errors.is_empty() { Ok(FieldSet::from_trie(root.children)) } else { Err(walk.errors) }
 }
 
-fn strip_metadata(root: &mut Map<String, Value>) {
+fn strip_metadata(root: &mut Map) {
     let Some(Value::Object(metadata)) = root.get_mut("f:metadata") else { return };
     for key in UNOWNED_METADATA {
         metadata.remove(&element::field(key));
@@ -71,7 +71,7 @@ impl Walk {
         }
     }
 
-    fn entries<S: Schema>(&mut self, map: &Map<String, Value>, schema: S) -> Node {
+    fn entries<S: Schema>(&mut self, map: &Map, schema: S) -> Node {
         let mut node = Node::default();
         for (key, value) in map {
             let step = element::show(&element::field(key));

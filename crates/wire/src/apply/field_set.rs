@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::element;
 use super::node::{SELF, is_member};
 
-type Trie = Map<String, Value>;
+type Trie = Map;
 
 /// A set of field paths, in the shape of `FieldsV1`.
 ///

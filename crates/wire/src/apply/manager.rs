@@ -1,6 +1,6 @@
 //! [`FieldManager`]: one write by one manager.
 
-use serde_json::Value;
+use crate::json::{Text, Value};
 
 use super::compare::{self, Changes};
 use super::conflict::{ApplyError, Conflict};
@@ -209,7 +209,7 @@ fn differs(before: &Value, after: &Value) -> bool {
     let (Value::Object(before), Value::Object(after)) = (before, after) else { return before != after };
     let is_same = |key: &str, a: &Value, b: &Value| match (key, a, b) {
         ("metadata", Value::Object(a), Value::Object(b)) => {
-            let plain = |(key, _): &(&String, &Value)| *key != "managedFields";
+            let plain = |(key, _): &(&Text, &Value)| *key != "managedFields";
             a.iter().filter(plain).eq(b.iter().filter(plain))
         }
         _ => a == b,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Map, Value};
+use crate::json::{List, Map, Value};
 
 use super::element;
 use crate::patch::{ListKind, MapKind, Schema};
@@ -15,7 +15,7 @@ pub(super) fn merge<S: Schema>(live: Option<Value>, config: &Value, schema: Opti
             Value::Object(merge_maps(live, config, schema))
         }
         (Some(Value::Array(live)), Value::Array(config)) if schema.list_kind() != ListKind::Atomic => {
-            Value::Array(merge_lists(live, config, schema))
+            merge_lists(live, config, schema).into()
         }
         // A null where a map or list merges by parts has no parts, so it changes nothing.
         (Some(live @ Value::Object(_)), Value::Null) if schema.map_kind() != MapKind::Atomic => live,
@@ -24,11 +24,7 @@ pub(super) fn merge<S: Schema>(live: Option<Value>, config: &Value, schema: Opti
     }
 }
 
-fn merge_maps<S: Schema>(
-    mut live: Map<String, Value>,
-    config: &Map<String, Value>,
-    schema: S,
-) -> Map<String, Value> {
+fn merge_maps<S: Schema>(mut live: Map, config: &Map, schema: S) -> Map {
     for (key, value) in config {
         let merged = merge(live.remove(key), value, schema.field(key));
         live.insert(key.clone(), merged);
@@ -40,7 +36,7 @@ fn merge_maps<S: Schema>(
 ///
 /// Elements of the configuration keep its order. Elements only the object has keep their places before the configured
 /// ones they preceded.
-fn merge_lists<S: Schema>(live: Vec<Value>, config: &[Value], list: S) -> Vec<Value> {
+fn merge_lists<S: Schema>(live: List, config: &[Value], list: S) -> Vec<Value> {
     let ids =
         |items: &[Value]| items.iter().map(|i| element::of_item(i, list)).collect::<Result<Vec<_>, _>>();
     let (Ok(live_ids), Ok(config_ids)) = (ids(&live), ids(config)) else { return config.to_vec() };

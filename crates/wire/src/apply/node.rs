@@ -1,6 +1,6 @@
 //! [`Node`]: one level of a field set that is being built.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 /// The key under which a node says that it belongs to the set itself.
 pub(super) const SELF: &str = ".";
@@ -9,7 +9,7 @@ pub(super) const SELF: &str = ".";
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) member: bool,
-    pub(super) children: Map<String, Value>,
+    pub(super) children: Map,
 }
 
 impl Node {
@@ -40,6 +40,6 @@ impl Node {
 }
 
 /// Whether a node in its wire shape belongs to the set itself: it is empty, or says so.
-pub(super) fn is_member(node: &Map<String, Value>) -> bool {
+pub(super) fn is_member(node: &Map) -> bool {
     node.is_empty() || node.contains_key(SELF)
 }

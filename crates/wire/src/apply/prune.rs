@@ -1,6 +1,6 @@
 //! Taking away what a manager no longer applies.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::element;
 use super::field_set::FieldSet;
@@ -37,7 +37,7 @@ fn with_named_parents<S: Schema>(set: &FieldSet, schema: S) -> FieldSet {
     FieldSet::from_trie(trie)
 }
 
-fn name_parents<S: Schema>(trie: &mut Map<String, Value>, schema: S) {
+fn name_parents<S: Schema>(trie: &mut Map, schema: S) {
     let is_struct = schema.map_kind() == MapKind::Struct;
     for (key, node) in trie.iter_mut() {
         let Value::Object(node) = node else { continue };
@@ -60,7 +60,7 @@ pub(super) fn remove<S: Schema>(value: &mut Value, gone: &FieldSet, schema: S) {
     remove_below(value, gone.trie(), schema);
 }
 
-fn remove_below<S: Schema>(value: &mut Value, gone: &Map<String, Value>, schema: S) {
+fn remove_below<S: Schema>(value: &mut Value, gone: &Map, schema: S) {
     match value {
         Value::Object(map) => remove_entries(map, gone, schema),
         Value::Array(items) if schema.list_kind() != ListKind::Atomic => {
@@ -79,7 +79,7 @@ fn remove_below<S: Schema>(value: &mut Value, gone: &Map<String, Value>, schema:
     }
 }
 
-fn remove_entries<S: Schema>(map: &mut Map<String, Value>, gone: &Map<String, Value>, schema: S) {
+fn remove_entries<S: Schema>(map: &mut Map, gone: &Map, schema: S) {
     for (key, node) in gone {
         let (Some(name), Value::Object(node)) = (element::field_name(key), node) else { continue };
         if is_member(node) {

@@ -1,6 +1,6 @@
 //! The entries of `managedFields`.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::field_set::FieldSet;
 use crate::go;
@@ -74,7 +74,7 @@ impl Entry {
         let Value::Object(mut map) = value else { return None };
         let mut text = |name: &str| match map.remove(name) {
             None | Some(Value::Null) => Some(String::new()),
-            Some(Value::String(text)) => Some(text),
+            Some(Value::String(text)) => Some(text.into()),
             Some(_) => None,
         };
         let operation = match text("operation")?.as_str() {
@@ -102,7 +102,7 @@ impl Entry {
         let mut map = Map::new();
         let mut text = |key: &str, value: String| {
             if !value.is_empty() {
-                map.insert(key.to_owned(), Value::String(value));
+                map.insert(key.to_owned(), value.into());
             }
         };
         text("apiVersion", self.api_version);

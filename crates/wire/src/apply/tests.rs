@@ -1,7 +1,7 @@
 //! Named by the rule each one shows.
 
+use crate::json::{Value, json};
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 use super::*;
 use crate::Status;
@@ -242,7 +242,7 @@ fn the_oldest_updaters_are_merged_beyond_ten() {
     world.update("m00", object(json!({"k00": "1"})));
     for i in 1..13 {
         let mut new = world.live.clone().unwrap();
-        new["data"][format!("k{i:02}")] = "1".into();
+        new["data"][&*format!("k{i:02}")] = "1".into();
         world.update_at(&format!("m{i:02}"), &format!("2026-01-01T00:00:{i:02}Z"), new);
     }
     let managers: Vec<&str> =
@@ -283,7 +283,7 @@ fn fields_of_updaters_conflict_and_can_be_forced() {
     let status = Status::from(refused);
     assert_eq!(status.message, "Apply failed with 1 conflict: conflict with \"writer\" using v1: .data.k");
     assert_eq!(
-        serde_json::to_value(status.details).unwrap(),
+        Value::from(serde_json::to_value(status.details).unwrap()),
         json!({"causes": [{"reason": "FieldManagerConflict", "message": "conflict with \"writer\" using v1", "field": ".data.k"}]})
     );
     world.apply_at("one", T1, object(json!({"k": "2"})), true).unwrap();
@@ -478,7 +478,7 @@ mod laws {
                 out.insert(path.clone());
             }
             for (key, below) in map.iter().filter(|(key, _)| *key != ".") {
-                path.push(key.clone());
+                path.push(key.to_string());
                 walk(below, path, out);
                 path.pop();
             }
@@ -555,7 +555,7 @@ mod laws {
                 world.apply_at(["one", "two"][i % 2], T0, config.clone(), true).unwrap();
                 let live = world.live.as_ref().unwrap();
                 for (key, value) in config["data"].as_object().unwrap() {
-                    prop_assert_eq!(&live["data"][key], value);
+                    prop_assert_eq!(&live["data"][key.as_str()], value);
                 }
             }
         }

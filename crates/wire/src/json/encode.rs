@@ -3,7 +3,7 @@
 //! Compact, keys sorted, except that an object begins with `kind`, `apiVersion`, `metadata`: whoever reads the bytes
 //! finds the metadata, and the place of the resource version, without looking further.
 
-use serde_json::{Map, Number, Value};
+use super::{Map, Number, Text, Value};
 
 const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
@@ -12,7 +12,7 @@ const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 /// ```
 /// use listwatch_wire::json;
 ///
-/// let object = serde_json::json!({"apiVersion": "v1", "data": {}, "kind": "ConfigMap", "metadata": {"name": "a"}});
+/// let object = crate::json::json!({"apiVersion": "v1", "data": {}, "kind": "ConfigMap", "metadata": {"name": "a"}});
 /// assert_eq!(json::encode(&object), br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{}}"#);
 /// ```
 #[must_use]
@@ -41,7 +41,7 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
 }
 
 /// `wanted` says which fields of the metadata are written.
-fn write_object(out: &mut Vec<u8>, map: &Map<String, Value>, wanted: impl Fn(&str) -> bool) {
+fn write_object(out: &mut Vec<u8>, map: &Map, wanted: impl Fn(&str) -> bool) {
     out.push(b'{');
     let first = FIRST.iter().filter_map(|key| map.get_key_value(*key));
     let rest = map.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
@@ -82,7 +82,7 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-fn write_map<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = (&'a String, &'a Value)>) {
+fn write_map<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = (&'a Text, &'a Value)>) {
     out.push(b'{');
     for (i, (key, value)) in entries.enumerate() {
         write_key(out, i, key);
@@ -159,7 +159,7 @@ fn write_number(out: &mut Vec<u8>, number: &Number) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json::json;
 
     #[test]
     fn the_stored_form_has_no_version_at_the_top_only() {

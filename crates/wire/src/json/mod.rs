@@ -1,11 +1,20 @@
-//! JSON three ways: strictly into a tree ([`parse()`]), canonically out of one ([`encode()`], [`encode_stored`]), and as
-//! bytes that are walked without a tree ([`raw`]).
+//! JSON four ways: as a tree ([`Value`]), strictly into one ([`parse()`]), canonically out of one ([`encode()`],
+//! [`encode_stored`]), and as bytes that are walked without a tree ([`raw`]).
 //!
 //! Only writes pay for a tree. Reads, watches and caches stay with bytes.
 
 mod encode;
 mod parse;
 pub mod raw;
+mod tree;
 
+pub use crate::__json as json;
 pub use encode::{encode, encode_stored, write_string, write_value};
 pub use parse::{MAX_DEPTH, ParseError, Parsed, check_syntax, parse};
+pub use serde_json::Number;
+pub use tree::{Entry, Iter, IterMut, List, Map, Text, Value};
+
+#[doc(hidden)]
+pub mod __private {
+    pub use serde_json::json;
+}

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Number, Value};
+use super::{Map, Number, Text, Value};
 
 use super::raw::quote_or_backslash;
 use crate::go;
@@ -86,6 +86,16 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     match parser.invalid_utf8 {
         Some(at) => Err(ParseError::InvalidUtf8(at)),
         None => Ok(Parsed { value, duplicates: parser.duplicates }),
+    }
+}
+
+impl Value {
+    /// The tree of JSON bytes, such as those of a stored object.
+    ///
+    /// # Errors
+    /// See [`ParseError`].
+    pub fn read(bytes: &[u8]) -> Result<Self, ParseError> {
+        parse(bytes).map(|parsed| parsed.value)
     }
 }
 
@@ -231,7 +241,7 @@ impl<'a> Parser<'a> {
         let mut items = Vec::new();
         if self.peek_token() == Some(b']') {
             self.at += 1;
-            return Ok(Value::Array(items));
+            return Ok(Value::Array(items.into()));
         }
         loop {
             let here = Path { parent: path, step: Step::Index(items.len()) };
@@ -240,7 +250,7 @@ impl<'a> Parser<'a> {
                 Some(b',') => self.at += 1,
                 Some(b']') => {
                     self.at += 1;
-                    return Ok(Value::Array(items));
+                    return Ok(Value::Array(items.into()));
                 }
                 _ => return self.unexpected("after array element"),
             }
@@ -311,7 +321,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A string; `at` is on its opening quote.
-    fn string(&mut self) -> Outcome<String> {
+    fn string(&mut self) -> Outcome<Text> {
         self.at += 1;
         let start = self.at;
         let end = self.plain_run()?;
@@ -352,13 +362,13 @@ impl<'a> Parser<'a> {
         length.map(|_| self.at).ok_or(ParseError::UnexpectedEnd)
     }
 
-    fn decoded(&mut self, start: usize, end: usize) -> String {
+    fn decoded(&mut self, start: usize, end: usize) -> Text {
         let bytes = self.bytes.get(start..end).unwrap_or_default();
         match std::str::from_utf8(bytes) {
-            Ok(text) => text.to_owned(),
+            Ok(text) => text.into(),
             Err(error) => {
                 self.invalid_utf8.get_or_insert(start + error.valid_up_to());
-                String::new()
+                Text::default()
             }
         }
     }

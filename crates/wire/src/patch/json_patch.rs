@@ -1,7 +1,7 @@
 //! JSON patch (RFC 6902), with the reference's three liberties: `replace` of a missing key adds it, a negative index
 //! counts from the end, and `test` takes a missing key for null.
 
-use serde_json::Value;
+use crate::json::{List, Text, Value};
 
 use super::PatchError;
 use crate::{go, json};
@@ -44,9 +44,9 @@ pub struct JsonPatch {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Operation {
-    op: String,
-    path: Option<String>,
-    from: Option<String>,
+    op: Text,
+    path: Option<Text>,
+    from: Option<Text>,
     value: Option<Value>,
 }
 
@@ -80,7 +80,7 @@ impl JsonPatch {
         let parsed = json::parse(body).map_err(|_| PatchError::Malformed("invalid JSON patch".to_owned()))?;
         let items = match parsed.value {
             Value::Array(items) => items,
-            Value::Null => Vec::new(),
+            Value::Null => List::default(),
             other => return Err(undecodable(&other, "value of type []handlers.jsonPatchOp")),
         };
         if items.len() > limits.operations {
@@ -311,7 +311,7 @@ fn remove(object: &mut Value, path: &Pointer, budget: &mut Budget) -> Applied<Va
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json::json;
 
     fn patched(object: Value, patch: &str) -> Result<Value, PatchError> {
         let mut object = object;

@@ -1,6 +1,6 @@
 //! JSON merge patch (RFC 7386).
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::PatchError;
 use crate::{go, json};
@@ -51,7 +51,7 @@ pub fn merge_patch(target: &mut Value, patch: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json::json;
 
     #[test]
     fn examples_of_rfc_7386() {

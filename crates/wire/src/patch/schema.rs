@@ -76,7 +76,7 @@ pub trait Schema: Copy {
     }
 
     /// The default of a list-map key field that elements may leave out, such as a port's protocol.
-    fn key_default(&self, _key: &str) -> Option<serde_json::Value> {
+    fn key_default(&self, _key: &str) -> Option<crate::json::Value> {
         None
     }
 }

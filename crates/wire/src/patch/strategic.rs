@@ -11,7 +11,7 @@
 mod list;
 mod order;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Text, Value};
 
 use super::{PatchError, Schema};
 use crate::go;
@@ -50,11 +50,7 @@ pub fn strategic_merge_patch<S: Schema>(
     Ok(())
 }
 
-fn merge_map<S: Schema>(
-    mut original: Map<String, Value>,
-    mut patch: Map<String, Value>,
-    schema: Option<S>,
-) -> Merged<Map<String, Value>> {
+fn merge_map<S: Schema>(mut original: Map, mut patch: Map, schema: Option<S>) -> Merged<Map> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -76,17 +72,12 @@ fn merge_map<S: Schema>(
     Ok(original)
 }
 
-fn bad_directive(directive: &Value, patch: &Map<String, Value>) -> PatchError {
+fn bad_directive(directive: &Value, patch: &Map) -> PatchError {
     let patch = go::print(&Value::Object(patch.clone()));
     PatchError::Unforeseen(format!("unknown patch type: {} in map: {patch}", go::print(directive)))
 }
 
-fn merge_field<S: Schema>(
-    original: &mut Map<String, Value>,
-    key: String,
-    patch: Value,
-    schema: Option<S>,
-) -> Merged<()> {
+fn merge_field<S: Schema>(original: &mut Map, key: Text, patch: Value, schema: Option<S>) -> Merged<()> {
     if patch.is_null() {
         original.remove(&key);
         return Ok(());
@@ -97,7 +88,7 @@ fn merge_field<S: Schema>(
             Some(Value::Object(merge_map(old, patch, field)?))
         }
         (Some(Value::Array(old)), Value::Array(patch)) => {
-            Some(Value::Array(list::merge_field(old, patch, field)?))
+            Some(list::merge_field(old.into_vec(), patch.into_vec(), field)?.into())
         }
         (_, mut patch) => {
             discard_nulls(&mut patch);
@@ -111,7 +102,7 @@ fn merge_field<S: Schema>(
 }
 
 /// `$retainKeys`: what is patched must be listed, and what is not listed goes.
-fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Merged<()> {
+fn retain_keys(original: &mut Map, patch: &mut Map) -> Merged<()> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let malformed = || PatchError::Malformed("invalid patch format of retainKeys".to_owned());
     let Value::Array(keys) = keys else { return Err(malformed()) };
@@ -127,7 +118,7 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
 }
 
 /// `$deleteFromPrimitiveList/<list>`; nothing to do where there is no such list.
-fn delete_from(original: &mut Map<String, Value>, rest: &str, values: Value) -> Merged<()> {
+fn delete_from(original: &mut Map, rest: &str, values: Value) -> Merged<()> {
     let malformed = || PatchError::Malformed("invalid patch format of primitive list".to_owned());
     let name = rest.strip_prefix('/').ok_or_else(malformed)?;
     let Value::Array(values) = values else { return Err(malformed()) };
@@ -157,7 +148,8 @@ fn without_directives(value: Value) -> Option<Value> {
                 return None;
             }
             let plain = map.into_iter().filter(|(key, _)| !is_directive(key));
-            Some(plain.filter_map(|(key, item)| Some((key, without_directives(item)?))).collect())
+            let plain = plain.filter_map(|(key, item)| Some((key, without_directives(item)?)));
+            Some(Value::Object(plain.collect()))
         }
         Value::Array(items) => Some(items.into_iter().filter_map(without_directives).collect()),
         other => Some(other),

@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn nothing_known_about_the_object_still_reads_as_the_reference() {
-        let errors = [FieldError::invalid("spec", serde_json::Value::Null, "x")];
+        let errors = [FieldError::invalid("spec", crate::json::Value::Null, "x")];
         assert_eq!(
             Status::invalid("", "", "", &errors).message,
             r#" "" is invalid: spec: Invalid value: null: x"#

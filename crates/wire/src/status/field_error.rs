@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::StatusCause;
 use crate::go;

@@ -169,10 +169,10 @@ impl BindingSubject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use listwatch_wire::json::{Value, json};
 
     fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
-        serde_json::from_value(value).unwrap()
+        value.to_type().unwrap()
     }
 
     fn policy() -> Policy {

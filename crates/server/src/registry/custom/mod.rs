@@ -87,7 +87,7 @@ fn completed(version: &Version, since: Revision) -> Presenter {
         if object.revision() >= since {
             return None;
         }
-        let stored: serde_json::Value = serde_json::from_slice(object.stored()).ok()?;
+        let stored = listwatch_wire::json::Value::read(object.stored()).ok()?;
         let mut shown = stored.clone();
         fill(&schema, &mut shown);
         (shown != stored).then(|| listwatch_wire::json::encode_stored(&shown).into())

@@ -108,7 +108,7 @@ impl<'a> patch::Schema for Node<'a> {
         PatchStrategy::default()
     }
 
-    fn key_default(&self, key: &str) -> Option<serde_json::Value> {
+    fn key_default(&self, key: &str) -> Option<listwatch_wire::json::Value> {
         let items = self.schema()?.items.as_deref()?;
         items.properties.get(key)?.default.clone()
     }

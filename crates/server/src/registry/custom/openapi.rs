@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use listwatch_kinds::openapi::{self, SubresourcePaths};
-use serde_json::{Value, json};
+use listwatch_wire::json::{Value, json};
 
 use crate::registry::Resource;
 

@@ -9,8 +9,8 @@ use listwatch_kinds::typecheck::{self, Report};
 use listwatch_kinds::{meta, schema};
 use listwatch_wire::Status;
 use listwatch_wire::apply::{Applied, FieldSet};
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
-use serde_json::{Value, json};
 
 use super::node::Node;
 use crate::registry::write::{Rules, ScalePaths, Tracking, View};

@@ -2,7 +2,7 @@
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::WriteRequest;
 use super::target::Target;

@@ -5,10 +5,10 @@
 use std::borrow::Cow;
 
 use listwatch_kinds::typecheck::Report;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::FieldValidation;
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Status, go, json};
-use serde_json::Value;
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -156,7 +156,7 @@ fn protobuf(bytes: &[u8], expected: Expected<'_>) -> Result<Value, String> {
 /// Says what the object is, after checking that it does not say otherwise; the version it named.
 fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result<String, Status> {
     if object.is_null() {
-        *object = Value::Object(serde_json::Map::new());
+        *object = Value::Object(listwatch_wire::json::Map::new());
     }
     let unrecognized = |why: String| {
         let (kind, shown) = (expected.kind, summary(bytes));
@@ -319,8 +319,8 @@ mod tests {
 
     #[test]
     fn the_first_yaml_document_counts() {
-        assert_eq!(yaml(b"a: 1\n---\na: 2\n").unwrap(), serde_json::json!({"a": 1}));
-        assert_eq!(yaml(b"---\na: 1\n").unwrap(), serde_json::json!({"a": 1}));
+        assert_eq!(yaml(b"a: 1\n---\na: 2\n").unwrap(), listwatch_wire::json::json!({"a": 1}));
+        assert_eq!(yaml(b"---\na: 1\n").unwrap(), listwatch_wire::json::json!({"a": 1}));
         assert!(yaml(b"a: [b").is_err());
     }
 }

@@ -3,8 +3,8 @@
 use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
-use serde_json::Value;
 
 use super::managed::Tracking;
 use super::target::{Target, expected, place};

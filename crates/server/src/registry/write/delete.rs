@@ -5,9 +5,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::{DeleteOptions, Propagation, Query};
 use listwatch_wire::{Revision, Status, json};
-use serde_json::Value;
 
 use super::target::Target;
 use super::transaction::{Done, Verdict, change};
@@ -70,7 +70,7 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
             "no kind {kind:?} is registered for version {version:?} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
     }
-    serde_json::from_value(value).map_err(|error| Status::bad_request(error.to_string()))
+    value.to_type().map_err(|error| Status::bad_request(error.to_string()))
 }
 
 /// Deletes or marks one object.
@@ -96,12 +96,12 @@ pub(super) async fn delete_target(
     })
     .await?;
     if let (true, Done::Stored { object, .. }) = (graceful, &done)
-        && serde_json::from_slice(object.stored()).is_ok_and(|object: Value| update::is_done(&object))
+        && Value::read(object.stored()).is_ok_and(|object| update::is_done(&object))
     {
         done = remove_marked(api, target).await?;
     }
     if let Done::Removed(object) = &done
-        && let Ok(last) = serde_json::from_slice(object.stored())
+        && let Ok(last) = Value::read(object.stored())
     {
         services::release(api, target.resource, &last);
     }
@@ -263,7 +263,7 @@ fn answer(target: &Target<'_>, options: &DeleteOptions, done: Done) -> Result<An
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::options::{ListOptions, Query};
 use listwatch_wire::{Revision, Status};
-use serde_json::{Value, json};
 
 use super::delete::{delete_target, read_options};
 use super::target::Target;
@@ -50,10 +50,9 @@ pub async fn delete_collection(api: &Api, request: WriteRequest) -> Result<Answe
 fn shown(object: &Object, with_type: bool) -> Result<Value, Status> {
     let mut bytes = BytesMut::new();
     object.write(b"{", &mut bytes);
-    let mut item: Value = serde_json::from_slice(&bytes).map_err(Status::internal)?;
+    let mut item = Value::read(&bytes).map_err(Status::internal)?;
     if with_type
-        && let (Some(item), Ok(Value::Object(stored))) =
-            (item.as_object_mut(), serde_json::from_slice(object.stored()))
+        && let (Some(item), Ok(Value::Object(stored))) = (item.as_object_mut(), Value::read(object.stored()))
     {
         item.extend(stored.into_iter().filter(|(key, _)| matches!(key.as_str(), "kind" | "apiVersion")));
     }

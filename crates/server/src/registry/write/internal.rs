@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::DeleteOptions;
 use listwatch_wire::status::StatusReason;
-use serde_json::Value;
 
 use super::delete::delete_target;
 use super::target::Target;

@@ -3,9 +3,9 @@
 //! The sets of fields themselves, and what applying does with them, are in [`listwatch_wire::apply`].
 
 use listwatch_wire::apply::{FieldManager, FieldSet, manager_from_user_agent};
+use listwatch_wire::json::Value;
 use listwatch_wire::options::WriteOptions;
 use listwatch_wire::patch::Schema;
-use serde_json::Value;
 
 use super::{WriteRequest, now};
 

@@ -91,13 +91,13 @@ pub enum AnswerBody {
     /// revision the engine gave them.
     Object(Arc<Object>),
     /// Any other document: the result of a dry run, a subresource with its own kind, a list of deleted objects.
-    Document(serde_json::Value),
+    Document(listwatch_wire::json::Value),
     /// A Status, as deletions answer.
     Status(Status),
 }
 
 impl Answer {
-    fn document(code: u16, document: serde_json::Value) -> Self {
+    fn document(code: u16, document: listwatch_wire::json::Value) -> Self {
         Self { code, body: AnswerBody::Document(document), warnings: Vec::new() }
     }
 

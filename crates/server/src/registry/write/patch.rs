@@ -5,10 +5,10 @@
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, WriteOptions};
 use listwatch_wire::patch::{JsonPatch, merge_patch, parse_object_patch};
 use listwatch_wire::status::FieldError;
-use serde_json::Value;
 
 use super::managed::Tracking;
 use super::target::{Target, expected, place};

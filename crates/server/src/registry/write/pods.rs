@@ -6,9 +6,9 @@ use listwatch_kinds::typecheck::{self, Report};
 use listwatch_kinds::validate::selector_matches;
 use listwatch_kinds::{field, schema};
 use listwatch_wire::Status;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::{DeleteOptions, FieldValidation, Query, WriteKind, WriteOptions};
 use listwatch_wire::status::Outcome;
-use serde_json::Value;
 
 use super::body::{self, Expected};
 use super::delete::delete_target;
@@ -109,9 +109,7 @@ pub(super) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
     }
     let mut deleting: DeleteOptions = match decoded.object.at("deleteOptions") {
         Value::Null => DeleteOptions::default(),
-        given => {
-            serde_json::from_value(given.clone()).map_err(|error| Status::bad_request(error.to_string()))?
-        }
+        given => given.to_type().map_err(|error| Status::bad_request(error.to_string()))?,
     };
     deleting.check()?;
     if options.is_dry_run() {
@@ -189,7 +187,7 @@ fn covering(budgets: &Resource, namespace: &str, pod: &Value) -> Result<Vec<Stri
     let walk = budgets.collection.walk(&filter, None);
     let mut names = Vec::new();
     for budget in snapshot.range(&walk) {
-        let value: Value = serde_json::from_slice(budget.stored()).map_err(Status::internal)?;
+        let value = Value::read(budget.stored()).map_err(Status::internal)?;
         let selector = value.at("spec").at("selector");
         if !selector.is_null() && selector_matches(selector, pod.at("metadata").at("labels")) {
             names.push(budget.name().to_owned());

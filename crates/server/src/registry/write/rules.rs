@@ -10,9 +10,9 @@ use listwatch_kinds::typecheck::Report;
 use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
 use listwatch_wire::Status;
 use listwatch_wire::apply::{Applied, FieldSet};
+use listwatch_wire::json::Value;
 use listwatch_wire::patch::strategic_merge_patch;
 use listwatch_wire::status::FieldError;
-use serde_json::Value;
 
 use super::managed::Tracking;
 use super::scale::ScalePaths;
@@ -104,8 +104,7 @@ pub(crate) struct Builtin {
 impl Builtin {
     pub(crate) fn new(kind: &'static Kind) -> Self {
         let node = schema::node(kind.group, kind.version, kind.kind);
-        let mut zero =
-            serde_json::json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {}});
+        let mut zero = listwatch_wire::json::json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {}});
         if let Some(node) = node {
             typecheck::fill(node, &mut zero);
         }

@@ -5,11 +5,11 @@
 use listwatch_kinds::columns::selector_text;
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::{schema, typecheck};
+use listwatch_wire::json::{Map, Value, json};
 use listwatch_wire::options::{PatchType, Query, WriteKind, WriteOptions};
 use listwatch_wire::patch::merge_patch;
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Revision, Status};
-use serde_json::{Map, Value, json};
 
 use super::body::{self, Expected};
 use super::managed::Tracking;
@@ -76,7 +76,7 @@ fn scale_of(paths: &ScalePaths, object: &Value, revision: Option<Revision>) -> V
     let wanted = walk(object, &paths.spec).as_i64().unwrap_or(0);
     let mut status = json!({"replicas": walk(object, &paths.status).as_i64().unwrap_or(0)});
     let chosen = match paths.selector.as_deref().map(|path| walk(object, path)) {
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => text.to_string(),
         Some(selector) if selector.is_object() => selector_text(selector),
         _ => String::new(),
     };
@@ -184,7 +184,7 @@ async fn write(
     .await?;
     let (object, revision) = match done {
         Done::Stored { object, .. } | Done::Removed(object) => {
-            (serde_json::from_slice(object.stored()).map_err(Status::internal)?, Some(object.revision()))
+            (Value::read(object.stored()).map_err(Status::internal)?, Some(object.revision()))
         }
         Done::Dry { object, .. } => {
             let revision = object.at("metadata").text("resourceVersion").parse().ok().map(Revision);

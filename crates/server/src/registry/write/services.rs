@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use listwatch_kinds::prepare;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 
 use super::target::Target;
 use crate::api::Api;
@@ -70,7 +70,7 @@ fn taken(resource: &Resource, except: &str) -> HashSet<Thing> {
             taken.insert(Thing::Address(address));
         }
         if matches!(object.field("spec.type"), Some("NodePort" | "LoadBalancer"))
-            && let Ok(value) = serde_json::from_slice::<Value>(object.stored())
+            && let Ok(value) = Value::read(object.stored())
         {
             taken.extend(node_ports(&value).map(Thing::Port));
         }
@@ -228,7 +228,7 @@ fn check_wanted_port(
         .collection
         .snapshot()
         .get(&target.key)
-        .and_then(|stored| serde_json::from_slice::<Value>(stored.stored()).ok());
+        .and_then(|stored| Value::read(stored.stored()).ok());
     let own = stored.is_some_and(|stored| node_ports(&stored).any(|other| other == port));
     if own || api.allocator.take(taken, [Thing::Port(port)]).is_some() {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Where a request for a subresource goes.
 
 use listwatch_wire::Status;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
-use serde_json::Value;
 
 use super::target::{Target, expected};
 use super::transaction::{fresh, with_version};

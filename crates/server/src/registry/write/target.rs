@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Revision, Status};
-use serde_json::Value;
 
 use super::body::Expected;
 use crate::registry::Resource;

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
-use serde_json::{Value, json};
 
 use super::body::Expected;
 use super::pods::read_body;

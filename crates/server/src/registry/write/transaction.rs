@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use listwatch_storage::{Expect, KeyValue, Write, Written};
+use listwatch_wire::json::Value;
 use listwatch_wire::{Revision, Status, json};
-use serde_json::Value;
 
 use super::target::Target;
 use super::{Answer, AnswerBody, admission};
@@ -28,7 +28,7 @@ pub(super) struct Stored {
 
 impl Stored {
     fn read(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
-        let mut value = serde_json::from_slice(&bytes).map_err(Status::internal)?;
+        let mut value = Value::read(&bytes).map_err(Status::internal)?;
         target.resource.rules.served_form(&mut value);
         Ok(Self { value, revision, bytes })
     }

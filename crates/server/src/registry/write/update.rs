@@ -3,9 +3,9 @@
 use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
-use serde_json::Value;
 
 use super::managed::Tracking;
 use super::target::{Target, expected};

@@ -2,7 +2,7 @@
 
 use listwatch_kinds::prepare::bump_generation;
 use listwatch_kinds::tree::Tree;
-use serde_json::{Map, Value};
+use listwatch_wire::json::{Map, Value};
 
 /// The object itself, or a subresource that shows the same object but takes only a part of what it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl View {
 }
 
 /// Takes over a field, or its absence.
-fn adopt(into: &mut Map<String, Value>, from: &Value, key: &str) {
+fn adopt(into: &mut Map, from: &Value, key: &str) {
     if from.has(key) {
         into.put(key, from.at(key).clone());
     } else {
@@ -91,7 +91,7 @@ fn resize(new: &mut Value, sent: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
 

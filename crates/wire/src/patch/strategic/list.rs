@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::order::{self, Identity};
 use super::{DIRECTIVE, Merged, bad_directive, merge_map};
@@ -105,7 +105,7 @@ fn merge_element<S: Schema>(
     Ok(())
 }
 
-pub(super) fn no_merge_key(map: &Map<String, Value>, key: &str) -> PatchError {
+pub(super) fn no_merge_key(map: &Map, key: &str) -> PatchError {
     let map = go::print(&Value::Object(map.clone()));
     PatchError::Unforeseen(format!("map: {map} does not contain declared merge key: {key}"))
 }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Text, Value};
 
 use super::{DIRECTIVE, Merged, SET_ORDER, list, without_directives};
 use crate::go;
@@ -74,11 +74,11 @@ fn weave(
 
 /// Carries out every `$setElementOrder/<list>` of a patch together with the list it orders.
 pub(super) fn apply_set_order<S: Schema>(
-    original: &mut Map<String, Value>,
-    patch: &mut Map<String, Value>,
+    original: &mut Map,
+    patch: &mut Map,
     schema: Option<S>,
 ) -> Merged<()> {
-    let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
+    let directives: Vec<Text> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
     for directive in directives {
         let order = patch.remove(&directive);
         let malformed = || PatchError::Malformed("invalid patch format of setElementOrder list".to_owned());
@@ -100,7 +100,7 @@ pub(super) fn apply_set_order<S: Schema>(
             (None, Some(new)) => new.into_iter().filter_map(without_directives).collect(),
             (Some(old), Some(new)) => list::merge_field(old, new, field)?,
         };
-        original.insert(name.to_owned(), Value::Array(arrange(merged, &order, &server, identity)));
+        original.insert(name.to_owned(), arrange(merged, &order, &server, identity).into());
         patch.remove(name);
     }
     Ok(())
@@ -109,7 +109,7 @@ pub(super) fn apply_set_order<S: Schema>(
 fn list_of(value: Option<&Value>) -> Merged<Option<Vec<Value>>> {
     match value {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::Array(items)) => Ok(Some(items.clone())),
+        Some(Value::Array(items)) => Ok(Some(items.to_vec())),
         Some(other) => Err(PatchError::Unforeseen(format!(
             "expected a []interface {{}}, but received a {}",
             go::json_type(other)

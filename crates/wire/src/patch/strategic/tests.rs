@@ -1,6 +1,6 @@
 //! Named by the rule each one shows.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::*;
 use crate::patch::{ListKind, MapKind, PatchStrategy};

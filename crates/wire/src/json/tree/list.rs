@@ -1,0 +1,85 @@
+//! [`List`]: the elements of an array, shared until changed.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::Value;
+
+/// The elements of an array. Behaves as the vector it holds; a copy shares it until one of the two is changed.
+#[derive(Clone, Debug, Default)]
+pub struct List(Arc<Vec<Value>>);
+
+impl List {
+    /// The elements; copied only if somebody else has them, too.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<Value> {
+        Arc::unwrap_or_clone(self.0)
+    }
+
+    /// Whether both are the same allocation, so that they are equal without a look inside.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Deref for List {
+    type Target = Vec<Value>;
+
+    fn deref(&self) -> &Vec<Value> {
+        &self.0
+    }
+}
+
+impl DerefMut for List {
+    fn deref_mut(&mut self) -> &mut Vec<Value> {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl Eq for List {}
+
+impl PartialEq for List {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other) || self.0 == other.0
+    }
+}
+
+impl From<Vec<Value>> for List {
+    fn from(items: Vec<Value>) -> Self {
+        Self(Arc::new(items))
+    }
+}
+
+impl FromIterator<Value> for List {
+    fn from_iter<I: IntoIterator<Item = Value>>(items: I) -> Self {
+        items.into_iter().collect::<Vec<_>>().into()
+    }
+}
+
+impl IntoIterator for List {
+    type Item = Value;
+    type IntoIter = std::vec::IntoIter<Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.into_vec().into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a List {
+    type Item = &'a Value;
+    type IntoIter = std::slice::Iter<'a, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut List {
+    type Item = &'a mut Value;
+    type IntoIter = std::slice::IterMut<'a, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}

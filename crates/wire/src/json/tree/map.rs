@@ -1,0 +1,394 @@
+//! [`Map`]: the fields of an object, sorted, shared until changed.
+
+use std::collections::{BTreeMap, btree_map};
+use std::sync::Arc;
+
+use super::{Text, Value};
+
+/// Up to this many fields a sorted vector is smaller and faster than a tree. Beyond it, one insertion would move too
+/// much: a hostile object with a million fields must not cost a million times a million.
+const FEW: usize = 32;
+
+/// The fields of an object by name, in the order of names. A copy shares them until one of the two is changed.
+#[derive(Clone, Default)]
+pub struct Map(Option<Arc<Fields>>);
+
+#[derive(Clone)]
+enum Fields {
+    Few(Vec<(Text, Value)>),
+    Many(BTreeMap<Text, Value>),
+}
+
+impl Map {
+    /// No fields.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    /// No fields, with room for some.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        match capacity {
+            0 => Self::new(),
+            _ => Self(Some(Arc::new(Fields::Few(Vec::with_capacity(capacity.min(FEW)))))),
+        }
+    }
+
+    /// Whether both are the same allocation, or both empty, so that they are equal without a look inside.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// How many fields there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self.0.as_deref() {
+            None => 0,
+            Some(Fields::Few(few)) => few.len(),
+            Some(Fields::Many(many)) => many.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a field.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.get_key_value(key).map(|(_, value)| value)
+    }
+
+    /// The field with its name.
+    #[must_use]
+    pub fn get_key_value(&self, key: &str) -> Option<(&Text, &Value)> {
+        match self.0.as_deref()? {
+            Fields::Few(few) => few.get(find(few, key).ok()?).map(|(key, value)| (key, value)),
+            Fields::Many(many) => many.get_key_value(key),
+        }
+    }
+
+    /// Whether there is such a field.
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The value of a field, to be changed. Copies the fields if they are shared, but not if there is no such field.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        if !self.contains_key(key) {
+            return None;
+        }
+        match Arc::make_mut(self.0.as_mut()?) {
+            Fields::Few(few) => {
+                let at = find(few, key).ok()?;
+                few.get_mut(at).map(|(_, value)| value)
+            }
+            Fields::Many(many) => many.get_mut(key),
+        }
+    }
+
+    /// Sets a field; what it was before.
+    pub fn insert(&mut self, key: impl Into<Text>, value: Value) -> Option<Value> {
+        let key = key.into();
+        match self.own() {
+            Fields::Few(few) => {
+                let at = match few.last() {
+                    // Sorted input, such as every stored object, is appended without a search.
+                    Some((last, _)) if *last < key => Err(few.len()),
+                    _ => find(few, &key),
+                };
+                match at {
+                    Ok(at) => few.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
+                    Err(at) => {
+                        few.insert(at, (key, value));
+                        if few.len() > FEW {
+                            let many = std::mem::take(few).into_iter().collect();
+                            *self.own() = Fields::Many(many);
+                        }
+                        None
+                    }
+                }
+            }
+            Fields::Many(many) => many.insert(key, value),
+        }
+    }
+
+    /// Takes a field out.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        if !self.contains_key(key) {
+            return None;
+        }
+        match self.own() {
+            Fields::Few(few) => find(few, key).ok().map(|at| few.remove(at).1),
+            Fields::Many(many) => many.remove(key),
+        }
+    }
+
+    /// Takes all fields out.
+    pub fn clear(&mut self) {
+        self.0 = None;
+    }
+
+    /// The place of a field, taken or free.
+    pub fn entry(&mut self, key: impl Into<Text>) -> Entry<'_> {
+        Entry { map: self, key: key.into() }
+    }
+
+    /// Keeps the fields for which the question is answered with yes.
+    pub fn retain(&mut self, mut wanted: impl FnMut(&Text, &mut Value) -> bool) {
+        if self.is_empty() {
+            return;
+        }
+        match self.own() {
+            Fields::Few(few) => few.retain_mut(|(key, value)| wanted(key, value)),
+            Fields::Many(many) => many.retain(|key, value| wanted(key, value)),
+        }
+    }
+
+    /// The fields in order.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter(match self.0.as_deref() {
+            None => Either::Few([].iter()),
+            Some(Fields::Few(few)) => Either::Few(few.iter()),
+            Some(Fields::Many(many)) => Either::Many(many.iter()),
+        })
+    }
+
+    /// The fields in order, their values to be changed. Copies the fields if they are shared.
+    pub fn iter_mut(&mut self) -> IterMut<'_> {
+        IterMut(match self.0.as_mut().map(Arc::make_mut) {
+            None => Either::Few([].iter_mut()),
+            Some(Fields::Few(few)) => Either::Few(few.iter_mut()),
+            Some(Fields::Many(many)) => Either::Many(many.iter_mut()),
+        })
+    }
+
+    /// The names in order.
+    pub fn keys(&self) -> impl Iterator<Item = &Text> {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// The values in the order of their names.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// The values in the order of their names, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.iter_mut().map(|(_, value)| value)
+    }
+
+    /// The fields, held by nobody else.
+    fn own(&mut self) -> &mut Fields {
+        Arc::make_mut(self.0.get_or_insert_with(|| Arc::new(Fields::Few(Vec::new()))))
+    }
+}
+
+fn find(few: &[(Text, Value)], key: &str) -> Result<usize, usize> {
+    few.binary_search_by(|(other, _)| other.as_str().cmp(key))
+}
+
+impl Eq for Map {}
+
+impl PartialEq for Map {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other) || (self.len() == other.len() && self.iter().eq(other.iter()))
+    }
+}
+
+impl std::fmt::Debug for Map {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self).finish()
+    }
+}
+
+/// The place of a field, taken or free.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    map: &'a mut Map,
+    key: Text,
+}
+
+impl<'a> Entry<'a> {
+    /// The value there, after putting one there if it was free.
+    pub fn or_insert_with(self, value: impl FnOnce() -> Value) -> &'a mut Value {
+        if !self.map.contains_key(&self.key) {
+            self.map.insert(self.key.clone(), value());
+        }
+        match self.map.own() {
+            Fields::Few(few) => {
+                let at = few.partition_point(|(other, _)| *other < self.key);
+                #[expect(clippy::indexing_slicing, reason = "the key was found or inserted just above")]
+                &mut few[at].1
+            }
+            Fields::Many(many) => many.entry(self.key).or_default(),
+        }
+    }
+
+    /// The value there, after putting this one there if it was free.
+    pub fn or_insert(self, value: Value) -> &'a mut Value {
+        self.or_insert_with(|| value)
+    }
+}
+
+/// The fields of a [`Map`].
+#[derive(Clone, Debug)]
+pub struct Iter<'a>(Either<std::slice::Iter<'a, (Text, Value)>, btree_map::Iter<'a, Text, Value>>);
+
+/// The fields of a [`Map`], their values to be changed.
+#[derive(Debug)]
+pub struct IterMut<'a>(Either<std::slice::IterMut<'a, (Text, Value)>, btree_map::IterMut<'a, Text, Value>>);
+
+/// The fields of a [`Map`], taken out.
+#[derive(Debug)]
+pub struct IntoIter(Either<std::vec::IntoIter<(Text, Value)>, btree_map::IntoIter<Text, Value>>);
+
+#[derive(Clone, Debug)]
+enum Either<F, M> {
+    Few(F),
+    Many(M),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a Text, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Either::Few(few) => few.next().map(|(key, value)| (key, value)),
+            Either::Many(many) => many.next(),
+        }
+    }
+}
+
+impl<'a> Iterator for IterMut<'a> {
+    type Item = (&'a Text, &'a mut Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Either::Few(few) => few.next().map(|(key, value)| (&*key, value)),
+            Either::Many(many) => many.next(),
+        }
+    }
+}
+
+impl Iterator for IntoIter {
+    type Item = (Text, Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Either::Few(few) => few.next(),
+            Either::Many(many) => many.next(),
+        }
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Text, Value);
+    type IntoIter = IntoIter;
+
+    fn into_iter(self) -> IntoIter {
+        IntoIter(match self.0.map(Arc::unwrap_or_clone) {
+            None => Either::Few(Vec::new().into_iter()),
+            Some(Fields::Few(few)) => Either::Few(few.into_iter()),
+            Some(Fields::Many(many)) => Either::Many(many.into_iter()),
+        })
+    }
+}
+
+impl<'a> IntoIterator for &'a Map {
+    type Item = (&'a Text, &'a Value);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Map {
+    type Item = (&'a Text, &'a mut Value);
+    type IntoIter = IterMut<'a>;
+
+    fn into_iter(self) -> IterMut<'a> {
+        self.iter_mut()
+    }
+}
+
+impl<K: Into<Text>> Extend<(K, Value)> for Map {
+    fn extend<I: IntoIterator<Item = (K, Value)>>(&mut self, fields: I) {
+        for (key, value) in fields {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, Value)>>(fields: I) -> Self {
+        let fields = fields.into_iter();
+        let mut map = Self::with_capacity(fields.size_hint().0);
+        map.extend(fields);
+        map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_sorted_map(changes in prop::collection::vec((0..80_u32, any::<Option<u8>>()), 0..300)) {
+            let (mut map, mut model) = (Map::new(), BTreeMap::new());
+            for (key, value) in changes {
+                let key = format!("key{key:02}");
+                let before = map.clone();
+                let snapshot = model.clone();
+                match value {
+                    Some(n) => {
+                        let (old, expected) = (map.insert(&*key, n.into()), model.insert(key.clone(), Value::from(n)));
+                        prop_assert_eq!(old, expected);
+                    }
+                    None => prop_assert_eq!(map.remove(&key), model.remove(&key)),
+                }
+                prop_assert_eq!(map.get(&key), model.get(&key));
+                prop_assert_eq!(map.len(), model.len());
+                prop_assert!(before.iter().map(|(k, v)| (k.as_str(), v)).eq(snapshot.iter().map(|(k, v)| (k.as_str(), v))));
+            }
+            prop_assert!(map.iter().map(|(k, v)| (k.as_str(), v)).eq(model.iter().map(|(k, v)| (k.as_str(), v))));
+            prop_assert!(map.clone().into_iter().map(|(k, v)| (k.to_string(), v)).eq(model));
+        }
+    }
+
+    #[test]
+    fn a_copy_is_shared_until_it_is_changed() {
+        let map: Map = [("a", Value::from(1)), ("b", Value::from(2))].into_iter().collect();
+        let mut copy = map.clone();
+        assert!(copy.get_mut("c").is_none() && copy.remove("c").is_none());
+        assert!(copy.is_same(&map));
+        *copy.get_mut("a").unwrap() = Value::Null;
+        assert!(!copy.is_same(&map));
+        assert_eq!(map.get("a"), Some(&Value::from(1)));
+    }
+
+    #[test]
+    fn a_place_is_filled_once() {
+        for fields in [0, FEW * 2] {
+            let mut map: Map = (0..fields).map(|n| (format!("f{n}"), Value::from(n))).collect();
+            *map.entry("x").or_insert(Value::from(1)) = Value::from(2);
+            assert_eq!(*map.entry("x").or_insert(Value::from(1)), Value::from(2));
+        }
+    }
+}
