@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use listwatch_wire::apply::{FieldManager, FieldSet};
 use listwatch_wire::json;
-use serde_json::json as value;
+use listwatch_wire::json::json as value;
 
 fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
     let (Ok(live), Ok(applied)) = (json::parse(&input.0), json::parse(&input.1)) else { return };

@@ -38,7 +38,7 @@ fn content_type(answer: &Answer) -> &str {
 
 fn decoded(answer: &Answer) -> Value {
     assert_eq!(content_type(answer), "application/vnd.kubernetes.protobuf");
-    proto::decode(&answer.body, ("", "")).unwrap()
+    (&proto::decode(&answer.body, ("", "")).unwrap()).into()
 }
 
 /// Serves widgets, and waits until it does.
@@ -223,7 +223,7 @@ fn event(bytes: &[u8]) -> (String, Value) {
     let (object, rest) = field(rest, 0x12);
     assert!(rest.is_empty());
     let (envelope, _) = field(object, 0x0a);
-    (String::from_utf8(kind.to_vec()).unwrap(), proto::decode(envelope, ("", "")).unwrap())
+    (String::from_utf8(kind.to_vec()).unwrap(), (&proto::decode(envelope, ("", "")).unwrap()).into())
 }
 
 #[tokio::test]
@@ -298,7 +298,7 @@ async fn protobuf_in_and_protobuf_out() {
     let mut client = Client::new(&server).await;
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
         "spec": {"holderIdentity": "me", "renewTime": "2026-01-02T03:04:05.678901Z", "leaseTransitions": 0}});
-    let body = proto::encode("coordination.k8s.io/v1", "Lease", &lease).unwrap();
+    let body = proto::encode("coordination.k8s.io/v1", "Lease", &lease.clone().into()).unwrap();
     let head = format!(
         "POST /apis/coordination.k8s.io/v1/namespaces/default/leases HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
          content-type: application/vnd.kubernetes.protobuf\r\n{ONLY}content-length: {}\r\n\r\n",

@@ -17,7 +17,7 @@ type Trie = Map;
 ///
 /// ```
 /// use listwatch_wire::apply::FieldSet;
-/// use serde_json::json;
+/// use listwatch_wire::json::json;
 ///
 /// let mut set = FieldSet::from_json(json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}})).unwrap();
 /// set.subtract(&FieldSet::from_json(json!({"f:data": {"f:a": {}}})).unwrap());

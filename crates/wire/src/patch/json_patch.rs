@@ -28,7 +28,7 @@ impl Default for JsonPatchLimits {
 ///
 /// ```
 /// use listwatch_wire::patch::JsonPatch;
-/// use serde_json::json;
+/// use listwatch_wire::json::json;
 ///
 /// let patch = JsonPatch::parse(br#"[{"op":"add","path":"/a/-","value":2},{"op":"remove","path":"/b"}]"#)?;
 /// let mut object = json!({"a": [1], "b": 0});

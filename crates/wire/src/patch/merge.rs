@@ -24,7 +24,7 @@ pub fn parse_object_patch(body: &[u8]) -> Result<json::Parsed, PatchError> {
 ///
 /// ```
 /// use listwatch_wire::patch::merge_patch;
-/// use serde_json::json;
+/// use listwatch_wire::json::json;
 ///
 /// let mut object = json!({"a": {"x": 1, "y": 2}, "l": [1, 2]});
 /// merge_patch(&mut object, json!({"a": {"x": null, "z": 3}, "l": [4]}));

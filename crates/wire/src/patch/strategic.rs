@@ -27,7 +27,7 @@ type Merged<T> = Result<T, PatchError>;
 ///
 /// ```
 /// use listwatch_wire::patch::{Schemaless, strategic_merge_patch};
-/// use serde_json::json;
+/// use listwatch_wire::json::json;
 ///
 /// let mut object = json!({"data": {"a": "1"}});
 /// strategic_merge_patch(&mut object, json!({"data": {"$patch": "replace", "b": "2"}}), Schemaless)?;
