@@ -12,8 +12,9 @@ use tokio::time::{Instant, Sleep};
 use crate::core::slab::Slot;
 use crate::item::Item;
 use crate::reason::Reason;
-use crate::shared::{Next, Shared, Ticket};
+use crate::shared::{Next, Shared};
 use crate::sync::thread;
+use crate::ticket::Ticket;
 use crate::{Key, Queue};
 
 /// A sleeper looks at the clock at least this often, however far the next delayed key is: timers do not
@@ -69,6 +70,11 @@ impl<K: Key, R: Reason> fmt::Debug for Get<'_, K, R> {
     }
 }
 
+/// How long a thread that watches the clock sleeps, at `now`, for a key that falls due at `at`.
+fn sleep_until(at: u64, now: u64) -> Duration {
+    Duration::from_nanos(at.saturating_sub(now)).min(SLEEP_MAX)
+}
+
 struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
@@ -78,10 +84,16 @@ impl Wake for Unpark {
 }
 
 impl<K: Key, R: Reason> Shared<K, R> {
+    #[inline]
     fn get_blocking(&self, done: Option<Slot>) -> Option<Item<'_, K, R>> {
-        if let Some(taken) = self.try_next(done) {
-            return Some(Item::new(self, taken));
+        match self.try_next(done) {
+            Some(taken) => Some(Item::new(self, taken)),
+            None => self.wait_blocking(),
         }
+    }
+
+    #[cold]
+    fn wait_blocking(&self) -> Option<Item<'_, K, R>> {
         let mut ticket = Ticket::new(self, None);
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         loop {
@@ -89,11 +101,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
                 Next::Taken(taken) => return Some(Item::new(self, taken)),
                 Next::Closed => return None,
                 Next::Wait { timer: None } => thread::park(),
-                Next::Wait { timer: Some(at) } => {
-                    thread::park_timeout(
-                        Duration::from_nanos(at.saturating_sub(self.clock.now())).min(SLEEP_MAX),
-                    );
-                }
+                Next::Wait { timer: Some(at) } => thread::park_timeout(sleep_until(at, self.clock.now())),
             }
         }
     }
@@ -131,6 +139,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
     /// # Ok(())
     /// # }
     /// ```
+    #[inline]
     pub fn get_blocking(&self) -> Option<Item<'_, K, R>> {
         self.shared().get_blocking(None)
     }
@@ -158,12 +167,26 @@ impl<K: Key, R: Reason> Queue<K, R> {
     }
 
     /// [`Self::done_and_get`] for a thread.
+    #[inline]
     pub fn done_and_get_blocking(&self, item: Item<'_, K, R>) -> Option<Item<'_, K, R>> {
         self.shared().get_blocking(item.surrender_to(self.shared()))
     }
 
     /// The next key if there is one now.
+    #[inline]
     pub fn try_get(&self) -> Option<Item<'_, K, R>> {
         self.shared().try_next(None).map(|taken| Item::new(self.shared(), taken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_sleeps_until_the_key_falls_due_but_never_for_ever() {
+        assert_eq!(sleep_until(5_000_000, 2_000_000), Duration::from_millis(3));
+        assert_eq!(sleep_until(5, 7), Duration::ZERO);
+        assert_eq!(sleep_until(u64::MAX, 0), SLEEP_MAX);
     }
 }

@@ -67,6 +67,18 @@
 //! As in client-go, delayed keys are dropped at shut-down: what they stand for is found again by the next
 //! process's initial list.
 //!
+//! # The order of keys
+//!
+//! Keys of one priority are handed out in the order in which they became ready: an add that has returned comes before every
+//! add that begins after that, whichever threads they are on. (Producers leave keys in an inbox that is moved into the queue in
+//! batches; batches keep the order, and everything that depends on it — a look at the length, an add of another priority, a key that falls due
+//! — moves them first.) A key keeps its place when it is added again, goes to the end when it is done and was added
+//! meanwhile, and to the end of a more urgent line when its priority is raised. A delayed key becomes ready when, its time having come, a
+//! consumer next looks; of several that are due, the one with the earlier time goes first, to the millisecond. If more than a
+//! hundred fall due at once they are moved in portions, between which other adds may come.
+//!
+//! In a [fair](Options::fair) queue this holds for the keys of each tenant.
+//!
 //! # Reading the source
 //!
 //! `core/` is the queue as a pure state machine with the time passed in: start there. `shared.rs` puts locks around it and
@@ -78,6 +90,7 @@ mod core;
 mod drain;
 mod error;
 mod get;
+mod inbox;
 mod inspect;
 mod item;
 pub mod limiter;
@@ -93,6 +106,7 @@ mod shared;
 #[cfg(test)]
 mod shuttle_tests;
 mod sync;
+mod ticket;
 mod waiters;
 
 pub use drain::{Drain, Drained};

@@ -16,10 +16,16 @@ use crate::sync::lock;
 use crate::{AddError, Key, Queue};
 
 impl<K: Key, R: Reason> Shared<K, R> {
+    /// Half of a hash is enough to tell keys apart as a rule, and makes everything smaller that holds one.
+    #[inline]
+    fn hash(&self, key: &K) -> u32 {
+        self.hasher.hash_one(key) as u32
+    }
+
     #[inline]
     fn prepare(&self, key: K, reason: R, priority: Priority) -> Add<K, R> {
         let at = if self.metered { self.clock.now() } else { 0 };
-        Add { hash: self.hasher.hash_one(&key), key, reason, priority, at }
+        Add { hash: self.hash(&key), key, reason, priority, at }
     }
 
     pub(crate) fn add_after(
@@ -113,7 +119,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
     pub fn cancel(&self, key: &K) -> bool {
         let shared = self.shared();
         let mut state = shared.state();
-        let cancelled = state.core.cancel(shared.hasher.hash_one(key), key);
+        let cancelled = state.core.cancel(shared.hash(key), key);
         shared.release(state);
         cancelled
     }

@@ -2,10 +2,10 @@
 //!
 //! **Two locks.** Producers put keys into the *inbox*, a plain vector under its own lock; whoever holds the *state* lock
 //! next moves them into the state machine. So a producer does not touch the index and does not contend with
-//! consumers, who in turn pay for the inbox once per batch. To everyone else this is invisible: every call that looks at
-//! the state empties the inbox first ([`Shared::state`]); only the hand-out may skip that while the next
-//! key could not change by it. Bounded and fair queues and adds of other than normal priority
-//! bypass the inbox, because they need an answer or a place at once. Lock order: state, then inbox.
+//! consumers, who in turn pay for the inbox once per batch; and the state stays in the consumers' caches. To everyone else
+//! this is invisible: every call that looks at the state empties the inbox first ([`Shared::state`]); only the hand-out
+//! may skip that while the next key could not change by it. Bounded and fair queues and adds of other than normal
+//! priority bypass the inbox, because they need an answer or a place at once. Lock order: state, then inbox.
 //!
 //! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under
 //! that same lock, so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed
@@ -23,15 +23,18 @@ use foldhash::fast::RandomState;
 use crate::clock::Clock;
 use crate::core::slab::Slot;
 use crate::core::{Add, Core, Taken};
+use crate::inbox::{Batch, Inbox};
 use crate::limiter::RateLimiter;
 use crate::reason::Reason;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use crate::ticket::Ticket;
 use crate::waiters::Waiters;
 use crate::{AddError, Key};
 
-/// The producer that makes the inbox this long empties it, if the state is not busy.
-const INBOX_SOFT_MAX: usize = 512;
-/// The inbox never grows beyond this: duplicates are recognised only in the state machine.
+/// When the inbox is this long, the next consumer empties it even if it has enough to do: a batch should fit the cache.
+const INBOX_SOFT_MAX: usize = 256;
+/// The producer that makes the inbox this long empties it itself: duplicates are recognised only in the state machine, and
+/// the consumers may all be at work, or none may be there.
 const INBOX_HARD_MAX: usize = 4096;
 
 pub(crate) struct Shared<K, R> {
@@ -43,26 +46,18 @@ pub(crate) struct Shared<K, R> {
     /// Whether every add goes to the state machine at once.
     direct: bool,
     pub(crate) limiter: Mutex<Box<dyn RateLimiter<K>>>,
-    inbox: Padded<Mutex<Inbox<K, R>>>,
+    pub(crate) inbox: Padded<Mutex<Inbox<K, R>>>,
     state: Padded<Mutex<State<K, R>>>,
     /// How many consumers sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
     /// so that who holds that lock misses no sleeper.
     sleepers: AtomicUsize,
+    /// The inbox has reached its soft limit. Written so rarely that reading it costs consumers nothing.
+    inbox_full: AtomicBool,
 }
 
 /// Keeps the two locks on cache lines of their own; producers and consumers would otherwise slow each other down.
 #[repr(align(128))]
-struct Padded<T>(T);
-
-struct Inbox<K, R> {
-    adds: Vec<Add<K, R>>,
-    closed: bool,
-    /// Adds wake nobody while the queue is paused.
-    paused: bool,
-    sleepers: Waiters,
-    /// The sleeper that watches the clock, and until when.
-    timer: Option<(u64, u64)>,
-}
+pub(crate) struct Padded<T>(pub(crate) T);
 
 /// What the state lock protects.
 pub(crate) struct State<K, R> {
@@ -74,7 +69,7 @@ pub(crate) struct State<K, R> {
     /// Counts plain shut-downs, which release those who wait for a drain.
     pub(crate) drains_aborted: u64,
     /// Swapped with the inbox's vector, so that neither is ever reallocated for long.
-    spare: Vec<Add<K, R>>,
+    spare: Batch<K, R>,
 }
 
 impl<K, R> State<K, R> {
@@ -109,21 +104,16 @@ impl<K: Key, R: Reason> Shared<K, R> {
             clock: Clock::new(),
             direct,
             limiter: Mutex::new(limiter),
-            inbox: Padded(Mutex::new(Inbox {
-                adds: Vec::new(),
-                closed: false,
-                paused: false,
-                sleepers: Waiters::default(),
-                timer: None,
-            })),
+            inbox: Padded(Mutex::new(Inbox::new())),
             state: Padded(Mutex::new(State {
                 core,
                 idle: Waiters::default(),
                 room: Waiters::default(),
                 drains_aborted: 0,
-                spare: Vec::new(),
+                spare: Batch::default(),
             })),
             sleepers: AtomicUsize::new(0),
+            inbox_full: AtomicBool::new(false),
         }
     }
 
@@ -137,8 +127,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
         if inbox.closed {
             return Err(AddError::ShutDown(add.key));
         }
-        inbox.adds.push(add);
-        let length = inbox.adds.len();
+        let length = inbox.adds.push(add, self.metered);
         let waker =
             if inbox.paused || inbox.sleepers.is_empty() { None } else { self.pop_sleeper(&mut inbox) };
         drop(inbox);
@@ -158,11 +147,12 @@ impl<K: Key, R: Reason> Shared<K, R> {
         result
     }
 
+    #[cold]
     fn relieve_inbox(&self, length: usize) {
         if length >= INBOX_HARD_MAX {
             drop(self.state());
-        } else if let Ok(mut state) = self.state.0.try_lock() {
-            self.empty_inbox(&mut state);
+        } else if length == INBOX_SOFT_MAX {
+            self.inbox_full.store(true, Ordering::Relaxed);
         }
     }
 
@@ -174,12 +164,12 @@ impl<K: Key, R: Reason> Shared<K, R> {
     }
 
     fn empty_inbox(&self, state: &mut State<K, R>) {
-        std::mem::swap(&mut lock(&self.inbox.0).adds, &mut state.spare);
-        state.core.expect(state.spare.iter().map(|add| add.hash));
-        for add in state.spare.drain(..) {
-            // Cannot fail: queues with an inbox are unbounded, and closing empties the inbox first.
-            let _ = state.core.add(add);
+        if self.inbox_full.load(Ordering::Relaxed) {
+            self.inbox_full.store(false, Ordering::Relaxed);
         }
+        std::mem::swap(&mut lock(&self.inbox.0).adds, &mut state.spare);
+        let State { core, spare, .. } = state;
+        spare.deliver(core);
     }
 
     /// Hands out a key, or registers `ticket` to be woken when there may be one.
@@ -223,10 +213,12 @@ impl<K: Key, R: Reason> Shared<K, R> {
     fn take(&self, state: &mut State<K, R>) -> Option<Taken<K, R>> {
         let delayed = state.core.delayed_len() > 0;
         let now = if delayed || self.metered { self.clock.now() } else { 0 };
-        if delayed {
+        if delayed && state.core.next_due().is_some_and(|due| due <= now) {
+            // What was added before a key falls due goes before it.
+            self.empty_inbox(state);
             while state.core.advance(now) && state.core.ready_len() == 0 {}
         }
-        if !state.core.next_is_settled() {
+        if self.inbox_full.load(Ordering::Relaxed) || !state.core.next_is_settled() {
             self.empty_inbox(state);
         }
         state.core.take(now)
@@ -331,57 +323,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
         waker
     }
 
-    fn count_sleepers(&self, inbox: &Inbox<K, R>) {
+    pub(crate) fn count_sleepers(&self, inbox: &Inbox<K, R>) {
         self.sleepers.store(inbox.sleepers.len(), Ordering::Relaxed);
-    }
-}
-
-/// A consumer's place among the sleepers; dropping it hands on what it was woken for.
-pub(crate) struct Ticket<'q, K: Key, R: Reason> {
-    pub(crate) shared: &'q Shared<K, R>,
-    id: Option<u64>,
-    /// The key that the consumer had before, to be taken back with the first look.
-    done: Option<Slot>,
-}
-
-impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
-    pub(crate) fn new(shared: &'q Shared<K, R>, done: Option<Slot>) -> Self {
-        Self { shared, id: None, done }
-    }
-
-    /// Ends the sleep of a consumer that has got a key. It takes the wake with it: `release` looks further.
-    #[inline]
-    fn leave_bed(&mut self, state: &State<K, R>) {
-        if self.id.is_some() {
-            let timer_needed = state.core.delayed_len() > 0;
-            self.leave(|_, owned_timer| owned_timer && timer_needed);
-        }
-    }
-
-    /// Unregisters; `hand_on` is told whether the ticket was woken and whether it owned the timer, and decides whether
-    /// another sleeper must look instead.
-    fn leave(&mut self, hand_on: impl FnOnce(bool, bool) -> bool) {
-        let Some(id) = self.id.take() else { return };
-        let mut inbox = lock(&self.shared.inbox.0);
-        let woken = !inbox.sleepers.remove(id);
-        let owned_timer = inbox.timer.is_some_and(|(owner, _)| owner == id);
-        if owned_timer {
-            inbox.timer = None;
-        }
-        let next = if hand_on(woken, owned_timer) { inbox.sleepers.oldest() } else { None };
-        self.shared.count_sleepers(&inbox);
-        drop(inbox);
-        if let Some(waker) = next {
-            waker.wake();
-        }
-    }
-}
-
-impl<K: Key, R: Reason> Drop for Ticket<'_, K, R> {
-    fn drop(&mut self) {
-        if let Some(slot) = self.done.take() {
-            self.shared.done(slot);
-        }
-        self.leave(|woken, owned_timer| woken || owned_timer);
     }
 }

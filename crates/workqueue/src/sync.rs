@@ -5,14 +5,14 @@
 
 #[cfg(not(test))]
 pub(crate) use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     sync::{Mutex, MutexGuard},
     thread,
 };
 
 #[cfg(test)]
 pub(crate) use shuttle::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     sync::{Mutex, MutexGuard},
     thread,
 };

@@ -9,13 +9,20 @@
 //! adding a dirty key changes nothing; a key that is processing is never handed out again; one that becomes dirty while
 //! processing becomes ready when it is done; a key that is neither dirty, processing nor delayed is forgotten.
 //!
-//! Read on in [`slab`] (storage), [`index`] (lookup), [`ready`] (order), [`tenants`] (fairness), [`wheel`] (delays).
+//! Read on in [`slab`] (storage), [`index`] (lookup), [`ready`] and [`ring`] (order), [`tenants`] (fairness), [`wheel`]
+//! (delays).
+//!
+//! **Cost.** At a million keys nothing is in the cache any more, so what counts is how many lines of memory a key touches on its
+//! way: a cell of the index when it is added, its entry, and the cell once more when it is forgotten. Entries and rings
+//! are used in order, which the processor foresees. The random accesses are done several at a time (`warm`), so
+//! that they overlap.
 
 pub(crate) mod index;
 pub(crate) mod meter;
 #[cfg(test)]
 mod model_tests;
 pub(crate) mod ready;
+pub(crate) mod ring;
 pub(crate) mod slab;
 pub(crate) mod tenants;
 pub(crate) mod view;
@@ -26,9 +33,9 @@ use std::fmt;
 use self::index::Index;
 use self::meter::Meter;
 use self::ready::Ready;
-use self::slab::{Slab, Slot};
+use self::slab::{DELAYED, DIRTY, LEAVING, PROCESSING, Slab, Slot};
 use self::tenants::Tenants;
-use self::wheel::Wheel;
+use self::wheel::{Timer, Wheel};
 use crate::error::AddError;
 use crate::priority::Priority;
 use crate::reason::Reason;
@@ -38,6 +45,12 @@ const ADVANCE_BUDGET: u32 = 128;
 
 /// How many unused keys may wait to be forgotten.
 const LEAVING_MAX: usize = 32;
+
+/// How many ready keys are read ahead at a time.
+const READ_AHEAD: u32 = 16;
+
+/// So many timers that do not count any more are not worth looking for.
+const STALE_TIMERS: usize = 1024;
 
 /// Finds a key's tenant; see [`crate::Options::fair`].
 pub(crate) type TenantOf<K> = Box<dyn Fn(&K) -> u64 + Send>;
@@ -54,7 +67,7 @@ pub(crate) struct Settings<K> {
 /// One add, with its key's hash computed by the caller (outside any lock).
 #[derive(Debug)]
 pub(crate) struct Add<K, R> {
-    pub(crate) hash: u64,
+    pub(crate) hash: u32,
     pub(crate) key: K,
     pub(crate) reason: R,
     pub(crate) priority: Priority,
@@ -77,12 +90,16 @@ pub(crate) struct Core<K, R> {
     index: Index,
     ready: Ready,
     wheel: Wheel,
+    /// The portion of timers that is being dealt with; empty in between.
+    due: Vec<Timer>,
     meter: Option<Box<Meter>>,
     tenant_of: Option<TenantOf<K>>,
     capacity: usize,
     /// Unused keys that are still stored. They are forgotten several at a time, which lets the memory accesses overlap, and
     /// spares a key that soon comes back the trouble.
     leaving: Vec<Slot>,
+    /// How many keys wait for their time.
+    delayed: usize,
     /// How many keys are dirty.
     depth: usize,
     /// How many keys are processing.
@@ -99,10 +116,12 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
             index: Index::new(),
             ready: Ready::new(fair, settings.background_every),
             wheel: Wheel::new(),
+            due: Vec::new(),
             meter: settings.metered.then(|| Box::new(Meter::new())),
             tenant_of: settings.tenant_of,
             capacity: settings.capacity,
             leaving: Vec::new(),
+            delayed: 0,
             depth: 0,
             in_flight: 0,
             closed: false,
@@ -130,19 +149,20 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         self.note_retry();
         let due = wheel::tick_at_or_after(due);
         let entry = self.slab.at_mut(slot);
-        if !entry.delayed {
-            (entry.delayed, entry.due) = (true, due);
+        if entry.is(DELAYED) {
+            entry.delayed_reason.merge(add.reason);
+            entry.delayed_priority = entry.delayed_priority.min(add.priority);
+            if due >= entry.due {
+                return Ok(());
+            }
+        } else {
+            entry.set(DELAYED);
             (entry.delayed_reason, entry.delayed_priority) = (add.reason, add.priority);
-            self.wheel.insert(&mut self.slab, slot);
-            return Ok(());
+            self.delayed += 1;
         }
-        entry.delayed_reason.merge(add.reason);
-        entry.delayed_priority = entry.delayed_priority.min(add.priority);
-        if due < entry.due {
-            entry.due = due;
-            self.wheel.remove(&mut self.slab, slot);
-            self.wheel.insert(&mut self.slab, slot);
-        }
+        entry.due = due;
+        self.wheel.insert(Timer { due, slot });
+        self.drop_stale_timers();
         Ok(())
     }
 
@@ -154,24 +174,37 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     }
 
     /// Takes back a key's delayed occurrence. Says whether there was one.
-    pub(crate) fn cancel(&mut self, hash: u64, key: &K) -> bool {
-        let Some(slot) = self.find(hash, key).filter(|slot| self.slab.at(*slot).delayed) else {
+    pub(crate) fn cancel(&mut self, hash: u32, key: &K) -> bool {
+        let Some(slot) = self.find(hash, key).filter(|slot| self.slab.at(*slot).is(DELAYED)) else {
             return false;
         };
-        self.wheel.remove(&mut self.slab, slot);
         self.undelay(slot);
         self.forget_if_unused(slot);
+        self.drop_stale_timers();
         true
     }
 
     /// Moves keys whose time has come to the ready ones. `true` means that there may be more: call again.
     pub(crate) fn advance(&mut self, now: u64) -> bool {
         let (tick, mut budget) = (wheel::tick_at(now), ADVANCE_BUDGET);
-        while let Some(slot) = self.wheel.pop_due(&mut self.slab, tick, &mut budget) {
-            let (reason, priority) = self.undelay(slot);
-            self.mark_dirty(slot, reason, priority, now);
+        let mut due = std::mem::take(&mut self.due);
+        due.extend(std::iter::from_fn(|| self.wheel.pop_due(tick, &mut budget)));
+        self.slab.warm(due.iter().map(|timer| timer.slot));
+        for timer in due.drain(..) {
+            if timer_counts(&self.slab, timer) {
+                let (reason, priority) = self.undelay(timer.slot);
+                self.mark_dirty(timer.slot, reason, priority, now);
+            }
         }
+        self.due = due;
         budget == 0
+    }
+
+    /// Keeps the timers of keys that were cancelled or moved ahead from outnumbering the others.
+    fn drop_stale_timers(&mut self) {
+        if self.wheel.len() > 2 * self.delayed + STALE_TIMERS {
+            self.wheel.retain(|timer| timer_counts(&self.slab, timer));
+        }
     }
 
     /// When [`Self::advance`] has something to do next.
@@ -185,17 +218,17 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         if self.paused {
             return None;
         }
-        let slot = self.ready.pop(&mut self.slab)?;
+        let slot = self.ready.pop()?;
+        self.slab.warm(self.ready.upcoming(READ_AHEAD));
         let entry = self.slab.at_mut(slot);
-        entry.dirty = false;
-        entry.processing = true;
-        entry.started_at = now;
+        entry.clear(DIRTY);
+        entry.set(PROCESSING);
         let (reason, priority) = (std::mem::take(&mut entry.reason), entry.priority);
         let key = entry.key.clone()?;
         self.depth -= 1;
         self.in_flight += 1;
         if let Some(meter) = &mut self.meter {
-            meter.taken(&mut self.slab, slot, now);
+            meter.taken(slot, now);
         }
         Some(Taken { slot, key, reason, priority })
     }
@@ -204,16 +237,16 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     #[inline]
     pub(crate) fn done(&mut self, slot: Slot, now: u64) {
         if let Some(meter) = &mut self.meter {
-            meter.done(&mut self.slab, slot, now);
+            meter.done(slot, now);
         }
         self.in_flight -= 1;
         let entry = self.slab.at_mut(slot);
-        entry.processing = false;
+        entry.clear(PROCESSING);
         self.ready.finished(entry.tenant);
-        if entry.dirty {
-            self.push_ready(slot);
+        match entry.is(DIRTY) {
+            true => self.push_ready(slot),
+            false => self.forget_if_unused(slot),
         }
-        self.forget_if_unused(slot);
     }
 
     /// Stops taking new keys and drops the delayed ones. Returns how many were dropped.
@@ -221,13 +254,13 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         self.closed = true;
         self.paused = false;
         let delayed: Vec<_> =
-            self.slab.iter().filter(|(_, entry)| entry.delayed).map(|(slot, _)| slot).collect();
+            self.slab.iter().filter(|(_, entry)| entry.is(DELAYED)).map(|(slot, _)| slot).collect();
         for slot in &delayed {
-            self.wheel.remove(&mut self.slab, *slot);
             self.undelay(*slot);
             self.forget_if_unused(*slot);
         }
         self.sweep();
+        self.wheel = Wheel::new();
         delayed.len()
     }
 
@@ -237,40 +270,40 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     }
 
     #[inline]
-    fn slot_for(&mut self, hash: u64, key: K) -> Result<Slot, AddError<K>> {
-        match self.index.find(hash, |slot| self.slab.at(slot).key.as_ref() == Some(&key)) {
-            Ok(slot) => Ok(slot),
-            Err(_) if !self.has_room() => Err(AddError::Full(key)),
-            Err(vacant) => {
-                let slot = self.slab.insert(hash, key);
-                self.index.insert(vacant, hash, slot);
-                Ok(slot)
-            }
+    fn slot_for(&mut self, hash: u32, key: K) -> Result<Slot, AddError<K>> {
+        if let Some(slot) = self.find(hash, &key) {
+            return Ok(slot);
         }
+        if !self.has_room() {
+            return Err(AddError::Full(key));
+        }
+        let slot = self.slab.insert(hash, key);
+        self.index.insert(hash, slot);
+        Ok(slot)
     }
 
-    fn find(&self, hash: u64, key: &K) -> Option<Slot> {
-        self.index.find(hash, |slot| self.slab.at(slot).key.as_ref() == Some(key)).ok()
+    #[inline]
+    fn find(&self, hash: u32, key: &K) -> Option<Slot> {
+        self.index.find(hash, |slot| self.slab.at(slot).key.as_ref() == Some(key))
     }
 
     #[inline]
     fn mark_dirty(&mut self, slot: Slot, reason: R, priority: Priority, at: u64) {
         let entry = self.slab.at_mut(slot);
-        if entry.dirty {
+        if entry.is(DIRTY) {
             entry.reason.merge(reason);
             if priority < entry.priority {
                 self.raise(slot, priority);
             }
             return;
         }
-        entry.dirty = true;
+        entry.set(DIRTY);
         entry.reason = reason;
         entry.priority = priority;
-        entry.queued_at = at;
-        let waits = entry.processing;
+        let waits = entry.is(PROCESSING);
         self.depth += 1;
         if let Some(meter) = &mut self.meter {
-            meter.added();
+            meter.added(slot, at);
         }
         if !waits {
             self.push_ready(slot);
@@ -278,7 +311,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     }
 
     fn raise(&mut self, slot: Slot, priority: Priority) {
-        let waits = self.slab.at(slot).processing;
+        let waits = self.slab.at(slot).is(PROCESSING);
         if !waits {
             self.ready.remove(&mut self.slab, slot);
         }
@@ -290,26 +323,28 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     #[inline]
     fn push_ready(&mut self, slot: Slot) {
-        let tenant = match (&self.tenant_of, &self.slab.at(slot).key) {
-            (Some(tenant_of), Some(key)) if self.ready.is_fair() => tenant_of(key),
+        let entry = self.slab.at_mut(slot);
+        let tenant = match (&self.tenant_of, &entry.key) {
+            (Some(tenant_of), Some(key)) => tenant_of(key),
             _ => 0,
         };
-        self.ready.push(&mut self.slab, slot, tenant);
+        self.ready.push(entry, slot, tenant);
     }
 
     fn undelay(&mut self, slot: Slot) -> (R, Priority) {
+        self.delayed -= 1;
         let entry = self.slab.at_mut(slot);
-        entry.delayed = false;
+        entry.clear(DELAYED);
         (std::mem::take(&mut entry.delayed_reason), entry.delayed_priority)
     }
 
     #[inline]
     fn forget_if_unused(&mut self, slot: Slot) {
         let entry = self.slab.at_mut(slot);
-        if entry.in_use() || entry.leaving {
+        if entry.in_use() || entry.is(LEAVING) {
             return;
         }
-        entry.leaving = true;
+        entry.set(LEAVING);
         self.leaving.push(slot);
         // In a bounded queue a stored key takes room, in an idle one it would stay for long.
         if self.leaving.len() >= LEAVING_MAX || self.is_idle() || self.capacity != usize::MAX {
@@ -319,23 +354,31 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     /// Forgets the keys that have left, unless they have come back.
     fn sweep(&mut self) {
-        let mut leaving = std::mem::take(&mut self.leaving);
-        self.index.warm(leaving.iter().map(|slot| self.slab.at(*slot).hash));
-        for slot in leaving.drain(..) {
+        self.index.warm(self.leaving.iter().map(|slot| self.slab.at(*slot).hash));
+        for slot in self.leaving.drain(..) {
             let entry = self.slab.at_mut(slot);
-            entry.leaving = false;
+            entry.clear(LEAVING);
             if !entry.in_use() {
                 self.index.remove(entry.hash, slot);
                 self.slab.remove(slot);
             }
         }
-        self.leaving = leaving;
+        if self.slab.shrink()
+            && let Some(meter) = &mut self.meter
+        {
+            meter.shrink();
+        }
     }
 
     /// Tells that adds with these hashes are about to follow.
-    pub(crate) fn expect(&self, hashes: impl Iterator<Item = u64>) {
+    pub(crate) fn expect(&self, hashes: impl Iterator<Item = u32>) {
         self.index.warm(hashes);
     }
+}
+
+/// Whether a timer is still the one its key waits for.
+fn timer_counts<K, R: Default>(slab: &Slab<K, R>, timer: Timer) -> bool {
+    slab.get(timer.slot).is_some_and(|entry| entry.is(DELAYED) && entry.due == timer.due)
 }
 
 impl<K, R> fmt::Debug for Core<K, R> {

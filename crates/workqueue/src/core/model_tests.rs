@@ -140,7 +140,7 @@ impl Pair {
 
     fn add(&self, key: u8, priority: Priority) -> Add<u8, ()> {
         // A poor hash on purpose: keys collide in the index.
-        Add { hash: u64::from(key % 5), key, reason: (), priority, at: self.now * MS }
+        Add { hash: u32::from(key % 5), key, reason: (), priority, at: self.now * MS }
     }
 
     fn step(&mut self, step: &Step) {
@@ -162,7 +162,7 @@ impl Pair {
             }
             Step::Cancel(key) => {
                 let found = self.model.delayed.remove(&key).is_some();
-                assert_eq!(self.core.cancel(u64::from(key % 5), &key), found);
+                assert_eq!(self.core.cancel(u32::from(key % 5), &key), found);
             }
             Step::Take => {
                 let taken = self.core.take(self.now * MS);

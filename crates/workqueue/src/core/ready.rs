@@ -1,17 +1,20 @@
 //! The ready keys, and which of them comes next.
 //!
-//! One first-in-first-out list per priority. A fair queue replaces each list by its tenants' lines ([`super::tenants`]);
+//! One first-in-first-out line per priority. A fair queue replaces each by its tenants' lines ([`super::tenants`]);
 //! other queues pay one predictable branch for the possibility.
 
-use super::slab::{Chain, List, Slab, Slot};
+use super::ring::Ring;
+use super::slab::{Entry, Slab, Slot};
 use super::tenants::Tenants;
 use crate::priority::Priority;
 
+const LEVELS: usize = Priority::ALL.len();
+
 #[derive(Debug)]
 pub(crate) struct Ready {
-    lists: [List; Priority::ALL.len()],
+    lines: [Ring; LEVELS],
     /// How many keys are ready, per priority.
-    counts: [usize; Priority::ALL.len()],
+    counts: [usize; LEVELS],
     tenants: Option<Box<Tenants>>,
     /// Every so many pops start at the least urgent level; 0 means never.
     background_every: u32,
@@ -21,8 +24,8 @@ pub(crate) struct Ready {
 impl Ready {
     pub(crate) fn new(tenants: Option<Tenants>, background_every: u32) -> Self {
         Self {
-            lists: [List::new(); Priority::ALL.len()],
-            counts: [0; Priority::ALL.len()],
+            lines: Default::default(),
+            counts: [0; LEVELS],
             tenants: tenants.map(Box::new),
             background_every,
             pops: 0,
@@ -41,68 +44,72 @@ impl Ready {
         urgent + normal > 0
     }
 
-    /// Whether [`Self::push`] wants to know the key's tenant.
-    #[inline]
-    pub(crate) fn is_fair(&self) -> bool {
-        self.tenants.is_some()
-    }
-
     /// Appends a key at the level of its entry's priority.
     #[inline]
-    pub(crate) fn push<K, R: Default>(&mut self, slab: &mut Slab<K, R>, slot: Slot, tenant: u64) {
-        let level = slab.at(slot).priority as usize;
+    pub(crate) fn push<K, R>(&mut self, entry: &mut Entry<K, R>, slot: Slot, tenant: u64) {
+        let level = entry.priority as usize;
         *self.count(level) += 1;
         match &mut self.tenants {
-            None => self.list(level).push_back(slab, Chain::Order, slot),
-            Some(tenants) => tenants.push(slab, slot, tenant),
+            None => entry.place = self.line(level).push(slot),
+            Some(tenants) => tenants.push(entry, slot, tenant),
         }
     }
 
     /// Takes out a ready key, wherever it stands.
     pub(crate) fn remove<K, R: Default>(&mut self, slab: &mut Slab<K, R>, slot: Slot) {
-        let level = slab.at(slot).priority as usize;
+        let entry = slab.at(slot);
+        let (place, tenant, level) = (entry.place, entry.tenant, entry.priority as usize);
         *self.count(level) -= 1;
-        match &mut self.tenants {
-            None => self.list(level).unlink(slab, Chain::Order, slot),
-            Some(tenants) => tenants.remove(slab, slot),
+        let line = match &mut self.tenants {
+            None => Some(self.line(level)),
+            Some(tenants) => tenants.keys(tenant, level),
+        };
+        if let Some(line) = line {
+            line.remove(place, |slot, place| slab.at_mut(slot).place = place);
         }
     }
 
     /// The next key, if its tenant may have one.
     #[inline]
-    pub(crate) fn pop<K, R: Default>(&mut self, slab: &mut Slab<K, R>) -> Option<Slot> {
-        if self.background_every != 0 {
-            self.pops = self.pops.wrapping_add(1);
-            if self.pops.is_multiple_of(self.background_every) {
-                return self.pop_in(slab, [2, 1, 0]);
-            }
+    pub(crate) fn pop(&mut self) -> Option<Slot> {
+        self.pops = self.pops.wrapping_add(1);
+        if self.background_every != 0 && self.pops.is_multiple_of(self.background_every) {
+            return [2, 1, 0].into_iter().find_map(|level| self.pop_level(level));
         }
-        self.pop_in(slab, [0, 1, 2])
+        [0, 1, 2].into_iter().find_map(|level| self.pop_level(level))
     }
 
     #[inline]
-    fn pop_in<K, R: Default>(&mut self, slab: &mut Slab<K, R>, levels: [usize; 3]) -> Option<Slot> {
-        for level in levels {
-            if *self.count(level) == 0 {
-                continue;
-            }
-            let slot = match &mut self.tenants {
-                None => self.list(level).pop_front(slab, Chain::Order),
-                Some(tenants) => tenants.pop(slab, level),
-            };
-            if slot.is_some() {
-                *self.count(level) -= 1;
-                return slot;
-            }
+    fn pop_level(&mut self, level: usize) -> Option<Slot> {
+        if *self.count(level) == 0 {
+            return None;
         }
-        None
+        let slot = match &mut self.tenants {
+            None => self.line(level).pop(),
+            Some(tenants) => tenants.pop(level),
+        }?;
+        *self.count(level) -= 1;
+        if let Some(tenants) = &mut self.tenants
+            && self.counts == [0; LEVELS]
+        {
+            tenants.caught_up();
+        }
+        Some(slot)
+    }
+
+    /// At every `count`-th pop the `count` keys that follow in the busiest line, otherwise none.
+    #[inline]
+    pub(crate) fn upcoming(&self, count: u32) -> impl Iterator<Item = Slot> {
+        let [_, normal, _] = &self.lines;
+        let count = if self.pops.is_multiple_of(count) { count } else { 0 };
+        normal.ahead(count as usize)
     }
 
     /// The most urgent key that can be handed out now.
     pub(crate) fn peek(&self) -> Option<Slot> {
         match &self.tenants {
-            None => self.lists.iter().find_map(List::front),
-            Some(tenants) => (0..self.lists.len()).find_map(|level| tenants.peek(level)),
+            None => self.lines.iter().find_map(Ring::front),
+            Some(tenants) => (0..LEVELS).find_map(|level| tenants.peek(level)),
         }
     }
 
@@ -121,8 +128,8 @@ impl Ready {
     }
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "levels are Priority as usize, and there are as many lists")]
-    fn list(&mut self, level: usize) -> &mut List {
-        &mut self.lists[level]
+    #[expect(clippy::indexing_slicing, reason = "levels are Priority as usize, and there are as many lines")]
+    fn line(&mut self, level: usize) -> &mut Ring {
+        &mut self.lines[level]
     }
 }

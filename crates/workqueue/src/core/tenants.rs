@@ -1,32 +1,42 @@
 //! Fairness: whose turn it is.
 //!
-//! Each tenant has its own line of keys per priority, and the lines take turns, one key each. A tenant that has just
-//! become active goes first, once (the scheme of FQ-CoDel: a list of *new* lines before the list of *old* ones): a quiet
-//! tenant's key then waits for the next free worker and for other quiet tenants, but not behind a flood. A line that runs
-//! empty stays listed as old for one more turn, so that trickling keys in one at a time wins no advantage.
+//! Each tenant has its own line of keys per priority. Of every *n* hand-outs, *n* being the number of tenants, one is a
+//! tenant's *share*; what it leaves unused it may save, up to [`SAVINGS_MAX`]. Tenants within their share go first and take turns, one
+//! key each; the others take turns at what is left.
+//!
+//! So a tenant that needs no more than its share sees a flood only as workers that are busy: its key waits for the next free
+//! worker and for other tenants within their shares, as it would without the flood, but not for the flood's keys. (Taking turns
+//! alone does not give that: whoever has two keys at once would let the flood in between.) And the flood still gets every
+//! hand-out that nobody else wants, and its own share whatever happens.
+//!
+//! Whenever nothing is left waiting, everyone starts anew: nobody has been kept from anything, so nothing is to be made up for.
 //!
 //! Tenants are told apart by a hash. Two that collide share a line, which is harmless.
 
 use std::collections::{HashMap, VecDeque};
 
-use super::slab::{Chain, List, Slab, Slot};
+use super::ring::Ring;
+use super::slab::{Entry, Slot};
 use crate::priority::Priority;
 
 const LEVELS: usize = Priority::ALL.len();
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How many hand-outs a tenant may save up: a burst of so many keys counts as within its share. Also where everyone starts.
+const SAVINGS_MAX: f64 = 32.0;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
-    /// In neither list: nothing queued.
+    /// Has no turn coming: nothing queued.
+    #[default]
     Unlisted,
-    New,
-    Old,
+    Listed,
     /// Has keys, but as many in flight as it may.
     Capped,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default)]
 struct Line {
-    keys: List,
+    keys: Ring,
     place: Place,
 }
 
@@ -35,12 +45,23 @@ struct Tenant {
     id: u64,
     in_flight: u32,
     lines: [Line; LEVELS],
+    /// Hand-outs it has to its credit, as of the hand-out number `counted_at` (and full, if that was before the rush).
+    savings: f64,
+    counted_at: u64,
+    /// In the list of those that may be forgotten.
+    resting: bool,
+}
+
+impl Tenant {
+    fn is_unused(&self) -> bool {
+        self.in_flight == 0 && self.lines.iter().all(|line| line.place == Place::Unlisted)
+    }
 }
 
 #[derive(Debug, Default)]
 struct Turns {
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
+    within_share: VecDeque<u32>,
+    beyond: VecDeque<u32>,
 }
 
 #[derive(Debug)]
@@ -48,8 +69,13 @@ pub(crate) struct Tenants {
     by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
     tenants: Vec<Tenant>,
     free: Vec<u32>,
+    /// Unused tenants that have not saved up again: forgetting them would forgive what they have used.
+    resting: VecDeque<u32>,
     turns: [Turns; LEVELS],
     in_flight_max: u32,
+    /// How many keys were handed out so far, and when last nothing was left.
+    handed_out: u64,
+    rush_began: u64,
 }
 
 impl Tenants {
@@ -58,64 +84,69 @@ impl Tenants {
             by_id: HashMap::default(),
             tenants: Vec::new(),
             free: Vec::new(),
+            resting: VecDeque::new(),
             turns: Default::default(),
             in_flight_max: in_flight_max.max(1),
+            handed_out: 0,
+            rush_began: 0,
         }
     }
 
-    pub(crate) fn push<K, R: Default>(&mut self, slab: &mut Slab<K, R>, slot: Slot, id: u64) {
-        let tenant = self.tenant(id);
-        let level = slab.at(slot).priority as usize;
-        slab.at_mut(slot).tenant = tenant;
+    pub(crate) fn push<K, R>(&mut self, entry: &mut Entry<K, R>, slot: Slot, id: u64) {
+        let (tenant, level) = (self.tenant(id), entry.priority as usize);
+        entry.tenant = tenant;
         let Some(line) = self.line(tenant, level) else { return };
-        line.keys.push_back(slab, Chain::Order, slot);
+        entry.place = line.keys.push(slot);
         if line.place == Place::Unlisted {
-            line.place = Place::New;
-            self.turns(level).new.push_back(tenant);
+            self.enlist(tenant, level);
         }
     }
 
-    /// Takes a waiting key out of its line. The line itself is tidied when its turn comes.
-    pub(crate) fn remove<K, R: Default>(&mut self, slab: &mut Slab<K, R>, slot: Slot) {
-        let (tenant, level) = (slab.at(slot).tenant, slab.at(slot).priority as usize);
-        if let Some(line) = self.line(tenant, level) {
-            line.keys.unlink(slab, Chain::Order, slot);
-        }
+    /// The line a waiting key stands in. If it runs empty it is tidied when its turn comes.
+    pub(crate) fn keys(&mut self, tenant: u32, level: usize) -> Option<&mut Ring> {
+        self.line(tenant, level).map(|line| &mut line.keys)
     }
 
     /// The next key of this level, whose tenant then has one more in flight.
-    pub(crate) fn pop<K, R: Default>(&mut self, slab: &mut Slab<K, R>, level: usize) -> Option<Slot> {
+    pub(crate) fn pop(&mut self, level: usize) -> Option<Slot> {
+        self.promote(level);
         loop {
-            let (tenant, from) = self.next_turn(level)?;
+            let tenant = self.next_turn(level)?;
             let capped = self.tenants.get(tenant as usize)?.in_flight >= self.in_flight_max;
             let line = self.line(tenant, level)?;
             if capped && !line.keys.is_empty() {
                 line.place = Place::Capped;
                 continue;
             }
-            let slot = line.keys.pop_front(slab, Chain::Order);
-            let listed = from == Place::New || !line.keys.is_empty();
-            line.place = if listed { Place::Old } else { Place::Unlisted };
-            if listed {
-                self.turns(level).old.push_back(tenant);
+            let slot = line.keys.pop();
+            line.place = Place::Unlisted;
+            let more = !line.keys.is_empty();
+            if slot.is_some() {
+                self.charge(tenant);
+            }
+            match more {
+                true => self.enlist(tenant, level),
+                false => self.rest(tenant),
             }
             if slot.is_some() {
-                self.tenants.get_mut(tenant as usize)?.in_flight += 1;
                 return slot;
             }
-            self.retire(tenant);
         }
     }
 
     /// What [`Self::pop`] would return.
     pub(crate) fn peek(&self, level: usize) -> Option<Slot> {
         let turns = self.turns.get(level)?;
-        let mut order =
-            turns.new.iter().chain(&turns.old).filter_map(|tenant| self.tenants.get(*tenant as usize));
-        order.find_map(|tenant| {
+        let order = turns.within_share.iter().chain(&turns.beyond);
+        order.filter_map(|tenant| self.tenants.get(*tenant as usize)).find_map(|tenant| {
             let free = tenant.in_flight < self.in_flight_max;
             tenant.lines.get(level).and_then(|line| line.keys.front()).filter(|_| free)
         })
+    }
+
+    /// No key is waiting.
+    pub(crate) fn caught_up(&mut self) {
+        self.rush_began = self.handed_out;
     }
 
     /// A key of this tenant is done: it may have another one.
@@ -123,47 +154,105 @@ impl Tenants {
         let Some(entry) = self.tenants.get_mut(tenant as usize) else { return };
         entry.in_flight -= 1;
         for level in 0..LEVELS {
-            if let Some(line) = self.line(tenant, level).filter(|line| line.place == Place::Capped) {
-                line.place = Place::Old;
-                self.turns(level).old.push_back(tenant);
+            if self.line(tenant, level).is_some_and(|line| line.place == Place::Capped) {
+                self.enlist(tenant, level);
             }
         }
-        self.retire(tenant);
+        self.rest(tenant);
     }
 
     fn tenant(&mut self, id: u64) -> u32 {
         if let Some(tenant) = self.by_id.get(&id) {
             return *tenant;
         }
-        let line = Line { keys: List::new(), place: Place::Unlisted };
-        let fresh = Tenant { id, in_flight: 0, lines: [line; LEVELS] };
-        let tenant = match self.free.pop() {
-            Some(index) => index,
-            None => self.tenants.len() as u32,
-        };
+        let tenant = self.free.pop().unwrap_or(self.tenants.len() as u32);
         match self.tenants.get_mut(tenant as usize) {
-            Some(entry) => *entry = fresh,
-            None => self.tenants.push(fresh),
+            Some(entry) => (entry.id, entry.savings, entry.counted_at) = (id, SAVINGS_MAX, self.handed_out),
+            None => self.tenants.push(Tenant {
+                id,
+                in_flight: 0,
+                lines: Default::default(),
+                savings: SAVINGS_MAX,
+                counted_at: self.handed_out,
+                resting: false,
+            }),
         }
         self.by_id.insert(id, tenant);
         tenant
     }
 
-    /// Forgets a tenant that has nothing queued, nothing in flight and no turn coming.
-    fn retire(&mut self, tenant: u32) {
-        let Some(entry) = self.tenants.get(tenant as usize) else { return };
-        if entry.in_flight == 0 && entry.lines.iter().all(|line| line.place == Place::Unlisted) {
-            self.by_id.remove(&entry.id);
-            self.free.push(tenant);
+    /// Gives a tenant with keys a turn, according to what it has saved.
+    fn enlist(&mut self, tenant: u32, level: usize) {
+        let within_share = self.savings(tenant) >= 1.0;
+        if let Some(line) = self.line(tenant, level) {
+            line.place = Place::Listed;
+        }
+        let turns = self.turns(level);
+        match within_share {
+            true => turns.within_share.push_back(tenant),
+            false => turns.beyond.push_back(tenant),
         }
     }
 
-    fn next_turn(&mut self, level: usize) -> Option<(u32, Place)> {
-        let turns = self.turns(level);
-        if let Some(tenant) = turns.new.pop_front() {
-            return Some((tenant, Place::New));
+    /// Whoever has waited so long beyond its share that it is within it again goes first: nobody starves.
+    fn promote(&mut self, level: usize) {
+        let Some(tenant) = self.turns(level).beyond.front().copied() else { return };
+        if self.savings(tenant) >= 1.0 {
+            let turns = self.turns(level);
+            turns.beyond.pop_front();
+            turns.within_share.push_back(tenant);
         }
-        turns.old.pop_front().map(|tenant| (tenant, Place::Old))
+    }
+
+    fn next_turn(&mut self, level: usize) -> Option<u32> {
+        let turns = self.turns(level);
+        turns.within_share.pop_front().or_else(|| turns.beyond.pop_front())
+    }
+
+    fn savings(&self, tenant: u32) -> f64 {
+        let Some(entry) = self.tenants.get(tenant as usize) else { return 0.0 };
+        if entry.counted_at <= self.rush_began {
+            return SAVINGS_MAX;
+        }
+        let earned = (self.handed_out - entry.counted_at) as f64 / self.by_id.len().max(1) as f64;
+        (entry.savings + earned).min(SAVINGS_MAX)
+    }
+
+    /// Counts a hand-out. There is no debt: what nobody else wants is free.
+    fn charge(&mut self, tenant: u32) {
+        let left = (self.savings(tenant) - 1.0).max(0.0);
+        self.handed_out += 1;
+        if let Some(entry) = self.tenants.get_mut(tenant as usize) {
+            entry.in_flight += 1;
+            (entry.savings, entry.counted_at) = (left, self.handed_out);
+        }
+    }
+
+    /// Lists a tenant that has become unused, and forgets those that have been for long enough.
+    fn rest(&mut self, tenant: u32) {
+        let Some(entry) = self.tenants.get_mut(tenant as usize) else { return };
+        if entry.is_unused() && !entry.resting {
+            entry.resting = true;
+            self.resting.push_back(tenant);
+        }
+        // One is added at most, so two are enough to get to the end.
+        (0..2).for_each(|_| self.forget_oldest());
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(oldest) = self.resting.front().copied() else { return };
+        let saved = self.savings(oldest) >= SAVINGS_MAX;
+        let Some(entry) = self.tenants.get_mut(oldest as usize) else { return };
+        let unused = entry.is_unused();
+        if saved || !unused {
+            entry.resting = false;
+            self.resting.pop_front();
+        }
+        if saved && unused {
+            entry.lines = Default::default();
+            self.by_id.remove(&entry.id);
+            self.free.push(oldest);
+        }
     }
 
     fn line(&mut self, tenant: u32, level: usize) -> Option<&mut Line> {

@@ -1,5 +1,6 @@
 //! Looking at the state machine without changing it.
 
+use super::slab::{DELAYED, DIRTY, Entry, PROCESSING, Slot};
 use super::{Core, wheel};
 use crate::inspect::{KeyState, KeyView};
 use crate::metrics::Stats;
@@ -25,7 +26,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     /// How many keys wait for their time.
     #[inline]
     pub(crate) fn delayed_len(&self) -> usize {
-        self.wheel.len()
+        self.delayed
     }
 
     /// How many keys are known at all: what the capacity limits.
@@ -34,7 +35,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     }
 
     /// Whether an add of this key needs no room.
-    pub(crate) fn knows(&self, hash: u64, key: &K) -> bool {
+    pub(crate) fn knows(&self, hash: u32, key: &K) -> bool {
         self.find(hash, key).is_some_and(|slot| self.slab.at(slot).in_use())
     }
 
@@ -74,32 +75,35 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     /// Every known key with its state, in no particular order.
     pub(crate) fn list(&self, now: u64) -> Vec<KeyView<K>> {
-        let age = |since: u64| std::time::Duration::from_nanos(now.saturating_sub(since));
-        let metered = self.meter.is_some();
-        let view = |entry: &super::slab::Entry<K, R>| {
-            let state = match (entry.processing, entry.dirty) {
+        let nanos = std::time::Duration::from_nanos;
+        let view = |(slot, entry): (Slot, &Entry<K, R>)| {
+            let state = match (entry.is(PROCESSING), entry.is(DIRTY)) {
                 (true, again) => KeyState::Processing { again },
                 (false, true) => KeyState::Ready,
                 (false, false) => KeyState::Delayed,
             };
-            let since = if entry.processing { entry.started_at } else { entry.queued_at };
-            let due = entry.delayed.then(|| wheel::nanos_of(entry.due).saturating_sub(now));
+            let since = self.meter.as_ref().and_then(|meter| match state {
+                KeyState::Processing { .. } => Some(meter.started_at(slot)),
+                KeyState::Ready => Some(meter.queued_at(slot)),
+                KeyState::Delayed => None,
+            });
+            let due = entry.is(DELAYED).then(|| wheel::nanos_of(entry.due).saturating_sub(now));
             Some(KeyView {
                 key: entry.key.clone()?,
                 state,
                 priority: entry.priority,
-                age: (metered && state != KeyState::Delayed).then(|| age(since)),
-                due_in: due.map(std::time::Duration::from_nanos),
+                age: since.map(|since| nanos(now.saturating_sub(since))),
+                due_in: due.map(nanos),
             })
         };
-        self.slab.iter().filter(|(_, entry)| entry.in_use()).filter_map(|(_, entry)| view(entry)).collect()
+        self.slab.iter().filter(|(_, entry)| entry.in_use()).filter_map(view).collect()
     }
 
     /// The numbers at `now`.
     pub(crate) fn stats(&self, now: u64) -> Stats {
-        let mut stats = Stats { depth: self.depth, delayed: self.wheel.len(), ..Stats::default() };
+        let mut stats = Stats { depth: self.depth, delayed: self.delayed, ..Stats::default() };
         if let Some(meter) = &self.meter {
-            meter.fill(&mut stats, &self.slab, now);
+            meter.fill(&mut stats, now);
         }
         stats
     }

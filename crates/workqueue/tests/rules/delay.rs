@@ -117,10 +117,10 @@ async fn cancelling_leaves_a_queued_occurrence_alone() {
 async fn far_futures_are_accepted_and_do_not_disturb_near_ones() {
     let queue = queue();
     queue.add_after("never", Duration::MAX).unwrap();
-    queue.add_after("in ten years", Duration::from_secs(315_360_000)).unwrap();
+    queue.add_after("in a hundred days", Duration::from_secs(8_640_000)).unwrap();
     queue.add_after("soon", ms(10)).unwrap();
     assert_eq!(*queue.get().await.unwrap().key(), "soon");
-    assert_eq!(*queue.get().await.unwrap().key(), "in ten years");
+    assert_eq!(*queue.get().await.unwrap().key(), "in a hundred days");
     assert_eq!(queue.known(), 1);
     assert!(queue.cancel(&"never"));
 }
@@ -202,4 +202,36 @@ async fn the_more_urgent_priority_of_several_delays_counts() {
     queue.add_after_with("a", (), Priority::Urgent, ms(20)).unwrap();
     advance(ms(11)).await;
     assert_eq!(queue.try_get().unwrap().priority(), Priority::Urgent);
+}
+
+/// Cancelled and replaced timers stay in the wheel until they are met; they must neither pile up nor come back.
+#[tokio::test(start_paused = true)]
+async fn cancelling_and_replacing_for_ever_neither_piles_up_nor_fires() {
+    let queue: Queue<u64> = Queue::new(Options::new());
+    for round in 0..20_000 {
+        queue.add_after(round % 3, ms(100_000 - round)).unwrap();
+        queue.add_after(3, ms(100_000 - round)).unwrap();
+        assert!(queue.cancel(&(round % 3)));
+    }
+    queue.add_after(1, ms(90_000)).unwrap();
+    advance(ms(79_000)).await;
+    assert!(take_all(&queue).is_empty());
+    advance(ms(3_000)).await;
+    assert_eq!(take_all(&queue), [3]);
+    advance(ms(20_000)).await;
+    assert_eq!(take_all(&queue), [1]);
+    assert_eq!(queue.known(), 0);
+}
+
+/// What was added before a key fell due stood behind it, while it was still in the producers' inbox.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_falls_due_goes_behind_what_was_added_before() {
+    let queue = queue();
+    queue.add_after("due", ms(10)).unwrap();
+    queue.add("first").unwrap();
+    assert_eq!(queue.len(), 1); // out of the inbox, so that the next hand-out need not look there
+    queue.add("second").unwrap();
+    advance(ms(11)).await;
+    queue.add("third").unwrap();
+    assert_eq!(take_all(&queue), ["first", "second", "third", "due"]);
 }

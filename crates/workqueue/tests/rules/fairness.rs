@@ -1,6 +1,9 @@
 //! Priorities, and fairness between tenants.
 
-use crate::{simulation, take_all};
+use std::time::Duration;
+
+use crate::simulation::{self, Scenario};
+use crate::take_all;
 use listwatch_workqueue::{Options, Priority, Queue};
 
 type Key = (char, u32);
@@ -56,29 +59,67 @@ fn tenants_take_turns() {
     assert_eq!(order, "ababaa");
 }
 
-#[test]
-fn a_tenant_that_was_quiet_goes_before_one_that_floods() {
+/// A queue in which `a` has a thousand keys and has used up what counts as its share.
+fn flooded() -> Queue<Key> {
     let queue = fair(Options::new());
     (0..1000).for_each(|n| queue.add(('a', n)).unwrap());
-    drop(queue.try_get());
+    (0..100).for_each(|_| drop(queue.try_get()));
+    queue
+}
+
+/// Whose keys the next `count` are.
+fn next(queue: &Queue<Key>, count: usize) -> String {
+    (0..count).map(|_| queue.try_get().unwrap().key().0).collect()
+}
+
+#[test]
+fn a_tenant_that_was_quiet_goes_before_one_that_floods() {
+    let queue = flooded();
     queue.add(('b', 0)).unwrap();
     queue.add(('c', 0)).unwrap();
-    let order: String = take_all(&queue).into_iter().take(3).map(|key| key.0).collect();
-    assert_eq!(order, "bca");
+    assert_eq!(next(&queue, 3), "bca");
+}
+
+/// Turns alone let the flood in between two keys of a tenant that has hardly had any.
+#[test]
+fn a_burst_within_a_tenants_share_is_not_mixed_with_the_flood() {
+    let queue = flooded();
+    (0..3).for_each(|n| queue.add(('b', n)).unwrap());
+    queue.add(('c', 0)).unwrap();
+    assert_eq!(next(&queue, 6), "bcbbaa");
+}
+
+#[test]
+fn a_flood_that_never_ends_gets_its_share_and_no_more() {
+    let queue = flooded();
+    (0..1000).for_each(|n| queue.add(('b', n)).unwrap());
+    let order = next(&queue, 400);
+    let (first, later) = order.split_at(100);
+    let share = |of: &str| of.matches('a').count();
+    assert!(share(first) < share(later), "b was quiet before: {order}");
+    assert!((145..=155).contains(&share(later)), "half of 300: {order}");
 }
 
 #[test]
 fn trickling_keys_in_one_by_one_wins_no_advantage() {
-    let queue = fair(Options::new());
-    (0..10).for_each(|n| queue.add(('a', n)).unwrap());
-    drop(queue.try_get());
-    let order: String = (0..6)
+    let queue = flooded();
+    let order: String = (0..400)
         .map(|n| {
             queue.add(('b', n)).unwrap();
-            queue.try_get().unwrap().key().0
+            next(&queue, 1)
         })
         .collect();
-    assert_eq!(order, "bababa", "the second time around it has to wait for its turn");
+    let share = order[100..].matches('b').count();
+    assert!((145..=155).contains(&share), "half of 300: {order}");
+}
+
+#[test]
+fn when_nothing_waits_all_start_anew() {
+    let queue = flooded();
+    take_all(&queue);
+    (0..3).for_each(|n| queue.add(('a', n)).unwrap());
+    queue.add(('b', 0)).unwrap();
+    assert_eq!(next(&queue, 4), "abaa");
 }
 
 #[test]
@@ -124,22 +165,67 @@ fn priority_comes_before_fairness_and_peek_agrees() {
     assert_eq!(take_all(&queue), [('b', 0), ('b', 1), ('a', 0)]);
 }
 
-/// 100 tenants, one of which adds a thousand times as much as the others.
+/// Two seconds of the simulation, from ten seeds.
+fn soak(load: f64) -> impl Iterator<Item = (simulation::Waits, simulation::Waits)> {
+    (1..=10).map(move |seed| Scenario::fair(load, 2_000_000_000).compare(seed))
+}
+
+/// 100 tenants, one of which adds a thousand times as much as the others. See [`simulation`] for why these are the bounds.
+fn flood_is_hardly_felt(load: f64) {
+    let run = Duration::from_nanos(simulation::RUN_MEAN as u64);
+    let runs: Vec<_> = soak(load).collect();
+    for (seed, (quiet, flooded)) in (1..).zip(&runs) {
+        let (before, after) = (quiet.mean + run, flooded.mean + run);
+        assert!(after <= before * 2, "load {load}, seed {seed}: from add to done {before:?} {after:?}");
+    }
+    let mean = |waits: &dyn Fn(&(simulation::Waits, simulation::Waits)) -> Duration| {
+        runs.iter().map(waits).sum::<Duration>() / runs.len() as u32
+    };
+    let (quiet, flooded) = (mean(&|run| run.0.mean), mean(&|run| run.1.mean));
+    let least = simulation::least_wait(load);
+    assert!(flooded <= quiet + run, "load {load}: {quiet:?} {flooded:?}");
+    assert!(flooded <= least.mul_f64(1.1), "load {load}: {flooded:?}, possible {least:?}");
+    if load >= 0.8 {
+        let (quiet_p99, flooded_p99) = (mean(&|run| run.0.p99), mean(&|run| run.1.p99));
+        assert!(flooded <= quiet * 2, "load {load}: mean {quiet:?} {flooded:?}");
+        assert!(flooded_p99 <= quiet_p99 * 2, "load {load}: p99 {quiet_p99:?} {flooded_p99:?}");
+    }
+}
+
+#[test]
+fn a_flood_is_hardly_felt_when_workers_are_mostly_idle() {
+    flood_is_hardly_felt(0.25);
+}
+
+#[test]
+fn a_flood_is_hardly_felt_at_half_load() {
+    flood_is_hardly_felt(0.5);
+}
+
+#[test]
+fn a_flood_is_hardly_felt_at_three_quarters_load() {
+    flood_is_hardly_felt(0.75);
+}
+
 #[test]
 fn a_flood_at_most_doubles_the_queueing_time_of_the_others() {
-    for seed in 1..=2 {
-        for (name, scenario) in simulation::scenarios().into_iter().filter(|(_, scenario)| scenario.fair) {
-            let (quiet, flooded) = simulation::compare(&scenario, seed);
-            assert!(flooded.mean <= quiet.mean * 2, "{name}, seed {seed}: mean {quiet:?} {flooded:?}");
-            assert!(flooded.p99 <= quiet.p99 * 2, "{name}, seed {seed}: p99 {quiet:?} {flooded:?}");
-        }
-    }
+    flood_is_hardly_felt(0.8);
+    flood_is_hardly_felt(0.9);
+}
+
+/// Run times of a flood may be long. Keeping it from some of the workers bounds what it costs the others.
+#[test]
+fn a_cap_on_keys_in_flight_keeps_workers_free_of_the_flood() {
+    let scenario = Scenario::fair(0.5, 2_000_000_000);
+    let capped = Scenario { in_flight_max: 2, ..scenario };
+    let ((_, flooded), (_, spared)) = (scenario.compare(1), capped.compare(1));
+    assert!(spared.mean < flooded.mean.mul_f64(0.8), "{spared:?} {flooded:?}");
 }
 
 /// The same without fairness, to see that the simulation tells the difference.
 #[test]
 fn without_fairness_the_same_flood_drowns_everyone() {
-    let (_, scenario) = simulation::scenarios()[0];
-    let (quiet, flooded) = simulation::compare(&scenario, 1);
+    let scenario = Scenario { fair: false, ..Scenario::fair(0.8, 2_000_000_000) };
+    let (quiet, flooded) = scenario.compare(1);
     assert!(flooded.mean > quiet.mean * 1000);
 }

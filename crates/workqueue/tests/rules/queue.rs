@@ -190,18 +190,13 @@ fn threads_and_tasks_serve_the_same_queue_and_each_key_is_processed_alone() {
     assert_eq!(queue.known(), 0);
 }
 
+/// How long it sleeps if none has fallen due is tested next to the source.
 #[tokio::test(start_paused = true)]
-async fn a_blocking_consumer_watches_the_clock_too() {
-    let queue: Queue<u32> = Queue::new(Options::new());
-    queue.add_after(1, std::time::Duration::from_millis(2)).unwrap();
-    // A thread without a runtime lives in real time.
-    let queue_in_thread: Queue<u32> = Queue::new(Options::new());
-    let worker = std::thread::spawn(move || {
-        queue_in_thread.add_after(2, std::time::Duration::from_millis(2)).unwrap();
-        queue_in_thread.get_blocking().map(|item| *item.key())
-    });
-    assert_eq!(worker.join().unwrap(), Some(2));
-    assert_eq!(queue.get().await.map(|item| *item.key()), Some(1));
+async fn a_blocking_consumer_gets_delayed_keys_that_have_fallen_due() {
+    let queue = queue();
+    queue.add_after("a", crate::ms(2)).unwrap();
+    tokio::time::advance(crate::ms(3)).await;
+    assert_eq!(queue.get_blocking().map(|item| *item.key()), Some("a"));
 }
 
 #[tokio::test(start_paused = true)]

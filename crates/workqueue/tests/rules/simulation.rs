@@ -1,10 +1,20 @@
 //! A simulation of 100 tenants that share four workers, on simulated time: the fairness test and the benchmark run it.
 //!
-//! Arrivals are Poisson and run times exponential, from a seed. The tenants keep the workers five sixths busy. Then
-//! the same with the first tenant adding a thousand times as much: how much longer do the others wait?
+//! Arrivals are Poisson and run times exponential, from a seed. The tenants together keep the workers busy for some part of the
+//! time (the *load*). Then the same with the first tenant adding a thousand times as much: how much longer do the others
+//! wait?
 //!
-//! With much less to do there is nothing to compare: a key finds a free worker at once, and any flood makes it wait for the
-//! end of a run, since runs are not interrupted.
+//! **What to expect.** Runs are not interrupted, so in a flood, when all workers are always busy, a key waits for the end of a run even
+//! if it is next. No queue can spare it that; what a queue can do is let it wait for nothing else than the other
+//! tenants' keys. Queueing theory then gives the mean wait exactly, for *c* workers, runs of mean *r* and a load ρ:
+//!
+//! - quiet: `C · r/c / (1 − ρ)`, where `C` is Erlang's probability that all workers are busy;
+//! - flooded: `r/c / (1 − ρ)`, ρ without the first tenant. ([`least_wait`])
+//!
+//! Their ratio is about `1/C`, so "within twice" is possible where `C` ≥ ½, which for four workers is a load of three
+//! quarters and more, and for no queue below: where a key finds a free worker at once as a rule, any wait is many times nothing.
+//! What holds at every load is that the difference, `(1 − C) · r/c / (1 − ρ)`, is less than one run. So the time from add to
+//! done, a run included, at most doubles.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,9 +26,8 @@ use rand::{Rng, SeedableRng};
 
 const TENANTS: u32 = 100;
 const WORKERS: usize = 4;
-const RUN_MEAN: f64 = 1e6;
-const ARRIVALS_PER_SECOND: f64 = 33.3;
-const SIMULATED: u64 = 20_000_000_000;
+/// In nanoseconds.
+pub(crate) const RUN_MEAN: f64 = 1e6;
 
 /// Tenant and running number.
 type Key = (u32, u64);
@@ -28,6 +37,10 @@ pub(crate) struct Scenario {
     pub(crate) fair: bool,
     pub(crate) in_flight_max: u32,
     pub(crate) flood: f64,
+    /// Which part of the time the workers are busy when nobody floods.
+    pub(crate) load: f64,
+    /// Simulated nanoseconds.
+    pub(crate) lasts: u64,
 }
 
 /// What the tenants other than the first experience.
@@ -37,19 +50,21 @@ pub(crate) struct Waits {
     pub(crate) p99: Duration,
 }
 
-/// The ways to run the queue that are compared.
-pub(crate) fn scenarios() -> [(&'static str, Scenario); 3] {
-    let fair = Scenario { fair: true, in_flight_max: u32::MAX, flood: 1000.0 };
-    [
-        ("first in first out", Scenario { fair: false, ..fair }),
-        ("fair", fair),
-        ("fair, two in flight per tenant", Scenario { in_flight_max: 2, ..fair }),
-    ]
+impl Scenario {
+    pub(crate) fn fair(load: f64, lasts: u64) -> Self {
+        Self { fair: true, in_flight_max: u32::MAX, flood: 1000.0, load, lasts }
+    }
+
+    /// The waits without and with the flood.
+    pub(crate) fn compare(&self, seed: u64) -> (Waits, Waits) {
+        (simulate(&Self { flood: 1.0, ..*self }, seed), simulate(self, seed))
+    }
 }
 
-/// The waits without and with the flood.
-pub(crate) fn compare(scenario: &Scenario, seed: u64) -> (Waits, Waits) {
-    (simulate(&Scenario { flood: 1.0, ..*scenario }, seed), simulate(scenario, seed))
+/// The least mean wait that is possible in the flood.
+pub(crate) fn least_wait(load: f64) -> Duration {
+    let others = load * f64::from(TENANTS - 1) / f64::from(TENANTS);
+    Duration::from_nanos((RUN_MEAN / WORKERS as f64 / (1.0 - others)) as u64)
 }
 
 enum Event {
@@ -67,9 +82,10 @@ struct Simulation<'q> {
     arrived: Vec<u64>,
     busy: Vec<Option<Item<'q, Key>>>,
     waits: Vec<u64>,
+    scenario: &'q Scenario,
 }
 
-pub(crate) fn simulate(scenario: &Scenario, seed: u64) -> Waits {
+fn simulate(scenario: &Scenario, seed: u64) -> Waits {
     let mut options = Options::new().tenant_in_flight_max(scenario.in_flight_max);
     if scenario.fair {
         options = options.fair(|key: &Key| key.0);
@@ -84,9 +100,10 @@ pub(crate) fn simulate(scenario: &Scenario, seed: u64) -> Waits {
         arrived: Vec::new(),
         busy: (0..WORKERS).map(|_| None).collect(),
         waits: Vec::new(),
+        scenario,
     };
-    (0..TENANTS).for_each(|tenant| simulation.schedule_arrival(tenant, scenario.flood));
-    while simulation.step(scenario.flood) {}
+    (0..TENANTS).for_each(|tenant| simulation.schedule_arrival(tenant));
+    while simulation.step() {}
     simulation.summary()
 }
 
@@ -101,25 +118,26 @@ impl Simulation<'_> {
         self.events.push(Reverse((self.now + after, number, number)));
     }
 
-    fn schedule_arrival(&mut self, tenant: u32, flood: f64) {
-        let rate = ARRIVALS_PER_SECOND * if tenant == 0 { flood } else { 1.0 };
-        let after = self.exponential(1e9 / rate);
+    fn schedule_arrival(&mut self, tenant: u32) {
+        let flood = if tenant == 0 { self.scenario.flood } else { 1.0 };
+        let rate = self.scenario.load * WORKERS as f64 / f64::from(TENANTS) * flood;
+        let after = self.exponential(RUN_MEAN / rate);
         self.schedule(after, Event::Arrival(tenant));
     }
 
-    fn step(&mut self, flood: f64) -> bool {
+    fn step(&mut self) -> bool {
         let Some(Reverse((at, _, number))) = self.events.pop() else { return false };
         self.now = at;
         match self.log[number as usize] {
             Event::Arrival(tenant) => {
                 self.queue.add((tenant, self.arrived.len() as u64)).expect("open");
                 self.arrived.push(at);
-                self.schedule_arrival(tenant, flood);
+                self.schedule_arrival(tenant);
             }
             Event::Done(worker) => self.busy[worker] = None,
         }
         self.employ();
-        at < SIMULATED
+        at < self.scenario.lasts
     }
 
     fn employ(&mut self) {

@@ -1,0 +1,57 @@
+//! A consumer's place among the sleepers.
+
+use crate::Key;
+use crate::core::slab::Slot;
+use crate::reason::Reason;
+use crate::shared::{Shared, State};
+use crate::sync::lock;
+
+/// Dropping it hands on what it was woken for.
+pub(crate) struct Ticket<'q, K: Key, R: Reason> {
+    pub(crate) shared: &'q Shared<K, R>,
+    pub(crate) id: Option<u64>,
+    /// The key that the consumer had before, to be taken back with the first look.
+    pub(crate) done: Option<Slot>,
+}
+
+impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
+    pub(crate) fn new(shared: &'q Shared<K, R>, done: Option<Slot>) -> Self {
+        Self { shared, id: None, done }
+    }
+
+    /// Ends the sleep of a consumer that has got a key. It takes the wake with it: `release` looks further.
+    #[inline]
+    pub(crate) fn leave_bed(&mut self, state: &State<K, R>) {
+        if self.id.is_some() {
+            let timer_needed = state.core.delayed_len() > 0;
+            self.leave(|_, owned_timer| owned_timer && timer_needed);
+        }
+    }
+
+    /// Unregisters; `hand_on` is told whether the ticket was woken and whether it owned the timer, and decides whether
+    /// another sleeper must look instead.
+    fn leave(&mut self, hand_on: impl FnOnce(bool, bool) -> bool) {
+        let Some(id) = self.id.take() else { return };
+        let mut inbox = lock(&self.shared.inbox.0);
+        let woken = !inbox.sleepers.remove(id);
+        let owned_timer = inbox.timer.is_some_and(|(owner, _)| owner == id);
+        if owned_timer {
+            inbox.timer = None;
+        }
+        let next = if hand_on(woken, owned_timer) { inbox.sleepers.oldest() } else { None };
+        self.shared.count_sleepers(&inbox);
+        drop(inbox);
+        if let Some(waker) = next {
+            waker.wake();
+        }
+    }
+}
+
+impl<K: Key, R: Reason> Drop for Ticket<'_, K, R> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.done.take() {
+            self.shared.done(slot);
+        }
+        self.leave(|woken, owned_timer| woken || owned_timer);
+    }
+}
