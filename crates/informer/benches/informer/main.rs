@@ -34,7 +34,9 @@ fn main() {
         ["updates", handlers, batch] => {
             memory_source::updates(handlers.parse().unwrap(), batch.parse().unwrap())
         }
-        ["readers", objects, readers] => readers::run(objects.parse().unwrap(), readers.parse().unwrap()),
+        ["readers", which, objects, readers] => {
+            readers::run(which, objects.parse().unwrap(), readers.parse().unwrap())
+        }
         only => {
             row("", "listwatch", "goal", "client-go", "kube-rs");
             let wanted = |name: &str| only.is_empty() || only.contains(&name);

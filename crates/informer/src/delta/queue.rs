@@ -141,6 +141,12 @@ impl<K> DeltaQueue<K> {
         Self { state: Mutex::new(state), options }
     }
 
+    /// How deltas are queued.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.options.form
+    }
+
     /// How many objects wait.
     #[must_use]
     pub fn len(&self) -> usize {

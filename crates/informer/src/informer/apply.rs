@@ -18,27 +18,20 @@ pub(super) struct Applied<K> {
 /// Applies changes of single objects, in order.
 pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> Applied<K> {
     let revision = deltas.iter().rev().find_map(Delta::revision);
-    let mut writes = Vec::with_capacity(deltas.len());
-    let mut last_states = Vec::new();
-    for delta in deltas {
-        match delta {
-            Delta::Added(object) | Delta::Updated(object) => writes.push(Write::Put(object)),
-            Delta::Deleted(object) => {
-                writes.push(Write::Remove(object.key().clone()));
-                last_states.push((writes.len() - 1, object));
-            }
-            Delta::Rejected { key, .. } => writes.push(Write::Remove(key)),
-            Delta::Bookmark(_) | Delta::SyncAll | Delta::Replaced { .. } => {}
-        }
-    }
-    let (changes, problems) = writer.write(writes);
-    let mut last_states = last_states.into_iter().peekable();
-    let mut events = Vec::with_capacity(changes.len());
-    for (position, change) in changes.into_iter().enumerate() {
-        let last_state = last_states.next_if(|(at, _)| *at == position).map(|(_, object)| object);
-        tell(change, last_state, &mut events);
-    }
+    let mut events = Vec::with_capacity(deltas.len());
+    let writes = deltas.into_iter().filter_map(write).collect();
+    let problems = writer.write_each(writes, |change, last_state| tell(change, last_state, &mut events));
     Applied { events, problems, revision }
+}
+
+/// What to do to the store, and the last state of an object that goes.
+fn write<K>(delta: Delta<K>) -> Option<(Write<K>, Option<Object<K>>)> {
+    match delta {
+        Delta::Added(object) | Delta::Updated(object) => Some((Write::Put(object), None)),
+        Delta::Deleted(object) => Some((Write::Remove(object.key().clone()), Some(object))),
+        Delta::Rejected { key, .. } => Some((Write::Remove(key), None)),
+        Delta::Bookmark(_) | Delta::SyncAll | Delta::Replaced { .. } => None,
+    }
 }
 
 /// Makes a list the content of its namespace, or of everything. The first is told by a snapshot, not by events.

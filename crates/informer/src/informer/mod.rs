@@ -6,9 +6,11 @@
 //!                                          └─► processor ─► handlers, streams
 //! ```
 //!
-//! One task reflects per source, one applies (`run`), one runs per handler. `apply` is the step in the middle as
-//! plain functions: deltas in, store changed, events out.
+//! One task reflects per source, one runs per handler. With a single source the reflecting task also applies; else
+//! deltas are queued for another that does (`run`). `apply` is the step in the middle as plain functions: deltas in,
+//! store changed, events out; `applier` is its state.
 
+mod applier;
 mod apply;
 mod builder;
 mod run;

@@ -1,18 +1,17 @@
-//! The task that applies what the reflectors bring, and winds everything down at the end.
+//! The tasks of an informer: who reflects, who applies, and who winds everything down at the end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use listwatch_wire::Revision;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Core, apply};
-use crate::delta::{Batch, Delta};
-use crate::lister_watcher::{Partition, Sources};
-use crate::processor::backlog::Replay;
-use crate::reflector::{Problem, Reflector, ReflectorOptions, Response, Transform};
+use super::Core;
+use super::applier::Applier;
+use crate::delta::{Batch, Form};
+use crate::lister_watcher::Sources;
+use crate::reflector::{Reflector, ReflectorOptions, Transform};
 use crate::store::StoreWriter;
 
 /// What is needed once, at the start.
@@ -24,32 +23,49 @@ pub(super) struct Unstarted<K> {
 }
 
 pub(super) fn start<K: Send + Sync + 'static>(runtime: &Handle, core: Arc<Core<K>>, unstarted: Unstarted<K>) {
-    let Unstarted { sources: Sources(partitions), reflector, transform, writer } = unstarted;
-    let mut reflectors = JoinSet::new();
-    for (position, partition) in partitions.iter().enumerate() {
-        let (source, queue) = (Arc::clone(&partition.source), Arc::clone(&core.queue));
-        let reflector = Reflector::new(source, queue, position, reflector.clone())
-            .transform(transform.clone())
-            .monitor(Arc::clone(&core.monitor));
-        reflectors.spawn_on(reflector.run(core.stop.clone()), runtime);
+    let Unstarted { sources: Sources(partitions), reflector: options, transform, writer } = unstarted;
+    let mut reflectors: Vec<_> = partitions
+        .iter()
+        .enumerate()
+        .map(|(position, partition)| {
+            let (source, queue) = (Arc::clone(&partition.source), Arc::clone(&core.queue));
+            Reflector::new(source, queue, position, options.clone())
+                .transform(transform.clone())
+                .monitor(Arc::clone(&core.monitor))
+        })
+        .collect();
+    let revisions = vec![None; partitions.len()];
+    let mut applier = Some(Applier { core: Arc::clone(&core), partitions, revisions, writer });
+    // With one source there is nobody to take turns with, and keys in order need no queue to be put in order: the
+    // reflector's own task applies what it reads, and no other has to be woken for it.
+    if let ([_], Form::InOrder) = (reflectors.as_slice(), core.queue.form()) {
+        let direct = reflectors.pop().zip(applier.take());
+        reflectors.extend(direct.map(|(reflector, mut applier)| {
+            reflector.apply(Box::new(move |deltas| applier.apply_all(0, deltas)))
+        }));
+    }
+    reflect(runtime, &core, reflectors);
+    runtime.spawn(Loop { core, applier, started: Instant::now() }.run());
+}
+
+fn reflect<K: Send + Sync + 'static>(runtime: &Handle, core: &Core<K>, reflectors: Vec<Reflector<K>>) {
+    let mut running = JoinSet::new();
+    for reflector in reflectors {
+        running.spawn_on(reflector.run(core.stop.clone()), runtime);
     }
     let queue = Arc::clone(&core.queue);
     runtime.spawn(async move {
         // Also when a reflector panics: an informer that silently stopped listening would be worse than a stopped one.
-        while reflectors.join_next().await.is_some() {}
+        while running.join_next().await.is_some() {}
         queue.close();
     });
-    let revisions = vec![None; partitions.len()];
-    let informer = Loop { core, partitions, revisions, writer, started: Instant::now() };
-    runtime.spawn(informer.run());
 }
 
+/// Applies what is queued, keeps the resyncs, and knows when all is over.
 struct Loop<K> {
     core: Arc<Core<K>>,
-    partitions: Vec<Partition>,
-    /// Where each source stands; none before its first state.
-    revisions: Vec<Option<Revision>>,
-    writer: StoreWriter<K>,
+    /// None if the reflector applies.
+    applier: Option<Applier<K>>,
     started: Instant,
 }
 
@@ -72,9 +88,9 @@ impl<K: Send + Sync + 'static> Loop<K> {
         loop {
             tokio::select! {
                 biased;
-                batch = core.queue.pop_batch() => match batch {
-                    Some(batch) => self.apply(batch),
-                    None => return,
+                batch = core.queue.pop_batch() => match (batch, &mut self.applier) {
+                    (Some(Batch { source, deltas }), Some(applier)) => applier.apply_all(source, deltas),
+                    _ => return,
                 },
                 () = core.resync_changed.notified() => resync_at = self.resync(),
                 () = sleep_until(resync_at.unwrap_or(self.started)), if resync_at.is_some() => {
@@ -86,73 +102,11 @@ impl<K: Send + Sync + 'static> Loop<K> {
         }
     }
 
-    fn apply(&mut self, batch: Batch<K>) {
-        let Batch { source, mut deltas } = batch;
-        if matches!(deltas.as_slice(), [barrier] if barrier.is_barrier()) {
-            if let Some(Delta::Replaced { objects, revision }) = deltas.pop() {
-                self.replace(source, objects, revision);
-            } else {
-                self.core.processor.lock().resync_all(&self.core.store.snapshot());
-            }
-            return;
-        }
-        let processor = self.core.processor.lock();
-        let applied = apply::changes(&mut self.writer, deltas);
-        advance(&mut self.revisions, &mut self.writer, source, applied.revision);
-        processor.publish(applied.events);
-        drop(processor);
-        self.report(applied.problems);
-    }
-
-    fn replace(&mut self, source: usize, objects: Vec<crate::object::Object<K>>, revision: Revision) {
-        let namespace = self.partitions.get(source).and_then(|partition| partition.namespace.clone());
-        let first = self.revisions.get(source).is_none_or(Option::is_none);
-        let processor = self.core.processor.lock();
-        let applied = apply::replace(&mut self.writer, namespace.as_deref(), objects, revision, first);
-        advance(&mut self.revisions, &mut self.writer, source, applied.revision);
-        if first {
-            // Everybody reads the initial state from the same snapshot; nothing is copied for anybody.
-            let snapshot = self.core.store.snapshot();
-            for listener in processor.listeners() {
-                listener.backlog.replay(Replay { snapshot: snapshot.clone(), namespace: namespace.clone() });
-            }
-        } else {
-            processor.publish(applied.events);
-        }
-        if self.revisions.iter().all(Option::is_some) && !self.core.synced.send_replace(true) {
-            processor.listeners().for_each(|listener| listener.backlog.initial_complete());
-        }
-        drop(processor);
-        self.report(applied.problems);
-    }
-
-    fn report(&self, problems: Vec<crate::store::IndexError>) {
-        for problem in problems {
-            self.core.monitor.problem(&Problem::Index(problem), Response::Continues);
-        }
-    }
-
     /// Tells what is due, and returns when something will be due again.
     fn resync(&mut self) -> Option<Instant> {
         let now = self.started.elapsed();
         let mut processor = self.core.processor.lock();
         let next: Option<Duration> = processor.resync(&self.core.store, now);
         next.map(|at| self.started + at)
-    }
-}
-
-/// The store stands where the slowest of its sources stands.
-fn advance<K>(
-    revisions: &mut [Option<Revision>],
-    writer: &mut StoreWriter<K>,
-    source: usize,
-    revision: Option<Revision>,
-) {
-    let Some(revision) = revision else { return };
-    if let Some(slot) = revisions.get_mut(source) {
-        *slot = Some(revision);
-    }
-    if let Some(slowest) = revisions.iter().copied().min().flatten() {
-        writer.advance(slowest);
     }
 }

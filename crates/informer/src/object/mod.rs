@@ -21,6 +21,7 @@ use listwatch_wire::{ObjectKey, Revision};
 use serde::de::DeserializeOwned;
 
 pub use scan::{Keep, ManagedFields};
+use scan::{Span, Spots};
 
 /// What an object decodes to when nobody needs it decoded.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +47,14 @@ pub enum ObjectError {
 
 /// Shared by all handles on one version of an object.
 struct Inner {
-    key: ObjectKey,
+    /// Set when somebody asks, or by the cache, which gives every version of an object the key of its first: a key is
+    /// built once, however often the object changes.
+    key: OnceLock<ObjectKey>,
     revision: Revision,
     /// A hash of the uid: enough to see that an object was deleted and created again. Zero without a uid.
     identity: u64,
-    /// Where in `json` the value of `metadata.labels` begins; zero without labels.
-    labels: u32,
+    /// Name and namespace count only until there is a key.
+    spots: Spots,
     keep_decoded: bool,
     /// Owned alone and exactly as long as needed: a slice of a page or chunk would keep all of that in memory.
     json: Box<[u8]>,
@@ -107,12 +110,12 @@ impl<K> Object<K> {
     /// When it is no object, has no name, or a resource version that is no number.
     pub fn from_json(json: &[u8], keep: Keep) -> Result<Self, ObjectError> {
         let header = scan::header(json)?;
-        let (json, labels) = scan::copy(json, &header, keep.managed_fields);
+        let (json, spots) = scan::copy(json, &header, keep.managed_fields);
         let inner = Inner {
-            key: header.key,
+            key: header.key.map(OnceLock::from).unwrap_or_default(),
             revision: header.revision,
             identity: header.identity,
-            labels,
+            spots,
             keep_decoded: keep.decoded,
             json,
             decoded: OnceLock::new(),
@@ -132,7 +135,27 @@ impl<K> Object<K> {
     /// The namespace and name.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
-        &self.inner.key
+        self.inner.key.get_or_init(|| {
+            // Both were read as text when the object was scanned.
+            let text = |span: Span| str::from_utf8(span.of(self.json())).unwrap_or_default();
+            ObjectKey::namespaced(text(self.inner.spots.namespace), text(self.inner.spots.name))
+        })
+    }
+
+    /// The namespace and name as bytes, to look for the object's key without building one.
+    pub(crate) fn key_bytes(&self) -> (&[u8], &[u8]) {
+        match self.inner.key.get() {
+            Some(key) => (key.namespace().as_bytes(), key.name().as_bytes()),
+            None => {
+                let Spots { name, namespace, .. } = self.inner.spots;
+                (namespace.of(self.json()), name.of(self.json()))
+            }
+        }
+    }
+
+    /// Takes the key of an earlier version of the same object for its own, unless it has one.
+    pub(crate) fn share_key(&self, key: &ObjectKey) {
+        self.inner.key.get_or_init(|| key.clone());
     }
 
     /// The name.
@@ -190,7 +213,7 @@ impl<K> Object<K> {
     }
 
     fn label_fields(&self) -> impl Iterator<Item = raw::Field> {
-        let at = self.inner.labels as usize;
+        let at = self.inner.spots.labels as usize;
         let fields = (at > 0).then(|| raw::fields(self.json(), at)).flatten();
         fields.into_iter().flatten()
     }
@@ -233,10 +256,10 @@ impl<K> Object<K> {
     pub(crate) fn with_revision(&self, revision: Revision) -> Self {
         let from = &*self.inner;
         let inner = Inner {
-            key: from.key.clone(),
+            key: OnceLock::from(self.key().clone()),
             revision,
             identity: from.identity,
-            labels: from.labels,
+            spots: from.spots,
             keep_decoded: from.keep_decoded,
             json: from.json.clone(),
             decoded: from.decoded.clone(),
@@ -253,10 +276,10 @@ impl<K> Object<K> {
         let json = serde_json::to_vec(value).map_err(|_| ObjectError::NotAnObject("it does not encode"))?;
         let from = &*self.inner;
         let inner = Inner {
-            key: from.key.clone(),
+            key: OnceLock::from(self.key().clone()),
             revision: from.revision,
             identity: from.identity,
-            labels: scan::labels_at(&json),
+            spots: Spots { labels: scan::labels_at(&json), ..Spots::default() },
             keep_decoded: from.keep_decoded,
             json: json.into_boxed_slice(),
             decoded: OnceLock::new(),

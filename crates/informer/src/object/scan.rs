@@ -46,12 +46,37 @@ impl Keep {
 }
 
 pub(super) struct Header {
-    pub(super) key: ObjectKey,
+    /// Only if it cannot be read where it stands, because it is escaped.
+    pub(super) key: Option<ObjectKey>,
     pub(super) revision: Revision,
     pub(super) identity: u64,
+    name: Range<usize>,
+    namespace: Range<usize>,
     labels: usize,
     /// From the key to the end of the value.
     managed_fields: Range<usize>,
+}
+
+/// Where in an encoded object something stands. Objects end long before 4 GiB.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    at: u32,
+    len: u32,
+}
+
+impl Span {
+    pub(super) fn of(self, json: &[u8]) -> &[u8] {
+        json.get(self.at as usize..).and_then(|rest| rest.get(..self.len as usize)).unwrap_or_default()
+    }
+}
+
+/// Where the fields that every cache needs stand in the bytes that are kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spots {
+    pub(super) name: Span,
+    pub(super) namespace: Span,
+    /// Where the labels begin; zero if there are none.
+    pub(super) labels: u32,
 }
 
 #[derive(Default)]
@@ -67,20 +92,30 @@ struct Found {
 /// Walks the top level up to the metadata, which servers send first, and the metadata once.
 pub(super) fn header(json: &[u8]) -> Result<Header, ObjectError> {
     let found = find(json).ok_or(ObjectError::NotAnObject("no metadata"))?;
-    let text = |range: Range<usize>| json.get(range).and_then(raw::unescape).unwrap_or_default();
-    let name = text(found.name);
+    let text = |range: &Range<usize>| json.get(range.clone()).and_then(raw::unescape).unwrap_or_default();
+    let (name, namespace) = (text(&found.name), text(&found.namespace));
     if name.is_empty() {
         return Err(ObjectError::NoName);
     }
-    let key = ObjectKey::namespaced(&text(found.namespace), &name);
-    let version = text(found.version);
+    let plain = name.len() == found.name.len() && namespace.len() == found.namespace.len();
+    let version = text(&found.version);
     let revision = match version.parse() {
         Ok(revision) => revision,
         Err(_) if version.is_empty() => Revision::ZERO,
-        Err(_) => return Err(ObjectError::BadVersion(key, version.into_owned())),
+        Err(_) => {
+            let key = ObjectKey::namespaced(&namespace, &name);
+            return Err(ObjectError::BadVersion(key, version.into_owned()));
+        }
     };
-    let identity = identity(json.get(found.uid).unwrap_or_default());
-    Ok(Header { key, revision, identity, labels: found.labels, managed_fields: found.managed_fields })
+    Ok(Header {
+        key: (!plain).then(|| ObjectKey::namespaced(&namespace, &name)),
+        revision,
+        identity: identity(json.get(found.uid).unwrap_or_default()),
+        name: found.name,
+        namespace: found.namespace,
+        labels: found.labels,
+        managed_fields: found.managed_fields,
+    })
 }
 
 /// The same for the same uid within one process; zero for none.
@@ -124,17 +159,25 @@ fn find(json: &[u8]) -> Option<Found> {
     metadata.is_complete().then_some(found)
 }
 
-/// The bytes to keep, and where the labels are in them.
-pub(super) fn copy(json: &[u8], header: &Header, managed_fields: ManagedFields) -> (Box<[u8]>, u32) {
+/// The bytes to keep, and where things are in them.
+pub(super) fn copy(json: &[u8], header: &Header, managed_fields: ManagedFields) -> (Box<[u8]>, Spots) {
     let cut = with_comma(json, header.managed_fields.clone());
     if managed_fields == ManagedFields::Keep || cut.is_empty() {
-        return (json.into(), offset(header.labels));
+        return (json.into(), header.spots(&(0..0)));
     }
     let mut kept = Vec::with_capacity(json.len() - cut.len());
     kept.extend_from_slice(json.get(..cut.start).unwrap_or_default());
     kept.extend_from_slice(json.get(cut.end..).unwrap_or_default());
-    let labels = if header.labels > cut.start { header.labels - cut.len() } else { header.labels };
-    (kept.into_boxed_slice(), offset(labels))
+    (kept.into_boxed_slice(), header.spots(&cut))
+}
+
+impl Header {
+    /// Where things are once `cut` has been taken out.
+    fn spots(&self, cut: &Range<usize>) -> Spots {
+        let shifted = |at: usize| offset(if at > cut.start { at - cut.len() } else { at });
+        let span = |range: &Range<usize>| Span { at: shifted(range.start), len: offset(range.len()) };
+        Spots { name: span(&self.name), namespace: span(&self.namespace), labels: shifted(self.labels) }
+    }
 }
 
 /// The field together with the comma that must go with it: the one behind it, or the one before it if it is last.
@@ -151,7 +194,7 @@ fn with_comma(json: &[u8], field: Range<usize>) -> Range<usize> {
     start..field.end
 }
 
-/// Where the labels begin; zero if there are none. Objects end long before 4 GiB.
+/// Where the labels begin; zero if there are none.
 pub(super) fn labels_at(json: &[u8]) -> u32 {
     let labels = metadata_at(json)
         .and_then(|at| raw::fields(json, at)?.find(|field| field.is(json, "labels")))

@@ -25,7 +25,7 @@ pub(crate) struct Replay<K> {
 /// The next thing for a handler to do.
 pub(crate) enum Work<K> {
     Replay(Replay<K>),
-    Shared(Arc<[Event<K>]>),
+    Shared(Arc<Vec<Event<K>>>),
     Owned(Vec<Event<K>>),
     /// Everything initial has been handed out.
     Synced,
@@ -41,7 +41,7 @@ pub(crate) enum End {
 struct State<K> {
     replays: VecDeque<Replay<K>>,
     folded: Folded<K>,
-    batches: VecDeque<Arc<[Event<K>]>>,
+    batches: VecDeque<Arc<Vec<Event<K>>>>,
     /// Events in `batches`.
     queued: usize,
     /// The initial state is complete, and that it is has been handed out.
@@ -94,7 +94,7 @@ impl<K> Backlog<K> {
         self.change(|state| state.initial_complete = true);
     }
 
-    pub(crate) fn publish(&self, batch: &Arc<[Event<K>]>) {
+    pub(crate) fn publish(&self, batch: &Arc<Vec<Event<K>>>) {
         let max = self.max;
         self.change(|state| {
             state.batches.push_back(Arc::clone(batch));
@@ -184,12 +184,12 @@ mod tests {
     use super::*;
     use crate::object::{Object, Raw};
 
-    fn update(revision: u64) -> Arc<[Event<Raw>]> {
+    fn update(revision: u64) -> Arc<Vec<Event<Raw>>> {
         let object = |revision: u64| {
             let json = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{revision}"}}}}"#);
             Object::from_json(json.as_bytes(), crate::object::Keep::default()).unwrap()
         };
-        Arc::new([Event::Updated { old: object(revision - 1), new: object(revision) }])
+        Arc::new(vec![Event::Updated { old: object(revision - 1), new: object(revision) }])
     }
 
     /// A publisher that never waits, and a reader that may be anywhere: no wake-up is lost, no change is missed.

@@ -216,7 +216,7 @@ impl<K> Processor<K> {
         if events.is_empty() || self.members.is_empty() {
             return;
         }
-        let batch: Arc<[Event<K>]> = events.into();
+        let batch = Arc::new(events);
         for listener in self.listeners() {
             listener.backlog.publish(&batch);
         }
@@ -254,7 +254,7 @@ impl<K> Processor<K> {
     /// Tells every object again to every handler that wants resyncs, now.
     pub(crate) fn resync_all(&self, snapshot: &Snapshot<K>) {
         let again = |object: &Object<K>| Event::Updated { old: object.clone(), new: object.clone() };
-        let events: Arc<[Event<K>]> = snapshot.iter().map(again).collect();
+        let events = Arc::new(snapshot.iter().map(again).collect());
         let wanting = self.listeners().filter(|listener| listener.options.resync.is_some());
         wanting.for_each(|listener| listener.backlog.publish(&events));
     }

@@ -29,7 +29,7 @@ pub struct EventStream<K = Raw> {
 enum Current<K> {
     None,
     Replay(Replay<K>, Option<ObjectKey>, std::vec::IntoIter<Event<K>>),
-    Shared(Arc<[Event<K>]>, usize),
+    Shared(Arc<Vec<Event<K>>>, usize),
     Owned(std::vec::IntoIter<Event<K>>),
 }
 

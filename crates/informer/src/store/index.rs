@@ -90,16 +90,15 @@ impl<K, V> fmt::Debug for Index<K, V> {
     }
 }
 
-/// The values of one object in one index, kept beside the object: an update compares them with the new ones
-/// instead of asking the index function about the old object again.
+/// The values of one object in one index, kept by the writer: an update compares them with the new ones instead of
+/// asking the index function about the old object again.
 pub(super) type Values = Arc<dyn Any + Send + Sync>;
 
 /// An index whose value type is known only to itself.
 pub(super) trait AnyIndex<K>: Send + Sync {
     fn name(&self) -> &str;
-    /// Runs user code; call it outside the state lock.
-    fn values(&self, object: &Object<K>) -> (Values, Option<IndexError>);
-    fn same(&self, a: &Values, b: &Values) -> bool;
+    /// The values of an object; nothing if they are the `old` ones. Runs user code; call it outside the state lock.
+    fn values(&self, object: &Object<K>, old: Option<&Values>) -> (Option<Values>, Option<IndexError>);
     fn insert(&mut self, key: &ObjectKey, values: &Values);
     fn remove(&mut self, key: &ObjectKey, values: &Values);
     fn copy(&self) -> Arc<dyn AnyIndex<K>>;
@@ -107,7 +106,20 @@ pub(super) trait AnyIndex<K>: Send + Sync {
 }
 
 type Keys = OrdSet<ObjectKey>;
-type Map<V> = GenericHashMap<V, Keys, foldhash::fast::RandomState, DefaultSharedPtr>;
+type Map<V> = GenericHashMap<V, Group, foldhash::fast::RandomState, DefaultSharedPtr>;
+
+/// The objects that have one value.
+#[derive(Clone)]
+struct Group {
+    keys: Keys,
+    /// That value alone, shared by all objects that have no other: a million objects on a hundred nodes keep a
+    /// hundred node names, and comparing them touches memory that is in the processor's cache.
+    alone: Values,
+}
+
+fn values_in<V: 'static>(values: &Values) -> &[V] {
+    values.downcast_ref::<IndexValues<V>>().map(SmallVec::as_slice).unwrap_or_default()
+}
 
 /// The one implementation of [`AnyIndex`].
 pub(crate) struct IndexMap<K, V> {
@@ -126,11 +138,11 @@ impl<K, V: IndexValue> IndexMap<K, V> {
         V: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.keys.get(value)
+        self.keys.get(value).map(|group| &group.keys)
     }
 
     pub(super) fn all_values(&self) -> impl Iterator<Item = (&V, usize)> {
-        self.keys.iter().map(|(value, keys)| (value, keys.len()))
+        self.keys.iter().map(|(value, group)| (value, group.keys.len()))
     }
 }
 
@@ -143,30 +155,40 @@ impl<K: 'static, V: IndexValue> AnyIndex<K> for IndexMap<K, V> {
         &self.name
     }
 
-    fn values(&self, object: &Object<K>) -> (Values, Option<IndexError>) {
+    fn values(&self, object: &Object<K>, old: Option<&Values>) -> (Option<Values>, Option<IndexError>) {
         let asked = catch_unwind(AssertUnwindSafe(|| (self.extract)(object)));
-        match asked.unwrap_or_else(|_| Err(panicked(object))) {
-            Ok(values) => (Arc::new(values), None),
-            Err(error) => (Arc::new(IndexValues::<V>::new()), Some(error.named(&self.name))),
+        let (values, problem) = match asked.unwrap_or_else(|_| Err(panicked(object))) {
+            Ok(values) => (values, None),
+            Err(error) => (IndexValues::new(), Some(error.named(&self.name))),
+        };
+        if old.is_some_and(|old| values_in::<V>(old) == values.as_slice()) {
+            return (None, problem);
         }
-    }
-
-    fn same(&self, a: &Values, b: &Values) -> bool {
-        a.downcast_ref::<IndexValues<V>>() == b.downcast_ref::<IndexValues<V>>()
+        let known = match values.as_slice() {
+            [value] => self.keys.get(value).map(|group| Arc::clone(&group.alone)),
+            _ => None,
+        };
+        (Some(known.unwrap_or_else(|| Arc::new(values))), problem)
     }
 
     fn insert(&mut self, key: &ObjectKey, values: &Values) {
-        for value in values.downcast_ref::<IndexValues<V>>().into_iter().flatten() {
-            self.keys.entry(value.clone()).or_default().insert(key.clone());
+        let all = values_in::<V>(values);
+        for value in all {
+            let alone = || match all {
+                [_] => Arc::clone(values),
+                _ => Arc::new(IndexValues::from_elem(value.clone(), 1)) as Values,
+            };
+            let group = self.keys.entry(value.clone());
+            group.or_insert_with(|| Group { keys: Keys::new(), alone: alone() }).keys.insert(key.clone());
         }
     }
 
     fn remove(&mut self, key: &ObjectKey, values: &Values) {
-        for value in values.downcast_ref::<IndexValues<V>>().into_iter().flatten() {
-            let Some(keys) = self.keys.get_mut(value) else { continue };
-            keys.remove(key);
+        for value in values_in::<V>(values) {
+            let Some(group) = self.keys.get_mut(value) else { continue };
+            group.keys.remove(key);
             // An empty set left behind for every value that ever was would be a leak.
-            if keys.is_empty() {
+            if group.keys.is_empty() {
                 self.keys.remove(value);
             }
         }

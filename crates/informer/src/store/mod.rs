@@ -8,6 +8,9 @@
 //! [`processor`](crate::processor). Go on with [`index`] for indexes and [`snapshot`] for reads.
 
 pub mod index;
+mod places;
+mod plan;
+mod slots;
 pub mod snapshot;
 mod state;
 mod writer;
@@ -25,7 +28,8 @@ pub use writer::{Change, Replacement, StoreWriter, Write};
 use crate::object::{Object, Raw};
 use crate::sync::Mutex;
 use index::{Extract, IndexMap};
-use state::{Places, State};
+use places::Places;
+use state::State;
 
 /// What the read handles and the one writer share.
 pub(crate) struct Shared<K> {
@@ -159,10 +163,10 @@ impl<K> Store<K> {
         V: index::IndexValue,
         F: Fn(&Object<K>) -> Result<IndexValues<V>, IndexError> + Send + Sync + 'static,
     {
-        let _writing = self.shared.writing.lock();
+        let mut places = self.shared.writing.lock();
         let mut next = self.shared.state.lock().clone();
         let extract: Arc<Extract<K, V>> = Arc::new(extract);
-        let index = next.add_index(name, IndexMap::new(name, extract))?;
+        let index = next.add_index(&mut places, name, IndexMap::new(name, extract))?;
         let previous = std::mem::replace(&mut *self.shared.state.lock(), next);
         drop(previous);
         Ok(index)

@@ -67,7 +67,7 @@ impl<K> Snapshot<K> {
     }
 
     /// The objects of one namespace, in name order.
-    pub fn namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Object<K>> {
+    pub fn namespace(&self, namespace: &str) -> impl Iterator<Item = &Object<K>> + use<'_, K> {
         self.state.namespace(namespace)
     }
 

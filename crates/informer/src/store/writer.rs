@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use listwatch_wire::{ObjectKey, Revision};
+use smallvec::SmallVec;
 
 use super::Shared;
 use super::index::IndexError;
-use super::state::{AllValues, Indexes, Places, Slot, State};
+use super::places::Places;
+use super::plan::Plan;
+use super::state::{Indexes, State};
 use crate::object::{Object, Raw};
 
 /// Readers wait at most for this many insertions, some tens of microseconds.
@@ -60,21 +63,6 @@ impl<K> Drop for StoreWriter<K> {
     }
 }
 
-fn values_of<K>(indexes: &Indexes<K>, object: &Object<K>, problems: &mut Vec<IndexError>) -> AllValues {
-    let mut all = AllValues::new();
-    for index in indexes {
-        let (values, problem) = index.values(object);
-        problems.extend(problem);
-        all.push(values);
-    }
-    all
-}
-
-enum Prepared<K> {
-    Put(Slot<K>),
-    Remove(ObjectKey),
-}
-
 impl<K> StoreWriter<K> {
     pub(super) fn new(shared: Arc<Shared<K>>) -> Self {
         Self { shared }
@@ -82,42 +70,44 @@ impl<K> StoreWriter<K> {
 
     /// Makes the changes in order. Returns one [`Change`] per write, and the objects that an index could not place.
     pub fn write(&mut self, writes: Vec<Write<K>>) -> (Vec<Change<K>>, Vec<IndexError>) {
+        let mut changes = Vec::with_capacity(writes.len());
+        let writes = writes.into_iter().map(|write| (write, ())).collect();
+        let problems = self.write_each(writes, |change, ()| changes.push(change));
+        (changes, problems)
+    }
+
+    /// Makes the changes in order and tells each, with what came with it.
+    pub(crate) fn write_each<T>(
+        &mut self,
+        writes: Vec<(Write<K>, T)>,
+        mut tell: impl FnMut(Change<K>, T),
+    ) -> Vec<IndexError> {
         let mut places = self.shared.writing.lock();
+        touch(&places, &writes);
         let indexes = self.indexes();
         let mut problems = Vec::new();
-        let prepare = |write| match write {
-            Write::Put(object) => {
-                let values = values_of(&indexes, &object, &mut problems);
-                Prepared::Put(Slot { object, values })
-            }
-            Write::Remove(key) => Prepared::Remove(key),
-        };
-        let prepared: Vec<_> = writes.into_iter().map(prepare).collect();
+        let mut plan = |(write, with)| (Plan::new(&mut places, &indexes, write, &mut problems), with);
+        let plans: Vec<_> = writes.into_iter().map(&mut plan).collect();
         // The state must be the only one to have the indexes, or each change would copy them.
         drop(indexes);
-        (self.apply(&mut places, prepared), problems)
+        let mut plans = plans.into_iter().peekable();
+        while plans.peek().is_some() {
+            let changes = self.carry_out(plans.by_ref().take(CHANGES_PER_LOCK));
+            changes.into_iter().for_each(|(change, with)| tell(change, with));
+        }
+        problems
+    }
+
+    fn carry_out<T>(
+        &self,
+        plans: impl Iterator<Item = (Plan<K>, T)>,
+    ) -> SmallVec<[(Change<K>, T); CHANGES_PER_LOCK]> {
+        let mut state = self.shared.state.lock();
+        plans.map(|(plan, with)| (state.carry_out(plan), with)).collect()
     }
 
     fn indexes(&self) -> Indexes<K> {
         self.shared.state.lock().indexes.clone()
-    }
-
-    fn apply(&self, places: &mut Places, prepared: Vec<Prepared<K>>) -> Vec<Change<K>> {
-        let mut changes = Vec::with_capacity(prepared.len());
-        let mut prepared = prepared.into_iter().peekable();
-        while prepared.peek().is_some() {
-            let mut state = self.shared.state.lock();
-            for change in prepared.by_ref().take(CHANGES_PER_LOCK) {
-                changes.push(match change {
-                    Prepared::Put(slot) => {
-                        let new = Some(slot.object.clone());
-                        Change { old: state.put(places, slot), new }
-                    }
-                    Prepared::Remove(key) => Change { old: state.remove(places, &key), new: None },
-                });
-            }
-        }
-        changes
     }
 
     /// Makes `objects` the whole content, or the whole content of one namespace, in one step: a reader sees the old
@@ -125,14 +115,8 @@ impl<K> StoreWriter<K> {
     pub fn replace(&mut self, namespace: Option<&str>, objects: Vec<Object<K>>) -> Replacement<K> {
         let mut places = self.shared.writing.lock();
         let mut next = self.shared.state.lock().clone();
-        let indexes = next.indexes.clone();
         let mut problems = Vec::new();
-        let slots: Vec<_> = objects
-            .into_iter()
-            .map(|object| Slot { values: values_of(&indexes, &object, &mut problems), object })
-            .collect();
-        drop(indexes);
-        let changes = replace_in(&mut next, &mut places, namespace, slots);
+        let changes = replace_in(&mut next, &mut places, namespace, objects, &mut problems);
         let previous = std::mem::replace(&mut *self.shared.state.lock(), next);
         drop(previous);
         Replacement { changes, problems }
@@ -145,18 +129,38 @@ impl<K> StoreWriter<K> {
     }
 }
 
+/// Finds everything once without doing anything: nearly all the time of an update goes by waiting for memory, and
+/// lookups that do nothing else wait for it together instead of one after the other.
+fn touch<K, T>(places: &Places, writes: &[(Write<K>, T)]) {
+    let puts = writes.iter().filter_map(|(write, _)| match write {
+        Write::Put(object) => Some(object),
+        Write::Remove(_) => None,
+    });
+    std::hint::black_box(puts.filter_map(|object| places.find(object)).fold(0, usize::wrapping_add));
+}
+
+/// Sorted by key, each key once. The last of several objects under one key wins; the sort is stable, so the last of
+/// equals is the last listed.
+fn sorted<K>(places: &mut Places, mut objects: Vec<Object<K>>) -> Vec<Object<K>> {
+    for object in &objects {
+        places.known(object);
+    }
+    objects.sort_by(|a, b| a.key().cmp(b.key()));
+    objects.reverse();
+    objects.dedup_by(|earlier, kept| earlier.key() == kept.key());
+    objects.reverse();
+    objects
+}
+
 fn replace_in<K>(
     state: &mut State<K>,
     places: &mut Places,
     namespace: Option<&str>,
-    mut after: Vec<Slot<K>>,
+    objects: Vec<Object<K>>,
+    problems: &mut Vec<IndexError>,
 ) -> Vec<Change<K>> {
-    // The last of several objects under one key wins; the sort is stable, so the last of equals is the last listed.
-    after.sort_by(|a, b| a.object.key().cmp(b.object.key()));
-    after.reverse();
-    after.dedup_by(|earlier, kept| earlier.object.key() == kept.object.key());
-    after.reverse();
-    let kept = |key: &ObjectKey| after.binary_search_by(|slot| slot.object.key().cmp(key)).is_ok();
+    let after = sorted(places, objects);
+    let kept = |key: &ObjectKey| after.binary_search_by(|object| object.key().cmp(key)).is_ok();
     let gone = |object: &&Object<K>| !kept(object.key());
     let gone: Vec<ObjectKey> = match namespace {
         None => state.iter().filter(gone).map(|object| object.key().clone()).collect(),
@@ -166,17 +170,29 @@ fn replace_in<K>(
     };
     let mut changes = Vec::with_capacity(gone.len() + after.len());
     for key in gone {
-        changes.push(Change { old: state.remove(places, &key), new: None });
+        changes.push(state.carry_out(Plan::remove(places, key)));
     }
-    for slot in after {
-        // What the list brings again unchanged stays as it is, shared and perhaps decoded.
-        let same = state.known(places, slot.object.key()).filter(|old| old.same_version(&slot.object));
-        if let Some(old) = same.filter(|old| old.revision() != Revision::ZERO).cloned() {
-            changes.push(Change { old: Some(old.clone()), new: Some(old) });
-        } else {
-            let new = Some(slot.object.clone());
-            changes.push(Change { old: state.put(places, slot), new });
-        }
+    places.reserve(after.len().saturating_sub(state.len()));
+    for object in after {
+        changes.push(replace_one(state, places, object, problems));
     }
     changes
+}
+
+fn replace_one<K>(
+    state: &mut State<K>,
+    places: &mut Places,
+    object: Object<K>,
+    problems: &mut Vec<IndexError>,
+) -> Change<K> {
+    // What the list brings again unchanged stays as it is, shared and perhaps decoded.
+    let known = places.known(&object).and_then(|(place, _)| state.slots.get(place));
+    let same = known.filter(|old| old.same_version(&object) && old.revision() != Revision::ZERO);
+    if let Some(old) = same.cloned() {
+        return Change { old: Some(old.clone()), new: Some(old) };
+    }
+    let indexes = state.indexes.clone();
+    let plan = Plan::put(places, &indexes, object, problems);
+    drop(indexes);
+    state.carry_out(plan)
 }

@@ -1,0 +1,105 @@
+//! [`Applier`]: what the reflectors bring becomes the content of the store, and events for the handlers.
+
+use std::sync::Arc;
+
+use listwatch_wire::Revision;
+
+use super::{Core, apply};
+use crate::delta::Delta;
+use crate::lister_watcher::Partition;
+use crate::object::Object;
+use crate::processor::backlog::Replay;
+use crate::reflector::{Problem, Response};
+use crate::store::{IndexError, StoreWriter};
+
+/// The only one who writes to an informer's store.
+pub(super) struct Applier<K> {
+    pub(super) core: Arc<Core<K>>,
+    pub(super) partitions: Vec<Partition>,
+    /// Where each source stands; none before its first state.
+    pub(super) revisions: Vec<Option<Revision>>,
+    pub(super) writer: StoreWriter<K>,
+}
+
+impl<K: Send + Sync + 'static> Applier<K> {
+    /// Applies deltas of one source, in order.
+    pub(super) fn apply_all(&mut self, source: usize, deltas: Vec<Delta<K>>) {
+        if !deltas.iter().any(Delta::is_barrier) {
+            return self.changes(source, deltas);
+        }
+        let mut changes = Vec::new();
+        for delta in deltas {
+            if delta.is_barrier() {
+                self.changes(source, std::mem::take(&mut changes));
+                self.barrier(source, delta);
+            } else {
+                changes.push(delta);
+            }
+        }
+        self.changes(source, changes);
+    }
+
+    fn barrier(&mut self, source: usize, delta: Delta<K>) {
+        if let Delta::Replaced { objects, revision } = delta {
+            self.replace(source, objects, revision);
+        } else {
+            self.core.processor.lock().resync_all(&self.core.store.snapshot());
+        }
+    }
+
+    fn changes(&mut self, source: usize, deltas: Vec<Delta<K>>) {
+        if deltas.is_empty() {
+            return;
+        }
+        let processor = self.core.processor.lock();
+        let applied = apply::changes(&mut self.writer, deltas);
+        advance(&mut self.revisions, &mut self.writer, source, applied.revision);
+        processor.publish(applied.events);
+        drop(processor);
+        self.report(applied.problems);
+    }
+
+    fn replace(&mut self, source: usize, objects: Vec<Object<K>>, revision: Revision) {
+        let namespace = self.partitions.get(source).and_then(|partition| partition.namespace.clone());
+        let first = self.revisions.get(source).is_none_or(Option::is_none);
+        let processor = self.core.processor.lock();
+        let applied = apply::replace(&mut self.writer, namespace.as_deref(), objects, revision, first);
+        advance(&mut self.revisions, &mut self.writer, source, applied.revision);
+        if first {
+            // Everybody reads the initial state from the same snapshot; nothing is copied for anybody.
+            let snapshot = self.core.store.snapshot();
+            for listener in processor.listeners() {
+                listener.backlog.replay(Replay { snapshot: snapshot.clone(), namespace: namespace.clone() });
+            }
+        } else {
+            processor.publish(applied.events);
+        }
+        if self.revisions.iter().all(Option::is_some) && !self.core.synced.send_replace(true) {
+            processor.listeners().for_each(|listener| listener.backlog.initial_complete());
+        }
+        drop(processor);
+        self.report(applied.problems);
+    }
+
+    fn report(&self, problems: Vec<IndexError>) {
+        for problem in problems {
+            self.core.monitor.problem(&Problem::Index(problem), Response::Continues);
+        }
+    }
+}
+
+/// The store stands where the slowest of its sources stands.
+fn advance<K>(
+    revisions: &mut [Option<Revision>],
+    writer: &mut StoreWriter<K>,
+    source: usize,
+    revision: Option<Revision>,
+) {
+    let Some(revision) = revision else { return };
+    if let Some(slot) = revisions.get_mut(source) {
+        *slot = Some(revision);
+    }
+    if let Some(slowest) = revisions.iter().copied().min().flatten() {
+        writer.advance(slowest);
+    }
+}

@@ -1,0 +1,107 @@
+//! [`Plan`]: a change that has been thought through and has only to be carried out.
+//!
+//! Looking for the object's place and asking the index functions happens here, while readers read. What is left to do
+//! under the lock that keeps them out for a moment is moving pointers.
+
+use listwatch_wire::ObjectKey;
+
+use super::index::{AnyIndex, IndexError, Values};
+use super::places::{AllValues, Places};
+use super::state::{Indexes, State};
+use super::writer::{Change, Write};
+use crate::object::Object;
+
+/// A value list that changed.
+pub(super) struct Move {
+    pub(super) index: usize,
+    pub(super) old: Values,
+    pub(super) new: Values,
+}
+
+pub(super) enum Plan<K> {
+    /// Nearly always this, and nearly always without moves.
+    Update { place: usize, object: Object<K>, moves: Vec<Move> },
+    Add { place: usize, object: Object<K>, values: AllValues },
+    Remove(Box<Removal>),
+    /// What shall go is not there.
+    Nothing,
+}
+
+pub(super) struct Removal {
+    place: usize,
+    key: ObjectKey,
+    values: AllValues,
+}
+
+impl<K> Plan<K> {
+    pub(super) fn new(
+        places: &mut Places,
+        indexes: &Indexes<K>,
+        write: Write<K>,
+        problems: &mut Vec<IndexError>,
+    ) -> Self {
+        match write {
+            Write::Put(object) => Self::put(places, indexes, object, problems),
+            Write::Remove(key) => Self::remove(places, key),
+        }
+    }
+
+    pub(super) fn remove(places: &mut Places, key: ObjectKey) -> Self {
+        let Some((place, entry)) = places.remove(&key) else { return Self::Nothing };
+        Self::Remove(Box::new(Removal { place, key, values: entry.values }))
+    }
+
+    pub(super) fn put(
+        places: &mut Places,
+        indexes: &Indexes<K>,
+        object: Object<K>,
+        problems: &mut Vec<IndexError>,
+    ) -> Self {
+        let Some((place, entry)) = places.known(&object) else {
+            let values: AllValues =
+                indexes.iter().filter_map(|index| ask(&**index, &object, None, problems)).collect();
+            let place = places.add(object.key().clone(), values.clone());
+            return Self::Add { place, object, values };
+        };
+        let mut moves = Vec::new();
+        for (at, (index, old)) in indexes.iter().zip(&mut entry.values).enumerate() {
+            if let Some(new) = ask(&**index, &object, Some(old), problems) {
+                let old = std::mem::replace(old, new.clone());
+                moves.push(Move { index: at, old, new });
+            }
+        }
+        Self::Update { place, object, moves }
+    }
+}
+
+fn ask<K>(
+    index: &dyn AnyIndex<K>,
+    object: &Object<K>,
+    old: Option<&Values>,
+    problems: &mut Vec<IndexError>,
+) -> Option<Values> {
+    let (values, problem) = index.values(object, old);
+    problems.extend(problem);
+    values
+}
+
+impl<K> State<K> {
+    pub(super) fn carry_out(&mut self, plan: Plan<K>) -> Change<K> {
+        match plan {
+            Plan::Update { place, object, moves } => {
+                let new = Some(object.clone());
+                self.reindex(object.key(), moves);
+                Change { old: self.slots.set(place, Some(object)), new }
+            }
+            Plan::Add { place, object, values } => {
+                self.add(place, object.clone(), &values);
+                Change { old: None, new: Some(object) }
+            }
+            Plan::Remove(removal) => {
+                let Removal { place, key, values } = *removal;
+                Change { old: self.remove(place, &key, &values), new: None }
+            }
+            Plan::Nothing => Change { old: None, new: None },
+        }
+    }
+}
