@@ -1,7 +1,10 @@
 //! The classic controller: an informer fills a cache and a queue, workers take keys from the queue and look at the
 //! cache. This one reports pods that have been pending for too long.
 //!
-//! `cargo run -p listwatch --example controller`, and Ctrl-C to end it.
+//! `cargo run -p listwatch --example controller [SECONDS]`, and Ctrl-C to end it.
+//!
+//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! and prints the `KUBECONFIG` to set.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
@@ -13,11 +16,15 @@ use listwatch::kube::client;
 use listwatch::workqueue::{Job, Options, Outcome, Queue, Runner};
 use listwatch::{Event, HandlerOptions, InformerFactory, Lister, ObjectError, ObjectKey};
 
-/// How long a pod may be pending.
+/// How long a pod may be pending, unless the command line says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let patience = match std::env::args().nth(1) {
+        Some(seconds) => Duration::from_secs(seconds.parse()?),
+        None => PATIENCE,
+    };
     let factory = InformerFactory::new(client(kube::Config::infer().await?)?);
     let pods = factory.informer::<Pod>();
     let queue = Queue::new(Options::new().name("pods"));
@@ -33,12 +40,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     factory.start()?;
     // Workers that start before the cache is filled take what is not there yet for deleted.
     handler.wait_synced().await;
-    println!("{} pods", pods.store().len());
+    println!("{} pods; telling which are pending for {} s", pods.store().len(), patience.as_secs());
 
     let lister = pods.lister();
     let runner = Runner::new(move |job: Job<ObjectKey>| {
         let lister = lister.clone();
-        async move { reconcile(&lister, &job.key) }
+        async move { reconcile(&lister, &job.key, patience) }
     });
     let running = runner.workers(4).start(&queue);
 
@@ -48,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn reconcile(pods: &Lister<Pod>, key: &ObjectKey) -> Result<Outcome, ObjectError> {
+fn reconcile(pods: &Lister<Pod>, key: &ObjectKey, patience: Duration) -> Result<Outcome, ObjectError> {
     let Ok(pod) = pods.namespace(key.namespace()).get(key.name()) else {
         println!("{key} is gone");
         return Ok(Outcome::Done);
@@ -62,9 +69,9 @@ fn reconcile(pods: &Lister<Pod>, key: &ObjectKey) -> Result<Outcome, ObjectError
     if !pending {
         return Ok(Outcome::Done);
     }
-    if age < PATIENCE {
-        return Ok(Outcome::RequeueAfter(PATIENCE - age));
+    if age < patience {
+        return Ok(Outcome::RequeueAfter(patience - age));
     }
     println!("{key} has been pending for {} s", age.as_secs());
-    Ok(Outcome::RequeueAfter(PATIENCE))
+    Ok(Outcome::RequeueAfter(patience.max(Duration::from_secs(1))))
 }

@@ -2,6 +2,9 @@
 //! several kinds cost a few hundred bytes per object.
 //!
 //! `cargo run -p listwatch --example garbage`
+//!
+//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! and prints the `KUBECONFIG` to set.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
@@ -40,13 +43,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let watched: HashSet<&str> = informers.iter().map(|(kind, _)| *kind).collect();
     let alive: HashSet<String> = informers.iter().flat_map(|(_, informer)| uids(informer)).collect();
+    let (mut objects, mut orphans) = (0, 0);
     for (kind, informer) in &informers {
+        objects += informer.store().len();
         for object in informer.snapshot().iter() {
             if let Some(owner) = orphaned(object, &watched, &alive)? {
                 println!("{kind} {} belongs to {owner}, which is gone", object.key());
+                orphans += 1;
             }
         }
     }
+    println!("{objects} objects of {} kinds, {orphans} without their owner", informers.len());
     factory.shutdown().await;
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! A plain list, page by page: the pods of a namespace, or of all.
 //!
 //! `cargo run -p listwatch --example list -- kube-system`
+//!
+//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! and prints the `KUBECONFIG` to set.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
@@ -23,7 +26,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let options = PagerOptions::default().on_expired(OnExpired::Continue);
     let mut pages =
         Pager::new(Arc::new(pods), ListRequest::first(ListVersion::MostRecent, Some(500)), options);
+    let mut count = 0;
     while let Some(page) = pages.try_next().await? {
+        count += page.objects.len();
         for pod in &page.objects {
             println!("{} {}", pod.key(), pod.text(&["status", "phase"]).unwrap_or_default());
         }
@@ -31,5 +36,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
             println!("cannot read one: {problem}");
         }
     }
+    println!("{count} pods");
     Ok(())
 }

@@ -2,6 +2,9 @@
 //! which node.
 //!
 //! `cargo run -p listwatch --example namespaces -- default kube-system`
+//!
+//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! and prints the `KUBECONFIG` to set.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 

@@ -3,6 +3,9 @@
 //! It ends only when the history no longer reaches back to its place, or when it is not allowed to watch.
 //!
 //! `cargo run -p listwatch --example retry_watch [RESOURCE_VERSION]`
+//!
+//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! and prints the `KUBECONFIG` to set.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
@@ -12,7 +15,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use listwatch::kube::{KubeSource, client};
-use listwatch::lister_watcher::{ListRequest, ListVersion};
+use listwatch::lister_watcher::{ListRequest, ListVersion, WatchEvent};
 use listwatch::{ListerWatcher, RetryWatcher};
 
 #[tokio::main]
@@ -26,6 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut events = RetryWatcher::new(maps, from);
     while let Some(event) = events.next().await {
         match event {
+            Ok(WatchEvent::Bookmark { revision, .. }) => println!("nothing else up to {revision}"),
             Ok(event) => println!("{event:?}"),
             Err(end) => println!("cannot go on: {end}"),
         }

@@ -3,6 +3,9 @@
 //!
 //! `cargo run -p listwatch --example typed_controller`, then
 //! `kubectl create -f - <<< '{apiVersion: example.com/v1, kind: Greeting, metadata: {name: hi}, spec: {text: hello}}'`.
+//!
+//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! and prints the `KUBECONFIG` to set.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
@@ -86,6 +89,7 @@ async fn work(
     let handler = greetings.add_event_handler_with(enqueue, HandlerOptions::named("enqueue"))?;
     factory.start()?;
     handler.wait_synced().await;
+    println!("{} greetings", greetings.store().len());
 
     let reporter = Reporter { controller: NAME.to_owned(), instance };
     let recorder = EventRecorder::start(KubeSink::new(client.clone()), reporter, Default::default());
@@ -121,6 +125,7 @@ async fn reconcile(context: Arc<Context>, key: ObjectKey) -> Result<Outcome, Box
     });
     let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), key.namespace());
     let written = maps.patch(key.name(), &PatchParams::apply(NAME).force(), &Patch::Apply(map)).await?;
+    println!("{key} says {:?}", greeting.spec.text);
     let about = ObjectReference::of(&*greeting);
     let note = format!("the text is in {} {}", ConfigMap::kind(&()), written.name_any());
     context.recorder.record(Occurrence::normal(about, "Greeted", "Writing", note));

@@ -3,6 +3,9 @@
 //! Nothing is repaired here; `retry_watch` goes on after a break, and an informer also keeps the state.
 //!
 //! `cargo run -p listwatch --example watch`
+//!
+//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! and prints the `KUBECONFIG` to set.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
@@ -23,6 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let timeout = Some(Duration::from_secs(300));
     let request = WatchRequest { revision: Some(page.revision), initial_events: false, timeout };
     let mut events = pods.watch(&request).await?;
+    println!("watching from {} for five minutes", page.revision);
     while let Some(batch) = events.try_next().await? {
         batch.iter().for_each(print);
     }

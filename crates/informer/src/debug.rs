@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use crate::informer::InformerStatus;
+use crate::monitor::{LastProblem, SourceStatus};
 
 /// One block per informer: its state, its place, its last problem, its handlers with their lag.
 ///
@@ -39,9 +40,9 @@ fn informer(text: &mut String, status: &InformerStatus) -> std::fmt::Result {
     for (reason, count) in &status.problems {
         writeln!(text, "  problem {reason}: {count}")?;
     }
-    if let Some(last) = &status.last_problem {
-        let ago = SystemTime::now().duration_since(last.at).unwrap_or_default().as_secs();
-        writeln!(text, "  last problem, {ago} s ago: {}; {}", last.problem, last.response)?;
+    last_problem(text, "  ", status.last_problem.as_ref())?;
+    if status.sources.len() > 1 {
+        status.sources.iter().try_for_each(|one| source(text, one))?;
     }
     for handler in &status.handlers {
         let synced = if handler.synced { "synced" } else { "not synced" };
@@ -58,4 +59,22 @@ fn informer(text: &mut String, status: &InformerStatus) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+fn last_problem(text: &mut String, indent: &str, last: Option<&LastProblem>) -> std::fmt::Result {
+    let Some(last) = last else { return Ok(()) };
+    let ago = SystemTime::now().duration_since(last.at).unwrap_or_default().as_secs();
+    writeln!(text, "{indent}last problem, {ago} s ago: {}; {}", last.problem, last.response)
+}
+
+/// One of several: a namespace that is stuck while the others are well shows here.
+fn source(text: &mut String, source: &SourceStatus) -> std::fmt::Result {
+    let SourceStatus { namespace, phase, received, lists, streaming_lists, watches, .. } = source;
+    let namespace = namespace.as_deref().unwrap_or("all");
+    writeln!(
+        text,
+        "  namespace {namespace}: {phase}, received up to {received}, {lists} lists, \
+         {streaming_lists} streaming lists, {watches} watches"
+    )?;
+    last_problem(text, "    ", source.last_problem.as_ref())
 }

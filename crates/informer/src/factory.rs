@@ -8,17 +8,15 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
 
-use crate::informer::{InformerBuilder, InformerError, InformerStatus, SharedInformer};
+use crate::informer::{InformerBuilder, InformerError, InformerOptions, InformerStatus, SharedInformer};
 use crate::kube::{KubeSource, ResourceKind};
 use crate::lister::Lister;
 use crate::lister_watcher::Sources;
 use crate::object::Keep;
-use crate::reflector::ReflectorOptions;
 use crate::sync::Mutex;
 
 /// Which objects an informer is about. Equal scopes share an informer.
@@ -183,8 +181,7 @@ type Entries = HashMap<(Scope, std::any::TypeId), Entry>;
 pub struct InformerFactory {
     client: ::kube::Client,
     entries: Mutex<Entries>,
-    reflector: ReflectorOptions,
-    resync: Option<Duration>,
+    options: InformerOptions,
     keep: Keep,
 }
 
@@ -203,23 +200,15 @@ impl InformerFactory {
         Self {
             client,
             entries: Mutex::new(HashMap::new()),
-            reflector: ReflectorOptions::default(),
-            resync: None,
+            options: InformerOptions::default(),
             keep: Keep::default(),
         }
     }
 
-    /// How its informers list and watch.
+    /// How its informers list, queue and resync.
     #[must_use]
-    pub fn reflector(mut self, options: ReflectorOptions) -> Self {
-        self.reflector = options;
-        self
-    }
-
-    /// The default resync period of its informers' handlers.
-    #[must_use]
-    pub fn resync(mut self, period: Duration) -> Self {
-        self.resync = Some(period);
+    pub fn options(mut self, options: InformerOptions) -> Self {
+        self.options = options;
         self
     }
 
@@ -257,12 +246,9 @@ impl InformerFactory {
         {
             return Shared { informer, scope };
         }
-        let mut builder = SharedInformer::<K>::builder(scope.sources(&self.client, self.keep))
+        let builder = SharedInformer::<K>::builder(scope.sources(&self.client, self.keep))
             .name(scope.name())
-            .reflector(self.reflector.clone());
-        if let Some(period) = self.resync {
-            builder = builder.resync(period);
-        }
+            .options(self.options.clone());
         let informer = Arc::new(configure(builder).build());
         let any: Arc<dyn AnyInformer> = Arc::<SharedInformer<K>>::clone(&informer);
         let typed: Arc<dyn Any + Send + Sync> = Arc::<SharedInformer<K>>::clone(&informer);

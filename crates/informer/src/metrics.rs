@@ -1,11 +1,16 @@
 //! Metrics: [`Metrics`] is what an exporter implements, [`Prometheus`] the one that writes Prometheus text.
+//! [`collect`] reports informers and their handlers, [`collect_each`] everything else that keeps count.
 //!
 //! Figures are collected when somebody asks, from counters that the informers keep anyway: an informer does not know
 //! that it is measured.
 
 use std::fmt::Write as _;
 
+use crate::event_recorder::RecorderStats;
 use crate::informer::InformerStatus;
+use crate::leader_election::ElectionStatus;
+use crate::mutation_cache::MutationStats;
+use crate::processor::HandlerStatus;
 
 /// Whether a figure only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,74 +42,171 @@ pub trait Metrics {
     fn sample(&mut self, sample: &Sample<'_>);
 }
 
-/// Reports every figure of some informers.
-pub fn collect(informers: &[InformerStatus], metrics: &mut impl Metrics) {
-    for (name, help, kind, value) in INFORMER {
-        for status in informers {
-            let labels = [("informer", status.name.as_str())];
-            metrics.sample(&Sample { name, help, kind: *kind, labels: &labels, value: value(status) });
-        }
+/// A figure that can be read from a status.
+#[derive(Debug)]
+pub struct Figure<T> {
+    /// What is measured.
+    pub name: &'static str,
+    /// One sentence about it.
+    pub help: &'static str,
+    /// Whether it only grows.
+    pub kind: MetricKind,
+    /// Reads it.
+    pub value: fn(&T) -> f64,
+}
+
+impl<T> Figure<T> {
+    const fn counter(name: &'static str, help: &'static str, value: fn(&T) -> f64) -> Self {
+        Self { name, help, kind: MetricKind::Counter, value }
     }
-    for status in informers {
-        for (reason, count) in &status.problems {
-            metrics.sample(&Sample {
-                name: "listwatch_informer_problems_total",
-                help: "Failed lists and watches, unusable objects and the like, by kind.",
-                kind: MetricKind::Counter,
-                labels: &[("informer", &status.name), ("reason", reason)],
-                value: *count as f64,
-            });
-        }
+
+    const fn gauge(name: &'static str, help: &'static str, value: fn(&T) -> f64) -> Self {
+        Self { name, help, kind: MetricKind::Gauge, value }
     }
-    for (name, help, kind, value) in HANDLER {
-        for status in informers {
-            for handler in &status.handlers {
-                let labels = [("informer", status.name.as_str()), ("handler", handler.name.as_str())];
-                metrics.sample(&Sample { name, help, kind: *kind, labels: &labels, value: value(handler) });
-            }
+}
+
+/// A status that can be reported: of an [`EventRecorder`](crate::event_recorder::EventRecorder), a
+/// [`LeaderElection`](crate::leader_election::LeaderElection), a [`MutationCache`](crate::mutation_cache::MutationCache).
+pub trait Measured: Sized + 'static {
+    /// The label under which one is told from the others.
+    const LABEL: &'static str;
+    /// Everything there is to report.
+    const FIGURES: &'static [Figure<Self>];
+}
+
+/// Reports every figure of some things of a kind, each with its name.
+///
+/// ```
+/// use listwatch::event_recorder::RecorderStats;
+/// use listwatch::metrics::{Prometheus, collect_each};
+///
+/// let mut prometheus = Prometheus::default();
+/// collect_each(&[("greeter", RecorderStats::default())], &mut prometheus);
+/// assert!(prometheus.text().contains("listwatch_events_written_total{recorder=\"greeter\"} 0\n"));
+/// ```
+pub fn collect_each<T: Measured>(named: &[(&str, T)], metrics: &mut impl Metrics) {
+    table(T::FIGURES, metrics, || named.iter().map(|(name, status)| ([(T::LABEL, *name)], status)));
+}
+
+/// All figures of all things: figure by figure, as [`Metrics`] wants them.
+fn table<'a, T: 'a, L, I>(figures: &[Figure<T>], metrics: &mut impl Metrics, things: impl Fn() -> I)
+where
+    L: AsRef<[(&'static str, &'a str)]>,
+    I: Iterator<Item = (L, &'a T)>,
+{
+    for Figure { name, help, kind, value } in figures {
+        for (labels, thing) in things() {
+            let labels = labels.as_ref();
+            metrics.sample(&Sample { name, help, kind: *kind, labels, value: value(thing) });
         }
     }
 }
 
-type Row<T> = (&'static str, &'static str, MetricKind, fn(&T) -> f64);
+/// Reports every figure of some informers.
+pub fn collect(informers: &[InformerStatus], metrics: &mut impl Metrics) {
+    table(INFORMER, metrics, || informers.iter().map(|status| ([("informer", &*status.name)], status)));
+    table(PROBLEMS, metrics, || {
+        informers.iter().flat_map(|status| {
+            let labels = |kind| [("informer", &*status.name), ("reason", kind)];
+            status.problems.iter().map(move |problem| (labels(problem.0), problem))
+        })
+    });
+    table(HANDLER, metrics, || {
+        informers.iter().flat_map(|status| {
+            let handlers = status.handlers.iter();
+            handlers.map(|handler| ([("informer", &*status.name), ("handler", &*handler.name)], handler))
+        })
+    });
+}
 
-const INFORMER: &[Row<InformerStatus>] = {
-    use MetricKind::{Counter, Gauge};
-    &[
-        ("listwatch_informer_synced", "Whether the cache holds its initial state.", Gauge, |s| {
-            f64::from(u8::from(s.synced))
-        }),
-        ("listwatch_informer_objects", "Objects in the cache.", Gauge, |s| s.objects as f64),
-        ("listwatch_informer_queued_objects", "Objects received and not yet applied.", Gauge, |s| {
-            s.queued as f64
-        }),
-        ("listwatch_informer_revision", "Resource version of the cache.", Gauge, |s| s.revision.0 as f64),
-        ("listwatch_informer_received_revision", "Last resource version received.", Gauge, |s| {
-            s.received.0 as f64
-        }),
-        ("listwatch_informer_lists_total", "Lists made.", Counter, |s| s.lists as f64),
-        ("listwatch_informer_listed_objects_total", "Objects received by lists.", Counter, |s| {
-            s.listed_objects as f64
-        }),
-        ("listwatch_informer_streaming_lists_total", "Streaming lists opened.", Counter, |s| {
-            s.streaming_lists as f64
-        }),
-        ("listwatch_informer_watches_total", "Watches opened.", Counter, |s| s.watches as f64),
-    ]
-};
+const INFORMER: &[Figure<InformerStatus>] = &[
+    Figure::gauge("listwatch_informer_synced", "Whether the cache holds its initial state.", |s| {
+        f64::from(u8::from(s.synced))
+    }),
+    Figure::gauge("listwatch_informer_objects", "Objects in the cache.", |s| s.objects as f64),
+    Figure::gauge("listwatch_informer_queued_objects", "Objects received and not yet applied.", |s| {
+        s.queued as f64
+    }),
+    Figure::gauge("listwatch_informer_revision", "Resource version of the cache.", |s| s.revision.0 as f64),
+    Figure::gauge("listwatch_informer_received_revision", "Last resource version received.", |s| {
+        s.received.0 as f64
+    }),
+    Figure::counter("listwatch_informer_lists_total", "Lists made.", |s| s.lists as f64),
+    Figure::counter("listwatch_informer_listed_objects_total", "Objects received by lists.", |s| {
+        s.listed_objects as f64
+    }),
+    Figure::counter("listwatch_informer_streaming_lists_total", "Streaming lists opened.", |s| {
+        s.streaming_lists as f64
+    }),
+    Figure::counter("listwatch_informer_watches_total", "Watches opened.", |s| s.watches as f64),
+];
 
-const HANDLER: &[Row<crate::processor::HandlerStatus>] = {
-    use MetricKind::{Counter, Gauge};
-    &[
-        ("listwatch_handler_backlog", "Events the handler has yet to read.", Gauge, |h| h.backlog as f64),
-        ("listwatch_handler_folds_total", "Times a backlog was folded by key.", Counter, |h| h.folds as f64),
-        ("listwatch_handler_events_total", "Events told to the handler.", Counter, |h| h.delivered as f64),
-        ("listwatch_handler_panics_total", "Calls that panicked.", Counter, |h| h.panics as f64),
-        ("listwatch_handler_busy_seconds_total", "Time spent in the handler.", Counter, |h| {
-            h.busy.as_secs_f64()
+const PROBLEMS: &[Figure<(&'static str, u64)>] = &[Figure::counter(
+    "listwatch_informer_problems_total",
+    "Failed lists and watches, unusable objects and the like, by kind.",
+    |(_, count)| *count as f64,
+)];
+
+const HANDLER: &[Figure<HandlerStatus>] = &[
+    Figure::gauge("listwatch_handler_backlog", "Events the handler has yet to read.", |h| h.backlog as f64),
+    Figure::counter("listwatch_handler_folds_total", "Times a backlog was folded by key.", |h| {
+        h.folds as f64
+    }),
+    Figure::counter("listwatch_handler_events_total", "Events told to the handler.", |h| h.delivered as f64),
+    Figure::counter("listwatch_handler_panics_total", "Calls that panicked.", |h| h.panics as f64),
+    Figure::counter("listwatch_handler_busy_seconds_total", "Time spent in the handler.", |h| {
+        h.busy.as_secs_f64()
+    }),
+];
+
+impl Measured for RecorderStats {
+    const LABEL: &'static str = "recorder";
+    const FIGURES: &'static [Figure<Self>] = &[
+        Figure::counter("listwatch_events_written_total", "Events created and series updated.", |s| {
+            s.written as f64
         }),
-    ]
-};
+        Figure::counter("listwatch_events_counted_total", "Occurrences counted in a series.", |s| {
+            s.counted as f64
+        }),
+        Figure::counter("listwatch_events_limited_total", "Occurrences too many about one object.", |s| {
+            s.limited as f64
+        }),
+        Figure::counter("listwatch_events_dropped_total", "Occurrences for which there was no room.", |s| {
+            s.dropped as f64
+        }),
+        Figure::counter("listwatch_events_invalid_total", "Occurrences no server would accept.", |s| {
+            s.invalid as f64
+        }),
+        Figure::counter("listwatch_events_failed_total", "Writes given up.", |s| s.failed as f64),
+    ];
+}
+
+impl Measured for ElectionStatus {
+    const LABEL: &'static str = "election";
+    const FIGURES: &'static [Figure<Self>] = &[
+        Figure::gauge("listwatch_election_leading", "Whether this candidate leads.", |s| {
+            f64::from(u8::from(s.leading))
+        }),
+        Figure::gauge("listwatch_election_fencing_token", "Number of its last term.", |s| {
+            f64::from(s.fencing_token)
+        }),
+        Figure::counter("listwatch_election_terms_total", "Terms it has led.", |s| s.terms as f64),
+        Figure::counter("listwatch_election_problems_total", "Leases not read or written.", |s| {
+            s.problems as f64
+        }),
+    ];
+}
+
+impl Measured for MutationStats {
+    const LABEL: &'static str = "cache";
+    const FIGURES: &'static [Figure<Self>] = &[
+        Figure::gauge("listwatch_mutations_held", "Own writes and deletions remembered.", |s| s.held as f64),
+        Figure::counter("listwatch_mutations_shown_total", "Reads ahead of the store.", |s| s.shown as f64),
+        Figure::counter("listwatch_mutations_refused_total", "Writes that came too late.", |s| {
+            s.refused as f64
+        }),
+    ];
+}
 
 /// Writes the Prometheus text format.
 ///

@@ -1,6 +1,8 @@
 //! [`Monitor`]: what an informer knows about itself, counted where it happens and read by whoever asks.
 //!
-//! The counters are plain atomics: counting costs nothing worth measuring, and asking costs only the one who asks.
+//! The counters are plain atomics: counting costs nothing worth measuring, and asking costs only the one who asks. Each
+//! source of an informer (there is one per namespace if it has several) is counted apart: one may be stuck while
+//! the others are well.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use listwatch_wire::Revision;
+use tokio::time::Instant;
 
 use crate::lister_watcher::WatchRequest;
+use crate::problem_log::ProblemLog;
 use crate::reflector::{Machine, Problem, Response};
 use crate::sync::Mutex;
 
@@ -27,18 +31,81 @@ pub struct LastProblem {
     pub response: Response,
 }
 
+/// How one source of an informer does.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SourceStatus {
+    /// Its namespace; none if it has all that the informer is about.
+    pub namespace: Option<String>,
+    /// What its reflector is doing: `listing`, `watching`, `waiting`…
+    pub phase: &'static str,
+    /// The last resource version that was received.
+    pub received: Revision,
+    /// Lists made.
+    pub lists: u64,
+    /// Objects received by lists.
+    pub listed_objects: u64,
+    /// Streaming lists opened.
+    pub streaming_lists: u64,
+    /// Watches opened.
+    pub watches: u64,
+    /// Problems by kind.
+    pub problems: Vec<(&'static str, u64)>,
+    /// The most recent problem.
+    pub last_problem: Option<LastProblem>,
+}
+
+#[derive(Default)]
+struct Source {
+    namespace: Option<Arc<str>>,
+    phase: Mutex<&'static str>,
+    seen: AtomicU64,
+    lists: AtomicU64,
+    listed_objects: AtomicU64,
+    watches: AtomicU64,
+    streaming_lists: AtomicU64,
+    problems: Mutex<Vec<(&'static str, u64)>>,
+    last_problem: Mutex<Option<LastProblem>>,
+}
+
+impl Source {
+    fn count(&self, kind: &'static str, problem: &Problem, response: Response) {
+        count(&mut self.problems.lock(), kind, 1);
+        let (at, problem) = (SystemTime::now(), problem.clone());
+        *self.last_problem.lock() = Some(LastProblem { at, problem, response });
+    }
+
+    fn status(&self) -> SourceStatus {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SourceStatus {
+            namespace: self.namespace.as_deref().map(str::to_owned),
+            phase: *self.phase.lock(),
+            received: Revision(read(&self.seen)),
+            lists: read(&self.lists),
+            listed_objects: read(&self.listed_objects),
+            streaming_lists: read(&self.streaming_lists),
+            watches: read(&self.watches),
+            problems: self.problems.lock().clone(),
+            last_problem: self.last_problem.lock().clone(),
+        }
+    }
+}
+
+/// Adds to the count of a kind.
+pub(crate) fn count(counts: &mut Vec<(&'static str, u64)>, kind: &'static str, more: u64) {
+    match counts.iter_mut().find(|(name, _)| *name == kind) {
+        Some((_, count)) => *count += more,
+        None => counts.push((kind, more)),
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Monitor {
     name: String,
     hook: Option<Arc<ProblemHook>>,
-    phase: Mutex<&'static str>,
-    last_problem: Mutex<Option<LastProblem>>,
-    pub(crate) seen: AtomicU64,
-    pub(crate) lists: AtomicU64,
-    pub(crate) listed_objects: AtomicU64,
-    pub(crate) watches: AtomicU64,
-    pub(crate) streaming_lists: AtomicU64,
-    problems: Mutex<Vec<(&'static str, u64)>>,
+    /// By position. A reflector without an informer has none, and is not counted.
+    sources: Vec<Source>,
+    log: Mutex<ProblemLog>,
 }
 
 impl fmt::Debug for Monitor {
@@ -48,64 +115,70 @@ impl fmt::Debug for Monitor {
 }
 
 impl Monitor {
-    pub(crate) fn new(name: String, hook: Option<Arc<ProblemHook>>) -> Self {
-        Self { name, hook, ..Self::default() }
+    pub(crate) fn new(
+        name: String,
+        hook: Option<Arc<ProblemHook>>,
+        namespaces: impl Iterator<Item = Option<Arc<str>>>,
+    ) -> Self {
+        let sources = namespaces.map(|namespace| Source { namespace, ..Source::default() }).collect();
+        Self { name, hook, sources, log: Mutex::default() }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(crate) fn phase(&self, phase: &'static str) {
-        *self.phase.lock() = phase;
-    }
-
-    pub(crate) fn current_phase(&self) -> &'static str {
-        *self.phase.lock()
-    }
-
-    pub(crate) fn stepped<K>(&self, machine: &Machine<K>) {
-        self.phase(machine.phase_name());
-        let seen = machine.seen().unwrap_or(Revision::ZERO);
-        self.seen.store(seen.0, Ordering::Relaxed);
-    }
-
-    pub(crate) fn listing(&self) {
-        self.lists.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn listed(&self, objects: usize) {
-        self.listed_objects.fetch_add(objects as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn watching(&self, request: &WatchRequest) {
-        let counter = if request.initial_events { &self.streaming_lists } else { &self.watches };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn problem(&self, problem: &Problem, response: Response) {
-        tracing::warn!(informer = %self.name, %problem, %response, "informer problem");
-        {
-            let mut counts = self.problems.lock();
-            let kind = kind_of(problem);
-            match counts.iter_mut().find(|(name, _)| *name == kind) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((kind, 1)),
-            }
+    fn with(&self, source: usize, count: impl FnOnce(&Source)) {
+        if let Some(source) = self.sources.get(source) {
+            count(source);
         }
-        let at = SystemTime::now();
-        *self.last_problem.lock() = Some(LastProblem { at, problem: problem.clone(), response });
+    }
+
+    pub(crate) fn phase(&self, source: usize, phase: &'static str) {
+        self.with(source, |source| *source.phase.lock() = phase);
+    }
+
+    pub(crate) fn stepped<K>(&self, source: usize, machine: &Machine<K>) {
+        self.phase(source, machine.phase_name());
+        let seen = machine.seen().unwrap_or(Revision::ZERO);
+        self.with(source, |source| source.seen.store(seen.0, Ordering::Relaxed));
+    }
+
+    pub(crate) fn listing(&self, source: usize) {
+        self.with(source, |source| {
+            source.lists.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+
+    pub(crate) fn listed(&self, source: usize, objects: usize) {
+        self.with(source, |source| {
+            source.listed_objects.fetch_add(objects as u64, Ordering::Relaxed);
+        });
+    }
+
+    pub(crate) fn watching(&self, source: usize, request: &WatchRequest) {
+        self.with(source, |source| {
+            let counter = if request.initial_events { &source.streaming_lists } else { &source.watches };
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+
+    /// Counts and tells every problem, and logs as many as somebody can read.
+    pub(crate) fn problem(&self, source: usize, problem: &Problem, response: Response) {
+        let kind = kind_of(problem);
+        let admitted = self.log.lock().admit(kind, Instant::now());
+        if let Some(left_out) = admitted {
+            let namespace = self.sources.get(source).and_then(|source| source.namespace.as_deref());
+            tracing::warn!(informer = %self.name, namespace, %problem, %response, left_out, "informer problem");
+        }
+        self.with(source, |source| source.count(kind, problem, response));
         if let Some(hook) = &self.hook {
             hook(problem, response);
         }
     }
 
-    pub(crate) fn last_problem(&self) -> Option<LastProblem> {
-        self.last_problem.lock().clone()
-    }
-
-    pub(crate) fn problem_counts(&self) -> Vec<(&'static str, u64)> {
-        self.problems.lock().clone()
+    pub(crate) fn statuses(&self) -> Vec<SourceStatus> {
+        self.sources.iter().map(Source::status).collect()
     }
 }
 

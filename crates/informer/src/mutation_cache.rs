@@ -10,6 +10,7 @@
 //!
 //! It is not a place for guesses: only what the server has confirmed belongs in it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use listwatch_wire::{ObjectKey, Revision};
@@ -56,6 +57,17 @@ struct Entry<K> {
     since: Instant,
 }
 
+/// What a [`MutationCache`] has been good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MutationStats {
+    /// Own writes and deletions that are remembered.
+    pub held: usize,
+    /// Reads that were ahead of the store.
+    pub shown: u64,
+    /// Writes that were no news when they were told.
+    pub refused: u64,
+}
+
 /// Own writes on top of a [`Store`].
 ///
 /// ```
@@ -75,6 +87,8 @@ pub struct MutationCache<K = Raw> {
     store: Store<K>,
     options: MutationOptions,
     entries: Mutex<Lru<ObjectKey, Entry<K>>>,
+    shown: AtomicU64,
+    refused: AtomicU64,
 }
 
 impl<K> std::fmt::Debug for MutationCache<K> {
@@ -87,7 +101,18 @@ impl<K> MutationCache<K> {
     /// Puts itself on top of a store.
     #[must_use]
     pub fn new(store: Store<K>, options: MutationOptions) -> Self {
-        Self { store, options, entries: Mutex::new(Lru::new(options.capacity)) }
+        let entries = Mutex::new(Lru::new(options.capacity));
+        Self { store, options, entries, shown: AtomicU64::new(0), refused: AtomicU64::new(0) }
+    }
+
+    /// What it has been good for.
+    #[must_use]
+    pub fn stats(&self) -> MutationStats {
+        MutationStats {
+            held: self.entries.lock().len(),
+            shown: self.shown.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+        }
     }
 
     /// The server has confirmed this write: `object` is what it answered. An object that a deletion has only marked
@@ -95,6 +120,14 @@ impl<K> MutationCache<K> {
     ///
     /// False if it was no news: something newer is known, or the object is known to be gone.
     pub fn written(&self, object: Object<K>, now: Instant) -> bool {
+        let news = self.remember(object, now);
+        if !news {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        news
+    }
+
+    fn remember(&self, object: Object<K>, now: Instant) -> bool {
         if self.store_has(object.key(), object.revision()) {
             return false;
         }
@@ -143,21 +176,24 @@ impl<K> MutationCache<K> {
 
     /// The newest that is known of an object.
     pub fn get(&self, key: &ObjectKey, now: Instant) -> Option<Object<K>> {
-        // The revision first: what is read after it can only be newer.
+        // Under the lock: whoever removes a write has seen the store catch up with it, and so must everybody who finds
+        // it removed. The revision first: what is read after it can only be newer.
+        let mut entries = self.entries.lock();
         let complete = self.store.revision();
         let stored = self.store.get(key);
-        let mut entries = self.entries.lock();
         let Some(known) = live(&entries, key, now, self.options.ttl) else {
             entries.remove(key);
             return stored;
         };
         match known {
             Known::Written(own) if own.revision() > complete && newer(own, stored.as_ref()) => {
+                self.shown.fetch_add(1, Ordering::Relaxed);
                 (stored.is_some() || self.options.show_created).then(|| own.clone())
             }
             Known::Deleted(own) | Known::Gone(own)
                 if stored.as_ref().is_some_and(|stored| stored.same_identity(own)) =>
             {
+                self.shown.fetch_add(1, Ordering::Relaxed);
                 None
             }
             // Kept although the store shows no trace of it: it is what refuses a late call of `written`.
@@ -212,135 +248,4 @@ fn outdates<K>(known: &Known<K>, object: &Object<K>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::processor::Deleted;
-    use crate::store::{StoreWriter, Write};
-
-    fn object(uid: &str, revision: u64) -> Object<Value> {
-        let metadata =
-            json!({"namespace": "x", "name": "y", "uid": uid, "resourceVersion": revision.to_string()});
-        Object::from_value(&json!({ "metadata": metadata })).unwrap()
-    }
-
-    struct World {
-        cache: MutationCache<Value>,
-        writer: StoreWriter<Value>,
-        now: Instant,
-    }
-
-    impl World {
-        fn new(options: MutationOptions) -> Self {
-            let (store, writer) = Store::new();
-            Self { cache: MutationCache::new(store, options), writer, now: Instant::now() }
-        }
-
-        fn watched(&mut self, object: Object<Value>) {
-            let revision = object.revision();
-            self.writer.write(vec![Write::Put(object)]);
-            self.writer.advance(revision);
-        }
-
-        fn get(&self) -> Option<u64> {
-            self.cache.get(&ObjectKey::namespaced("x", "y"), self.now).map(|object| object.revision().0)
-        }
-
-        fn written(&self, uid: &str, revision: u64) -> bool {
-            self.cache.written(object(uid, revision), self.now)
-        }
-    }
-
-    #[test]
-    fn own_writes_are_shown_until_the_watch_catches_up() {
-        let mut world = World::new(MutationOptions::default());
-        world.watched(object("u", 5));
-        assert!(world.written("u", 9));
-        assert_eq!(world.get(), Some(9));
-        world.watched(object("u", 7));
-        assert_eq!(world.get(), Some(9));
-        world.watched(object("u", 10));
-        assert_eq!(world.get(), Some(10));
-    }
-
-    /// As text, "9" stands behind "10".
-    #[test]
-    fn versions_compare_as_numbers() {
-        let mut world = World::new(MutationOptions::default());
-        world.watched(object("u", 10));
-        assert!(!world.written("u", 9));
-        assert_eq!(world.get(), Some(10));
-        assert!(world.written("u", 100));
-        assert!(!world.written("u", 99));
-        assert_eq!(world.get(), Some(100));
-    }
-
-    /// A controller updates an object; somebody deletes it; the watch tells; the controller's call comes last.
-    #[test]
-    fn a_late_write_does_not_bring_a_deleted_object_back() {
-        let mut world = World::new(MutationOptions::default());
-        world.watched(object("u", 5));
-        world.writer.write(vec![Write::Remove(ObjectKey::namespaced("x", "y"))]);
-        world.writer.advance(Revision(8));
-        assert!(!world.written("u", 7));
-        assert_eq!(world.get(), None);
-    }
-
-    /// Two namespaces, two watches: the store as a whole is at 3, but this object's watch has told its end at 8.
-    #[test]
-    fn a_deletion_heard_of_refuses_writes_that_the_store_cannot_judge_yet() {
-        let world = World::new(MutationOptions::default());
-        assert!(world.written("u", 7));
-        let gone = Deleted { object: object("u", 8), final_state_unknown: false };
-        world.cache.observe(&Event::Deleted(gone), world.now);
-        assert_eq!(world.get(), None);
-        assert!(!world.written("u", 9));
-        assert!(!world.written("v", 8));
-        assert!(world.written("v", 10));
-        assert_eq!(world.get(), Some(10));
-    }
-
-    #[test]
-    fn an_own_deletion_hides_this_incarnation_and_no_other() {
-        let mut world = World::new(MutationOptions::default());
-        world.watched(object("u", 5));
-        world.cache.deleted(object("u", 5), world.now);
-        assert_eq!(world.get(), None);
-        world.watched(object("u", 6));
-        assert_eq!(world.get(), None);
-        world.watched(object("v", 9));
-        assert_eq!(world.get(), Some(9));
-    }
-
-    #[test]
-    fn a_write_the_watch_never_confirms_is_forgotten_after_its_time() {
-        let mut world = World::new(MutationOptions::default());
-        world.watched(object("u", 5));
-        assert!(world.written("u", 9));
-        world.now += Duration::from_secs(300);
-        assert_eq!(world.get(), Some(9));
-        world.now += Duration::from_nanos(1);
-        assert_eq!(world.get(), Some(5));
-    }
-
-    #[test]
-    fn created_objects_are_shown_only_if_wanted() {
-        let world = World::new(MutationOptions::default());
-        assert!(world.written("u", 9));
-        assert_eq!(world.get(), Some(9));
-        let world = World::new(MutationOptions { show_created: false, ..MutationOptions::default() });
-        assert!(world.written("u", 9));
-        assert_eq!(world.get(), None);
-    }
-
-    #[test]
-    fn the_bound_holds() {
-        let world = World::new(MutationOptions { capacity: 10, ..MutationOptions::default() });
-        for n in 1..100_u64 {
-            let object = json!({"metadata": {"name": format!("o{n}"), "resourceVersion": n.to_string()}});
-            assert!(world.cache.written(Object::from_value(&object).unwrap(), world.now));
-        }
-        assert_eq!(world.cache.entries.lock().len(), 10);
-    }
-}
+mod tests;

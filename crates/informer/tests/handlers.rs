@@ -1,4 +1,4 @@
-//! Handlers: isolation, backlog, replay, removal, panics, resync, streams.
+//! Handlers: isolation, backlog, replay, removal, panics, filters, streams.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,52 +14,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use listwatch::lister_watcher::InMemory;
-use listwatch::processor::RunOn;
-use listwatch::{Event, HandlerOptions, SharedInformer};
+use listwatch::lister_watcher::{InMemory, Scripted, WatchEvent};
+use listwatch::processor::{FilteringHandler, HandlerFuncs, RunOn};
+use listwatch::{Event, HandlerOptions, Revision};
 use serde_json::{Value, json};
+use support::informer::{Informer, Log, events, page, pod, settle, synced};
+use support::object;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
-
-type Informer = SharedInformer<Value>;
-
-fn pod(name: &str) -> Value {
-    json!({"metadata": {"namespace": "x", "name": name, "uid": name}})
-}
-
-async fn settle() {
-    sleep(Duration::from_millis(1)).await;
-}
-
-/// An informer that has synced with these pods.
-async fn synced(names: &[&str]) -> (InMemory, Informer) {
-    let source = InMemory::new(100_000);
-    names.iter().for_each(|name| {
-        source.put(&pod(name)).unwrap();
-    });
-    let informer = Informer::new(source.clone());
-    informer.start().unwrap();
-    assert!(informer.wait_synced().await);
-    (source, informer)
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn handler(&self) -> impl FnMut(&Event<Value>) + Send + 'static {
-        let log = self.clone();
-        move |event: &Event<Value>| log.push(event)
-    }
-
-    fn push(&self, event: &Event<Value>) {
-        self.0.lock().unwrap().push(event.to_string());
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
 
 /// One handler never returns from its first call; the cache and the other handler do not notice.
 #[tokio::test(start_paused = true)]
@@ -200,16 +162,9 @@ async fn joining_a_large_cache_costs_the_informer_nothing() {
     let last = source.put(&pod("new")).unwrap();
     timeout(Duration::from_millis(10), informer.store().wait_for(last)).await.unwrap().unwrap();
     assert!(!stuck.has_synced());
-    informer.stop().await_or_give_up().await;
+    // A handler that is stuck for good cannot be waited for.
+    let _ = timeout(Duration::from_millis(10), informer.stop()).await;
 }
-
-/// A handler that is stuck for good cannot be waited for.
-trait GiveUp: Future<Output = ()> + Sized {
-    async fn await_or_give_up(self) {
-        let _ = timeout(Duration::from_millis(10), self).await;
-    }
-}
-impl<F: Future<Output = ()>> GiveUp for F {}
 
 #[tokio::test(start_paused = true)]
 async fn removal_discards_and_draining_delivers() {
@@ -268,83 +223,6 @@ async fn a_handler_may_remove_itself() {
     handler.finished().await;
     assert_eq!(calls.load(Ordering::Relaxed), 1);
     assert!(!handler.wait_synced().await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn draining_the_informer_tells_all_that_was_received() {
-    let (source, informer) = synced(&[]).await;
-    let log = Log::default();
-    let inner = log.clone();
-    let slow = move |event: Event<Value>| {
-        let log = inner.clone();
-        async move {
-            sleep(Duration::from_secs(1)).await;
-            log.push(&event);
-        }
-    };
-    informer.add_async_event_handler(slow, HandlerOptions::default()).unwrap();
-    let mut last = source.revision();
-    for number in 0..20 {
-        last = source.put(&pod(&format!("{number}"))).unwrap();
-    }
-    informer.store().wait_for(last).await.unwrap();
-    informer.drain().await;
-    assert_eq!(log.take().len(), 21);
-}
-
-/// Every object once per period, spread over it; a handler without a period hears none of it.
-#[tokio::test(start_paused = true)]
-async fn resyncs_follow_their_periods_and_are_spread_out() {
-    let names: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
-    let (_, informer) = synced(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let never = Log::default();
-    informer.add_event_handler(never.handler()).unwrap();
-    let mut counts = Vec::new();
-    for seconds in [2, 3] {
-        let calls: Arc<Mutex<Vec<Duration>>> = Arc::default();
-        let (inner, started) = (Arc::clone(&calls), Instant::now());
-        let handler = move |event: &Event<Value>| {
-            if event.is_resync() {
-                inner.lock().unwrap().push(started.elapsed());
-            }
-        };
-        let options = HandlerOptions::default().resync(Duration::from_secs(seconds));
-        informer.add_event_handler_with(handler, options).unwrap();
-        counts.push(calls);
-    }
-    sleep(Duration::from_millis(6500)).await;
-    assert_eq!(never.take().len(), 101);
-    for (calls, (passes, period)) in counts.iter().zip([(3, 2.0), (2, 3.0)]) {
-        let calls = calls.lock().unwrap();
-        let whole = calls.iter().filter(|at| at.as_secs_f64() <= passes as f64 * period + 0.1).count();
-        assert!((passes * 100..=passes * 100 + 10).contains(&whole), "{whole} in {passes} passes");
-        let worst =
-            calls.chunk_by(|a, b| b.saturating_sub(*a) < Duration::from_millis(5)).map(<[_]>::len).max();
-        assert!(worst <= Some(10), "no burst: at most {worst:?} at once");
-    }
-}
-
-/// A resync never tells something older than what was told before.
-#[tokio::test(start_paused = true)]
-async fn a_resync_never_overtakes_a_change() {
-    let (source, informer) = synced(&["a", "b"]).await;
-    let newest: Arc<Mutex<std::collections::HashMap<String, u64>>> = Arc::default();
-    let inner = Arc::clone(&newest);
-    let handler = move |event: &Event<Value>| {
-        if let Some(object) = event.object() {
-            let mut newest = inner.lock().unwrap();
-            let before = newest.insert(object.key().to_string(), object.revision().0);
-            assert!(before.unwrap_or(0) <= object.revision().0);
-        }
-    };
-    let options = HandlerOptions::default().resync(Duration::from_secs(1));
-    let handler = informer.add_event_handler_with(handler, options).unwrap();
-    for _ in 0..200 {
-        source.put(&pod("a")).unwrap();
-        sleep(Duration::from_millis(17)).await;
-    }
-    assert_eq!(handler.status().panics, 0);
-    assert!(handler.status().delivered > 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -432,4 +310,55 @@ async fn a_blocking_handler_gets_its_own_thread() {
     assert_eq!(handler.status().delivered, 0);
     drop(release);
     assert!(handler.wait_synced().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn filters_turn_updates_into_additions_and_deletions() {
+    let source = Scripted::lists_only();
+    source.on_list(page(10, &[("x/a", 1), ("x/b", 2)]));
+    source.on_watch(events(vec![
+        WatchEvent::Modified(object("x/a", 12)),
+        WatchEvent::Modified(object("x/a", 14)),
+        WatchEvent::Modified(object("x/a", 15)),
+        WatchEvent::Modified(object("x/a", 17)),
+        WatchEvent::Deleted(object("x/a", 18)),
+    ]));
+    let informer = Informer::new(source);
+    let log = Log::default();
+    let even = |object: &listwatch::Object<Value>| object.revision().0.is_multiple_of(2);
+    informer.add_event_handler(FilteringHandler::new(even, log.handler())).unwrap();
+    informer.start().unwrap();
+    informer.store().wait_for(Revision(18)).await.unwrap();
+    settle().await;
+    assert_eq!(
+        log.take(),
+        [
+            "add x/b 2 initial",
+            "synced",
+            "add x/a 12",
+            "update x/a 12 -> 14",
+            "delete x/a 14",
+            "delete x/a 18"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn functions_under_their_go_names_make_a_handler() {
+    let source = InMemory::new(10);
+    source.put(&pod("a")).unwrap();
+    let informer = Informer::new(source.clone());
+    let log = Log::default();
+    let (adds, deletes) = (log.clone(), log.clone());
+    let handler = HandlerFuncs::new()
+        .on_add(move |object, initial| adds.0.lock().unwrap().push(format!("+{} {initial}", object.key())))
+        .on_delete(move |deleted| deletes.0.lock().unwrap().push(format!("-{}", deleted.object.key())));
+    informer.add_event_handler(handler).unwrap();
+    informer.start().unwrap();
+    informer.wait_synced().await;
+    source.put(&pod("a")).unwrap();
+    let last = source.delete(&"x/a".parse().unwrap()).unwrap();
+    informer.store().wait_for(last).await.unwrap();
+    settle().await;
+    assert_eq!(log.take(), ["+x/a true", "-x/a"]);
 }

@@ -14,12 +14,15 @@ mod support;
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use listwatch::delta::{Delta, DeltaQueue, Form, QueueOptions};
+use listwatch::mutation_cache::MutationCache;
 use listwatch::store::{Store, Write};
-use listwatch::{Raw, Revision};
+use listwatch::{InformerFactory, Raw, Revision};
 use shuttle::future::block_on;
 use shuttle::thread;
 use support::object;
+use support::server::Server;
 
 const ROUNDS: usize = 1000;
 
@@ -125,6 +128,99 @@ fn replacements_are_atomic_to_readers_and_late_indexes_complete() {
             assert_eq!(snapshot.index_keys(&index, &Revision(1)).unwrap().len(), 0);
             assert_eq!(snapshot.index_keys(&index, &Revision(2)).unwrap().len(), 3);
             assert_eq!(snapshot.index_keys(&index, &Revision(3)).unwrap().len(), 1);
+        },
+        ROUNDS,
+    );
+}
+
+/// An own write at 7, the watch that catches up with it and goes on, two readers: none of them ever sees something older
+/// than what it has seen. It was not so when the store was read before the lock was taken: the other reader could
+/// remove the write in between.
+#[test]
+fn readers_of_own_writes_never_go_back_in_time() {
+    shuttle::check_random(
+        || {
+            let (store, mut writer) = Store::<Raw>::new();
+            writer.write(vec![Write::Put(object("x/y", 5))]);
+            writer.advance(Revision(5));
+            let (cache, now) =
+                (Arc::new(MutationCache::new(store, Default::default())), tokio::time::Instant::now());
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    let cache = Arc::clone(&cache);
+                    thread::spawn(move || {
+                        let key = "x/y".parse().unwrap();
+                        let read = || cache.get(&key, now).map_or(0, |object| object.revision().0);
+                        let seen: Vec<_> = (0..4).map(|_| read()).collect();
+                        assert!(seen.is_sorted(), "{seen:?}");
+                    })
+                })
+                .collect();
+            let own = {
+                let cache = Arc::clone(&cache);
+                thread::spawn(move || cache.written(object("x/y", 7), now))
+            };
+            for revision in [7, 9] {
+                writer.write(vec![Write::Put(object("x/y", revision))]);
+                writer.advance(Revision(revision));
+            }
+            own.join().unwrap();
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        },
+        ROUNDS,
+    );
+}
+
+/// A controller's call comes while the watch tells that the object is gone: whoever is first, it is gone in the end.
+#[test]
+fn a_write_and_a_deletion_at_the_same_time_leave_nothing() {
+    shuttle::check_random(
+        || {
+            let (store, mut writer) = Store::<Raw>::new();
+            writer.write(vec![Write::Put(object("x/y", 5))]);
+            let (cache, now) =
+                (Arc::new(MutationCache::new(store, Default::default())), tokio::time::Instant::now());
+            let own = {
+                let cache = Arc::clone(&cache);
+                thread::spawn(move || cache.written(object("x/y", 7), now))
+            };
+            let watch = thread::spawn(move || {
+                writer.write(vec![Write::Remove("x/y".parse().unwrap())]);
+                writer.advance(Revision(8));
+            });
+            own.join().unwrap();
+            watch.join().unwrap();
+            assert!(cache.get(&"x/y".parse().unwrap(), now).is_none());
+        },
+        ROUNDS,
+    );
+}
+
+/// Those who hold an informer at the same time hold the same one, whoever comes and goes meanwhile.
+#[test]
+fn whoever_asks_the_factory_at_the_same_time_shares() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _entered = runtime.enter();
+    let client = Server::answering("").client();
+    shuttle::check_random(
+        move || {
+            let factory = Arc::new(InformerFactory::new(client.clone()));
+            let passer_by = {
+                let factory = Arc::clone(&factory);
+                thread::spawn(move || drop(factory.informer::<ConfigMap>()))
+            };
+            let holders: Vec<_> = (0..2)
+                .map(|_| {
+                    let factory = Arc::clone(&factory);
+                    thread::spawn(move || factory.informer::<ConfigMap>())
+                })
+                .collect();
+            passer_by.join().unwrap();
+            let held: Vec<_> = holders.into_iter().map(|holder| holder.join().unwrap()).collect();
+            assert!(std::ptr::eq(held[0].store(), held[1].store()));
+            assert_eq!(factory.status().len(), 1);
+            drop(held);
+            assert!(factory.status().is_empty());
         },
         ROUNDS,
     );

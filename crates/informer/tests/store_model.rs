@@ -21,6 +21,8 @@ use serde_json::json;
 enum Step {
     Put(u8, u8, u8),
     Remove(u8, u8),
+    /// Several changes at once, of one key too: a color, or none for a removal.
+    Batch(Vec<(u8, u8, Option<u8>)>),
     Replace(Vec<(u8, u8, u8)>),
     ReplaceNamespace(u8, Vec<(u8, u8)>),
     Snapshot,
@@ -32,6 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (ns.clone(), name.clone(), color.clone()).prop_map(|(ns, name, color)| Step::Put(ns, name, color)),
         3 => (ns.clone(), name.clone()).prop_map(|(ns, name)| Step::Remove(ns, name)),
+        3 => prop::collection::vec((ns.clone(), 0..3_u8, prop::option::of(color.clone())), 0..100).prop_map(Step::Batch),
         1 => prop::collection::vec((ns.clone(), name.clone(), color.clone()), 0..12).prop_map(Step::Replace),
         1 => (ns, prop::collection::vec((name, color), 0..6)).prop_map(|(ns, o)| Step::ReplaceNamespace(ns, o)),
         2 => Just(Step::Snapshot),
@@ -81,6 +84,22 @@ proptest! {
                     let (changes, _) = writer.write(vec![Write::Remove(key(ns, name))]);
                     let old = model.remove(&key(ns, name));
                     prop_assert_eq!(changes[0].old.as_ref().map(|o| o.revision().0), old.map(|(_, r)| r));
+                }
+                Step::Batch(batch) => {
+                    let write = |(ns, name, color): &(u8, u8, Option<u8>)| match color {
+                        Some(color) => Write::Put(object(*ns, *name, *color, revision)),
+                        None => Write::Remove(key(*ns, *name)),
+                    };
+                    let (changes, _) = writer.write(batch.iter().map(write).collect());
+                    prop_assert_eq!(changes.len(), batch.len());
+                    for ((ns, name, color), change) in batch.into_iter().zip(changes) {
+                        let old = match color {
+                            Some(color) => model.insert(key(ns, name), (color, revision)),
+                            None => model.remove(&key(ns, name)),
+                        };
+                        prop_assert_eq!(change.old.map(|o| o.revision().0), old.map(|(_, r)| r));
+                        prop_assert_eq!(change.new.map(|o| o.revision().0), color.map(|_| revision));
+                    }
                 }
                 Step::Replace(objects) => {
                     let all = objects.iter().map(|(ns, name, color)| object(*ns, *name, *color, revision));
@@ -203,4 +222,24 @@ fn what_a_relist_brings_unchanged_stays_where_it_is() {
     writer.replace(None, vec![object(0, 0, 0, 1), object(0, 1, 0, 2)]);
     assert!(std::ptr::eq(before.json(), store.get(&key(0, 0)).unwrap().json()));
     assert_eq!(store.get(&key(0, 1)).unwrap().revision(), Revision(2));
+}
+
+/// The key is built when the object is first seen; every later version, the store and the indexes hold that one.
+#[test]
+fn all_versions_of_an_object_share_its_key() {
+    let (store, mut writer) = Store::<Raw>::new();
+    let index = store
+        .add_index("color", |o: &Object<Raw>| Ok(o.label("color").map(String::from).into_iter().collect()));
+    writer.write(vec![Write::Put(object(0, 0, 0, 1))]);
+    let first = store.get(&key(0, 0)).unwrap();
+    for revision in 2..5 {
+        writer.write(vec![Write::Put(object(0, 0, revision as u8, revision))]);
+    }
+    writer.replace(None, vec![object(0, 0, 9, 9)]);
+    let last = store.get(&key(0, 0)).unwrap();
+    let indexed = store.snapshot().index_keys(&index.unwrap(), "9").unwrap();
+    assert_eq!(last.revision(), Revision(9));
+    for key in [last.key(), &indexed[0]] {
+        assert!(std::ptr::eq(first.key().as_str(), key.as_str()));
+    }
 }

@@ -46,7 +46,8 @@ fn ours(objects: usize, readers: usize) {
     let (store, mut writer) = Store::<Raw>::new();
     writer.replace(None, (0..objects).map(|number| object(number, number + 1)).collect());
     let versions: Vec<_> = (0..VERSIONS).map(|at| object(at * 7919 % objects, objects + at + 1)).collect();
-    let list = move |namespace: &str| store.snapshot().namespace(namespace).cloned().collect::<Vec<_>>().len();
+    let list =
+        move |namespace: &str| store.snapshot().namespace(namespace).cloned().collect::<Vec<_>>().len();
     contend(objects, readers, list, |at| {
         writer.write(vec![Write::Put(versions[at].clone())]);
     });

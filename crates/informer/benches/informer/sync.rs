@@ -6,9 +6,8 @@ use std::process::{Command, Stdio};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{reflector, watcher};
-use listwatch::SharedInformer;
 use listwatch::kube::KubeSource;
-use listwatch::reflector::ReflectorOptions;
+use listwatch::{InformerOptions, SharedInformer};
 
 use crate::measure::{cpu_micros, elsewhere, peak_mb, reset_peak, resident_mb};
 use crate::row;
@@ -57,10 +56,10 @@ pub(crate) fn client(which: &str, port: u16) {
         reset_peak();
         match which {
             "stream" | "list" => {
-                let mut options = ReflectorOptions::default();
-                options.streaming = which == "stream";
+                let mut options = InformerOptions::default();
+                options.reflector.streaming = which == "stream";
                 let source = KubeSource::of::<ConfigMap>(client);
-                let informer = SharedInformer::<ConfigMap>::builder(source).reflector(options).build();
+                let informer = SharedInformer::<ConfigMap>::builder(source).options(options).build();
                 informer.start().unwrap();
                 assert!(informer.wait_synced().await);
                 assert_eq!(informer.store().len(), OBJECTS);

@@ -56,7 +56,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
         advance(&mut self.revisions, &mut self.writer, source, applied.revision);
         processor.publish(applied.events);
         drop(processor);
-        self.report(applied.problems);
+        self.report(source, applied.problems);
     }
 
     fn replace(&mut self, source: usize, objects: Vec<Object<K>>, revision: Revision) {
@@ -78,12 +78,12 @@ impl<K: Send + Sync + 'static> Applier<K> {
             processor.listeners().for_each(|listener| listener.backlog.initial_complete());
         }
         drop(processor);
-        self.report(applied.problems);
+        self.report(source, applied.problems);
     }
 
-    fn report(&self, problems: Vec<IndexError>) {
+    fn report(&self, source: usize, problems: Vec<IndexError>) {
         for problem in problems {
-            self.core.monitor.problem(&Problem::Index(problem), Response::Continues);
+            self.core.monitor.problem(source, &Problem::Index(problem), Response::Continues);
         }
     }
 }

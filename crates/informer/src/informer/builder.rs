@@ -2,20 +2,20 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::options::InformerOptions;
 use super::run::Unstarted;
 use super::{Core, Guard, SharedInformer};
-use crate::delta::{DeltaQueue, QueueOptions};
+use crate::delta::DeltaQueue;
 use crate::lister_watcher::Sources;
 use crate::monitor::{Monitor, ProblemHook};
 use crate::object::Object;
 use crate::processor::backlog::End;
 use crate::processor::registry::Processor;
-use crate::reflector::{Problem, ReflectorOptions, Response, Transform};
+use crate::reflector::{Problem, Response, Transform};
 use crate::store::Store;
 use crate::sync::Mutex;
 
@@ -23,9 +23,7 @@ use crate::sync::Mutex;
 pub struct InformerBuilder<K> {
     sources: Sources,
     name: String,
-    reflector: ReflectorOptions,
-    queue: QueueOptions,
-    resync: Option<Duration>,
+    options: InformerOptions,
     transform: Option<Arc<Transform<K>>>,
     hook: Option<Arc<ProblemHook>>,
 }
@@ -41,9 +39,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
         Self {
             sources,
             name: "informer".to_owned(),
-            reflector: ReflectorOptions::default(),
-            queue: QueueOptions::default(),
-            resync: None,
+            options: InformerOptions::default(),
             transform: None,
             hook: None,
         }
@@ -56,24 +52,10 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// How it lists and watches.
+    /// How it lists, queues and resyncs.
     #[must_use]
-    pub fn reflector(mut self, options: ReflectorOptions) -> Self {
-        self.reflector = options;
-        self
-    }
-
-    /// How changes are queued on their way to the store.
-    #[must_use]
-    pub fn queue(mut self, options: QueueOptions) -> Self {
-        self.queue = options;
-        self
-    }
-
-    /// Handlers that do not say otherwise are told every object again once per this time.
-    #[must_use]
-    pub fn resync(mut self, period: Duration) -> Self {
-        self.resync = Some(period);
+    pub fn options(mut self, options: InformerOptions) -> Self {
+        self.options = options;
         self
     }
 
@@ -100,20 +82,21 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
     pub fn build(self) -> SharedInformer<K> {
         let (store, writer) = Store::new();
         let stop = CancellationToken::new();
+        let InformerOptions { reflector, queue, resync } = self.options;
+        let namespaces = self.sources.0.iter().map(|partition| partition.namespace.clone());
         let core = Arc::new(Core {
             store,
             processor: Mutex::new(Processor::default()),
-            queue: Arc::new(DeltaQueue::new(self.sources.0.len(), self.queue)),
-            monitor: Arc::new(Monitor::new(self.name, self.hook)),
-            resync: self.resync,
+            queue: Arc::new(DeltaQueue::new(self.sources.0.len(), queue)),
+            monitor: Arc::new(Monitor::new(self.name, self.hook, namespaces)),
+            resync,
             synced: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             stop: stop.clone(),
             ending: Mutex::new(End::Discard),
             resync_changed: Notify::new(),
         });
-        let unstarted =
-            Unstarted { sources: self.sources, reflector: self.reflector, transform: self.transform, writer };
+        let unstarted = Unstarted { sources: self.sources, reflector, transform: self.transform, writer };
         SharedInformer {
             core,
             unstarted: Arc::new(Mutex::new(Some(unstarted))),

@@ -13,6 +13,7 @@
 mod applier;
 mod apply;
 mod builder;
+mod options;
 mod run;
 mod status;
 
@@ -25,6 +26,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use builder::InformerBuilder;
+pub use options::InformerOptions;
 pub use status::InformerStatus;
 
 use crate::delta::DeltaQueue;

@@ -1,20 +1,18 @@
 //! [`InformerStatus`]: how an informer does, all at once.
 
-use std::sync::atomic::Ordering;
-
 use listwatch_wire::Revision;
 
 use super::SharedInformer;
-use crate::monitor::LastProblem;
+use crate::monitor::{LastProblem, SourceStatus, count};
 use crate::processor::HandlerStatus;
 
 /// How an informer does: for the debug page, metrics and tests.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct InformerStatus {
     /// Its name.
     pub name: String,
-    /// What the reflector is doing: `listing`, `watching`, `waiting`…
+    /// What it is doing: `listing`, `watching`, `waiting`… Of several sources, the first that does not watch.
     pub phase: &'static str,
     /// Whether the store holds the initial state.
     pub synced: bool,
@@ -38,8 +36,36 @@ pub struct InformerStatus {
     pub problems: Vec<(&'static str, u64)>,
     /// The most recent problem.
     pub last_problem: Option<LastProblem>,
+    /// The sources, one by one; what is above adds them up.
+    pub sources: Vec<SourceStatus>,
     /// The handlers.
     pub handlers: Vec<HandlerStatus>,
+}
+
+impl InformerStatus {
+    /// Adds up what its sources did.
+    fn of(sources: Vec<SourceStatus>) -> Self {
+        let sum = |figure: fn(&SourceStatus) -> u64| sources.iter().map(figure).sum();
+        let mut problems = Vec::new();
+        for (kind, more) in sources.iter().flat_map(|source| &source.problems) {
+            count(&mut problems, kind, *more);
+        }
+        // Of several, the one that is worst off: whoever watches is well.
+        let phase = sources.iter().map(|source| source.phase).find(|phase| *phase != "watching");
+        let last = sources.iter().filter_map(|source| source.last_problem.clone());
+        Self {
+            phase: phase.or(sources.first().map(|source| source.phase)).unwrap_or_default(),
+            received: sources.iter().map(|source| source.received).max().unwrap_or_default(),
+            lists: sum(|source| source.lists),
+            listed_objects: sum(|source| source.listed_objects),
+            streaming_lists: sum(|source| source.streaming_lists),
+            watches: sum(|source| source.watches),
+            problems,
+            last_problem: last.max_by_key(|last| last.at),
+            sources,
+            ..Self::default()
+        }
+    }
 }
 
 impl<K> SharedInformer<K> {
@@ -47,23 +73,15 @@ impl<K> SharedInformer<K> {
     #[must_use]
     pub fn status(&self) -> InformerStatus {
         let core = &self.core;
-        let monitor = &core.monitor;
         let snapshot = core.store.snapshot();
         InformerStatus {
-            name: monitor.name().to_owned(),
-            phase: monitor.current_phase(),
+            name: core.monitor.name().to_owned(),
             synced: *core.synced.borrow(),
             objects: snapshot.len(),
             revision: snapshot.revision(),
-            received: Revision(monitor.seen.load(Ordering::Relaxed)),
             queued: core.queue.len(),
-            lists: monitor.lists.load(Ordering::Relaxed),
-            listed_objects: monitor.listed_objects.load(Ordering::Relaxed),
-            streaming_lists: monitor.streaming_lists.load(Ordering::Relaxed),
-            watches: monitor.watches.load(Ordering::Relaxed),
-            problems: monitor.problem_counts(),
-            last_problem: monitor.last_problem(),
             handlers: core.processor.lock().statuses(),
+            ..InformerStatus::of(core.monitor.statuses())
         }
     }
 }

@@ -15,6 +15,7 @@
 
 mod lock;
 mod machine;
+mod monitor;
 mod options;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use lock::{InMemoryLease, KubeLease, LeaseLock, LeaseRecord, LockError, Observed};
 pub use machine::{Action, Machine, Now, Term};
+pub use monitor::{ElectionMonitor, ElectionStatus};
 pub use options::{ElectionOptions, OptionsError};
 
 /// How often a release is tried against others who edit the record.
@@ -134,6 +136,7 @@ pub struct LeaderElection<L> {
     lock: L,
     options: ElectionOptions,
     hook: Option<Arc<Hook>>,
+    monitor: ElectionMonitor,
 }
 
 impl<L> fmt::Debug for LeaderElection<L> {
@@ -149,7 +152,13 @@ impl<L: LeaseLock> LeaderElection<L> {
     /// [`OptionsError`] if the times do not fit together.
     pub fn new(lock: L, options: ElectionOptions) -> Result<Self, OptionsError> {
         options.validate()?;
-        Ok(Self { lock, options, hook: None })
+        Ok(Self { lock, options, hook: None, monitor: ElectionMonitor::default() })
+    }
+
+    /// Tells how it does, from anywhere and at any time.
+    #[must_use]
+    pub fn monitor(&self) -> ElectionMonitor {
+        self.monitor.clone()
     }
 
     /// Hears what happens.
@@ -220,6 +229,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         let over = stop.child_token();
         // One task in a set, because a set aborts its tasks when it is dropped.
         let mut tasks = JoinSet::new();
+        let _leading = self.monitor.lead(fencing_token);
         self.tell(&ElectionEvent::Started { fencing_token });
         tasks.spawn(work(Leadership { fencing_token, over: over.clone(), valid_until }));
         let outcome = match self.keep(machine, &mut tasks, &valid, stop).await {
@@ -320,6 +330,7 @@ impl<L: LeaseLock> LeaderElection<L> {
     }
 
     fn tell(&self, event: &ElectionEvent<'_>) {
+        self.monitor.hear(event);
         if let Some(hook) = &self.hook {
             hook(event);
         }

@@ -82,7 +82,16 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         options: ReflectorOptions,
     ) -> Self {
         let machine = Machine::new(options, source.streams_initial_events());
-        Self { source, queue, position, machine, transform: None, monitor: Arc::default(), apply: None, turn: 0 }
+        Self {
+            source,
+            queue,
+            position,
+            machine,
+            transform: None,
+            monitor: Arc::default(),
+            apply: None,
+            turn: 0,
+        }
     }
 
     /// Runs every object through `transform` before it is queued.
@@ -107,7 +116,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// for.
     pub async fn run(mut self, stop: CancellationToken) {
         stop.run_until_cancelled(self.forever()).await;
-        self.monitor.phase("stopped");
+        self.monitor.phase(self.position, "stopped");
     }
 
     async fn forever(&mut self) {
@@ -117,7 +126,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let mut input = Input::Start;
         loop {
             let out = self.machine.step(input, started.elapsed());
-            self.monitor.stepped(&self.machine);
+            self.monitor.stepped(self.position, &self.machine);
             if !self.perform(out, &mut connection).await {
                 return;
             }
@@ -136,7 +145,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// False when the queue is closed.
     async fn perform(&mut self, out: Output<K>, connection: &mut Connection<K>) -> bool {
         for (problem, response) in &out.problems {
-            self.monitor.problem(problem, *response);
+            self.monitor.problem(self.position, problem, *response);
         }
         for action in out.actions {
             *connection = self.act(action);
@@ -161,11 +170,11 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         match action {
             Action::HangUp => Connection::None,
             Action::List(request) => {
-                self.monitor.listing();
+                self.monitor.listing(self.position);
                 Connection::Listing(self.list(request))
             }
             Action::Watch(request) => {
-                self.monitor.watching(&request);
+                self.monitor.watching(self.position, &request);
                 Connection::Opening(open(Arc::clone(&self.source), request))
             }
         }
@@ -174,13 +183,16 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     fn list(&self, request: ListRequest) -> BoxFuture<'static, Input<K>> {
         let span = tracing::info_span!("list", informer = %self.monitor.name(), version = %request.version);
         let pager = Pager::new(Arc::clone(&self.source), request, PagerOptions::default());
-        let (transform, monitor) = (self.transform.clone(), Arc::clone(&self.monitor));
+        let (transform, monitor, position) =
+            (self.transform.clone(), Arc::clone(&self.monitor), self.position);
         async move {
             let started = Instant::now();
-            let listed = list_all(pager, transform.as_deref(), &monitor).await;
+            let report = |problem| monitor.problem(position, &problem, Response::Continues);
+            let listed = list_all(pager, transform.as_deref(), report).await;
             let took = started.elapsed();
             match listed {
                 Ok(listing) => {
+                    monitor.listed(position, listing.objects.len());
                     let (pages, objects) = (listing.pages, listing.objects.len());
                     if took > SLOW_LIST {
                         tracing::warn!(?took, pages, objects, "slow list");
@@ -233,7 +245,11 @@ fn poll_events<K>(
     loop {
         let end = match stream.poll_next_unpin(cx) {
             Poll::Ready(Some(Ok(more))) => {
-                if events.is_empty() { events = more } else { events.extend(more) }
+                if events.is_empty() {
+                    events = more
+                } else {
+                    events.extend(more)
+                }
                 if events.len() < EVENTS_AT_ONCE {
                     continue;
                 }
@@ -298,7 +314,7 @@ fn transformed<K>(
 async fn list_all<K>(
     mut pager: Pager,
     transform: Option<&Transform<K>>,
-    monitor: &Monitor,
+    report: impl Fn(Problem),
 ) -> Result<Listing<K>, SourceError> {
     let mut listing = Listing { objects: Vec::new(), revision: listwatch_wire::Revision::ZERO, pages: 0 };
     while let Some(page) = pager.next().await {
@@ -310,18 +326,16 @@ async fn list_all<K>(
         }
         listing.pages += 1;
         for reason in page.unusable {
-            monitor.problem(&Problem::Unusable(reason), Response::Continues);
+            report(Problem::Unusable(reason));
         }
         for object in page.objects {
             match transformed(object, transform) {
                 Ok(object) => listing.objects.push(object),
                 Err((object, reason)) => {
-                    let problem = Problem::Transform { key: object.key().clone(), reason };
-                    monitor.problem(&problem, Response::Continues);
+                    report(Problem::Transform { key: object.key().clone(), reason });
                 }
             }
         }
     }
-    monitor.listed(listing.objects.len());
     Ok(listing)
 }

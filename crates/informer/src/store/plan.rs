@@ -20,8 +20,16 @@ pub(super) struct Move {
 
 pub(super) enum Plan<K> {
     /// Nearly always this, and nearly always without moves.
-    Update { place: usize, object: Object<K>, moves: Vec<Move> },
-    Add { place: usize, object: Object<K>, values: AllValues },
+    Update {
+        place: usize,
+        object: Object<K>,
+        moves: Vec<Move>,
+    },
+    Add {
+        place: usize,
+        object: Object<K>,
+        values: AllValues,
+    },
     Remove(Box<Removal>),
     /// What shall go is not there.
     Nothing,

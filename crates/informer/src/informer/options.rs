@@ -1,0 +1,30 @@
+//! [`InformerOptions`]: what an informer, or every informer of a factory, is told before it starts.
+
+use std::time::Duration;
+
+use crate::delta::QueueOptions;
+use crate::reflector::ReflectorOptions;
+
+/// How informers list, queue and resync. One set serves a single informer
+/// ([`InformerBuilder::options`](super::InformerBuilder::options)) and a factory
+/// ([`InformerFactory::options`](crate::InformerFactory::options)) alike.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch::InformerOptions;
+///
+/// let mut options = InformerOptions::default();
+/// options.resync = Some(Duration::from_secs(600));
+/// options.reflector.streaming = false;
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct InformerOptions {
+    /// How it lists and watches.
+    pub reflector: ReflectorOptions,
+    /// How changes are queued on their way to the store. An informer with one source and the
+    /// [in-order form](crate::delta::Form::InOrder) has no use for a queue: it applies what it reads.
+    pub queue: QueueOptions,
+    /// Handlers that do not say otherwise are told every object again once per this time. Default: never.
+    pub resync: Option<Duration>,
+}

@@ -1,0 +1,59 @@
+//! [`ElectionMonitor`]: how a candidate does, for metrics and health checks, while it stands and leads.
+
+use std::sync::Arc;
+
+use super::ElectionEvent;
+use crate::sync::Mutex;
+
+/// How a candidate does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ElectionStatus {
+    /// Whether it leads.
+    pub leading: bool,
+    /// Who leads, as far as it knows.
+    pub leader: Option<String>,
+    /// The number of its last term; zero before the first.
+    pub fencing_token: u32,
+    /// The terms it has led.
+    pub terms: u64,
+    /// How often the lease could not be read or written.
+    pub problems: u64,
+}
+
+/// A hold on what a [`LeaderElection`](super::LeaderElection) knows of itself. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct ElectionMonitor(Arc<Mutex<ElectionStatus>>);
+
+impl ElectionMonitor {
+    /// How it does.
+    #[must_use]
+    pub fn status(&self) -> ElectionStatus {
+        self.0.lock().clone()
+    }
+
+    /// A term begins; it ends when what is returned is dropped, and so also when the election itself is.
+    pub(super) fn lead(&self, fencing_token: u32) -> Leading {
+        let mut status = self.0.lock();
+        (status.leading, status.fencing_token) = (true, fencing_token);
+        status.terms += 1;
+        Leading(self.clone())
+    }
+
+    pub(super) fn hear(&self, event: &ElectionEvent<'_>) {
+        let mut status = self.0.lock();
+        match event {
+            ElectionEvent::Started { .. } | ElectionEvent::Stopped { .. } => {}
+            ElectionEvent::Leader(leader) => status.leader = Some((*leader).to_owned()),
+            ElectionEvent::Problem(_) => status.problems += 1,
+        }
+    }
+}
+
+pub(super) struct Leading(ElectionMonitor);
+
+impl Drop for Leading {
+    fn drop(&mut self) {
+        self.0.0.lock().leading = false;
+    }
+}

@@ -1,0 +1,40 @@
+//! `docs/informer-cases.md` names tests; each of them must exist.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+/// As functions, or as entries of the lists of scripts.
+fn is_there(name: &str, texts: &[String]) -> bool {
+    let (function, script) = (format!("fn {name}("), format!("\n    {name},\n"));
+    texts.iter().any(|text| text.contains(&function) || text.contains(&script))
+}
+
+#[test]
+fn every_test_that_the_cases_name_is_there() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let document = crates.parent().unwrap().join("docs/informer-cases.md");
+    let mut files = Vec::new();
+    for folder in ["informer/src", "informer/tests", "workqueue/tests"] {
+        sources(&crates.join(folder), &mut files);
+    }
+    let texts: Vec<_> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let text = fs::read_to_string(document).unwrap();
+    // Every second piece between backticks is quoted; tests are long names of words.
+    let quoted = text.split('`').skip(1).step_by(2);
+    let tests: Vec<_> = quoted.filter(|name| name.matches('_').count() > 2 && !name.contains('/')).collect();
+    assert!(tests.len() > 60, "{} tests found", tests.len());
+    let missing: Vec<_> = tests.into_iter().filter(|name| !is_there(name, &texts)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

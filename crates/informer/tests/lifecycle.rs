@@ -1,0 +1,124 @@
+//! Starting, stopping, and what is left then.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use listwatch::lister_watcher::{Answer, InMemory, Scripted};
+use listwatch::{Event, HandlerOptions, InformerError, Revision};
+use listwatch_wire::status::Status;
+use serde_json::Value;
+use support::informer::{Informer, Log, events, page, pod, settle, started, synced};
+use tokio::time::{sleep, timeout};
+
+#[tokio::test(start_paused = true)]
+async fn stopping_is_immediate_whatever_it_waits_for() {
+    // Waiting for an answer, for the end of a backoff, and for events.
+    let silent = Scripted::default();
+    let refusing = Scripted::lists_only();
+    refusing.on_list(Answer::Error(Status::too_many_requests("no", 3600).into()));
+    let open = Scripted::lists_only();
+    open.on_list(page(10, &[]));
+    open.on_watch(events(Vec::new()));
+    for source in [silent, refusing, open] {
+        let (informer, _) = started(source).await;
+        settle().await;
+        timeout(Duration::from_millis(10), informer.stop()).await.expect("it stops at once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_after_a_stop_before_the_start() {
+    let source = Arc::new(Scripted::default());
+    let informer = Informer::new(Arc::clone(&source));
+    informer.stop().await;
+    assert!(matches!(informer.start(), Err(InformerError::AlreadyStarted)));
+    assert!(matches!(informer.add_event_handler(|_: &Event<Value>| {}), Err(InformerError::Stopped)));
+    settle().await;
+    assert!(source.requests().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_runs_once_and_its_store_outlives_it() {
+    let source = InMemory::new(10);
+    source.put(&pod("a")).unwrap();
+    let (informer, _) = started(source).await;
+    assert!(matches!(informer.start(), Err(InformerError::AlreadyStarted)));
+    informer.wait_synced().await;
+    informer.stop().await;
+    assert!(informer.events().is_err());
+    assert_eq!(informer.store().len(), 1);
+    assert!(informer.store().wait_for(Revision(99)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_last_handle_stops_it() {
+    let (informer, _) = started(InMemory::new(10)).await;
+    informer.wait_synced().await;
+    let mut stream = informer.events().unwrap();
+    drop(informer);
+    let ended = async { while stream.next().await.is_some() {} };
+    timeout(Duration::from_secs(1), ended).await.expect("the stream ends");
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_the_informer_tells_all_that_was_received() {
+    let (source, informer) = synced(&[]).await;
+    let log = Log::default();
+    let inner = log.clone();
+    let slow = move |event: Event<Value>| {
+        let log = inner.clone();
+        async move {
+            sleep(Duration::from_secs(1)).await;
+            log.push(&event);
+        }
+    };
+    informer.add_async_event_handler(slow, HandlerOptions::default()).unwrap();
+    let mut last = source.revision();
+    for number in 0..20 {
+        last = source.put(&pod(&format!("{number}"))).unwrap();
+    }
+    informer.store().wait_for(last).await.unwrap();
+    informer.drain().await;
+    assert_eq!(log.take().len(), 21);
+}
+
+/// Nobody looks every tenth of a second: who waits is woken.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_cache_takes_as_long_as_the_cache_and_no_longer() {
+    let source = InMemory::new(10);
+    source.put(&pod("a")).unwrap();
+    let (informer, _) = started(source).await;
+    let began = tokio::time::Instant::now();
+    assert!(informer.wait_synced().await);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_who_start_it_at_the_same_time_one_does() {
+    for _ in 0..50 {
+        let informer = Informer::new(InMemory::new(10));
+        let starts: Vec<_> = (0..8)
+            .map(|_| {
+                let informer = informer.clone();
+                tokio::spawn(async move { informer.start().is_ok() })
+            })
+            .collect();
+        let mut started = 0;
+        for start in starts {
+            started += usize::from(start.await.unwrap());
+        }
+        assert_eq!(started, 1);
+        assert!(informer.wait_synced().await);
+        informer.stop().await;
+    }
+}

@@ -1,0 +1,76 @@
+//! Informers over sources that do as they are told, and a log of what handlers hear.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use listwatch::lister_watcher::{Answer, InMemory, Page, WatchEvent};
+use listwatch::{Event, Revision, SharedInformer};
+use listwatch_wire::status::Status;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::object;
+
+pub(crate) type Informer = SharedInformer<Value>;
+
+/// What a handler heard, one line per event.
+#[derive(Clone, Default)]
+pub(crate) struct Log(pub(crate) Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn handler(&self) -> impl FnMut(&Event<Value>) + Send + 'static {
+        let log = self.clone();
+        move |event: &Event<Value>| log.push(event)
+    }
+
+    pub(crate) fn push(&self, event: &Event<Value>) {
+        self.0.lock().unwrap().push(event.to_string());
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// Lets every task run until it waits for something; with paused time, a moment passes.
+pub(crate) async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+pub(crate) fn page(revision: u64, objects: &[(&str, u64)]) -> Answer {
+    let objects = objects.iter().map(|(key, revision)| object(key, *revision)).collect();
+    Answer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
+}
+
+pub(crate) fn events(events: Vec<WatchEvent>) -> Answer {
+    Answer::Events { events, stay_open: true }
+}
+
+pub(crate) fn expired() -> WatchEvent {
+    WatchEvent::Error(Box::new(Status::expired("too old")))
+}
+
+pub(crate) fn pod(name: &str) -> Value {
+    json!({"metadata": {"namespace": "x", "name": name, "uid": name}})
+}
+
+/// An informer that has just been started, and what its handler hears.
+pub(crate) async fn started(source: impl Into<listwatch::Sources>) -> (Informer, Log) {
+    let informer = Informer::new(source);
+    let log = Log::default();
+    informer.add_event_handler(log.handler()).unwrap();
+    informer.start().unwrap();
+    (informer, log)
+}
+
+/// An informer that has synced with these pods.
+pub(crate) async fn synced(names: &[&str]) -> (InMemory, Informer) {
+    let source = InMemory::new(100_000);
+    names.iter().for_each(|name| {
+        source.put(&pod(name)).unwrap();
+    });
+    let informer = Informer::new(source.clone());
+    informer.start().unwrap();
+    assert!(informer.wait_synced().await);
+    (source, informer)
+}
