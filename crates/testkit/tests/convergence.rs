@@ -25,6 +25,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
+/// How long a round waits for its first fault.
+const FAULTS_WITHIN: Duration = Duration::from_secs(3);
 /// How long a healed informer may take: longer than any backoff it may sit in.
 const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 
@@ -113,9 +115,15 @@ async fn converges(server: &TestServer, proxy: &Proxy, seed: u64) {
     while round == 0 || Instant::now() < end {
         round += 1;
         proxy.set_plan(Plan::random(seed + round, odds));
+        // A connection that was cut young is opened again after a second: until one of them has met a fault, the
+        // round has shown nothing.
+        let (before, faulty_by) = (proxy.counts().1, Instant::now() + FAULTS_WITHIN);
         for _ in 0..3 {
             write(&raw, &collection, &mut random, 60).await;
             proxy.cut_all();
+        }
+        while proxy.counts().1 == before && Instant::now() < faulty_by {
+            write(&raw, &collection, &mut random, 10).await;
         }
         proxy.heal();
         let state = collection.state(&raw).await.unwrap();

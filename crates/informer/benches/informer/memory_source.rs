@@ -20,8 +20,7 @@ const UPDATES: usize = 1_000_000;
 pub(crate) fn all() {
     for (handlers, goal, go, kube) in [(1, "0.8", "4.2", "45*"), (10, "2.0", "13.4", "-")] {
         for batch in [100, 1] {
-            let figures = elsewhere(&["updates", &handlers.to_string(), &batch.to_string()]);
-            let [all, making, keeping] = [figures[0], figures[1], figures[2]];
+            let [all, making, keeping] = least(handlers, batch);
             let name = format!(
                 "in-memory source, {handlers} handlers, 1 index, {batch} per read: CPU us per update"
             );
@@ -33,6 +32,13 @@ pub(crate) fn all() {
             );
         }
     }
+}
+
+/// The least of five runs, of each part: what else the machine does only ever adds.
+fn least(handlers: usize, batch: usize) -> [f64; 3] {
+    let run = |_| elsewhere(&["updates", &handlers.to_string(), &batch.to_string()]);
+    let runs: Vec<_> = (0..5).map(run).collect();
+    [0, 1, 2].map(|at| runs.iter().map(|run| run[at]).fold(f64::INFINITY, f64::min))
 }
 
 pub(crate) fn json(number: usize, version: usize) -> String {

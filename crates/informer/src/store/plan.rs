@@ -94,6 +94,19 @@ fn ask<K>(
 }
 
 impl<K> State<K> {
+    /// Looks at the objects that will be replaced, for the reason for which the writer
+    /// [looks for places](super::writer) twice.
+    pub(super) fn touch<'a>(&self, plans: impl Iterator<Item = &'a Plan<K>>)
+    where
+        K: 'a,
+    {
+        let replaced = plans.filter_map(|plan| match plan {
+            Plan::Update { place, .. } => self.slots.get(*place),
+            _ => None,
+        });
+        std::hint::black_box(replaced.map(|object| object.revision().0).fold(0, u64::wrapping_add));
+    }
+
     pub(super) fn carry_out(&mut self, plan: Plan<K>) -> Change<K> {
         match plan {
             Plan::Update { place, object, moves } => {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::vec;
 
 use listwatch_wire::{ObjectKey, Revision};
 use smallvec::SmallVec;
@@ -45,6 +46,9 @@ pub struct Replacement<K = Raw> {
     /// Objects that an index could not place.
     pub problems: Vec<IndexError>,
 }
+
+/// What was done under one lock, each with what came with it.
+type Chunk<K, T> = SmallVec<[(Change<K>, T); CHANGES_PER_LOCK]>;
 
 /// The only writer of a store. Readers are told by [`Store::wait_for`](super::Store::wait_for).
 pub struct StoreWriter<K = Raw> {
@@ -90,20 +94,19 @@ impl<K> StoreWriter<K> {
         let plans: Vec<_> = writes.into_iter().map(&mut plan).collect();
         // The state must be the only one to have the indexes, or each change would copy them.
         drop(indexes);
-        let mut plans = plans.into_iter().peekable();
-        while plans.peek().is_some() {
-            let changes = self.carry_out(plans.by_ref().take(CHANGES_PER_LOCK));
+        let mut plans = plans.into_iter();
+        while plans.len() > 0 {
+            let changes = self.carry_out(&mut plans);
             changes.into_iter().for_each(|(change, with)| tell(change, with));
         }
         problems
     }
 
-    fn carry_out<T>(
-        &self,
-        plans: impl Iterator<Item = (Plan<K>, T)>,
-    ) -> SmallVec<[(Change<K>, T); CHANGES_PER_LOCK]> {
+    /// Carries out as many as may be under one lock.
+    fn carry_out<T>(&self, plans: &mut vec::IntoIter<(Plan<K>, T)>) -> Chunk<K, T> {
         let mut state = self.shared.state.lock();
-        plans.map(|(plan, with)| (state.carry_out(plan), with)).collect()
+        state.touch(plans.as_slice().iter().take(CHANGES_PER_LOCK).map(|(plan, _)| plan));
+        plans.by_ref().take(CHANGES_PER_LOCK).map(|(plan, with)| (state.carry_out(plan), with)).collect()
     }
 
     fn indexes(&self) -> Indexes<K> {
