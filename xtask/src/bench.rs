@@ -27,6 +27,10 @@ enum Which {
     Workqueue,
     /// Initial sync, updates and reads beside kube-rs
     Informer,
+    /// A thousand watchers of which ten never read: what the others feel of it
+    Watchers,
+    /// 100,000 objects in the server: memory, and the cost of listing a few of them
+    Memory,
     /// The whole server as a process: CPU per request and per delivered event; needs --driver
     Server,
 }
@@ -36,10 +40,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let chosen = if arguments.which.is_empty() { all } else { &arguments.which };
     for which in chosen {
         match which {
-            Which::Wire => bench("listwatch-wire")?,
-            Which::Storage => bench("listwatch-storage")?,
-            Which::Workqueue => bench("listwatch-workqueue")?,
-            Which::Informer => bench("listwatch")?,
+            Which::Wire => bench("listwatch-wire", &[])?,
+            Which::Storage => bench("listwatch-storage", &[])?,
+            Which::Workqueue => bench("listwatch-workqueue", &[])?,
+            Which::Informer => bench("listwatch", &[])?,
+            Which::Watchers => bench("listwatch-cli", &["watchers"])?,
+            Which::Memory => bench("listwatch-cli", &["memory"])?,
             Which::Server => match &arguments.driver {
                 Some(driver) => server(driver)?,
                 None => println!("server: left out; name the load driver with --driver"),
@@ -50,9 +56,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Naming the benches leaves unit tests out, which would only be compiled once more for another profile.
-fn bench(package: &str) -> anyhow::Result<()> {
+fn bench(package: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new("cargo");
-    command.args(["bench", "--bench", "*", "--package", package]).current_dir(root());
+    command.args(["bench", "--bench", "*", "--package", package, "--"]).args(arguments).current_dir(root());
     checks::run(command).map(drop)
 }
 

@@ -1,0 +1,38 @@
+//! The server as a process, over TLS on loopback: what slow watchers do to the others, and what many objects cost.
+//!
+//! `cargo xtask bench watchers` and `cargo xtask bench memory`. Each compares within one run, because on a shared machine two
+//! runs differ by more than what is looked for. `LISTWATCH_BINARY` names another binary to measure.
+//!
+//! [`watchers`] and [`memory`] are the measurements; [`process`] is the server, [`client`] talks to it.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a benchmark"
+)]
+
+mod client;
+mod memory;
+mod process;
+mod watchers;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|a| a == name);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    if wanted("watchers") {
+        runtime.block_on(watchers::run());
+    }
+    if wanted("memory") {
+        runtime.block_on(memory::run());
+    }
+}
+
+/// A count from the environment, for a shorter or a longer run.
+fn count(variable: &str, default: usize) -> usize {
+    std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
+}
