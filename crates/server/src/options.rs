@@ -168,7 +168,7 @@ pub struct WatchLimits {
     pub bookmark_every: Duration,
     /// A last bookmark comes so long before the deadline.
     pub bookmark_before_end: Duration,
-    /// Bytes a watcher writes at a time when it has much to catch up with.
+    /// Bytes of objects a watcher takes at a time when it has much to catch up with: what one that does not read holds.
     pub batch_bytes: usize,
     /// Events a watcher takes at a time.
     pub batch_events: usize,

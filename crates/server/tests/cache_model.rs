@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use listwatch_server::CacheLimits;
-use listwatch_server::cache::{Cache, Change, Cursor, Filter, IndexedField, Lost};
+use listwatch_server::cache::{Cache, Change, Cursor, Filter, IndexedField, Lost, Portion};
 use listwatch_server::registry::Field;
 use listwatch_storage::{Engine, Expect, MemoryEngine, MemoryOptions, Write, Written};
 use listwatch_wire::Revision;
@@ -37,7 +37,7 @@ struct Watcher {
     namespace: Option<u8>,
     label: Option<u8>,
     node: Option<u8>,
-    batch: usize,
+    portion: Portion,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -47,19 +47,24 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn watcher() -> impl Strategy<Value = Watcher> {
     let option = || proptest::option::of(0..3u8);
-    (0..60usize, 0..60usize, option(), option(), option(), 1..9usize).prop_map(
-        |(opened_at, looks_back, namespace, label, node, batch)| Watcher {
+    // From a single event at a time to all that there is.
+    let portion = (1..9usize, prop_oneof![Just(1usize), Just(500), Just(1 << 20)])
+        .prop_map(|(events, bytes)| Portion { events, bytes });
+    (0..60usize, 0..60usize, option(), option(), option(), portion).prop_map(
+        |(opened_at, looks_back, namespace, label, node, portion)| Watcher {
             opened_at,
             looks_back,
             namespace,
             label,
             node,
-            batch,
+            portion,
         },
     )
 }
 
 type State = BTreeMap<String, (u8, u8)>;
+
+const SOME: Portion = Portion { events: 16, bytes: 1 << 20 };
 
 /// What was written: revision, key, what it was, what it became.
 type History = Vec<(Revision, String, Option<(u8, u8)>, Option<(u8, u8)>)>;
@@ -122,11 +127,12 @@ async fn write(engine: &MemoryEngine, state: &mut State, history: &mut History, 
     }
 }
 
-async fn drain(cursor: &mut Cursor, upto: Revision, batch: usize) -> Vec<(Change, String, u64)> {
+async fn drain(cursor: &mut Cursor, upto: Revision, portion: Portion) -> Vec<(Change, String, u64)> {
     let mut seen = Vec::new();
     while cursor.settle().is_none_or(|position| position < upto) {
         let sights =
-            tokio::time::timeout(Duration::from_secs(10), cursor.next(batch)).await.unwrap().unwrap();
+            tokio::time::timeout(Duration::from_secs(10), cursor.next(portion)).await.unwrap().unwrap();
+        assert!(sights.len() <= portion.events && (portion.bytes > 1 || sights.len() <= 1));
         for sight in sights {
             let object = sight.event.subject(sight.change).unwrap();
             seen.push((sight.change, object.path().to_owned(), sight.event.revision.0));
@@ -172,7 +178,7 @@ async fn run(steps: &[Step], watchers: &[Watcher], log_bytes: usize) {
     assert!(cache.sync(Duration::from_secs(10)).await.unwrap());
     let upto = history.last().map_or(Revision::ZERO, |(revision, ..)| *revision);
     for (watcher, after, mut cursor) in open {
-        let seen = drain(&mut cursor, upto, watcher.batch).await;
+        let seen = drain(&mut cursor, upto, watcher.portion).await;
         assert_eq!(seen, watcher.expected(&history, after), "{watcher:?} after {after}");
     }
     for watcher in watchers {
@@ -220,7 +226,28 @@ async fn a_watcher_from_before_history_is_told_so() {
         assert!(cache.sync(Duration::from_secs(10)).await.unwrap());
     }
     let mut cursor = cache.watch(&collection, Filter::default(), Revision(1));
-    assert!(matches!(cursor.next(10).await, Err(Lost::Expired { asked: Revision(1), .. })));
+    assert!(matches!(cursor.next(SOME).await, Err(Lost::Expired { asked: Revision(1), .. })));
+    feeder.abort();
+}
+
+/// A burst longer than the engine's history makes the cache load the state anew. It then stood still for a moment more, and
+/// everybody with it: reads waited, and a token that had expired was still served.
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_lost_its_place_goes_on_at_once() {
+    let engine =
+        Arc::new(MemoryEngine::new(MemoryOptions { history_changes: 4, ..MemoryOptions::default() }));
+    let cache = Arc::new(Cache::new(Arc::clone(&engine) as Arc<dyn Engine>, CacheLimits::default()));
+    let collection = cache.collection("things", &[]);
+    let feeder = cache.start().await.unwrap();
+    let (mut state, mut history) = (State::new(), History::new());
+    let begin = tokio::time::Instant::now();
+    for name in 0..40 {
+        write(&engine, &mut state, &mut history, &Step { namespace: 0, name, becomes: Some((0, 0)) }).await;
+    }
+    assert!(cache.sync(Duration::from_secs(10)).await.unwrap());
+    write(&engine, &mut state, &mut history, &Step { namespace: 1, name: 0, becomes: Some((0, 0)) }).await;
+    assert!(cache.sync(Duration::from_secs(10)).await.unwrap());
+    assert_eq!((cache.read(&collection).0.len(), begin.elapsed()), (41, Duration::ZERO));
     feeder.abort();
 }
 
@@ -239,6 +266,6 @@ async fn what_was_there_before_the_start_is_loaded() {
     assert_eq!((snapshot.len(), revision), (200, Revision(200)));
     // History from before the start is the engine's, and watchers get it from there.
     let mut cursor = cache.watch(&collection, Filter::default(), Revision(150));
-    assert_eq!(drain(&mut cursor, Revision(200), 16).await.len(), 50);
+    assert_eq!(drain(&mut cursor, Revision(200), SOME).await.len(), 50);
     feeder.abort();
 }

@@ -8,7 +8,7 @@ use super::Cache;
 use super::collection::Collection;
 use super::filter::Filter;
 use super::history::History;
-use super::view::{Sights, View};
+use super::view::{Portion, Sights, View};
 
 /// Why a cursor cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,21 +63,21 @@ impl Cursor {
         &self.view
     }
 
-    /// Waits for the next events, at most about `limit`. Dropping the future loses nothing.
+    /// Waits for the next events. Dropping the future loses nothing.
     ///
     /// # Errors
     /// [`Lost`] when there will be no more.
-    pub async fn next(&mut self, limit: usize) -> Result<Sights, Lost> {
+    pub async fn next(&mut self, portion: Portion) -> Result<Sights, Lost> {
         loop {
             // A busy view has something most of the time: look before getting in line to be woken.
-            if let Some(sights) = self.poll(limit).await? {
+            if let Some(sights) = self.poll(portion).await? {
                 return Ok(sights);
             }
             let view = Arc::clone(&self.view);
             let changed = view.changed();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            if let Some(sights) = self.poll(limit).await? {
+            if let Some(sights) = self.poll(portion).await? {
                 return Ok(sights);
             }
             changed.await;
@@ -88,8 +88,8 @@ impl Cursor {
     /// to be handed out.
     pub fn settle(&mut self) -> Option<Revision> {
         let reached = self.cache.position().get();
-        match self.view.after(self.position, 1) {
-            Ok(sights) if sights.is_empty() && self.history.is_none() => {
+        match self.view.pending(self.position) {
+            Ok((0, _)) if self.history.is_none() => {
                 self.position = self.position.max(reached);
                 Some(self.position)
             }
@@ -97,25 +97,25 @@ impl Cursor {
         }
     }
 
-    async fn poll(&mut self, limit: usize) -> Result<Option<Sights>, Lost> {
+    async fn poll(&mut self, portion: Portion) -> Result<Option<Sights>, Lost> {
         // Asked first: what was published before the end is still handed out.
         let closed = self.view.is_closed();
         if self.history.is_none() {
             // In this order: events up to the position are in the view before the position says so.
             let reached = self.cache.position().get();
-            match self.view.after(self.position, limit) {
+            match self.view.after(self.position, portion) {
                 Ok(sights) => return self.take(sights, reached, closed),
                 Err(_) if closed => return Err(Lost::Ended),
                 Err(_) => self.collection.reach_back(&self.view, self.position),
             }
-            match self.view.after(self.position, limit) {
+            match self.view.after(self.position, portion) {
                 Ok(sights) => return self.take(sights, reached, closed),
                 Err(_) => {
                     self.history = Some(History::open(&self.cache, &self.collection, self.position).await?)
                 }
             }
         }
-        self.read_history(limit).await
+        self.read_history(portion).await
     }
 
     fn take(&mut self, sights: Sights, reached: Revision, closed: bool) -> Result<Option<Sights>, Lost> {
@@ -127,9 +127,9 @@ impl Cursor {
         Ok((!sights.is_empty()).then_some(sights))
     }
 
-    async fn read_history(&mut self, limit: usize) -> Result<Option<Sights>, Lost> {
+    async fn read_history(&mut self, portion: Portion) -> Result<Option<Sights>, Lost> {
         let Some(history) = &mut self.history else { return Ok(None) };
-        let sights = history.next(self.view.filter(), limit).await?;
+        let sights = history.next(self.view.filter(), portion).await?;
         self.position = self.position.max(history.position());
         if history.is_drained() && self.position >= self.view.floor() {
             self.history = None;

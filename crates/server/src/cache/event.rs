@@ -1,5 +1,6 @@
 //! [`Event`]: one change of one object, and its forms on the wire, made once and shared.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -26,7 +27,12 @@ pub struct Event {
     /// The same as protobuf. Few watchers want it, and every event is kept for a while, so that it takes up no more than
     /// a pointer until one does.
     protobuf: OnceLock<Box<Frames>>,
+    /// How many bytes of protobuf the log has been told of, or [`LEFT`].
+    counted: AtomicUsize,
 }
+
+/// The event is no longer in the log: what it keeps is no longer counted.
+const LEFT: usize = usize::MAX;
 
 /// The frames of ADDED, MODIFIED and DELETED.
 type Frames = [OnceLock<Bytes>; 3];
@@ -35,8 +41,8 @@ impl Event {
     /// A change from `previous` to `object`.
     #[must_use]
     pub fn new(revision: Revision, object: Option<Arc<Object>>, previous: Option<Arc<Object>>) -> Self {
-        let (frames, protobuf) = Default::default();
-        Self { revision, object, previous, seen: Instant::now(), frames, protobuf }
+        let (frames, protobuf, counted) = Default::default();
+        Self { revision, object, previous, seen: Instant::now(), frames, protobuf, counted }
     }
 
     /// What somebody with this filter is told about it, if anything: an object that begins to match is added, one that
@@ -75,9 +81,19 @@ impl Event {
         change.slot(self.protobuf.get()?).get()
     }
 
-    /// Keeps the protobuf form for other watchers. The first one stays: they are all the same.
-    pub(crate) fn keep_protobuf(&self, change: Change, frame: Bytes) {
-        let _ = change.slot(self.protobuf.get_or_init(Box::default)).set(frame);
+    /// Keeps the protobuf form for other watchers. The first one stays: they are all the same. How many bytes that adds to
+    /// the log.
+    pub(super) fn keep_protobuf(&self, change: Change, frame: Bytes) -> usize {
+        let bytes = frame.len();
+        let kept = change.slot(self.protobuf.get_or_init(Box::default)).set(frame).is_ok();
+        let in_log = |counted| (kept && counted != LEFT).then(|| counted + bytes);
+        let counted = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, in_log);
+        counted.map_or(0, |_| bytes)
+    }
+
+    /// The log lets go of the event. How many bytes had been added to it.
+    pub(super) fn leave_log(&self) -> usize {
+        self.counted.swap(LEFT, Ordering::Relaxed)
     }
 
     fn make_frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {
@@ -87,7 +103,8 @@ impl Event {
         out.freeze()
     }
 
-    /// What the event keeps in memory: the objects, and about the same again for frames.
+    /// What the event keeps in memory: the objects, and about the same again for a frame as JSON. What it keeps as
+    /// protobuf is counted as it comes, see [`super::frames`].
     #[must_use]
     pub fn weight(&self) -> usize {
         let object = self.object.as_ref().map_or(0, |o| 2 * o.weight());

@@ -18,7 +18,7 @@ use super::view::View;
 const ROOT: &str = "/registry/";
 /// How many objects are read at a time when the state is loaded.
 const LOAD_PAGE: usize = 2000;
-/// How long to wait before a broken log is opened again.
+/// How long to wait before a broken engine is asked again.
 const RETRY: Duration = Duration::from_millis(200);
 /// How often views that see nothing new are made to let go of old events.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
@@ -59,26 +59,34 @@ impl Feeder {
     /// read, is bridged by loading the state anew, and watchers from before it are told that their history has ended.
     pub(crate) async fn run(mut self) {
         loop {
-            let error = match self.cache.engine.changes(self.upto).await {
-                Ok(mut changes) => loop {
-                    match changes.next().await {
-                        Ok(batch) => self.publish(&batch),
-                        Err(error) => break error,
-                    }
-                },
-                Err(error) => error,
-            };
-            match error {
-                Error::Closed => return,
-                Error::Compacted { .. } => {
-                    tracing::warn!(%error, "the cache starts over");
-                    if let Err(error) = self.reload().await {
-                        tracing::warn!(%error, "cannot load the state");
-                    }
-                }
-                error => tracing::warn!(%error, "the log of changes broke off"),
+            let mut error = self.follow().await;
+            if matches!(error, Error::Compacted { .. }) {
+                tracing::warn!(%error, "the cache starts over");
+                error = match self.reload().await {
+                    // At once: while this waits, everybody reads a state that stands still.
+                    Ok(()) => continue,
+                    Err(error) => error,
+                };
             }
+            if matches!(error, Error::Closed) {
+                return;
+            }
+            tracing::warn!(%error, "the log of changes broke off");
             tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Publishes what comes, until the log breaks off.
+    async fn follow(&mut self) -> Error {
+        let mut changes = match self.cache.engine.changes(self.upto).await {
+            Ok(changes) => changes,
+            Err(error) => return error,
+        };
+        loop {
+            match changes.next().await {
+                Ok(batch) => self.publish(&batch),
+                Err(error) => return error,
+            }
         }
     }
 
@@ -106,8 +114,7 @@ impl Feeder {
     }
 
     fn replace_all(&mut self, loaded: Vec<Work>, revision: Revision) {
-        self.kept.clear();
-        self.kept_bytes = 0;
+        while self.forget_oldest() {}
         self.upto = revision;
         for collection in self.cache.collections() {
             if !loaded.iter().any(|work| Arc::ptr_eq(&work.collection, &collection)) {
@@ -156,10 +163,10 @@ impl Feeder {
     }
 
     fn forget(&mut self) {
-        while self.kept_bytes > self.cache.limits.log_bytes {
-            let Some((collection, weight)) = self.kept.pop_front() else { break };
-            collection.forget_oldest();
-            self.kept_bytes -= weight;
+        while self.kept_bytes + self.cache.frames.get() > self.cache.limits.log_bytes {
+            if !self.forget_oldest() {
+                break;
+            }
         }
         if self.trimmed.elapsed() >= TRIM_EVERY {
             self.trimmed = Instant::now();
@@ -167,6 +174,16 @@ impl Feeder {
             // Only writes make an old snapshot cost anything, so here is often enough.
             self.cache.pins.expire(self.cache.limits.pinned_for);
         }
+    }
+
+    /// False if there is none.
+    fn forget_oldest(&mut self) -> bool {
+        let Some((collection, weight)) = self.kept.pop_front() else { return false };
+        self.kept_bytes -= weight;
+        if let Some(event) = collection.forget_oldest() {
+            self.cache.frames.forget(&event);
+        }
+        true
     }
 
     /// The collection a storage key belongs to. Keys of kinds that are not served (yet) have one as well.

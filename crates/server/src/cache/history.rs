@@ -11,7 +11,7 @@ use super::collection::Collection;
 use super::cursor::Lost;
 use super::event::Event;
 use super::filter::Filter;
-use super::view::{Sight, Sights};
+use super::view::{Portion, Sight, Sights};
 
 /// A watcher that lags reads the engine's log, as far as it likes and as fast as it can, until it has caught up with
 /// what is in memory. What it reads is its own: old events are asked for rarely and by few.
@@ -38,7 +38,7 @@ impl History {
     }
 
     /// The next events; none if a stretch of the log held nothing of interest.
-    pub(crate) async fn next(&mut self, filter: &Filter, limit: usize) -> Result<Sights, Lost> {
+    pub(crate) async fn next(&mut self, filter: &Filter, portion: Portion) -> Result<Sights, Lost> {
         if self.waiting.is_empty() {
             let batch = self.changes.next().await.map_err(|error| lost(error, self.read))?;
             for change in batch.changes.iter().filter(|c| c.key.starts_with(self.collection.prefix())) {
@@ -46,7 +46,7 @@ impl History {
             }
             self.read = batch.upto;
         }
-        let sights: Sights = self.waiting.drain(..limit.min(self.waiting.len())).collect();
+        let sights: Sights = self.waiting.drain(..portion.of(self.waiting.iter())).collect();
         self.handed = match sights.last() {
             Some(last) if !self.waiting.is_empty() => last.event.revision,
             _ => self.read,
@@ -67,6 +67,8 @@ impl History {
         let object = change.value.clone().and_then(|value| version((change.revision, value)));
         let previous = change.previous.clone().and_then(version);
         let event = Event::new(change.revision, object, previous);
+        // It never was in the log of the cache: whoever frames it takes the frame along.
+        event.leave_log();
         let seen = event.seen_through(filter)?;
         Some(Sight { change: seen, event: Arc::new(event) })
     }

@@ -13,6 +13,7 @@ mod cursor;
 mod event;
 mod feeder;
 mod filter;
+mod frames;
 mod history;
 mod object;
 mod pins;
@@ -36,12 +37,13 @@ pub use cursor::{Cursor, Lost};
 pub(crate) use event::frame;
 pub use event::{Change, Event};
 pub use filter::Filter;
+pub(crate) use frames::LateFrames;
 pub use object::Object;
 pub(crate) use object::push_number;
 pub(crate) use pins::Pins;
 pub use position::Position;
 pub use snapshot::{IndexedField, Snapshot, Walk};
-pub use view::{Sight, Sights, View};
+pub use view::{Portion, Sight, Sights, View};
 
 use crate::CacheLimits;
 
@@ -55,6 +57,7 @@ pub struct Cache {
     adding: Mutex<()>,
     position: Position,
     pub(crate) pins: Pins,
+    pub(crate) frames: LateFrames,
     closed: AtomicBool,
 }
 
@@ -71,6 +74,7 @@ impl Cache {
             adding: Mutex::default(),
             position: Position::default(),
             pins: Pins::new(limits.pinned_snapshots),
+            frames: LateFrames::default(),
             closed: AtomicBool::new(false),
         }
     }

@@ -25,6 +25,34 @@ pub struct Sight {
 /// A few events at a time.
 pub type Sights = SmallVec<[Sight; 8]>;
 
+/// How much is handed out at a time: a watcher holds what it has not sent yet, for as long as its client does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portion {
+    /// At most so many events.
+    pub events: usize,
+    /// No further event once there are so many bytes of objects. One event is always handed out.
+    pub bytes: usize,
+}
+
+impl Portion {
+    /// How many of the sights that come next it takes.
+    pub(super) fn of<'a>(self, sights: impl Iterator<Item = &'a Sight>) -> usize {
+        let mut bytes = 0;
+        let fits = |sight: &&Sight| {
+            let fits = bytes == 0 || bytes < self.bytes;
+            bytes += sight.bytes();
+            fits
+        };
+        sights.take(self.events.max(1)).take_while(fits).count()
+    }
+}
+
+impl Sight {
+    fn bytes(&self) -> usize {
+        self.event.subject(self.change).map_or(0, |object| object.stored().len())
+    }
+}
+
 /// The recent events of a collection as one filter sees them.
 ///
 /// A watcher holds nothing but its position: it asks for what comes after it, and waits for [`View::changed`] when that
@@ -71,11 +99,11 @@ impl View {
         &self.filter
     }
 
-    /// What comes after a position, at most `limit` events.
+    /// What comes after a position.
     ///
     /// # Errors
     /// [`Behind`] if the position is older than what is kept.
-    pub fn after(&self, position: Revision, limit: usize) -> Result<Sights, Behind> {
+    pub fn after(&self, position: Revision, portion: Portion) -> Result<Sights, Behind> {
         let recent = self.recent.lock();
         if position < recent.floor {
             return Err(Behind { floor: recent.floor });
@@ -88,7 +116,8 @@ impl View {
             }
             _ => return Ok(Sights::new()),
         };
-        Ok(sights.range(start..).take(limit).cloned().collect())
+        let end = start + portion.of(sights.range(start..));
+        Ok(sights.range(start..end).cloned().collect())
     }
 
     /// How many events a watcher at a position has before it, and since when the first of them.

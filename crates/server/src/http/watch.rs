@@ -1,5 +1,6 @@
 //! WATCH: the present state if asked for, then every change, until the time is up.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 use rand::Rng;
 use smallvec::{SmallVec, smallvec};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::body::{Body, Response};
 use super::negotiate::{Form, Shape, Subject};
@@ -23,8 +24,11 @@ use super::table::Include;
 use super::watch_format::Format;
 use super::{gzip, respond, selectors, websocket};
 use crate::api::Api;
-use crate::cache::{Cursor, Lost, Snapshot, Walk};
+use crate::cache::{Cursor, Lost, Portion, Snapshot, Walk};
 use crate::observe::{WatchInfo, WatchTicket};
+
+/// A watch that cannot be written is cut so long after its deadline: its client has stopped reading, and its turn is over.
+pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(5);
 
 /// Lines to write at one time. Each may hold several events.
 pub(crate) type Frames = SmallVec<[Bytes; 8]>;
@@ -172,8 +176,13 @@ struct Initial {
 }
 
 impl WatchStream {
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
+    /// Waits for something to be written, but not for a client that has stopped reading and whose turn is over.
+    pub(crate) fn patiently<W>(&self, write: W) -> impl Future<Output = io::Result<()>> + use<W>
+    where
+        W: Future<Output = io::Result<()>>,
+    {
+        let until = self.deadline + WRITE_GRACE;
+        async move { timeout_at(until, write).await? }
     }
 
     /// Whether events are bytes with their length before them, rather than lines of text.
@@ -246,16 +255,17 @@ impl WatchStream {
     }
 
     async fn live(&mut self) -> Option<Frames> {
-        let limit = self.api.options.watch.batch_events;
+        let limits = &self.api.options.watch;
+        let portion = Portion { events: limits.batch_events, bytes: limits.batch_bytes };
         let sights = tokio::select! {
             biased;
-            sights = self.cursor.next(limit) => sights,
+            sights = self.cursor.next(portion) => sights,
             () = self.timer.as_mut() => return self.tick(),
         };
         match sights {
             Ok(sights) => {
                 self.told = sights.last().map_or(self.told, |last| last.event.revision);
-                let frames: Frames = sights.iter().map(|sight| self.format.event(sight)).collect();
+                let frames: Frames = sights.iter().map(|sight| self.format.event(sight, &self.api.cache.frames)).collect();
                 self.ticket.events(&sights);
                 (!frames.is_empty()).then_some(frames)
             }

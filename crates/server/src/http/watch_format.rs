@@ -11,7 +11,7 @@ use super::encode::PARTIAL_PREFIX;
 use super::negotiate::{Encoding, Form, Shape};
 use super::protobuf;
 use super::table::{self, Include};
-use crate::cache::{Object, Sight, frame, push_number};
+use crate::cache::{LateFrames, Object, Sight, frame, push_number};
 use crate::registry::Resource;
 
 /// How a watcher wants to see events.
@@ -43,7 +43,7 @@ impl Format {
     }
 
     /// An event. Whole objects are encoded once for all watchers.
-    pub(crate) fn event(&mut self, sight: &Sight) -> Bytes {
+    pub(crate) fn event(&mut self, sight: &Sight, frames: &LateFrames) -> Bytes {
         let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
         let whole = self.shape == Shape::Whole;
         if whole && !self.is_binary() && matches!(self.resource.present(object), Cow::Borrowed(_)) {
@@ -57,7 +57,7 @@ impl Format {
         self.write(sight.change.into(), object, sight.event.revision, &mut out);
         let frame = out.freeze();
         if shared && !self.broken {
-            sight.event.keep_protobuf(sight.change, frame.clone());
+            frames.keep(&sight.event, sight.change, frame.clone());
         }
         frame
     }

@@ -106,18 +106,18 @@ where
         tokio::select! {
             biased;
             frames = watch.next() => match frames {
-                Some(frames) => write_events(io, &frames, watch.is_binary()).await?,
+                Some(frames) => watch.patiently(write_events(io, &frames, watch.is_binary())).await?,
                 None => break NORMAL,
             },
             control = reader.next(io) => match control? {
-                Control::Ping(payload) => write_frame(io, PONG, &payload).await?,
+                Control::Ping(payload) => watch.patiently(write_frame(io, PONG, &payload)).await?,
                 Control::Close => break NORMAL,
                 Control::Broken => break PROTOCOL_ERROR,
                 Control::End => return Ok(()),
             },
         }
     };
-    write_frame(io, CLOSE, &code.to_be_bytes()).await
+    watch.patiently(write_frame(io, CLOSE, &code.to_be_bytes())).await
 }
 
 /// Each event is a message of its own.

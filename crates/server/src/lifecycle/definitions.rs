@@ -10,7 +10,7 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::{Revision, json};
 
 use crate::api::Api;
-use crate::cache::{Collection, Filter, Object};
+use crate::cache::{Collection, Filter, Object, Portion};
 use crate::registry::{Resource, custom};
 
 /// What holds a definition until its objects are gone.
@@ -19,7 +19,7 @@ const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// How often a definition that is going is looked at again: its objects may be held by finalizers of their own.
 const TERMINATING_RETRY: Duration = Duration::from_millis(200);
 /// How many changes are taken at a time; any number of them asks for one look at everything.
-const BATCH: usize = 1000;
+const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
 /// Keeps what is served in step with the definitions in the store.
 #[derive(Debug)]

@@ -28,8 +28,12 @@ pub async fn start() -> Handle {
 
 pub async fn start_with(options: Options, memory: MemoryOptions) -> Handle {
     // These tests count writes and history; nothing else may write.
-    let lifecycle = LifecycleOptions::off();
-    let options = Options { security: Security::InsecureHttp, lifecycle, ..options };
+    start_as_is(Options { lifecycle: LifecycleOptions::off(), ..options }, memory).await
+}
+
+/// The same with whatever else writes.
+pub async fn start_as_is(options: Options, memory: MemoryOptions) -> Handle {
+    let options = Options { security: Security::InsecureHttp, ..options };
     let server = Server::start(options, Arc::new(MemoryEngine::new(memory))).await.unwrap();
     let namespace = json!({"metadata": {"name": "default"}});
     let made = Client::new(&server).await.call("POST", "/api/v1/namespaces", Some(&namespace)).await;

@@ -17,7 +17,7 @@ use crate::tail::Tail;
 use crate::{Batch, Change, Error, KeyValue, Page, Range};
 
 /// As much of the log is read from disk at a time: enough to be quick, little enough to hold for everyone who lags.
-const BACKLOG_BYTES: usize = 1 << 20;
+const BACKLOG_BYTES: usize = 256 << 10;
 
 /// One read transaction.
 pub(super) struct Snapshot<'c> {

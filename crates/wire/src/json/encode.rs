@@ -35,9 +35,9 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
         Value::Object(map) => write_object(&mut out, map, |key| key != "resourceVersion"),
         other => write_value(&mut out, other),
     }
-    // What is stored stays in memory for as long as the object lives: without the slack it grew by.
-    out.shrink_to_fit();
-    out
+    // What is stored stays in memory for as long as the object lives: without the slack it grew by. A copy, because an
+    // allocator that is asked to shrink something may leave it where it is, as mimalloc does above half.
+    out.as_slice().to_vec()
 }
 
 /// `wanted` says which fields of the metadata are written.

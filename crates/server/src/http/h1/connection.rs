@@ -17,14 +17,11 @@ use super::output::{END, write_chunk, write_pieces};
 use crate::http::body::{Body, PieceStream, Response};
 use crate::http::request::Request;
 use crate::http::service::Service;
-use crate::http::watch::WatchStream;
+use crate::http::watch::{WRITE_GRACE, WatchStream};
 use crate::http::websocket;
 
 /// The first read of a head: most fit, and the buffer goes away before a watch begins.
 const HEAD_BUFFER: usize = 2048;
-
-/// A watch that cannot be written is cut so long after its deadline: its client has stopped reading, and its turn is over.
-const WRITE_GRACE: Duration = Duration::from_secs(5);
 
 /// An answer of which nothing can be written for so long is given up: its client holds a snapshot, and does not want it.
 const STALL: Duration = Duration::from_secs(60);
@@ -249,10 +246,7 @@ where
             write_chunk(io, &frames).await?;
             io.flush().await
         };
-        match timeout_at(watch.deadline() + WRITE_GRACE, write).await {
-            Ok(written) => written?,
-            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-        }
+        watch.patiently(write).await?;
     }
     io.write_all(END).await?;
     io.flush().await

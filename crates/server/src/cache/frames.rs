@@ -1,0 +1,52 @@
+//! [`LateFrames`]: bytes that events of the log have taken up since they were weighed.
+
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use bytes::Bytes;
+
+use super::event::{Change, Event};
+
+/// Bytes that events of the log have taken up since they were weighed.
+///
+/// An event is weighed once, when it enters the log, with one frame as JSON, which nearly every event gets. Its protobuf form is
+/// made when somebody asks for it, which may be never: those bytes are counted here, and the log forgets so much more.
+#[derive(Debug, Default)]
+pub(crate) struct LateFrames(AtomicIsize);
+
+impl LateFrames {
+    /// How many bytes.
+    pub(crate) fn get(&self) -> usize {
+        // A frame may be forgotten an instant before it is counted.
+        usize::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Keeps the protobuf form of an event for other watchers.
+    pub(crate) fn keep(&self, event: &Event, change: Change, frame: Bytes) {
+        let counted = event.keep_protobuf(change, frame);
+        self.0.fetch_add(counted.cast_signed(), Ordering::Relaxed);
+    }
+
+    /// The log has let go of an event.
+    pub(crate) fn forget(&self, event: &Event) {
+        self.0.fetch_sub(event.leave_log().cast_signed(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use listwatch_wire::Revision;
+
+    /// A log of events that protobuf clients watch grew to twice its bound.
+    #[test]
+    fn frames_count_as_long_as_their_event_is_in_the_log() {
+        let (frames, event) = (LateFrames::default(), Event::new(Revision(1), None, None));
+        frames.keep(&event, Change::Added, Bytes::from_static(b"0123456789"));
+        frames.keep(&event, Change::Added, Bytes::from_static(b"the same again"));
+        frames.keep(&event, Change::Modified, Bytes::from_static(b"01234"));
+        assert_eq!(frames.get(), 15);
+        frames.forget(&event);
+        frames.keep(&event, Change::Deleted, Bytes::from_static(b"late"));
+        assert_eq!(frames.get(), 0);
+    }
+}
