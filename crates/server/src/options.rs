@@ -140,6 +140,9 @@ pub struct RequestLimits {
     pub in_flight: usize,
     /// Answers above this are compressed for clients that allow it. Below it the gain is not worth the time.
     pub gzip_above: usize,
+    /// Bytes of a list in protobuf that are kept while its length is found out, which comes first. What is longer is
+    /// encoded twice, so this is above the lists of most clusters.
+    pub protobuf_bytes: usize,
     /// The size of one piece of a streamed answer: big enough to fill TLS records, small enough to stay in the CPU's
     /// second-level cache.
     pub piece_bytes: usize,
@@ -212,6 +215,7 @@ impl Default for RequestLimits {
             version_wait: Duration::from_secs(3),
             in_flight: 600,
             gzip_above: 128 << 10,
+            protobuf_bytes: 4 << 20,
             piece_bytes: 64 << 10,
         }
     }

@@ -10,9 +10,10 @@
 
 mod common;
 
-use common::{Answer, Client, PATIENCE, start};
+use common::{Answer, Client, PATIENCE, start, start_with};
 use listwatch_kinds::proto::{self, Envelope};
-use listwatch_server::Handle;
+use listwatch_server::{Handle, Options, RequestLimits};
+use listwatch_storage::MemoryOptions;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
@@ -120,6 +121,30 @@ async fn lists_and_their_pages_come_in_one_envelope() {
     let next = decoded(&get(&mut client, &format!("{MAPS}?limit=7&continue={token}"), TYPED).await);
     assert_eq!(common::names(&next)[0], "m007");
     assert_eq!(next["metadata"]["resourceVersion"], page["metadata"]["resourceVersion"]);
+}
+
+/// A list that is longer than what is kept of it is encoded twice, and must be the same both times, whatever is written meanwhile.
+#[tokio::test]
+async fn a_long_list_is_as_long_as_it_said_first() {
+    for protobuf_bytes in [0, 100_000, 1 << 20] {
+        let requests = RequestLimits { protobuf_bytes, gzip_above: 10_000, ..RequestLimits::default() };
+        let server = start_with(Options { requests, ..Options::default() }, MemoryOptions::default()).await;
+        let mut client = Client::new(&server).await;
+        for i in 0..200 {
+            client.create(&format!("m{i:03}"), &"x".repeat(1500)).await;
+        }
+        let json = client.get(MAPS).await;
+        client.send("GET", MAPS, TYPED, "").await;
+        Client::new(&server).await.update("m199", "later").await;
+        let answer = client.answer().await;
+        assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
+        let list = decoded(&answer);
+        assert_eq!(common::names(&list), common::names(&json));
+        assert!(
+            list["metadata"]["resourceVersion"] != json["metadata"]["resourceVersion"]
+                || list["items"] == json["items"]
+        );
+    }
 }
 
 #[tokio::test]

@@ -46,7 +46,10 @@ pub(crate) async fn run() {
     sleep(REST).await;
     row("after a restart", large.memory());
     println!("bytes stored: {stored:.1} MB, {objects} objects of {:.0} bytes", stored * 1e6 / objects as f64);
-    println!("a list of {PER_NAMESPACE}: {many:.0} µs of CPU among {objects}, {few:.0} among {FEW}: {:.2} times", many / few);
+    println!(
+        "a list of {PER_NAMESPACE}: {many:.0} µs of CPU among {objects}, {few:.0} among {FEW}: {:.2} times",
+        many / few
+    );
 }
 
 /// Writes so many objects, a hundred to a namespace.
@@ -79,7 +82,8 @@ async fn write(mut connection: Connection, next: Arc<AtomicUsize>, namespaces: u
 
 /// CPU microseconds of one namespaced list on each of two servers, asked in turns.
 async fn compare(large: &Server, small: &Server) -> (f64, f64) {
-    let mut servers = [(large, Connection::open(large).await, 0.0), (small, Connection::open(small).await, 0.0)];
+    let mut servers =
+        [(large, Connection::open(large).await, 0.0), (small, Connection::open(small).await, 0.0)];
     for _ in 0..LIST_ROUNDS {
         for (server, connection, micros) in &mut servers {
             let before = server.cpu_micros();

@@ -34,8 +34,8 @@ impl Server {
     }
 
     fn on(folder: TempDir) -> Self {
-        let binary = std::env::var_os("LISTWATCH_BINARY")
-            .unwrap_or_else(|| env!("CARGO_BIN_EXE_listwatch").into());
+        let binary =
+            std::env::var_os("LISTWATCH_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_listwatch").into());
         let mut process = Command::new(binary)
             .args(["serve", "--bind", "127.0.0.1:0", "--data-dir"])
             .arg(folder.path())

@@ -130,7 +130,14 @@ impl Stage {
         });
         let epoch = Instant::now();
         let mut stage = Self {
-            server, audience, writer, observer, stuck: Vec::new(), before_backlog: before, epoch, expected: 0,
+            server,
+            audience,
+            writer,
+            observer,
+            stuck: Vec::new(),
+            before_backlog: before,
+            epoch,
+            expected: 0,
         };
         stage.seat_readers().await;
         stage
@@ -273,8 +280,12 @@ fn report(arms: &[Arm; 2], rounds: usize) {
         let [without, with] = arms.each_ref().map(|arm| Arm::pooled(arm.rounds.iter()));
         let of = |latencies: &Latencies| latencies.value_at_quantile(quantile) as f64;
         let (low, high) = spread(arms, quantile);
-        row(&format!("write to event, p{} ms", quantile * 100.0), of(&without) / 1e3, of(&with) / 1e3,
-            &format!("{low:.2} to {high:.2}"));
+        row(
+            &format!("write to event, p{} ms", quantile * 100.0),
+            of(&without) / 1e3,
+            of(&with) / 1e3,
+            &format!("{low:.2} to {high:.2}"),
+        );
     }
     let [without, with] = arms.each_ref().map(|arm| arm.median_of(0.99) / 1e3);
     row("middle of the rounds' p99, ms", without, with, "");

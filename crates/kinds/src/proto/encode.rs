@@ -3,8 +3,8 @@
 use listwatch_wire::json::{Map, Value};
 
 use super::decode::Slot;
-use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag};
-use super::{Error, MAX_DEPTH, encode_message, envelope, node_of, special};
+use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag, put_varint};
+use super::{ENVELOPE_END, Error, MAX_DEPTH, encode_message, envelope_head, node_of, special};
 use crate::schema::{Field, Node, StructId, Type, schema};
 
 /// Writes the message of a struct. Fields the type does not have are not written: they have no number.
@@ -120,41 +120,52 @@ fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: Slot) ->
     Ok(())
 }
 
-/// Writes a list one item at a time, so that the whole list never stands in memory as values.
+/// Writes a list in pieces, so that neither its objects nor its bytes ever stand in memory together. The envelope says how
+/// long all items are before the first of them.
 #[derive(Debug)]
 pub struct ListWriter {
-    api_version: String,
-    kind: String,
     item: Node,
-    message: Vec<u8>,
+    /// The envelope up to the length of the list.
+    envelope: Vec<u8>,
+    /// The list's own metadata: what stands before the items.
+    head: Vec<u8>,
 }
 
 impl ListWriter {
-    /// Starts the list of a kind; `metadata` is the list's own.
+    /// Prepares the list of a kind; `metadata` is the list's own.
     ///
     /// # Errors
     /// When the kind is not built in or the metadata is no `ListMeta`.
     pub fn new(api_version: &str, kind: &str, metadata: &Value) -> Result<Self, Error> {
         let item = node_of(api_version, kind)?;
         let kind = format!("{kind}List");
-        let head = Value::Object([("metadata".to_owned(), metadata.clone())].into_iter().collect());
-        let mut message = Vec::new();
-        encode_message(node_of(api_version, &kind)?, &head, &mut message)?;
-        Ok(Self { api_version: api_version.to_owned(), kind, item, message })
+        let list = Value::Object([("metadata".to_owned(), metadata.clone())].into_iter().collect());
+        let mut head = Vec::new();
+        encode_message(node_of(api_version, &kind)?, &list, &mut head)?;
+        Ok(Self { item, envelope: envelope_head(api_version, &kind), head })
     }
 
-    /// Adds one object. Its kind and apiVersion are not written: in protobuf they stand in the envelope only.
+    /// What stands before the items, which have so many bytes.
+    #[must_use]
+    pub fn begin(&self, items: u64) -> Vec<u8> {
+        let mut out = self.envelope.clone();
+        put_tag(&mut out, 2, 2);
+        put_varint(&mut out, self.head.len() as u64 + items);
+        out.extend_from_slice(&self.head);
+        out
+    }
+
+    /// Appends one object. Its kind and apiVersion are not written: in protobuf they stand in the envelope only.
     ///
     /// # Errors
     /// When the object is not of the kind.
-    pub fn push(&mut self, object: &Value) -> Result<(), Error> {
-        let item = self.item;
-        put_nested(&mut self.message, 2, |out| encode_message(item, object, out))
+    pub fn item(&self, object: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+        put_nested(out, 2, |out| encode_message(self.item, object, out))
     }
 
-    /// The list in its envelope.
+    /// What stands behind the items.
     #[must_use]
-    pub fn finish(self) -> Vec<u8> {
-        envelope(&self.api_version, &self.kind, &self.message)
+    pub fn end(&self) -> &'static [u8] {
+        ENVELOPE_END
     }
 }

@@ -4,7 +4,7 @@
 //! message. Clients that know the Go types send every built-in object in this form, and do not fall back to JSON.
 //!
 //! * [`decode()`] opens an envelope, finds the kind and gives the object as the JSON a typed client would have sent;
-//! * [`encode()`] writes an object with its envelope; [`ListWriter`] writes a list item by item;
+//! * [`encode()`] writes an object with its envelope; [`ListWriter`] writes a list in pieces;
 //! * [`watch_frame`] writes one event of a watch.
 //!
 //! Custom resources have no protobuf form. Bytes come from the network: every length is checked, nesting is bounded
@@ -193,18 +193,26 @@ pub fn encode_message(node: Node, object: &Value, out: &mut Vec<u8>) -> Result<(
 /// Puts a message into an envelope.
 #[must_use]
 pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+    let mut out = envelope_head(api_version, kind);
+    out.reserve_exact(message.len() + 16);
+    put_bytes(&mut out, 2, message);
+    out.extend_from_slice(ENVELOPE_END);
+    out
+}
+
+/// What stands before the message: the magic bytes and the names of the kind.
+fn envelope_head(api_version: &str, kind: &str) -> Vec<u8> {
     let mut meta = Vec::with_capacity(api_version.len() + kind.len() + 4);
     put_string(&mut meta, 1, api_version);
     put_string(&mut meta, 2, kind);
-    let mut out = Vec::with_capacity(message.len() + meta.len() + 24);
+    let mut out = Vec::with_capacity(meta.len() + 8);
     out.extend_from_slice(&MAGIC);
     put_bytes(&mut out, 1, &meta);
-    put_bytes(&mut out, 2, message);
-    // The reference always writes both, empty.
-    put_string(&mut out, 3, "");
-    put_string(&mut out, 4, "");
     out
 }
+
+/// Content encoding and content type (fields 3 and 4). The reference always writes both, empty.
+const ENVELOPE_END: &[u8] = &[0x1a, 0, 0x22, 0];
 
 /// One event of a watch: four bytes of length, then type and object. The object is an envelope, the event itself is not.
 #[must_use]

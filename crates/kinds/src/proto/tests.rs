@@ -133,14 +133,16 @@ fn an_envelope_without_a_kind_takes_the_expected_one() {
 }
 
 #[test]
-fn lists_are_written_item_by_item() {
-    let mut list = ListWriter::new("v1", "Pod", &json!({"resourceVersion": "7"})).unwrap();
-    list.push(&pod()).unwrap();
-    let body = list.finish();
+fn lists_are_written_in_pieces() {
+    let list = ListWriter::new("v1", "Pod", &json!({"resourceVersion": "7"})).unwrap();
+    let mut items = Vec::new();
+    list.item(&pod(), &mut items).unwrap();
+    let body = [&list.begin(items.len() as u64), &items[..], list.end()].concat();
     let message = core::PodList::decode(Envelope::open(&body).unwrap().raw).unwrap();
     assert_eq!(message.metadata.unwrap().resource_version.as_deref(), Some("7"));
     assert_eq!(message.items.len(), 1);
-    assert_eq!(decode(&body, ("", "")).unwrap()["kind"], "PodList");
+    let whole = encode("v1", "PodList", &json!({"metadata": {"resourceVersion": "7"}, "items": [pod()]}));
+    assert_eq!(decode(&body, ("", "")), decode(&whole.unwrap(), ("", "")));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use listwatch_wire::{Revision, Status};
 
 use super::body::{Body, Broken, PieceStream, Response};
 use super::encode::{self, PARTIAL_PREFIX};
-use super::list_protobuf::ProtobufList;
-use super::list_source::{Source, Walker, resolve};
+use super::list_protobuf::Encoder;
+use super::list_source::{Objects, Source, resolve};
 use super::negotiate::{Encoding, Form, Shape, Subject};
 use super::request::Request;
 use super::route::Target;
@@ -23,7 +23,7 @@ use crate::api::Api;
 use crate::cache::{Filter, Object, push_number};
 use crate::registry::Resource;
 
-/// Objects looked at before the next piece is given out: enough to fill one, few enough not to hold up the thread.
+/// Objects looked at before the first piece is given out: enough to fill one, few enough not to hold up the thread.
 const LOOK: usize = 128;
 
 /// Answers a list.
@@ -40,19 +40,12 @@ pub(crate) async fn list(service: &Service, request: &Request, target: &Target) 
     let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
     let limits = api.options.requests;
     let metadata = writer.metadata(source.revision, page.more.as_ref());
-    let pieces = Pieces {
-        head: None,
-        writer,
-        filter,
-        ready: page.objects,
-        walker: page.whole.then_some(source.walker),
-        separate: false,
-        finished: false,
-        piece_bytes: limits.piece_bytes,
-    };
+    let objects = Objects::new(page.objects, page.whole.then_some(source.walker), filter);
     let body = match form.encoding {
-        Encoding::Protobuf => protobuf(pieces, &metadata).await?,
-        _ => body(pieces.headed(&metadata), form, limits.gzip_above).await?,
+        Encoding::Protobuf => Encoder::new(resource, form.shape, &metadata)?.body(objects, &limits).await?,
+        _ => {
+            body(Pieces::new(writer, &metadata, objects, limits.piece_bytes), form, limits.gzip_above).await?
+        }
     };
     let response = respond::with_type(StatusCode::OK, form.content_type(), body);
     Ok(gzip::compress(response, request, limits.gzip_above))
@@ -199,12 +192,9 @@ impl Writer {
 
 /// A list on its way out. Holds one batch of objects and one piece of output, however long the list is.
 struct Pieces {
-    writer: Writer,
-    filter: Filter,
     head: Option<BytesMut>,
-    ready: Vec<Arc<Object>>,
-    /// Where more objects come from, until the end.
-    walker: Option<Walker>,
+    writer: Writer,
+    objects: Objects,
     /// Whether the next object is preceded by a comma.
     separate: bool,
     finished: bool,
@@ -212,9 +202,9 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn headed(mut self, metadata: &[u8]) -> Self {
-        self.head = Some(self.writer.head(metadata));
-        self
+    fn new(writer: Writer, metadata: &[u8], objects: Objects, piece_bytes: usize) -> Self {
+        let head = Some(writer.head(metadata));
+        Self { head, writer, objects, separate: false, finished: false, piece_bytes }
     }
 
     /// The next piece; the last one sets `finished`.
@@ -222,48 +212,23 @@ impl Pieces {
         let mut out = self.head.take().unwrap_or_default();
         out.reserve(self.piece_bytes);
         loop {
-            for object in std::mem::take(&mut self.ready) {
+            while let Some(object) = self.objects.next_ready() {
                 if std::mem::replace(&mut self.separate, true) {
                     out.extend_from_slice(b",");
                 }
                 self.writer.item(&object, &mut out);
+                if out.len() >= self.piece_bytes {
+                    return Ok(out.freeze());
+                }
             }
-            let Some(walker) = &mut self.walker else { break };
-            if out.len() >= self.piece_bytes {
-                return Ok(out.freeze());
+            if !self.objects.refill().await.map_err(|error| Broken(error.to_string()))? {
+                break;
             }
-            let found = walker.next(LOOK / 4).await.map_err(|error| Broken(error.to_string()))?;
-            self.found(found);
         }
         out.extend_from_slice(b"]}");
         self.finished = true;
         Ok(out.freeze())
     }
-
-    /// Keeps what the list wants of the next objects; none are the end.
-    fn found(&mut self, found: Vec<Arc<Object>>) {
-        if found.is_empty() {
-            self.walker = None;
-        }
-        self.ready.extend(found.into_iter().filter(|object| self.filter.matches(object)));
-    }
-}
-
-/// The whole list: protobuf says its length first.
-async fn protobuf(mut pieces: Pieces, metadata: &[u8]) -> Result<Body, Status> {
-    let resource = Arc::clone(&pieces.writer.resource);
-    let mut list = ProtobufList::new(&resource, pieces.writer.shape, metadata)?;
-    loop {
-        for object in std::mem::take(&mut pieces.ready) {
-            list.push(&object)?;
-        }
-        let Some(walker) = &mut pieces.walker else { break };
-        // Nothing is written meanwhile, so that this is where others get their turn.
-        tokio::task::yield_now().await;
-        let found = walker.next(LOOK / 4).await.map_err(|error| read::storage_status(&error))?;
-        pieces.found(found);
-    }
-    Ok(Body::Full(list.finish()))
 }
 
 /// A short list as one body, a long one in pieces. Forms that need the whole document get it.

@@ -11,6 +11,9 @@ use super::read::{parse_version, storage_status, wait_for};
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
 
+/// How many objects are looked at in one go: few enough not to hold up the thread.
+const REFILL: usize = 32;
+
 /// The state a list shows.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -26,12 +29,21 @@ pub(crate) struct Source {
 }
 
 /// Goes through a state in key order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Walker {
     /// In memory.
     Memory { snapshot: Arc<Snapshot>, walk: Walk },
     /// In the engine's history.
     History { engine: Arc<dyn Engine>, collection: Arc<Collection>, next: Option<Range>, remaining: u64 },
+}
+
+/// The objects of a list, a few of them at hand and the others still in the state.
+#[derive(Clone, Debug)]
+pub(crate) struct Objects {
+    ready: std::vec::IntoIter<Arc<Object>>,
+    /// Where more come from, until the end.
+    walker: Option<Walker>,
+    filter: Filter,
 }
 
 /// What a position in the state means.
@@ -142,6 +154,30 @@ impl Source {
             status.metadata.continue_token = token.at_latest().encode();
         }
         status
+    }
+}
+
+impl Objects {
+    /// Those at hand, then what matches of those to come.
+    pub(crate) fn new(ready: Vec<Arc<Object>>, walker: Option<Walker>, filter: Filter) -> Self {
+        Self { ready: ready.into_iter(), walker, filter }
+    }
+
+    /// The next one at hand.
+    pub(crate) fn next_ready(&mut self) -> Option<Arc<Object>> {
+        self.ready.next()
+    }
+
+    /// Gets more to hand, if only to find that none of them match; false at the end.
+    pub(crate) async fn refill(&mut self) -> Result<bool, listwatch_storage::Error> {
+        let Some(walker) = &mut self.walker else { return Ok(false) };
+        let found = walker.next(REFILL).await?;
+        if found.is_empty() {
+            self.walker = None;
+        }
+        let wanted: Vec<_> = found.into_iter().filter(|object| self.filter.matches(object)).collect();
+        self.ready = wanted.into_iter();
+        Ok(true)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use http::Method;
 use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 use listwatch_wire::Status;
 use tokio_util::sync::CancellationToken;
 
-use super::body::Response;
+use super::body::{Body, Response};
 use super::negotiate::{self, Form, Subject};
 use super::request::{BodySource, Request};
 use super::request_info::{RequestInfo, ResourceInfo, Verb};
@@ -16,18 +16,18 @@ use super::{deadline, respond, route};
 use crate::HttpLimits;
 use crate::api::Api;
 use crate::auth::{Attributes, Decision, User, impersonate};
+use crate::observe::{Labels, Seat};
 
 /// The entry of every request.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) api: Arc<Api>,
     stop: CancellationToken,
-    in_flight: AtomicUsize,
 }
 
 impl Service {
     pub(crate) fn new(api: Arc<Api>, stop: CancellationToken) -> Self {
-        Self { api, stop, in_flight: AtomicUsize::new(0) }
+        Self { api, stop }
     }
 
     pub(crate) fn http_limits(&self) -> &HttpLimits {
@@ -47,12 +47,17 @@ impl Service {
         let audit_id = audit_id(&request);
         let form = status_form(&request);
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
+        let series = self.api.metrics.requests.series(&Labels::new(&request, &info));
         let started = tokio::time::Instant::now();
-        let response = match self.answer(&request, &info, body).await {
+        let mut response = match self.answer(&request, &info, body).await {
             Ok(response) => response,
             Err(status) => respond::status(&status, form),
         };
-        self.api.metrics.request(&info, response.status(), started.elapsed());
+        let code = response.status();
+        match response.body_mut() {
+            Body::Watch(watch) | Body::WebSocket(watch) => watch.began_as(series, code),
+            _ => series.done(code, started.elapsed()),
+        }
         respond::finish(response, audit_id)
     }
 
@@ -78,14 +83,14 @@ impl Service {
     fn admit(&self, request: &Request, info: &RequestInfo) -> Result<(Arc<User>, Option<Seat<'_>>), Status> {
         let user = self.api.authenticator.authenticate(&request.headers).ok_or_else(Status::unauthorized)?;
         let user = self.impersonated(request, info, user)?;
-        let seat = if is_long_running(info) { None } else { Some(self.seat(&user)?) };
+        let seat = if is_long_running(info) { None } else { Some(self.seat(request, &user)?) };
         self.authorize(request, info, &user)?;
         Ok((user, seat))
     }
 
-    fn seat(&self, user: &User) -> Result<Seat<'_>, Status> {
-        let seat = Seat(&self.in_flight);
-        let taken = self.in_flight.fetch_add(1, Ordering::Relaxed);
+    fn seat(&self, request: &Request, user: &User) -> Result<Seat<'_>, Status> {
+        let mutating = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let (seat, taken) = self.api.metrics.requests.in_flight.enter(mutating);
         // Administrators must be able to get in when everybody else has filled the server.
         if taken >= self.api.options.requests.in_flight && !user.is_in("system:masters") {
             return Err(Status::too_many_requests("too many requests, please try again later", 1));
@@ -113,15 +118,6 @@ impl Service {
             Decision::Allow => Ok(()),
             Decision::NoOpinion(reason) => Err(forbidden(user, attributes, &reason)),
         })
-    }
-}
-
-/// A place among the requests being served.
-struct Seat<'a>(&'a AtomicUsize);
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

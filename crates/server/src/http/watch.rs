@@ -25,7 +25,7 @@ use super::watch_format::Format;
 use super::{gzip, respond, selectors, websocket};
 use crate::api::Api;
 use crate::cache::{Cursor, Lost, Portion, Snapshot, Walk};
-use crate::observe::{WatchInfo, WatchTicket};
+use crate::observe::{Series, WatchInfo, WatchTicket};
 
 /// A watch that cannot be written is cut so long after its deadline: its client has stopped reading, and its turn is over.
 pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(5);
@@ -176,6 +176,11 @@ struct Initial {
 }
 
 impl WatchStream {
+    /// Counts the request when the watch ends.
+    pub(crate) fn began_as(&mut self, request: Arc<Series>, code: StatusCode) {
+        self.ticket.began_as(request, code);
+    }
+
     /// Waits for something to be written, but not for a client that has stopped reading and whose turn is over.
     pub(crate) fn patiently<W>(&self, write: W) -> impl Future<Output = io::Result<()>> + use<W>
     where
@@ -206,6 +211,7 @@ impl WatchStream {
                 Stage::Ended => return None,
                 Stage::Failed(status) => {
                     let line = self.format.error(status);
+                    self.ticket.mark(&line);
                     self.stage = Stage::Ended;
                     return Some(smallvec![line]);
                 }
@@ -230,23 +236,24 @@ impl WatchStream {
         let mut out = BytesMut::with_capacity(limit + (8 << 10));
         let filter = self.cursor.view().filter();
         let mut last = None;
-        let mut events = 0;
         for object in initial.snapshot.range(&initial.walk) {
             if filter.matches(object) {
+                let before = out.len();
                 self.format.initial(object, &mut out);
-                events += 1;
+                self.ticket.initial(out.len() - before);
             }
             last = Some(object.key());
             if out.len() >= limit {
                 break;
             }
         }
-        self.ticket.initial(events);
         match last {
             Some(last) if out.len() >= limit => initial.walk.advance(last),
             _ => {
                 if initial.end_bookmark {
-                    out.extend_from_slice(&self.format.bookmark(initial.revision, true));
+                    let bookmark = self.format.bookmark(initial.revision, true);
+                    self.ticket.mark(&bookmark);
+                    out.extend_from_slice(&bookmark);
                 }
                 self.stage = Stage::Live;
             }
@@ -265,8 +272,9 @@ impl WatchStream {
         match sights {
             Ok(sights) => {
                 self.told = sights.last().map_or(self.told, |last| last.event.revision);
-                let frames: Frames = sights.iter().map(|sight| self.format.event(sight, &self.api.cache.frames)).collect();
-                self.ticket.events(&sights);
+                let frames: Frames =
+                    sights.iter().map(|sight| self.format.event(sight, &self.api.cache.frames)).collect();
+                self.ticket.events(&frames);
                 (!frames.is_empty()).then_some(frames)
             }
             Err(Lost::Ended) => self.end(),
@@ -300,7 +308,9 @@ impl WatchStream {
         self.next_bookmark?;
         let position = self.cursor.settle().filter(|position| *position > self.told)?;
         self.told = position;
-        Some(smallvec![self.format.bookmark(position, false)])
+        let bookmark = self.format.bookmark(position, false);
+        self.ticket.mark(&bookmark);
+        Some(smallvec![bookmark])
     }
 
     /// Sets the timer: to the next bookmark, the last of which comes a little before the end, or to the end.

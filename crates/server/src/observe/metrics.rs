@@ -1,72 +1,28 @@
 //! [`Metrics`]: what is counted, and its text form.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::time::Duration;
-
-use http::StatusCode;
-use parking_lot::Mutex;
-
-use super::watches::Watches;
-use crate::api::Api;
-use crate::http::request_info::RequestInfo;
+use std::fmt::{Display, Write as _};
 use std::sync::atomic::Ordering;
+
+use super::labels::{COMPONENT, Resource, escape};
+use super::requests::{Requests, SECOND};
+use super::watches::{OpenWatch, Watches};
+use crate::api::Api;
 
 /// What is counted.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Every open watch.
     pub watches: Watches,
-    requests: Mutex<BTreeMap<RequestLabels, Requests>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RequestLabels {
-    verb: &'static str,
-    group: String,
-    resource: String,
-    code: u16,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Requests {
-    count: u64,
-    seconds: f64,
-}
-
-/// Resources come from paths, and anybody can make those up: beyond this many combinations the rest is counted as one.
-const REQUEST_LABELS: usize = 2000;
-
-impl Metrics {
-    pub(crate) fn request(&self, info: &RequestInfo, code: StatusCode, took: Duration) {
-        let mut labels = match info {
-            RequestInfo::Other => {
-                RequestLabels { verb: "other", group: String::new(), resource: String::new(), code: 0 }
-            }
-            RequestInfo::Resource(info) => RequestLabels {
-                verb: info.verb.as_str(),
-                group: info.group.clone(),
-                resource: info.resource.clone(),
-                code: 0,
-            },
-        };
-        labels.code = code.as_u16();
-        let mut requests = self.requests.lock();
-        if requests.len() >= REQUEST_LABELS && !requests.contains_key(&labels) {
-            labels.group.clear();
-            labels.resource.clear();
-        }
-        let entry = requests.entry(labels).or_default();
-        entry.count += 1;
-        entry.seconds += took.as_secs_f64();
-    }
+    pub(crate) requests: Requests,
 }
 
 /// The text that Prometheus reads.
 pub(crate) fn prometheus(api: &Api) -> String {
     let mut out = String::new();
-    requests(api, &mut out);
-    watches(api, &mut out);
+    requests(&api.metrics.requests, &mut out);
+    in_flight(&api.metrics.requests, &mut out);
+    watches(&api.metrics.watches, &mut out);
     cache(api, &mut out);
     out
 }
@@ -75,63 +31,55 @@ fn family(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-fn requests(api: &Api, out: &mut String) {
-    let requests = api.metrics.requests.lock().clone();
-    family(out, "apiserver_request_total", "counter", "Requests by verb, resource and code.");
-    for (labels, entry) in &requests {
-        let RequestLabels { verb, group, resource, code } = labels;
-        let verb = verb.to_ascii_uppercase();
-        let _ = writeln!(
-            out,
-            "apiserver_request_total{{verb=\"{verb}\",group=\"{}\",resource=\"{}\",code=\"{code}\"}} {}",
-            escape(group),
-            escape(resource),
-            entry.count
-        );
+fn line(out: &mut String, name: &str, labels: impl Display, value: impl Display) {
+    let _ = writeln!(out, "{name}{{{labels}}} {value}");
+}
+
+fn requests(requests: &Requests, out: &mut String) {
+    let all = requests.all();
+    let name = "apiserver_request_total";
+    family(out, name, "counter", "Requests answered, by what they were about and the code of the answer.");
+    for series in &all {
+        for (code, count) in series.codes() {
+            line(out, name, format_args!("{},code=\"{code}\"", series.labels), count);
+        }
     }
-    family(out, "apiserver_request_duration_seconds", "summary", "Time spent on requests.");
-    for (labels, entry) in &requests {
-        let RequestLabels { verb, group, resource, code } = labels;
-        let verb = verb.to_ascii_uppercase();
-        let labels = format!(
-            "verb=\"{verb}\",group=\"{}\",resource=\"{}\",code=\"{code}\"",
-            escape(group),
-            escape(resource)
-        );
-        let _ = writeln!(out, "apiserver_request_duration_seconds_sum{{{labels}}} {}", entry.seconds);
-        let _ = writeln!(out, "apiserver_request_duration_seconds_count{{{labels}}} {}", entry.count);
+    let name = "apiserver_request_duration_seconds";
+    family(out, name, "histogram", "How long requests took, a watch from its beginning to its end.");
+    for series in &all {
+        series.durations.write(out, name, &series.labels.to_string(), SECOND);
     }
 }
 
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+fn in_flight(requests: &Requests, out: &mut String) {
+    let name = "apiserver_current_inflight_requests";
+    family(out, name, "gauge", "Requests being served now, without watches.");
+    let now = &requests.in_flight;
+    for (kind, count) in [("mutating", &now.mutating), ("readOnly", &now.read_only)] {
+        line(out, name, format_args!("request_kind=\"{kind}\""), count.load(Ordering::Relaxed));
+    }
 }
 
-fn watches(api: &Api, out: &mut String) {
-    let mut open: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for watch in api.metrics.watches.list() {
-        let resource = watch.resource();
-        *open.entry((resource.group.to_string(), resource.plural.to_string())).or_default() += 1;
-    }
-    family(out, "apiserver_longrunning_requests", "gauge", "Open watches.");
-    for ((group, resource), count) in open {
-        let labels =
-            format!("verb=\"WATCH\",group=\"{}\",resource=\"{}\"", escape(&group), escape(&resource));
-        let _ = writeln!(out, "apiserver_longrunning_requests{{{labels}}} {count}");
-    }
-    let totals = api.metrics.watches.totals();
-    family(out, "apiserver_watch_events_total", "counter", "Events sent to watchers.");
-    for (kind, total) in
-        [("ADDED", &totals.added), ("MODIFIED", &totals.modified), ("DELETED", &totals.deleted)]
-    {
-        let _ = writeln!(
-            out,
-            "apiserver_watch_events_total{{type=\"{kind}\"}} {}",
-            total.load(Ordering::Relaxed)
-        );
-    }
+fn watches(watches: &Watches, out: &mut String) {
+    let mut open: BTreeMap<String, u64> = BTreeMap::new();
+    watches.list().iter().for_each(|watch| *open.entry(long_running(watch)).or_default() += 1);
+    let name = "apiserver_longrunning_requests";
+    family(out, name, "gauge", "Open watches.");
+    open.iter().for_each(|(labels, count)| line(out, name, labels, count));
+    let all = watches.series();
+    let of = |out: &mut String, name, help, count: fn(&super::watches::Series) -> u64| {
+        family(out, name, "counter", help);
+        all.iter().for_each(|series| line(out, name, &series.labels, count(series)));
+    };
+    of(out, "apiserver_watch_events_total", "Events sent to watchers.", |series| series.sizes.count());
+    of(out, "apiserver_init_events_total", "Events of initial states sent to watchers.", |series| {
+        series.initial.load(Ordering::Relaxed)
+    });
+    let name = "apiserver_watch_events_sizes";
+    family(out, name, "histogram", "Bytes of events sent to watchers, before compression.");
+    all.iter().for_each(|series| series.sizes.write(out, name, &series.labels, 1.0));
+    let totals = watches.totals();
     for (name, help, total) in [
-        ("apiserver_init_events_total", "Events of initial states sent to watchers.", &totals.initial),
         ("listwatch_watch_bytes_total", "Bytes sent to watchers.", &totals.bytes),
         ("listwatch_watches_opened_total", "Watches opened.", &totals.opened),
     ] {
@@ -140,23 +88,24 @@ fn watches(api: &Api, out: &mut String) {
     }
 }
 
+fn long_running(watch: &OpenWatch) -> String {
+    let resource = watch.resource();
+    let labels = Resource(&resource.group, &resource.version, &resource.plural);
+    let scope = if watch.is_namespaced() { "namespace" } else { "cluster" };
+    format!("verb=\"WATCH\",{labels},subresource=\"\",scope=\"{scope}\",component=\"{COMPONENT}\"")
+}
+
 fn cache(api: &Api, out: &mut String) {
-    let position = api.cache.position().get().0;
-    family(out, "apiserver_watch_cache_resource_version", "gauge", "How far the cache has come.");
-    let _ = writeln!(out, "apiserver_watch_cache_resource_version {position}");
-    family(out, "apiserver_resource_objects", "gauge", "Objects by resource.");
+    let name = "apiserver_watch_cache_resource_version";
+    family(out, name, "gauge", "How far the cache has come.");
+    let _ = writeln!(out, "{name} {}", api.cache.position().get().0);
     let collections = api.cache.collections();
-    for collection in &collections {
-        let objects = collection.snapshot().len();
-        let _ = writeln!(
-            out,
-            "apiserver_resource_objects{{resource=\"{}\"}} {objects}",
-            escape(collection.name())
-        );
-    }
-    family(out, "watch_cache_capacity", "gauge", "Events kept in memory by resource.");
-    for collection in &collections {
-        let (events, _, _) = collection.log_state();
-        let _ = writeln!(out, "watch_cache_capacity{{resource=\"{}\"}} {events}", escape(collection.name()));
-    }
+    let mut of = |name, help, count: &dyn Fn(&crate::cache::Collection) -> usize| {
+        family(out, name, "gauge", help);
+        for collection in &collections {
+            line(out, name, format_args!("resource=\"{}\"", escape(collection.name())), count(collection));
+        }
+    };
+    of("apiserver_resource_objects", "Objects by resource.", &|collection| collection.snapshot().len());
+    of("watch_cache_capacity", "Events kept in memory by resource.", &|collection| collection.log_state().0);
 }

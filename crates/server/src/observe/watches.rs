@@ -1,24 +1,31 @@
 //! [`Watches`]: every open watch, where it is and what it has cost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
+use http::StatusCode;
 use jiff::Timestamp;
 use listwatch_wire::Revision;
 use listwatch_wire::json::{Value, json};
 use parking_lot::Mutex;
 
-use crate::cache::{Change, Sight, View};
+use super::histogram::Histogram;
+use super::{labels, requests};
+use crate::cache::View;
 use crate::http::route::Target;
+use crate::registry::Resource;
+
+/// The bounds of kube-apiserver: 1 KiB, doubled up to 128 KiB.
+static EVENT_SIZES: [u64; 8] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
 
 /// Who watches what.
 #[derive(Debug)]
 pub(crate) struct WatchInfo {
     user: Box<str>,
-    resource: Arc<crate::registry::Resource>,
+    resource: Arc<Resource>,
     namespace: Option<Box<str>>,
     labels: Box<str>,
     fields: Box<str>,
@@ -79,8 +86,12 @@ impl OpenWatch {
         })
     }
 
-    pub(crate) fn resource(&self) -> &Arc<crate::registry::Resource> {
+    pub(crate) fn resource(&self) -> &Resource {
         &self.info.resource
+    }
+
+    pub(crate) fn is_namespaced(&self) -> bool {
+        self.info.namespace.is_some()
     }
 }
 
@@ -90,15 +101,23 @@ pub struct Watches {
     open: Arc<Mutex<HashMap<u64, Arc<OpenWatch>>>>,
     next: AtomicU64,
     totals: Arc<Totals>,
+    /// By labels. Only the opening of a watch looks here; the watch keeps what it finds.
+    series: Mutex<BTreeMap<String, Arc<Series>>>,
+}
+
+/// What was sent to all watches of one resource.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) labels: String,
+    /// Of every event, bookmarks and errors included.
+    pub(crate) sizes: Histogram<8>,
+    /// How many events were the present state of an object when the watch began.
+    pub(crate) initial: AtomicU64,
 }
 
 /// Sums over all watches.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
-    pub(crate) added: AtomicU64,
-    pub(crate) modified: AtomicU64,
-    pub(crate) deleted: AtomicU64,
-    pub(crate) initial: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) opened: AtomicU64,
 }
@@ -120,7 +139,23 @@ impl Watches {
         &self.totals
     }
 
+    /// What was sent, by resource.
+    pub(crate) fn series(&self) -> Vec<Arc<Series>> {
+        self.series.lock().values().cloned().collect()
+    }
+
+    fn series_of(&self, resource: &Resource) -> Arc<Series> {
+        let labels = labels::Resource(&resource.group, &resource.version, &resource.plural).to_string();
+        let mut all = self.series.lock();
+        let series = all.entry(labels).or_insert_with_key(|labels| {
+            let sizes = Histogram::new(&EVENT_SIZES);
+            Arc::new(Series { labels: labels.clone(), sizes, initial: AtomicU64::default() })
+        });
+        Arc::clone(series)
+    }
+
     pub(crate) fn open(&self, info: WatchInfo, position: Revision) -> WatchTicket {
+        let series = self.series_of(&info.resource);
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let watch = Arc::new(OpenWatch {
             info,
@@ -133,7 +168,8 @@ impl Watches {
         });
         self.totals.opened.fetch_add(1, Ordering::Relaxed);
         self.open.lock().insert(id, Arc::clone(&watch));
-        WatchTicket { id, watch, open: Arc::clone(&self.open), totals: Arc::clone(&self.totals) }
+        let (open, totals) = (Arc::clone(&self.open), Arc::clone(&self.totals));
+        WatchTicket { id, watch, open, totals, series, request: None }
     }
 }
 
@@ -144,9 +180,17 @@ pub(crate) struct WatchTicket {
     watch: Arc<OpenWatch>,
     open: Arc<Mutex<HashMap<u64, Arc<OpenWatch>>>>,
     totals: Arc<Totals>,
+    series: Arc<Series>,
+    /// The request it began as, to be counted when the watch ends: that is how long it took.
+    request: Option<(Arc<requests::Series>, StatusCode)>,
 }
 
 impl WatchTicket {
+    /// Counts the request when the watch ends.
+    pub(crate) fn began_as(&mut self, request: Arc<requests::Series>, code: StatusCode) {
+        self.request = Some((request, code));
+    }
+
     pub(crate) fn sent(&self, frames: &[Bytes], position: Revision) {
         let bytes: usize = frames.iter().map(Bytes::len).sum();
         let watch = &self.watch;
@@ -156,27 +200,30 @@ impl WatchTicket {
         self.totals.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn initial(&self, events: u64) {
-        self.watch.events.fetch_add(events, Ordering::Relaxed);
-        self.totals.initial.fetch_add(events, Ordering::Relaxed);
-        self.totals.added.fetch_add(events, Ordering::Relaxed);
+    /// The present state of an object, so many bytes of it.
+    pub(crate) fn initial(&self, bytes: usize) {
+        self.watch.events.fetch_add(1, Ordering::Relaxed);
+        self.series.initial.fetch_add(1, Ordering::Relaxed);
+        self.series.sizes.observe(bytes as u64);
     }
 
-    pub(crate) fn events(&self, sights: &[Sight]) {
-        self.watch.events.fetch_add(sights.len() as u64, Ordering::Relaxed);
-        for sight in sights {
-            let total = match sight.change {
-                Change::Added => &self.totals.added,
-                Change::Modified => &self.totals.modified,
-                Change::Deleted => &self.totals.deleted,
-            };
-            total.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Changes, each a frame of its own.
+    pub(crate) fn events(&self, frames: &[Bytes]) {
+        self.watch.events.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        frames.iter().for_each(|frame| self.mark(frame));
+    }
+
+    /// A bookmark or an error: sent like an event, but not one of the watch's own.
+    pub(crate) fn mark(&self, frame: &Bytes) {
+        self.series.sizes.observe(frame.len() as u64);
     }
 }
 
 impl Drop for WatchTicket {
     fn drop(&mut self) {
         self.open.lock().remove(&self.id);
+        if let Some((request, code)) = self.request.take() {
+            request.done(code, self.watch.opened.elapsed());
+        }
     }
 }

@@ -1,0 +1,73 @@
+//! [`Histogram`]: counts by size, written without a lock.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How often values came that are not larger than a bound. Writing is two additions; a reader sees each count as it is, the
+/// whole perhaps an instant apart, as scrapers have to live with anyway.
+#[derive(Debug)]
+pub(crate) struct Histogram<const N: usize> {
+    bounds: &'static [u64; N],
+    buckets: [AtomicU64; N],
+    beyond: AtomicU64,
+    sum: AtomicU64,
+}
+
+impl<const N: usize> Histogram<N> {
+    /// An empty one; bounds rise.
+    pub(crate) fn new(bounds: &'static [u64; N]) -> Self {
+        let buckets = std::array::from_fn(|_| AtomicU64::default());
+        Self { bounds, buckets, beyond: AtomicU64::default(), sum: AtomicU64::default() }
+    }
+
+    /// Counts a value.
+    pub(crate) fn observe(&self, value: u64) {
+        let at = self.bounds.partition_point(|bound| *bound < value);
+        self.buckets.get(at).unwrap_or(&self.beyond).fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// How many values came.
+    pub(crate) fn count(&self) -> u64 {
+        let counted = self.buckets.iter().chain([&self.beyond]);
+        counted.map(|bucket| bucket.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Writes it as Prometheus reads it; one unit of the text is so many of the values.
+    pub(crate) fn write(&self, out: &mut String, name: &str, labels: &str, unit: f64) {
+        let mut count = 0;
+        for (bound, bucket) in self.bounds.iter().zip(&self.buckets) {
+            count += bucket.load(Ordering::Relaxed);
+            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{}\"}} {count}", *bound as f64 / unit);
+        }
+        count += self.beyond.load(Ordering::Relaxed);
+        let sum = self.sum.load(Ordering::Relaxed) as f64 / unit;
+        let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
+        let _ = writeln!(out, "{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {count}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_on_a_bound_is_not_larger_than_it() {
+        let histogram = Histogram::new(&[10, 100]);
+        [1, 10, 11, 100, 101].into_iter().for_each(|value| histogram.observe(value));
+        let mut text = String::new();
+        histogram.write(&mut text, "x", "a=\"b\"", 10.0);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "x_bucket{a=\"b\",le=\"1\"} 2",
+                "x_bucket{a=\"b\",le=\"10\"} 4",
+                "x_bucket{a=\"b\",le=\"+Inf\"} 5",
+                "x_sum{a=\"b\"} 22.3",
+                "x_count{a=\"b\"} 5",
+            ]
+        );
+        assert_eq!(histogram.count(), 5);
+    }
+}

@@ -1,0 +1,182 @@
+//! [`Requests`]: how many requests there were, how long they took, and how many are being served.
+//!
+//! Names and labels are those of kube-apiserver. A request finds its [`Series`] by a hash of its labels in a table that is
+//! replaced, never changed, so that counting takes no lock and no memory; only the first request of a kind makes a new table.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
+use http::StatusCode;
+use parking_lot::Mutex;
+
+use super::histogram::Histogram;
+use super::labels::Labels;
+
+/// Resources come from paths, and anybody can make those up: beyond this many combinations the rest is counted as one.
+const MAX_SERIES: usize = 2000;
+
+/// The bounds of kube-apiserver, in microseconds.
+static DURATIONS: [u64; 23] = [
+    5_000, 25_000, 50_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_000_000, 1_250_000, 1_500_000,
+    2_000_000, 3_000_000, 4_000_000, 5_000_000, 6_000_000, 8_000_000, 10_000_000, 15_000_000, 20_000_000,
+    30_000_000, 45_000_000, 60_000_000,
+];
+/// Microseconds in the unit of the text.
+pub(crate) const SECOND: f64 = 1e6;
+
+/// The codes this server answers; whatever else comes is counted as 0.
+const CODES: [u16; 23] = [
+    101, 200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 409, 410, 412, 413, 415, 422, 429, 500, 501,
+    503, 504,
+];
+
+/// What there was to do.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    table: ArcSwap<Table>,
+    /// Serialises those who add to the table.
+    adding: Mutex<()>,
+    hasher: RandomState,
+    pub(crate) in_flight: InFlight,
+}
+
+type Table = HashMap<u64, Arc<Series>, RandomState>;
+
+/// All requests with the same labels.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) labels: Labels<'static>,
+    pub(crate) durations: Histogram<23>,
+    codes: [AtomicU64; CODES.len()],
+    other: AtomicU64,
+}
+
+/// Ordinary requests being served now.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    pub(crate) read_only: AtomicUsize,
+    pub(crate) mutating: AtomicUsize,
+}
+
+impl Requests {
+    /// Where a request with these labels is counted.
+    pub(crate) fn series(&self, labels: &Labels<'_>) -> Arc<Series> {
+        let key = self.hasher.hash_one(labels);
+        match self.table.load().get(&key) {
+            Some(series) if series.labels == *labels => Arc::clone(series),
+            _ => self.add(key, labels),
+        }
+    }
+
+    /// All series, in the order of their labels.
+    pub(crate) fn all(&self) -> Vec<Arc<Series>> {
+        let mut all: Vec<_> = self.table.load().values().cloned().collect();
+        all.sort_by(|a, b| a.labels.cmp(&b.labels));
+        all
+    }
+
+    #[cold]
+    fn add(&self, key: u64, labels: &Labels<'_>) -> Arc<Series> {
+        let _one_at_a_time = self.adding.lock();
+        let table = self.table.load();
+        // Two that share a hash, or too many of them: what they are about is left out.
+        let full = table.len() >= MAX_SERIES || table.get(&key).is_some_and(|s| s.labels != *labels);
+        let labels = if full { labels.anything() } else { labels.clone() };
+        let key = if full { self.hasher.hash_one(&labels) } else { key };
+        if let Some(series) = table.get(&key) {
+            return Arc::clone(series);
+        }
+        let series = Arc::new(Series::new(labels.into_owned()));
+        let mut table = Table::clone(&table);
+        table.insert(key, Arc::clone(&series));
+        self.table.store(Arc::new(table));
+        series
+    }
+}
+
+impl Series {
+    fn new(labels: Labels<'static>) -> Self {
+        let codes = std::array::from_fn(|_| AtomicU64::default());
+        Self { labels, durations: Histogram::new(&DURATIONS), codes, other: AtomicU64::default() }
+    }
+
+    /// Counts a request that has been answered.
+    pub(crate) fn done(&self, code: StatusCode, took: Duration) {
+        let slot = CODES.binary_search(&code.as_u16()).ok().and_then(|at| self.codes.get(at));
+        slot.unwrap_or(&self.other).fetch_add(1, Ordering::Relaxed);
+        self.durations.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// How many were answered with each code that occurred.
+    pub(crate) fn codes(&self) -> impl Iterator<Item = (u16, u64)> {
+        let counts = CODES.into_iter().zip(&self.codes).chain([(0, &self.other)]);
+        counts.map(|(code, count)| (code, count.load(Ordering::Relaxed))).filter(|(_, count)| *count > 0)
+    }
+}
+
+/// A place among the requests being served; left when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat<'a>(&'a AtomicUsize);
+
+impl InFlight {
+    /// Takes a place, and says how many were taken before.
+    pub(crate) fn enter(&self, mutating: bool) -> (Seat<'_>, usize) {
+        let (mine, other) =
+            if mutating { (&self.mutating, &self.read_only) } else { (&self.read_only, &self.mutating) };
+        let taken = mine.fetch_add(1, Ordering::Relaxed) + other.load(Ordering::Relaxed);
+        (Seat(mine), taken)
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(resource: &str) -> Labels<'_> {
+        Labels { verb: "GET", resource: resource.into(), scope: "resource", ..Labels::default() }
+    }
+
+    #[test]
+    fn equal_labels_share_a_series() {
+        let requests = Requests::default();
+        for (resource, code) in [("pods", 200), ("pods", 404), ("nodes", 200), ("pods", 200), ("pods", 418)] {
+            let code = StatusCode::from_u16(code).unwrap();
+            requests.series(&labels(resource)).done(code, Duration::from_millis(7));
+        }
+        let all = requests.all();
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[1].codes().collect::<Vec<_>>(), [(200, 2), (404, 1), (0, 1)]);
+        assert_eq!(all[1].durations.count(), 4);
+    }
+
+    #[test]
+    fn made_up_resources_do_not_fill_the_memory() {
+        let requests = Requests::default();
+        for n in 0..MAX_SERIES + 100 {
+            requests.series(&labels(&n.to_string())).done(StatusCode::NOT_FOUND, Duration::ZERO);
+        }
+        assert_eq!(requests.all().len(), MAX_SERIES + 1);
+        let rest = requests.series(&labels("one more"));
+        assert_eq!((&*rest.labels.resource, rest.durations.count()), ("", 100));
+    }
+
+    #[test]
+    fn a_seat_is_free_again_when_it_is_left() {
+        let in_flight = InFlight::default();
+        let (read, before) = in_flight.enter(false);
+        assert_eq!((before, in_flight.enter(true).1), (0, 1));
+        drop(read);
+        assert_eq!(in_flight.enter(true).1, 0);
+    }
+}
