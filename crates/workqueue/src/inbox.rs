@@ -1,7 +1,7 @@
 //! Where producers leave keys for whoever looks at the state next.
 //!
-//! What is in here is in the order in which it was added, of normal priority, and not yet told apart from duplicates. A
-//! key takes as few bytes as possible: each cache line of the inbox travels from the producer's processor to the
+//! What is in here is in the order in which it was added, of normal priority or delayed, and not yet told apart from
+//! duplicates. A key takes as few bytes as possible: each cache line of the inbox travels from the producer's processor to the
 //! consumer's and back.
 
 use crate::core::{Add, Core};
@@ -36,11 +36,13 @@ impl<K, R> Inbox<K, R> {
     }
 }
 
-/// Adds of normal priority.
+/// Adds of normal priority, and delayed ones.
 pub(crate) struct Batch<K, R> {
     keys: Vec<Waiting<K, R>>,
     /// When they were added: as many as keys, or none if the queue is not measured.
     times: Vec<u64>,
+    /// Delayed adds, with when they fall due. Apart from the others, because their order does not matter.
+    delayed: Vec<(Add<K, R>, u64)>,
 }
 
 struct Waiting<K, R> {
@@ -51,14 +53,14 @@ struct Waiting<K, R> {
 
 impl<K, R> Default for Batch<K, R> {
     fn default() -> Self {
-        Self { keys: Vec::new(), times: Vec::new() }
+        Self { keys: Vec::new(), times: Vec::new(), delayed: Vec::new() }
     }
 }
 
 impl<K, R> Batch<K, R> {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.keys.is_empty() && self.delayed.is_empty()
     }
 
     /// Appends an add, whose time counts only in a metered queue. Returns how many there are then.
@@ -72,20 +74,33 @@ impl<K, R> Batch<K, R> {
         self.keys.len()
     }
 
+    /// Appends a delayed add. Returns how many there are then.
+    pub(crate) fn push_delayed(&mut self, add: Add<K, R>, due: u64) -> usize {
+        self.delayed.push((add, due));
+        self.delayed.len()
+    }
+
     /// Puts all into the state machine, in order.
     pub(crate) fn deliver(&mut self, core: &mut Core<K, R>)
     where
         K: Eq + Clone,
         R: Reason,
     {
+        // Nothing here can fail: queues with an inbox are unbounded, and closing empties the inbox first.
         let mut times = self.times.drain(..);
         let mut keys = self.keys.drain(..);
         while !keys.as_slice().is_empty() {
             core.expect(keys.as_slice().iter().take(PORTION).map(|waiting| waiting.hash));
             for Waiting { key, hash, reason } in keys.by_ref().take(PORTION) {
                 let at = times.next().unwrap_or(0);
-                // Cannot fail: queues with an inbox are unbounded, and closing empties the inbox first.
                 let _ = core.add(Add { hash, key, reason, priority: Priority::Normal, at });
+            }
+        }
+        let mut delayed = self.delayed.drain(..);
+        while !delayed.as_slice().is_empty() {
+            core.expect(delayed.as_slice().iter().take(PORTION).map(|(add, _)| add.hash));
+            for (add, due) in delayed.by_ref().take(PORTION) {
+                let _ = core.add_after(add, due);
             }
         }
     }

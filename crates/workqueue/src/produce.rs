@@ -36,13 +36,12 @@ impl<K: Key, R: Reason> Shared<K, R> {
         delay: Duration,
     ) -> Result<(), AddError<K>> {
         let add = self.prepare(key, reason, priority);
+        if !delay.is_zero() {
+            return self.add_delayed(add, self.clock.now().saturating_add(nanos(delay)));
+        }
         let mut state = self.state();
-        let result = if delay.is_zero() {
-            state.core.note_retry();
-            state.core.add(add)
-        } else {
-            state.core.add_after(add, self.clock.now().saturating_add(nanos(delay)))
-        };
+        state.core.note_retry();
+        let result = state.core.add(add);
         self.release(state);
         result
     }

@@ -51,8 +51,9 @@ pub(crate) struct Shared<K, R> {
     /// How many consumers sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
     /// so that who holds that lock misses no sleeper.
     sleepers: AtomicUsize,
-    /// The inbox has reached its soft limit. Written so rarely that reading it costs consumers nothing.
-    inbox_full: AtomicBool,
+    /// The next hand-out must empty the inbox: it has reached its soft limit, or has delayed keys. Written so rarely that
+    /// reading it costs consumers nothing.
+    inbox_matters: AtomicBool,
 }
 
 /// Keeps the two locks on cache lines of their own; producers and consumers would otherwise slow each other down.
@@ -113,7 +114,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
                 spare: Batch::default(),
             })),
             sleepers: AtomicUsize::new(0),
-            inbox_full: AtomicBool::new(false),
+            inbox_matters: AtomicBool::new(false),
         }
     }
 
@@ -147,12 +148,36 @@ impl<K: Key, R: Reason> Shared<K, R> {
         result
     }
 
+    /// Adds a delayed key by way of the inbox, unless someone sleeps who may have to get up earlier for it.
+    pub(crate) fn add_delayed(&self, add: Add<K, R>, due: u64) -> Result<(), AddError<K>> {
+        let mut inbox = lock(&self.inbox.0);
+        if self.direct || !inbox.sleepers.is_empty() {
+            drop(inbox);
+            let mut state = self.state();
+            let result = state.core.add_after(add, due);
+            self.release(state);
+            return result;
+        }
+        if inbox.closed {
+            return Err(AddError::ShutDown(add.key));
+        }
+        let length = inbox.adds.push_delayed(add, due);
+        if length == 1 {
+            self.inbox_matters.store(true, Ordering::Relaxed);
+        }
+        drop(inbox);
+        if length >= INBOX_HARD_MAX {
+            drop(self.state());
+        }
+        Ok(())
+    }
+
     #[cold]
     fn relieve_inbox(&self, length: usize) {
         if length >= INBOX_HARD_MAX {
             drop(self.state());
         } else if length == INBOX_SOFT_MAX {
-            self.inbox_full.store(true, Ordering::Relaxed);
+            self.inbox_matters.store(true, Ordering::Relaxed);
         }
     }
 
@@ -164,10 +189,12 @@ impl<K: Key, R: Reason> Shared<K, R> {
     }
 
     fn empty_inbox(&self, state: &mut State<K, R>) {
-        if self.inbox_full.load(Ordering::Relaxed) {
-            self.inbox_full.store(false, Ordering::Relaxed);
+        let mut inbox = lock(&self.inbox.0);
+        std::mem::swap(&mut inbox.adds, &mut state.spare);
+        if self.inbox_matters.load(Ordering::Relaxed) {
+            self.inbox_matters.store(false, Ordering::Relaxed);
         }
-        std::mem::swap(&mut lock(&self.inbox.0).adds, &mut state.spare);
+        drop(inbox);
         let State { core, spare, .. } = state;
         spare.deliver(core);
     }
@@ -211,6 +238,9 @@ impl<K: Key, R: Reason> Shared<K, R> {
 
     #[inline]
     fn take(&self, state: &mut State<K, R>) -> Option<Taken<K, R>> {
+        if self.inbox_matters.load(Ordering::Relaxed) {
+            self.empty_inbox(state);
+        }
         let delayed = state.core.delayed_len() > 0;
         let now = if delayed || self.metered { self.clock.now() } else { 0 };
         if delayed && state.core.next_due().is_some_and(|due| due <= now) {
@@ -218,7 +248,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
             self.empty_inbox(state);
             while state.core.advance(now) && state.core.ready_len() == 0 {}
         }
-        if self.inbox_full.load(Ordering::Relaxed) || !state.core.next_is_settled() {
+        if !state.core.next_is_settled() {
             self.empty_inbox(state);
         }
         state.core.take(now)

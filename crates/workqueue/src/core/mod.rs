@@ -219,7 +219,9 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
             return None;
         }
         let slot = self.ready.pop()?;
-        self.slab.warm(self.ready.upcoming(READ_AHEAD));
+        if let Some(upcoming) = self.ready.upcoming(READ_AHEAD) {
+            self.slab.warm(upcoming);
+        }
         let entry = self.slab.at_mut(slot);
         entry.clear(DIRTY);
         entry.set(PROCESSING);

@@ -12,9 +12,8 @@ const LEVELS: usize = Priority::ALL.len();
 
 #[derive(Debug)]
 pub(crate) struct Ready {
+    /// Of urgent, normal and background keys; unused in a fair queue.
     lines: [Ring; LEVELS],
-    /// How many keys are ready, per priority.
-    counts: [usize; LEVELS],
     tenants: Option<Box<Tenants>>,
     /// Every so many pops start at the least urgent level; 0 means never.
     background_every: u32,
@@ -23,34 +22,29 @@ pub(crate) struct Ready {
 
 impl Ready {
     pub(crate) fn new(tenants: Option<Tenants>, background_every: u32) -> Self {
-        Self {
-            lines: Default::default(),
-            counts: [0; LEVELS],
-            tenants: tenants.map(Box::new),
-            background_every,
-            pops: 0,
-        }
+        Self { lines: Default::default(), tenants: tenants.map(Box::new), background_every, pops: 0 }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.counts.iter().sum()
+        match &self.tenants {
+            None => self.lines.iter().map(Ring::len).sum(),
+            Some(tenants) => tenants.len(),
+        }
     }
 
-    /// Whether a key is ready that no key added from now on with normal priority could precede.
+    /// Whether a key is ready that no key added to the inbox from now on could precede. (Fair queues have no inbox.)
     #[inline]
     pub(crate) fn has_urgent_or_normal(&self) -> bool {
-        let [urgent, normal, _] = self.counts;
-        urgent + normal > 0
+        let [urgent, normal, _] = &self.lines;
+        !normal.is_empty() || !urgent.is_empty()
     }
 
     /// Appends a key at the level of its entry's priority.
     #[inline]
     pub(crate) fn push<K, R>(&mut self, entry: &mut Entry<K, R>, slot: Slot, tenant: u64) {
-        let level = entry.priority as usize;
-        *self.count(level) += 1;
         match &mut self.tenants {
-            None => entry.place = self.line(level).push(slot),
+            None => entry.place = self.line(entry.priority as usize).push(slot),
             Some(tenants) => tenants.push(entry, slot, tenant),
         }
     }
@@ -59,13 +53,10 @@ impl Ready {
     pub(crate) fn remove<K, R: Default>(&mut self, slab: &mut Slab<K, R>, slot: Slot) {
         let entry = slab.at(slot);
         let (place, tenant, level) = (entry.place, entry.tenant, entry.priority as usize);
-        *self.count(level) -= 1;
-        let line = match &mut self.tenants {
-            None => Some(self.line(level)),
-            Some(tenants) => tenants.keys(tenant, level),
-        };
-        if let Some(line) = line {
-            line.remove(place, |slot, place| slab.at_mut(slot).place = place);
+        let moved = |slot, place| slab.at_mut(slot).place = place;
+        match &mut self.tenants {
+            None => self.line(level).remove(place, moved),
+            Some(tenants) => tenants.remove(tenant, level, place, moved),
         }
     }
 
@@ -73,36 +64,27 @@ impl Ready {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Slot> {
         self.pops = self.pops.wrapping_add(1);
-        if self.background_every != 0 && self.pops.is_multiple_of(self.background_every) {
-            return [2, 1, 0].into_iter().find_map(|level| self.pop_level(level));
+        if self.background_every != 0 || self.tenants.is_some() {
+            return self.pop_by_rules();
         }
-        [0, 1, 2].into_iter().find_map(|level| self.pop_level(level))
+        let [urgent, normal, background] = &mut self.lines;
+        urgent.pop().or_else(|| normal.pop()).or_else(|| background.pop())
     }
 
-    #[inline]
-    fn pop_level(&mut self, level: usize) -> Option<Slot> {
-        if *self.count(level) == 0 {
-            return None;
-        }
-        let slot = match &mut self.tenants {
+    fn pop_by_rules(&mut self) -> Option<Slot> {
+        let background = self.background_every != 0 && self.pops.is_multiple_of(self.background_every);
+        let levels = if background { [2, 1, 0] } else { [0, 1, 2] };
+        levels.into_iter().find_map(|level| match &mut self.tenants {
             None => self.line(level).pop(),
             Some(tenants) => tenants.pop(level),
-        }?;
-        *self.count(level) -= 1;
-        if let Some(tenants) = &mut self.tenants
-            && self.counts == [0; LEVELS]
-        {
-            tenants.caught_up();
-        }
-        Some(slot)
+        })
     }
 
-    /// At every `count`-th pop the `count` keys that follow in the busiest line, otherwise none.
+    /// At every `count`-th pop the normal keys that follow, as many, and otherwise nothing.
     #[inline]
-    pub(crate) fn upcoming(&self, count: u32) -> impl Iterator<Item = Slot> {
+    pub(crate) fn upcoming(&self, count: u32) -> Option<impl Iterator<Item = Slot>> {
         let [_, normal, _] = &self.lines;
-        let count = if self.pops.is_multiple_of(count) { count } else { 0 };
-        normal.ahead(count as usize)
+        self.pops.is_multiple_of(count).then(|| normal.ahead(count as usize))
     }
 
     /// The most urgent key that can be handed out now.
@@ -119,12 +101,6 @@ impl Ready {
         if let Some(tenants) = &mut self.tenants {
             tenants.finished(tenant);
         }
-    }
-
-    #[inline]
-    #[expect(clippy::indexing_slicing, reason = "levels are Priority as usize, and there are as many counts")]
-    fn count(&mut self, level: usize) -> &mut usize {
-        &mut self.counts[level]
     }
 
     #[inline]

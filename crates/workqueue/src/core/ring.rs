@@ -31,6 +31,11 @@ pub(crate) struct Ring {
 
 impl Ring {
     #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.gaps
+    }
+
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -50,10 +55,17 @@ impl Ring {
         if self.gaps > 0 {
             self.skip_gaps();
         }
-        if self.slots.is_empty() && self.slots.capacity() > ROOM_KEPT {
-            self.slots = VecDeque::new();
+        if self.slots.is_empty() {
+            self.shrink();
         }
         Some(slot)
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        if self.slots.capacity() > ROOM_KEPT {
+            self.slots = VecDeque::new();
+        }
     }
 
     #[inline]

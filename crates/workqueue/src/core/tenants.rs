@@ -73,6 +73,7 @@ pub(crate) struct Tenants {
     resting: VecDeque<u32>,
     turns: [Turns; LEVELS],
     in_flight_max: u32,
+    waiting: usize,
     /// How many keys were handed out so far, and when last nothing was left.
     handed_out: u64,
     rush_began: u64,
@@ -87,6 +88,7 @@ impl Tenants {
             resting: VecDeque::new(),
             turns: Default::default(),
             in_flight_max: in_flight_max.max(1),
+            waiting: 0,
             handed_out: 0,
             rush_began: 0,
         }
@@ -95,6 +97,7 @@ impl Tenants {
     pub(crate) fn push<K, R>(&mut self, entry: &mut Entry<K, R>, slot: Slot, id: u64) {
         let (tenant, level) = (self.tenant(id), entry.priority as usize);
         entry.tenant = tenant;
+        self.waiting += 1;
         let Some(line) = self.line(tenant, level) else { return };
         entry.place = line.keys.push(slot);
         if line.place == Place::Unlisted {
@@ -102,9 +105,17 @@ impl Tenants {
         }
     }
 
-    /// The line a waiting key stands in. If it runs empty it is tidied when its turn comes.
-    pub(crate) fn keys(&mut self, tenant: u32, level: usize) -> Option<&mut Ring> {
-        self.line(tenant, level).map(|line| &mut line.keys)
+    /// Takes a waiting key out of its line. If that runs empty it is tidied when its turn comes.
+    pub(crate) fn remove(&mut self, tenant: u32, level: usize, place: u32, moved: impl FnMut(Slot, u32)) {
+        self.waiting -= 1;
+        if let Some(line) = self.line(tenant, level) {
+            line.keys.remove(place, moved);
+        }
+    }
+
+    /// How many keys are waiting.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting
     }
 
     /// The next key of this level, whose tenant then has one more in flight.
@@ -142,11 +153,6 @@ impl Tenants {
             let free = tenant.in_flight < self.in_flight_max;
             tenant.lines.get(level).and_then(|line| line.keys.front()).filter(|_| free)
         })
-    }
-
-    /// No key is waiting.
-    pub(crate) fn caught_up(&mut self) {
-        self.rush_began = self.handed_out;
     }
 
     /// A key of this tenant is done: it may have another one.
@@ -222,6 +228,10 @@ impl Tenants {
     fn charge(&mut self, tenant: u32) {
         let left = (self.savings(tenant) - 1.0).max(0.0);
         self.handed_out += 1;
+        self.waiting -= 1;
+        if self.waiting == 0 {
+            self.rush_began = self.handed_out;
+        }
         if let Some(entry) = self.tenants.get_mut(tenant as usize) {
             entry.in_flight += 1;
             (entry.savings, entry.counted_at) = (left, self.handed_out);
