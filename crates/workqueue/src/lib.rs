@@ -3,7 +3,7 @@
 //! **It is** what client-go's `util/workqueue` is: a queue of *keys* that need work. A key is queued at most once, is never
 //! processed by two consumers at a time, and if it is added while being processed it is processed exactly once more. On
 //! top come delays, rate-limited retries, priorities, fairness between tenants, reasons that travel with a key, a bound,
-//! metrics, and a small runner that turns a function into a controller.
+//! metrics, and a small runner that turns a function into a controller. ([`Parallel`] is for the work inside one run.)
 //!
 //! **It is not** a channel or a job store: it holds keys, not messages, in the memory of one process.
 //!
@@ -121,7 +121,7 @@ pub use produce::AddWait;
 pub use prometheus::Prometheus;
 pub use queue::Queue;
 pub use reason::Reason;
-pub use runner::{Job, Outcome, Runner, Running, Unfinished};
+pub use runner::{Job, Outcome, Parallel, Pieces, Runner, Running, Unfinished};
 
 /// What can be a key: implemented for everything that fits. Cloning should be cheap; a consumer gets a clone.
 pub trait Key: Eq + std::hash::Hash + Clone + Send + 'static {}

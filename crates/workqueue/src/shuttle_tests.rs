@@ -182,3 +182,25 @@ fn resuming_wakes_a_consumer_that_slept_through_adds() {
         assert!(consumers.into_iter().all(|consumer| consumer.join().unwrap()));
     });
 }
+
+/// Delayed adds may go by the inbox or straight into the state, depending on whether someone sleeps.
+#[test]
+fn a_delayed_add_is_known_at_once_wherever_the_consumer_is() {
+    check(|| {
+        let queue: Queue<u32> = Queue::new(Options::new());
+        let consumer = thread::spawn({
+            let queue = queue.clone();
+            move || queue.get_blocking().map(|item| *item.key())
+        });
+        let hour = std::time::Duration::from_secs(3600);
+        let other = thread::spawn({
+            let queue = queue.clone();
+            move || queue.add_after(1, hour).unwrap()
+        });
+        queue.add_after(2, hour).unwrap();
+        assert!(queue.cancel(&2));
+        other.join().unwrap();
+        assert_eq!(queue.shut_down(), 1);
+        assert_eq!(consumer.join().unwrap(), None);
+    });
+}

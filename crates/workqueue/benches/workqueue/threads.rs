@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use listwatch_workqueue::{Job, Options, Outcome, Priority, Queue, Runner};
+use listwatch_workqueue::{Job, Options, Outcome, Parallel, Priority, Queue, Runner};
 
 use crate::{ADDS, Report, per_key, scatter};
 
@@ -24,6 +24,9 @@ pub(crate) fn rows(report: &Report) {
     report.cost("4 producers, 4 workers, backlog of millions", "-", "-", || hammer(4, u64::MAX, scatter));
     report.cost("1 producer, 1 worker, async on tokio, backlog of millions", "-", "-", hammer_async);
     report.cost("runner, 4 workers, empty function", "-", "-", runner);
+    let name = "parallel, 1000 empty pieces, 10 workers, chunks of";
+    report.cost(&format!("{name} 1: CPU µs for all"), "-", "146 (time)", || parallel(1));
+    report.cost(&format!("{name} 100: CPU µs for all"), "-", "34 (time)", || parallel(100));
 }
 
 /// Every key is new, so that each add means one hand-out. Producers pause while they are `lead` ahead of the workers, as a
@@ -139,4 +142,20 @@ fn runner() -> f64 {
             running.shut_down().await;
         })
     })
+}
+
+fn parallel(chunk: usize) -> f64 {
+    const TIMES: u64 = 1000;
+    let empty = |piece| async move {
+        black_box(piece);
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("runtime");
+    let all = per_key(|| {
+        runtime.block_on(async {
+            for _ in 0..TIMES {
+                Parallel::new(10).chunk(chunk).run(1000, empty).await;
+            }
+        });
+    });
+    all * ADDS as f64 / TIMES as f64
 }

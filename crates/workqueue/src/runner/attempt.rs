@@ -51,7 +51,9 @@ where
 
 /// Unwind safety is asserted: after a panic the future is dropped and never looked at again, and what it shares with
 /// others is the function's own affair, as with any task that panics.
-async fn catching<Fut: Future>(start: impl FnOnce() -> Fut) -> Result<Fut::Output, Box<dyn Any + Send>> {
+pub(super) async fn catching<Fut: Future>(
+    start: impl FnOnce() -> Fut,
+) -> Result<Fut::Output, Box<dyn Any + Send>> {
     let future = catch_unwind(AssertUnwindSafe(start))?;
     let mut future = pin!(future);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
@@ -61,7 +63,7 @@ async fn catching<Fut: Future>(start: impl FnOnce() -> Fut) -> Result<Fut::Outpu
     .await
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+pub(super) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no message)")
 }

@@ -2,9 +2,11 @@
 //!
 //! A fixed number of worker tasks take keys and call the function. Keys are processed one at a time each (the queue sees to
 //! it), failures are retried with the queue's rate limiter, panics and timeouts count as failures of their
-//! key and of nothing else. What one key's run amounts to is in [`mod@attempt`].
+//! key and of nothing else. What one key's run amounts to is in [`mod@attempt`]. Work that needs no queue, because all of it
+//! is known from the start, is in [`mod@parallel`].
 
 mod attempt;
+mod parallel;
 
 use std::fmt;
 use std::future::Future;
@@ -15,6 +17,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use self::attempt::{Limits, Verdict, attempt};
+pub use self::parallel::{Parallel, Pieces};
 use crate::reason::Reason;
 use crate::{Drained, Item, Key, KeyState, Queue};
 

@@ -12,6 +12,7 @@ mod delay;
 mod fairness;
 mod limiter;
 mod metrics;
+mod parallel;
 mod queue;
 mod runner;
 mod shutdown;
