@@ -29,11 +29,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         time("parse", || drop(black_box(serde_json::from_str::<Value>(&text))));
         time("typecheck", || {
             let mut object = object.clone();
-            black_box(typecheck::decode(node, &mut object));
+            black_box(typecheck::decode(node, &mut object, None));
         });
         time("fill", || {
             let mut object = object.clone();
-            typecheck::fill(node, &mut object);
+            typecheck::fill(node, &mut object, None);
             black_box(object);
         });
         time("from pb", || drop(black_box(proto::decode(&body, ("v1", kind)))));

@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::observe::Metrics;
 use crate::options::Options;
 use crate::registry::Registry;
-use crate::registry::write::Allocator;
+use crate::registry::write::{Allocator, Recent};
 
 /// What every request handler works with: the store, the state, the kinds, and the rules for using them.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct Api {
     pub options: Options,
     /// Which addresses and ports Services were given lately.
     pub(crate) allocator: Allocator,
+    /// What was written lately.
+    pub(crate) recent: Recent,
     /// What is counted.
     pub metrics: Metrics,
 }

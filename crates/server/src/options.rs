@@ -158,6 +158,9 @@ pub struct CacheLimits {
     /// How long such a snapshot is kept at most: it holds on to every object that has changed since. Real token lives
     /// are as short.
     pub pinned_for: Duration,
+    /// Bytes of objects, as they are stored, whose trees are kept after a write for the next one. A tree takes about
+    /// three times as much.
+    pub recent_bytes: usize,
     /// Objects per page when an old state is read from the engine.
     pub engine_page: usize,
 }
@@ -227,6 +230,7 @@ impl Default for CacheLimits {
             log_bytes: 16 << 20,
             pinned_snapshots: 64,
             pinned_for: Duration::from_secs(300),
+            recent_bytes: 1 << 20,
             engine_page: 500,
         }
     }

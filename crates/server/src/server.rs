@@ -22,7 +22,7 @@ use crate::lifecycle::{self, definitions::Definitions};
 use crate::observe::Metrics;
 use crate::options::{Options, Security};
 use crate::registry::Registry;
-use crate::registry::write::Allocator;
+use crate::registry::write::{Allocator, Recent};
 
 /// How long connections may take to finish once the server stops: a slow client must not keep it alive.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -72,6 +72,7 @@ impl Server {
             registry,
             authenticator,
             authorizer,
+            recent: Recent::new(options.cache.recent_bytes),
             options,
             metrics: Metrics::default(),
             allocator: Allocator::default(),

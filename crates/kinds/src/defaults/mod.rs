@@ -10,10 +10,26 @@ mod service;
 mod storage;
 mod workload;
 
-use listwatch_wire::json::{Map, Value, json};
+use listwatch_wire::json::{Map, Text, Value, json};
 
 use crate::Kind;
 use crate::tree::Tree;
+
+/// Fills in the defaults of a changed object. Where it shares everything they look at with the one `before`, it has them.
+pub fn apply_change(kind: &Kind, object: &mut Value, before: &Value) {
+    let beyond_spec = kind.group.is_empty() && matches!(kind.kind, "Namespace" | "ReplicationController");
+    if beyond_spec || !is_settled(object, before) {
+        apply(kind, object);
+    }
+}
+
+/// Whether all but metadata and status is shared.
+fn is_settled(object: &Value, before: &Value) -> bool {
+    let settled = |(key, value): (&Text, &Value)| {
+        matches!(key.as_str(), "metadata" | "status") || before.get(key).is_some_and(|old| value.is_same(old))
+    };
+    object.fields().is_some_and(|fields| fields.iter().all(settled))
+}
 
 /// Fills in the defaults of a kind.
 pub fn apply(kind: &Kind, object: &mut Value) {

@@ -8,35 +8,59 @@ use crate::schema::{Node, StructId, Type, schema};
 /// Adds the fields that are always written: value structs as `{}`, scalars without `omitempty` as their zero value.
 ///
 /// Belongs at the end of a write: `"status":{}` of a new Deployment, `"rules":null` of an empty Role.
-pub fn fill(node: Node, object: &mut Value) {
-    value(node.ty(), object);
+///
+/// What the object shares with the one `before` has them.
+pub fn fill(node: Node, object: &mut Value, before: Option<&Value>) {
+    value(node.ty(), object, before);
 }
 
-fn value(ty: Type, v: &mut Value) {
+fn value(ty: Type, v: &mut Value, before: Option<&Value>) {
+    if before.is_some_and(|before| v.is_same(before)) {
+        return;
+    }
     match (ty, v) {
-        (Type::Struct(id), Value::Object(map)) => structure(id, map),
-        (Type::List(id), Value::Array(items)) => {
+        (Type::Struct(id), Value::Object(map)) => structure(id, map, before),
+        (Type::List(id), Value::Array(items)) if fills(schema().element(id)) => {
             let item = schema().element(id);
-            items.iter_mut().for_each(|v| value(item, v));
+            let before = before.and_then(Value::as_array);
+            for (at, v) in items.iter_mut().enumerate() {
+                value(item, v, before.and_then(|before| before.get(at)));
+            }
         }
-        (Type::Map(id), Value::Object(map)) => {
+        (Type::Map(id), Value::Object(map)) if fills(schema().element(id)) => {
             let item = schema().element(id);
-            map.values_mut().for_each(|v| value(item, v));
+            map.iter_mut().for_each(|(key, v)| value(item, v, before.and_then(|before| before.get(key))));
         }
         _ => {}
     }
 }
 
-fn structure(id: StructId, map: &mut Map) {
+/// Whether anything can be missing from a value of this type.
+fn fills(ty: Type) -> bool {
+    match ty {
+        Type::Struct(id) => schema().structure(id).fills,
+        Type::List(id) | Type::Map(id) => fills(schema().element(id)),
+        _ => false,
+    }
+}
+
+fn structure(id: StructId, map: &mut Map, before: Option<&Value>) {
     if !schema().structure(id).fills {
         return;
     }
     for field in schema().fields(id).iter().filter(|f| f.fills) {
-        match map.get_mut(field.name) {
-            Some(v) => value(field.ty, v),
+        let before = before.and_then(|before| before.get(field.name));
+        match map.get(field.name) {
+            // Not even reached for if there is nothing to do: reaching for it copies what is shared.
+            Some(v) if before.is_some_and(|before| v.is_same(before)) => {}
+            Some(_) => {
+                if let Some(v) = map.get_mut(field.name) {
+                    value(field.ty, v, before);
+                }
+            }
             None if field.always_written() => {
                 let v = if field.pointer { Value::Null } else { zero(field.ty) };
-                map.insert(field.name.to_owned(), v);
+                map.insert(field.name, v);
             }
             None => {}
         }
@@ -52,7 +76,7 @@ pub(super) fn zero(ty: Type) -> Value {
         Type::Quantity => "0".into(),
         Type::Struct(id) => {
             let mut map = Map::new();
-            structure(id, &mut map);
+            structure(id, &mut map, None);
             Value::Object(map)
         }
         _ => Value::Null,

@@ -6,6 +6,9 @@
 //! in one pass; [`fill()`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after
 //! defaults, so that "absent" stays visible to those.
 //!
+//! Both walks take the object that stands in the store, if there is one: whatever the new object shares with it has been
+//! through them before and is passed over.
+//!
 //! Syntax, duplicate keys and nesting depth are the parser's business, rules about values are validation's.
 
 mod fill;
@@ -47,15 +50,15 @@ impl Report {
 /// use listwatch_kinds::{schema, typecheck};
 /// let node = schema::node("", "v1", "ConfigMap").unwrap();
 /// let mut object = listwatch_wire::json::json!({"metadata": {"name": "a", "labels": null}, "Data": {}});
-/// let report = typecheck::decode(node, &mut object);
+/// let report = typecheck::decode(node, &mut object, None);
 /// assert_eq!(report.unknown, ["Data"]);
 /// assert_eq!(object, listwatch_wire::json::json!({"metadata": {"name": "a"}}));
 /// ```
-pub fn decode(node: Node, object: &mut Value) -> Report {
+pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> Report {
     let mut walk = Walk { schema: schema(), report: Report::default() };
     let Type::Struct(id) = node.ty() else { return walk.report };
     match object {
-        Value::Object(map) => walk.structure(id, map, &Path::Root),
+        Value::Object(map) => walk.structure(id, map, &Path::Root, before),
         other => {
             let go = walk.schema.structure(id).go_name();
             walk.report.error =
@@ -84,13 +87,18 @@ struct Place<'a> {
 
 impl Walk {
     /// What must go is made null first and removed at the end, since most objects have nothing to remove.
-    fn structure(&mut self, id: StructId, map: &mut Map, path: &Path<'_>) {
+    fn structure(&mut self, id: StructId, map: &mut Map, path: &Path<'_>, before: Option<&Value>) {
         let mut dirty = false;
         for (name, value) in map.iter_mut() {
+            let before = before.and_then(|before| before.get(name));
+            if is_passed(value, before) {
+                continue;
+            }
             match self.schema.field(id, name) {
                 Some(field) => {
                     let path = path.field(field.name);
-                    self.value(field.ty, value, Place { path: &path, owner: id, go_type: field.go_type });
+                    let place = Place { path: &path, owner: id, go_type: field.go_type };
+                    self.value(field.ty, value, place, before);
                     if left_out(field, value) {
                         *value = Value::Null;
                     }
@@ -110,12 +118,14 @@ impl Walk {
     }
 
     /// Nulls stay where they are: they mean "absent" to a struct and "zero" to a list or map, which decide themselves.
-    fn value(&mut self, ty: Type, value: &mut Value, place: Place<'_>) {
+    fn value(&mut self, ty: Type, value: &mut Value, place: Place<'_>, before: Option<&Value>) {
         match (ty, &mut *value) {
             (_, Value::Null) => {}
-            (Type::Struct(id), Value::Object(map)) => self.structure(id, map, place.path),
-            (Type::List(id), Value::Array(items)) => self.list(self.schema.element(id), items, place),
-            (Type::Map(id), Value::Object(map)) => self.map(self.schema.element(id), map, place),
+            (Type::Struct(id), Value::Object(map)) => self.structure(id, map, place.path, before),
+            (Type::List(id), Value::Array(items)) => {
+                self.list(self.schema.element(id), items, place, before);
+            }
+            (Type::Map(id), Value::Object(map)) => self.map(self.schema.element(id), map, place, before),
             (Type::Struct(_) | Type::List(_) | Type::Map(_), _) => {
                 self.mismatch(json_type(value), ty, place);
             }
@@ -130,20 +140,29 @@ impl Walk {
         }
     }
 
-    fn list(&mut self, item: Type, items: &mut [Value], place: Place<'_>) {
+    fn list(&mut self, item: Type, items: &mut [Value], place: Place<'_>, before: Option<&Value>) {
+        let before = before.and_then(Value::as_array);
         for (index, value) in items.iter_mut().enumerate() {
+            let before = before.and_then(|before| before.get(index));
+            if is_passed(value, before) {
+                continue;
+            }
             let path = place.path.index(index);
             let go_type = place.go_type.and_then(|go| go.strip_prefix("[]"));
-            self.value(item, value, Place { path: &path, go_type, ..place });
+            self.value(item, value, Place { path: &path, go_type, ..place }, before);
             zero_if_null(item, value);
         }
     }
 
-    fn map(&mut self, item: Type, map: &mut Map, place: Place<'_>) {
+    fn map(&mut self, item: Type, map: &mut Map, place: Place<'_>, before: Option<&Value>) {
         let go_type = place.go_type.and_then(|go| go.strip_prefix("map[")?.split_once(']')).map(|(_, go)| go);
         for (key, value) in map.iter_mut() {
+            let before = before.and_then(|before| before.get(key));
+            if is_passed(value, before) {
+                continue;
+            }
             let path = place.path.entry(key);
-            self.value(item, value, Place { path: &path, go_type, ..place });
+            self.value(item, value, Place { path: &path, go_type, ..place }, before);
             zero_if_null(item, value);
         }
     }
@@ -152,9 +171,9 @@ impl Walk {
     fn schema_or(&mut self, ty: Type, value: &mut Value, place: Place<'_>) {
         let props = self.schema.schema_props();
         match (ty, &mut *value) {
-            (_, Value::Object(map)) => self.structure(props, map, place.path),
-            (Type::SchemaOrArray, Value::Array(items)) => self.list(Type::Struct(props), items, place),
-            (Type::SchemaOrStrings, Value::Array(items)) => self.list(Type::String, items, place),
+            (_, Value::Object(map)) => self.structure(props, map, place.path, None),
+            (Type::SchemaOrArray, Value::Array(items)) => self.list(Type::Struct(props), items, place, None),
+            (Type::SchemaOrStrings, Value::Array(items)) => self.list(Type::String, items, place, None),
             (Type::SchemaOrBool, Value::Bool(_)) => {}
             (Type::SchemaOrBool, _) => self.refuse("boolean or JSON schema expected".to_owned()),
             _ => *value = Value::Null,
@@ -181,6 +200,12 @@ impl Walk {
     fn refuse(&mut self, text: String) {
         self.report.error.get_or_insert(text);
     }
+}
+
+/// Whether a value is the stored one. Scalars are cheaper to look at again than to compare, and null is for the struct
+/// around it to drop.
+fn is_passed(value: &Value, before: Option<&Value>) -> bool {
+    matches!(value, Value::Object(_) | Value::Array(_)) && before.is_some_and(|before| value.is_same(before))
 }
 
 /// Whether a struct would not write the value back.

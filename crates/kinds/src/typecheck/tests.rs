@@ -6,7 +6,7 @@ use super::*;
 use crate::schema::node;
 
 fn decoded(group: &str, kind: &str, mut object: Value) -> (Value, Report) {
-    let report = decode(node(group, "v1", kind).expect(kind), &mut object);
+    let report = decode(node(group, "v1", kind).expect(kind), &mut object, None);
     (object, report)
 }
 
@@ -161,7 +161,7 @@ fn json_schemas_hold_schemas_bools_and_any_value() {
 #[test]
 fn filling_adds_what_structs_always_write() {
     let filled = |group: &str, kind: &str, mut object: Value| {
-        fill(node(group, "v1", kind).unwrap(), &mut object);
+        fill(node(group, "v1", kind).unwrap(), &mut object, None);
         object
     };
     assert_eq!(filled("", "ConfigMap", json!({})), json!({"metadata": {}}));
@@ -223,13 +223,13 @@ proptest::proptest! {
         let kind = &kinds[pick % kinds.len()];
         let node = node(kind.group, kind.version, kind.kind).unwrap();
         let mut once = object;
-        if decode(node, &mut once).error.is_none() {
+        if decode(node, &mut once, None).error.is_none() {
             let mut twice = once.clone();
-            proptest::prop_assert_eq!(decode(node, &mut twice), Report::default());
+            proptest::prop_assert_eq!(decode(node, &mut twice, None), Report::default());
             proptest::prop_assert_eq!(&twice, &once);
-            fill(node, &mut once);
+            fill(node, &mut once, None);
             let mut filled = once.clone();
-            fill(node, &mut filled);
+            fill(node, &mut filled, None);
             proptest::prop_assert_eq!(filled, once);
         }
     }
@@ -241,7 +241,7 @@ fn kind_and_api_version_are_fields_of_every_object() {
         let given = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"ownerReferences": [
             {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}});
         let mut object = given.clone();
-        let report = decode(node(kind.group, kind.version, kind.kind).unwrap(), &mut object);
+        let report = decode(node(kind.group, kind.version, kind.kind).unwrap(), &mut object, None);
         assert_eq!((report, object), (Report::default(), given));
     }
 }

@@ -24,8 +24,6 @@ pub struct Object {
     type_end: u32,
     /// Where the resourceVersion goes: just after the name.
     splice: u32,
-    /// Just after the metadata.
-    metadata_end: u32,
     /// Where the labels begin; zero if there are none.
     labels: u32,
 }
@@ -34,22 +32,14 @@ impl Object {
     /// Looks at a stored value. `None` if it is not an object that this server wrote.
     #[must_use]
     pub fn new(key: Arc<str>, path: usize, value: Bytes, revision: Revision) -> Option<Self> {
-        let metadata = raw::fields(&value, 0)?.take(3).find(|field| field.is(&value, "metadata"))?;
-        let (mut labels, mut splice) = (0, None);
-        for field in raw::fields(&value, metadata.value.start)? {
-            match value.get(field.key)? {
-                b"labels" => labels = field.value.start,
-                b"name" => splice = Some(field.value.end),
-                _ => {}
-            }
-        }
+        let (type_end, metadata) = metadata(&value)?;
+        let (labels, splice) = labels_and_splice(&value, metadata)?;
         let name = key.get(path..)?.rfind('/').map_or(path, |slash| path + slash + 1);
         Some(Self {
             path: u16::try_from(path).ok()?,
             name: u16::try_from(name).ok()?,
-            type_end: u32::try_from(metadata.key.start.saturating_sub(1)).ok()?,
-            splice: u32::try_from(splice?).ok()?,
-            metadata_end: u32::try_from(metadata.value.end).ok()?,
+            type_end: u32::try_from(type_end).ok()?,
+            splice: u32::try_from(splice).ok()?,
             labels: u32::try_from(labels).ok()?,
             key,
             value,
@@ -137,7 +127,8 @@ impl Object {
     /// Writes only the metadata, as the object of another kind: what PartialObjectMetadata is.
     pub fn write_metadata(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
         out.extend_from_slice(type_prefix);
-        self.spliced(revision, self.type_end as usize, self.metadata_end as usize, out);
+        let end = metadata(&self.value).and_then(|(_, at)| raw::skip_value(&self.value, at));
+        self.spliced(revision, self.type_end as usize, end.unwrap_or_default(), out);
         out.extend_from_slice(b"}");
     }
 
@@ -155,6 +146,41 @@ impl Object {
         out.extend_from_slice(b"\"");
         out.extend_from_slice(self.value.get(splice..to).unwrap_or_default());
     }
+}
+
+/// Where the key `metadata` and its value begin. It is the third field at the latest.
+fn metadata(value: &[u8]) -> Option<(usize, usize)> {
+    let mut fields = raw::fields(value, 0)?;
+    for _ in 0..3 {
+        let (key, start) = fields.next_key()?;
+        if value.get(key.clone())? == b"metadata" {
+            return Some((key.start.saturating_sub(1), start));
+        }
+        fields.pass(raw::skip_value(value, start)?);
+    }
+    None
+}
+
+/// Where the labels begin, or zero, and where the name ends. Stored objects begin their metadata with the name and
+/// have the rest in order, so that what comes after the labels, such as the large `managedFields`, is not looked at.
+fn labels_and_splice(value: &[u8], metadata: usize) -> Option<(usize, usize)> {
+    let mut fields = raw::fields(value, metadata)?;
+    let (mut labels, mut splice) = (0, None);
+    while let Some((key, start)) = fields.next_key() {
+        let key = value.get(key)?;
+        if key == b"labels" {
+            labels = start;
+        }
+        if key >= b"labels".as_slice() && splice.is_some() {
+            break;
+        }
+        let end = raw::skip_value(value, start)?;
+        if key == b"name" {
+            splice = Some(end);
+        }
+        fields.pass(end);
+    }
+    Some((labels, splice?))
 }
 
 /// `,"resourceVersion":"` and twenty digits.

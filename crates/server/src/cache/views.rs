@@ -78,7 +78,8 @@ impl Views {
         let mut at = |place: &Place| self.by_place.get(place).into_iter().flatten().for_each(&mut visit);
         at(&Place::Everything);
         let Some(object) = event.object.as_ref().or(event.previous.as_ref()) else { return };
-        if self.by_place.len() == 1 && self.by_place.contains_key(&Place::Everything) {
+        // What is left to look under, besides what everything is under.
+        if self.by_place.len() == usize::from(self.by_place.contains_key(&Place::Everything)) {
             return;
         }
         at(&Place::Namespace(object.namespace().into()));

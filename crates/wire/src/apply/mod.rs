@@ -17,7 +17,7 @@
 //! ```
 //! use listwatch_wire::apply::{FieldManager, FieldSet};
 //! use listwatch_wire::patch::Schemaless;
-//! use serde_json::json;
+//! use listwatch_wire::json::json;
 //!
 //! let (zero, ignored) = (json!({}), FieldSet::new());
 //! let one = FieldManager {

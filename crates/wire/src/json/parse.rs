@@ -222,10 +222,12 @@ impl<'a> Parser<'a> {
             self.at += 1;
             let here = Path { parent: path, step: Step::Key(&key) };
             let value = self.value(Some(&here))?;
-            if map.contains_key(&key) {
-                self.duplicate(&here);
+            if let Err((key, value)) = map.append(key, value) {
+                if map.contains_key(&key) {
+                    self.duplicate(&Path { parent: path, step: Step::Key(&key) });
+                }
+                map.insert(key, value);
             }
-            map.insert(key, value);
             match self.peek_token() {
                 Some(b',') => self.at += 1,
                 Some(b'}') => {

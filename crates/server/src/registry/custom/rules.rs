@@ -68,7 +68,7 @@ fn decode_metadata(object: &mut Value) -> Report {
     let Some(node) = schema::node("", "v1", "ConfigMap") else { return Report::default() };
     let Some(metadata) = object.get_mut("metadata").map(Value::take) else { return Report::default() };
     let mut carrier = json!({"metadata": metadata});
-    let report = typecheck::decode(node, &mut carrier);
+    let report = typecheck::decode(node, &mut carrier, None);
     if let (Some(object), Some(metadata)) = (object.as_object_mut(), carrier.get_mut("metadata")) {
         object.insert("metadata".to_owned(), metadata.take());
     }
@@ -76,14 +76,14 @@ fn decode_metadata(object: &mut Value) -> Report {
 }
 
 impl Rules for Custom {
-    fn decode(&self, object: &mut Value) -> Report {
+    fn decode(&self, object: &mut Value, _stored: Option<&Value>) -> Report {
         let mut report = decode_metadata(object);
         report.unknown.extend(prune(&self.version.schema, object));
         report.unknown.sort();
         report
     }
 
-    fn complete(&self, object: &mut Value) {
+    fn complete(&self, object: &mut Value, _stored: Option<&Value>) {
         fill(&self.version.schema, object);
     }
 
@@ -184,8 +184,8 @@ impl Rules for Custom {
 
 /// Versions differ in name only: the conversion strategy `None`.
 fn rename(object: &mut Value, api_version: &str) {
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert("apiVersion".to_owned(), api_version.into());
+    if object.text("apiVersion") != api_version {
+        object.put("apiVersion", api_version);
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) fn pod_priority(api: &Api, target: &Target<'_>, pod: &mut Value) -> R
     let Some(classes) = api.registry.find("scheduling.k8s.io", "v1", "priorityclasses") else {
         return Ok(());
     };
-    let Some(found) = cached(&Target::new(&classes, None, &class))? else {
+    let Some(found) = cached(api, &Target::new(&classes, None, &class))? else {
         let why = format!("no PriorityClass with name {class} was found");
         return Err(Status::forbidden("", "pods", target.name, &why));
     };

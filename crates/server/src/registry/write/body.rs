@@ -268,7 +268,7 @@ mod tests {
 
     fn refused(content_type: Option<&str>, body: &str) -> String {
         let node = listwatch_kinds::schema::node("", "v1", "ConfigMap").unwrap();
-        let check = |object: &mut Value| listwatch_kinds::typecheck::decode(node, object);
+        let check = |object: &mut Value| listwatch_kinds::typecheck::decode(node, object, None);
         decode(content_type, body.as_bytes(), CONFIG_MAP, &check, FieldValidation::Strict)
             .unwrap_err()
             .message

@@ -30,7 +30,7 @@ pub async fn create(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
     let options = WriteOptions::parse(&Query::parse(&request.query));
     options.check(WriteKind::Create)?;
     let content_type = request.content_type.as_deref();
-    let check = |object: &mut Value| resource.rules.decode(object);
+    let check = |object: &mut Value| resource.rules.decode(object, None);
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut object = decoded.object;
@@ -91,7 +91,7 @@ async fn create_named(
     let name = object.at("metadata").text("name").to_owned();
     let target = Target::new(resource, request.namespace.as_deref(), &name);
     admission::namespace_takes_new(api, &target).await?;
-    resource.rules.complete(&mut object);
+    resource.rules.complete(&mut object, None);
     resource.rules.track(&Tracking::new(request, options), None, &mut object);
     warnings.extend(finish_new(api, &target, request, &mut object)?);
     if options.is_dry_run() {

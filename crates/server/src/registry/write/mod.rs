@@ -3,7 +3,7 @@
 //! Each verb takes a [`WriteRequest`], whose sender is known and allowed to send it, and returns an [`Answer`], which
 //! `http/` puts into the form the client asked for. The way of a write: decode the [`body`], apply the [`rules`] of the kind
 //! to it and to what is stored, encode it canonically, and write it to the engine under the condition that nothing changed
-//! meanwhile ([`transaction`]). The cache learns of it from the engine's log, like everyone else.
+//! meanwhile ([`transaction`]; [`recent`] spares it parsing what was just written). The cache learns of it from the engine's log, like everyone else.
 //!
 //! Verbs: [`create`](create()), [`update`](update()), [`patch`](patch()), [`delete`](delete()) and its collection. A [`view`] is a
 //! subresource that shows the object itself (`status`); [`scale`], [`pods`] and [`tokens`] are subresources with
@@ -18,6 +18,7 @@ mod internal;
 mod managed;
 mod patch;
 mod pods;
+mod recent;
 mod rules;
 mod scale;
 mod services;
@@ -43,6 +44,7 @@ pub use delete_collection::delete_collection;
 pub(crate) use internal::{amend, ensure, remove};
 pub(crate) use managed::Tracking;
 pub use patch::patch;
+pub(crate) use recent::Recent;
 pub(crate) use rules::{Builtin, Rules};
 pub(crate) use scale::ScalePaths;
 pub(crate) use services::{Allocator, KUBERNETES_ADDRESS};

@@ -158,11 +158,11 @@ impl Work<'_> {
         }
         self.check_type(&new)?;
         told.extend(check_patched(&mut new, &parsed.duplicates, self.options.validation(), |object| {
-            rules.decode(object)
+            rules.decode(object, Some(&stored.value))
         })?);
         self.target.check_identity(&mut new)?;
         self.target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
-        rules.complete(&mut new);
+        rules.complete(&mut new, Some(&stored.value));
         admission::may_grant(self.api, self.request, self.target, &new)?;
         update::successor(self.api, self.target, self.view, &self.tracking(), &mut new, stored, told)
     }
@@ -183,8 +183,8 @@ impl Work<'_> {
         self.identify(&mut applied)?;
         let force = self.options.force.unwrap_or(false);
         let mut new = rules.apply(&self.tracking(), Some(&stored.value), &applied, force)?.object;
-        refuse_wrong_types(rules.decode(&mut new).error)?;
-        rules.complete(&mut new);
+        refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
+        rules.complete(&mut new, Some(&stored.value));
         admission::may_grant(self.api, self.request, self.target, &new)?;
         update::carry_over(&mut new, &stored.value, told);
         update::settle(self.api, self.target, self.view, &mut new, stored, told)
@@ -203,9 +203,9 @@ impl Work<'_> {
         }
         self.identify(&mut applied)?;
         let mut new = rules.apply(&self.tracking(), None, &applied, true)?.object;
-        refuse_wrong_types(rules.decode(&mut new).error)?;
+        refuse_wrong_types(rules.decode(&mut new, None).error)?;
         self.identify(&mut new)?;
-        rules.complete(&mut new);
+        rules.complete(&mut new, None);
         *told = create::finish_new(self.api, self.target, self.request, &mut new)?;
         Ok(Verdict::Create(new))
     }

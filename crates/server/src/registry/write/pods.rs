@@ -37,7 +37,7 @@ pub(super) fn read_body(
 ) -> Result<body::Decoded, Status> {
     let decode = |object: &mut Value| -> Report {
         let node = schema::node(expected.group, expected.version, expected.kind);
-        node.map(|node| typecheck::decode(node, object)).unwrap_or_default()
+        node.map(|node| typecheck::decode(node, object, None)).unwrap_or_default()
     };
     let mut decoded =
         body::decode(request.content_type.as_deref(), &request.body, expected, &decode, validation)?;

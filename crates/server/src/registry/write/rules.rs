@@ -20,11 +20,12 @@ use super::view::View;
 
 /// How objects of one kind are treated on the way into the store, in the order a write meets them.
 pub(crate) trait Rules: Debug + Send + Sync {
-    /// Checks types, drops what the schema does not know, and writes scalars in their canonical form.
-    fn decode(&self, object: &mut Value) -> Report;
+    /// Checks types, drops what the schema does not know, and writes scalars in their canonical form. What the object
+    /// shares with the stored one, if it was made from it, has been through this.
+    fn decode(&self, object: &mut Value, stored: Option<&Value>) -> Report;
 
-    /// Fills in defaults.
-    fn complete(&self, object: &mut Value);
+    /// Fills in defaults, but for what is shared with the stored object.
+    fn complete(&self, object: &mut Value, stored: Option<&Value>);
 
     /// Makes it a new object.
     fn prepare_create(&self, object: &mut Value);
@@ -106,7 +107,7 @@ impl Builtin {
         let node = schema::node(kind.group, kind.version, kind.kind);
         let mut zero = listwatch_wire::json::json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {}});
         if let Some(node) = node {
-            typecheck::fill(node, &mut zero);
+            typecheck::fill(node, &mut zero, None);
         }
         Self {
             kind,
@@ -118,9 +119,9 @@ impl Builtin {
         }
     }
 
-    fn fill(&self, object: &mut Value) {
+    fn fill(&self, object: &mut Value, stored: Option<&Value>) {
         if let Some(node) = self.node {
-            typecheck::fill(node, object);
+            typecheck::fill(node, object, stored);
         }
     }
 
@@ -143,13 +144,16 @@ impl Builtin {
 }
 
 impl Rules for Builtin {
-    fn decode(&self, object: &mut Value) -> Report {
-        self.node.map(|node| typecheck::decode(node, object)).unwrap_or_default()
+    fn decode(&self, object: &mut Value, stored: Option<&Value>) -> Report {
+        self.node.map(|node| typecheck::decode(node, object, stored)).unwrap_or_default()
     }
 
-    fn complete(&self, object: &mut Value) {
-        defaults::apply(self.kind, object);
-        self.fill(object);
+    fn complete(&self, object: &mut Value, stored: Option<&Value>) {
+        match stored {
+            Some(stored) => defaults::apply_change(self.kind, object, stored),
+            None => defaults::apply(self.kind, object),
+        }
+        self.fill(object, stored);
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -158,7 +162,7 @@ impl Rules for Builtin {
             listwatch_custom::begin(object);
         }
         if self.kind.has_status() {
-            self.fill(object);
+            self.fill(object, None);
         }
     }
 
@@ -167,7 +171,7 @@ impl Rules for Builtin {
             View::Whole => prepare::update(self.kind, new, old),
             View::Status => {
                 prepare::status_update(self.kind, new, old);
-                self.fill(new);
+                self.fill(new, Some(old));
             }
             other => other.prepare(new, old),
         }

@@ -150,7 +150,7 @@ pub(super) async fn patch(
 
 fn decode(object: &mut Value) -> typecheck::Report {
     schema::node(SCALE.group, SCALE.version, SCALE.kind)
-        .map(|node| typecheck::decode(node, object))
+        .map(|node| typecheck::decode(node, object, None))
         .unwrap_or_default()
 }
 

@@ -56,7 +56,7 @@ fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;
     let options = WriteOptions::parse(&Query::parse(&request.query));
     options.check(WriteKind::Create)?;
-    let check = |object: &mut Value| resource.rules.decode(object);
+    let check = |object: &mut Value| resource.rules.decode(object, None);
     let content_type = request.content_type.as_deref();
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;

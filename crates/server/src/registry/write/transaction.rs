@@ -27,14 +27,18 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    fn read(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
+    fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
+        let rules = &target.resource.rules;
+        if let Some(value) = api.recent.get(&target.key, revision, rules) {
+            return Ok(Self { value, revision, bytes });
+        }
         let mut value = Value::read(&bytes).map_err(Status::internal)?;
-        target.resource.rules.served_form(&mut value);
+        rules.served_form(&mut value);
         Ok(Self { value, revision, bytes })
     }
 
-    fn from_engine(target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
-        Self::read(target, found.value, found.revision)
+    fn from_engine(api: &Api, target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
+        Self::read(api, target, found.value, found.revision)
     }
 }
 
@@ -77,16 +81,16 @@ impl Done {
 }
 
 /// What the cache has.
-pub(super) fn cached(target: &Target<'_>) -> Result<Option<Stored>, Status> {
+pub(super) fn cached(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
     let snapshot = target.resource.collection.snapshot();
     let found = snapshot.get(&target.key);
-    found.map(|object| Stored::read(target, object.stored().clone(), object.revision())).transpose()
+    found.map(|object| Stored::read(api, target, object.stored().clone(), object.revision())).transpose()
 }
 
 /// What the engine has.
 pub(super) async fn fresh(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
     let found = api.engine.get(&target.key, None).await.map_err(|error| storage_status(&error))?;
-    found.map(|found| Stored::from_engine(target, found)).transpose()
+    found.map(|found| Stored::from_engine(api, target, found)).transpose()
 }
 
 /// Runs a change to its end.
@@ -96,7 +100,7 @@ pub(super) async fn change(
     dry_run: bool,
     mut decide: impl FnMut(Option<&Stored>) -> Result<Verdict, Status> + Send,
 ) -> Result<Done, Status> {
-    let mut seen = cached(target)?;
+    let mut seen = cached(api, target)?;
     let mut sure = false;
     loop {
         let verdict = decide(seen.as_ref());
@@ -138,14 +142,9 @@ async fn attempt(
         Verdict::Create(object) => (object, true),
         Verdict::Write(object) => (object, false),
     };
-    let bytes = encode(target, value);
-    match put(api, target, Some(bytes.clone()), expect).await? {
-        Written::Done { revision } => {
-            Ok(Ok(Done::Stored { object: shown(target, bytes, revision)?, created }))
-        }
-        Written::Refused { current } => {
-            Ok(Err(current.map(|found| Stored::from_engine(target, found)).transpose()?))
-        }
+    match store(api, target, value, expect).await? {
+        Ok(object) => Ok(Ok(Done::Stored { object, created })),
+        Err(current) => Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?)),
     }
 }
 
@@ -167,8 +166,31 @@ async fn remove(
             Ok(Ok(Done::Removed(object)))
         }
         Written::Refused { current } => {
-            Ok(Err(current.map(|found| Stored::from_engine(target, found)).transpose()?))
+            Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?))
         }
+    }
+}
+
+/// Stores an object if the condition holds; the inner error is what is there instead.
+async fn store(
+    api: &Api,
+    target: &Target<'_>,
+    object: Value,
+    expect: Expect,
+) -> Result<Result<Arc<Object>, Option<KeyValue>>, Status> {
+    let rules = &target.resource.rules;
+    let mut stored = object.clone();
+    rules.stored_form(&mut stored);
+    let bytes = Bytes::from(json::encode_stored(&stored));
+    match put(api, target, Some(bytes.clone()), expect).await? {
+        Written::Done { revision } => {
+            // A tree that was converted may read back as another one.
+            if stored.is_same(&object) {
+                api.recent.put(&target.key, revision, rules, object, bytes.len());
+            }
+            shown(target, bytes, revision).map(Ok)
+        }
+        Written::Refused { current } => Ok(Err(current)),
     }
 }
 
@@ -188,13 +210,10 @@ pub(super) async fn insert(
     target: &Target<'_>,
     object: Value,
 ) -> Result<Result<Done, Stored>, Status> {
-    let bytes = encode(target, object);
-    match put(api, target, Some(bytes.clone()), Expect::Absent).await? {
-        Written::Done { revision } => {
-            Ok(Ok(Done::Stored { object: shown(target, bytes, revision)?, created: true }))
-        }
-        Written::Refused { current: Some(current) } => Ok(Err(Stored::from_engine(target, current)?)),
-        Written::Refused { current: None } => Err(Status::internal("a write was refused for no reason")),
+    match store(api, target, object, Expect::Absent).await? {
+        Ok(object) => Ok(Ok(Done::Stored { object, created: true })),
+        Err(Some(current)) => Ok(Err(Stored::from_engine(api, target, current)?)),
+        Err(None) => Err(Status::internal("a write was refused for no reason")),
     }
 }
 

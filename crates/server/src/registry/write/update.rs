@@ -27,14 +27,14 @@ pub async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
     let options = WriteOptions::parse(&Query::parse(&request.query));
     options.check(WriteKind::Update)?;
     let content_type = request.content_type.as_deref();
-    let check = |object: &mut Value| resource.rules.decode(object);
+    let check = |object: &mut Value| resource.rules.decode(object, None);
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut sent = decoded.object;
     let target =
         Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
     target.check_identity(&mut sent)?;
-    resource.rules.complete(&mut sent);
+    resource.rules.complete(&mut sent, None);
     let mut warnings = decoded.warnings;
     let tracking = Tracking::new(&request, &options);
     let mut told = Vec::new();

@@ -9,6 +9,9 @@ use super::{Text, Value};
 /// much: a hostile object with a million fields must not cost a million times a million.
 const FEW: usize = 32;
 
+/// Room for fields at the first one. Most objects have more than four, and growing costs more than the room.
+const ROOM: usize = 8;
+
 /// The fields of an object by name, in the order of names. A copy shares them until one of the two is changed.
 #[derive(Clone, Default)]
 pub struct Map(Option<Arc<Fields>>);
@@ -71,7 +74,8 @@ impl Map {
     #[must_use]
     pub fn get_key_value(&self, key: &str) -> Option<(&Text, &Value)> {
         match self.0.as_deref()? {
-            Fields::Few(few) => few.get(find(few, key).ok()?).map(|(key, value)| (key, value)),
+            // Names mostly differ in length, which is quicker to see than which one comes first.
+            Fields::Few(few) => few.iter().find(|(other, _)| other == key).map(|(key, value)| (key, value)),
             Fields::Many(many) => many.get_key_value(key),
         }
     }
@@ -88,37 +92,25 @@ impl Map {
             return None;
         }
         match Arc::make_mut(self.0.as_mut()?) {
-            Fields::Few(few) => {
-                let at = find(few, key).ok()?;
-                few.get_mut(at).map(|(_, value)| value)
-            }
+            Fields::Few(few) => few.iter_mut().find(|(other, _)| other == key).map(|(_, value)| value),
             Fields::Many(many) => many.get_mut(key),
         }
     }
 
     /// Sets a field; what it was before.
     pub fn insert(&mut self, key: impl Into<Text>, value: Value) -> Option<Value> {
-        let key = key.into();
+        self.own().insert(key.into(), value)
+    }
+
+    /// Adds a field whose name comes after all others; gives it back if it does not. Saves a search where fields
+    /// come in order, as those of every stored object do.
+    pub(crate) fn append(&mut self, key: Text, value: Value) -> Result<(), (Text, Value)> {
         match self.own() {
-            Fields::Few(few) => {
-                let at = match few.last() {
-                    // Sorted input, such as every stored object, is appended without a search.
-                    Some((last, _)) if *last < key => Err(few.len()),
-                    _ => find(few, &key),
-                };
-                match at {
-                    Ok(at) => few.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
-                    Err(at) => {
-                        few.insert(at, (key, value));
-                        if few.len() > FEW {
-                            let many = std::mem::take(few).into_iter().collect();
-                            *self.own() = Fields::Many(many);
-                        }
-                        None
-                    }
-                }
+            Fields::Few(few) if few.len() < FEW && few.last().is_none_or(|(last, _)| *last < key) => {
+                few.push((key, value));
+                Ok(())
             }
-            Fields::Many(many) => many.insert(key, value),
+            _ => Err((key, value)),
         }
     }
 
@@ -128,7 +120,7 @@ impl Map {
             return None;
         }
         match self.own() {
-            Fields::Few(few) => find(few, key).ok().map(|at| few.remove(at).1),
+            Fields::Few(few) => few.iter().position(|(other, _)| other == key).map(|at| few.remove(at).1),
             Fields::Many(many) => many.remove(key),
         }
     }
@@ -190,12 +182,25 @@ impl Map {
 
     /// The fields, held by nobody else.
     fn own(&mut self) -> &mut Fields {
-        Arc::make_mut(self.0.get_or_insert_with(|| Arc::new(Fields::Few(Vec::new()))))
+        Arc::make_mut(self.0.get_or_insert_with(|| Arc::new(Fields::Few(Vec::with_capacity(ROOM)))))
     }
 }
 
-fn find(few: &[(Text, Value)], key: &str) -> Result<usize, usize> {
-    few.binary_search_by(|(other, _)| other.as_str().cmp(key))
+impl Fields {
+    fn insert(&mut self, key: Text, value: Value) -> Option<Value> {
+        let few = match self {
+            Self::Few(few) => few,
+            Self::Many(many) => return many.insert(key, value),
+        };
+        match few.binary_search_by(|(other, _)| other.cmp(&key)) {
+            Ok(at) => return few.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
+            Err(at) => few.insert(at, (key, value)),
+        }
+        if few.len() > FEW {
+            *self = Self::Many(std::mem::take(few).into_iter().collect());
+        }
+        None
+    }
 }
 
 impl Eq for Map {}

@@ -1,0 +1,136 @@
+//! [`Recent`]: the trees of objects written lately.
+//!
+//! What was written just now is what is most likely written next: a controller changes the status of the same objects again and
+//! again. Their trees are at hand after a write, and keeping a few saves the next one from parsing the stored bytes. This
+//! is not where objects are read from; a tree counts only for the revision that the cache or the engine names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use listwatch_wire::Revision;
+use listwatch_wire::json::Value;
+use parking_lot::Mutex;
+
+use super::Rules;
+
+/// What an entry weighs besides its bytes.
+const ENTRY_BYTES: usize = 256;
+
+/// The trees of objects written lately, bounded by the bytes they are stored as.
+#[derive(Debug)]
+pub(crate) struct Recent {
+    limit: usize,
+    /// Held for one lookup or insertion. Trees are dropped after it is released.
+    generations: Mutex<Generations>,
+}
+
+/// Two generations stand for an order by age: when the young one is half of what is allowed, the old one is dropped
+/// and the young one takes its place. What is used again moves to the young one.
+#[derive(Debug, Default)]
+struct Generations {
+    young: Trees,
+    old: Trees,
+    young_bytes: usize,
+}
+
+type Trees = HashMap<Arc<str>, Tree, foldhash::fast::RandomState>;
+
+#[derive(Debug)]
+struct Tree {
+    revision: Revision,
+    value: Value,
+    /// The rules that made it: another version of the kind, or a definition that has changed, sees another tree.
+    rules: Arc<dyn Rules>,
+    weight: usize,
+}
+
+impl Recent {
+    /// Keeps trees of objects that take up this many bytes in the store.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, generations: Mutex::default() }
+    }
+
+    /// The tree of an object at a revision, as these rules see it.
+    pub(super) fn get(&self, key: &Arc<str>, revision: Revision, rules: &Arc<dyn Rules>) -> Option<Value> {
+        let mut generations = self.generations.lock();
+        if let Some(tree) = generations.old.remove(key) {
+            generations.young_bytes += tree.weight;
+            generations.young.insert(Arc::clone(key), tree);
+        }
+        let tree = generations.young.get(key)?;
+        (tree.revision == revision && Arc::ptr_eq(&tree.rules, rules)).then(|| tree.value.clone())
+    }
+
+    /// Keeps the tree of an object that was written with `bytes` bytes.
+    pub(super) fn put(
+        &self,
+        key: &Arc<str>,
+        revision: Revision,
+        rules: &Arc<dyn Rules>,
+        value: Value,
+        bytes: usize,
+    ) {
+        let weight = bytes + ENTRY_BYTES;
+        if weight > self.limit / 2 {
+            return;
+        }
+        let tree = Tree { revision, value, rules: Arc::clone(rules), weight };
+        let mut generations = self.generations.lock();
+        let dropped = generations.insert(Arc::clone(key), tree, self.limit / 2);
+        drop(generations);
+        drop(dropped);
+    }
+}
+
+impl Generations {
+    /// Returns what is to be dropped.
+    fn insert(&mut self, key: Arc<str>, tree: Tree, limit: usize) -> (Option<Tree>, Trees) {
+        self.young_bytes += tree.weight;
+        let replaced = self.young.insert(key, tree);
+        self.young_bytes -= replaced.as_ref().map_or(0, |tree| tree.weight);
+        let mut aged = Trees::default();
+        if self.young_bytes > limit {
+            self.young_bytes = 0;
+            aged = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+        }
+        (replaced, aged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::super::Builtin;
+    use super::*;
+
+    fn rules() -> Arc<dyn Rules> {
+        Arc::new(Builtin::new(listwatch_kinds::by_kind("", "v1", "ConfigMap").unwrap()))
+    }
+
+    #[test]
+    fn a_tree_counts_for_its_revision_and_rules_only() {
+        let (recent, rules, key) = (Recent::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
+        recent.put(&key, Revision(5), &rules, json!({"a": 1}), 100);
+        assert_eq!(recent.get(&key, Revision(5), &rules), Some(json!({"a": 1})));
+        assert_eq!(recent.get(&key, Revision(6), &rules), None);
+        assert_eq!(recent.get(&key, Revision(5), &super::tests::rules()), None);
+        assert_eq!(recent.get(&"/registry/configmaps/n/b".into(), Revision(5), &rules), None);
+    }
+
+    #[test]
+    fn what_is_used_stays_and_the_rest_goes_before_the_bound() {
+        let (recent, rules) = (Recent::new(10_000), rules());
+        let key = |n: u64| Arc::from(format!("/registry/configmaps/n/{n}"));
+        for n in 0..100 {
+            recent.put(&key(n), Revision(n), &rules, json!({}), 744);
+            assert!(recent.get(&key(0), Revision(0), &rules).is_some(), "used all the time, gone at {n}");
+            let generations = recent.generations.lock();
+            let bytes: usize = generations.young.values().chain(generations.old.values()).map(|t| t.weight).sum();
+            assert!(bytes <= 11_000, "{bytes}");
+        }
+        assert!(recent.get(&key(1), Revision(1), &rules).is_none());
+        recent.put(&key(1), Revision(1), &rules, json!({}), 1 << 20);
+        assert!(recent.get(&key(1), Revision(1), &rules).is_none(), "one large object pushes nothing out");
+    }
+}
