@@ -42,7 +42,15 @@ enum Command {
     Demo(demo::Arguments),
 }
 
+/// The allocator asks for huge pages, which a server of a few megabytes would hardly fill: it would be twice the size.
+/// A kernel that does not know the wish goes on as it did.
+fn stay_small() {
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_thp_disable(true);
+}
+
 fn main() -> ExitCode {
+    stay_small();
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Command::Serve(arguments) => run(serve::run(*arguments)),

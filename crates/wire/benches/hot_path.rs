@@ -7,11 +7,11 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use listwatch_wire::json::{Value, json};
 use bytes::Bytes;
 use listwatch_wire::apply::{FieldManager, FieldSet};
 use listwatch_wire::event::{self, Decoder, EventType};
 use listwatch_wire::json;
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::patch::{ListKind, MapKind, PatchStrategy, Schema};
 use listwatch_wire::selector::LabelSelector;
 
@@ -68,7 +68,8 @@ impl Schema for Node {
 }
 
 fn config_map() -> Value {
-    let data: listwatch_wire::json::Map = (0..10).map(|i| (format!("key-{i}"), Value::from("x".repeat(75)))).collect();
+    let data: listwatch_wire::json::Map =
+        (0..10).map(|i| (format!("key-{i}"), Value::from("x".repeat(75)))).collect();
     json!({
         "kind": "ConfigMap", "apiVersion": "v1",
         "metadata": {"name": "config-1234", "namespace": "default", "uid": "0d7c1d2e-6f5b-4a3c-9b8a-7c6d5e4f3a2b",

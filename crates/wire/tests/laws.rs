@@ -1,10 +1,10 @@
 //! Laws that hold for every input, each against a model or an inverse.
 
-use listwatch_wire::json::{Map, Value, json};
 use bytes::Bytes;
 use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
 use listwatch_wire::event::{self, Decoder, Event, EventType};
 use listwatch_wire::json;
+use listwatch_wire::json::{Map, Value, json};
 use listwatch_wire::options::{DeleteOptions, ListOptions, Query, VersionMatch, WriteOptions};
 use listwatch_wire::patch::{JsonPatch, Schemaless, merge_patch, strategic_merge_patch};
 use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector, Operator, Requirement};

@@ -93,11 +93,26 @@ impl Collection {
     /// An object from what the store holds.
     #[must_use]
     pub fn object(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<Arc<Object>> {
+        self.read(key, value, revision).map(Arc::new)
+    }
+
+    /// The same for an object of this collection's own state.
+    pub(super) fn indexed_object(
+        &self,
+        key: &Arc<str>,
+        value: bytes::Bytes,
+        revision: Revision,
+    ) -> Option<Arc<Object>> {
+        let object = self.read(key, value, revision)?;
+        Some(Arc::new(if self.fields.is_empty() { object } else { object.with_indexed(&self.fields) }))
+    }
+
+    fn read(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<Object> {
         let object = Object::new(Arc::clone(key), self.prefix.len(), value, revision);
         if object.is_none() {
             tracing::warn!(%key, %revision, "stored value is not an object, skipped");
         }
-        object.map(Arc::new)
+        object
     }
 
     /// How many events are kept, how many views are open, and since which revision events are kept.

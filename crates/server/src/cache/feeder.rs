@@ -99,9 +99,11 @@ impl Feeder {
             let last = page.items.last().map(|item| Arc::clone(&item.key));
             for item in page.items {
                 let Some(collection) = self.collection_of(&item.key) else { continue };
-                let Some(object) = collection.object(&item.key, item.value, item.revision) else { continue };
+                let Some(object) = collection.indexed_object(&item.key, item.value, item.revision) else {
+                    continue;
+                };
                 let work = fresh(&mut loaded, collection);
-                work.snapshot.apply(work.collection.fields(), item.revision, &item.key, Some(&object));
+                work.snapshot.apply(item.revision, &item.key, Some(&object));
             }
             match last {
                 // The least key after this one.
@@ -154,9 +156,8 @@ impl Feeder {
         let object = change
             .value
             .as_ref()
-            .and_then(|v| work.collection.object(&change.key, v.clone(), change.revision));
-        let previous =
-            work.snapshot.apply(work.collection.fields(), change.revision, &change.key, object.as_ref());
+            .and_then(|v| work.collection.indexed_object(&change.key, v.clone(), change.revision));
+        let previous = work.snapshot.apply(change.revision, &change.key, object.as_ref());
         if object.is_some() || previous.is_some() {
             work.events.push(Arc::new(Event::new(change.revision, object, previous)));
         }

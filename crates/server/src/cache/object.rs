@@ -1,10 +1,14 @@
 //! [`Object`]: one version of one object, as bytes.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use listwatch_wire::Revision;
 use listwatch_wire::json::raw::{self, scalar};
+use memchr::memmem;
+
+use super::snapshot::IndexedField;
 
 /// One version of one object.
 ///
@@ -26,6 +30,8 @@ pub struct Object {
     splice: u32,
     /// Where the labels begin; zero if there are none.
     labels: u32,
+    /// Where the values of the indexed fields are; none for most kinds.
+    indexed: Box<[Option<(u32, u32)>]>,
 }
 
 impl Object {
@@ -41,10 +47,28 @@ impl Object {
             type_end: u32::try_from(type_end).ok()?,
             splice: u32::try_from(splice).ok()?,
             labels: u32::try_from(labels).ok()?,
+            indexed: Box::default(),
             key,
             value,
             revision,
         })
+    }
+
+    /// Looks for the values of the indexed fields, once: they are asked for with every change and at its undoing.
+    #[must_use]
+    pub(super) fn with_indexed(mut self, fields: &[IndexedField]) -> Self {
+        let place = |field: &IndexedField| {
+            let value = self.place(&field.path)?;
+            Some((u32::try_from(value.start).ok()?, u32::try_from(value.end).ok()?))
+        };
+        self.indexed = fields.iter().map(place).collect();
+        self
+    }
+
+    /// The value of an indexed field.
+    pub(super) fn indexed(&self, index: usize) -> Option<&str> {
+        let (start, end) = (*self.indexed.get(index)?)?;
+        scalar(self.value.get(start as usize..end as usize)?)
     }
 
     /// The storage key.
@@ -104,13 +128,18 @@ impl Object {
     /// The value at a dotted path, if it is a scalar.
     #[must_use]
     pub fn field(&self, path: &str) -> Option<&str> {
-        let mut at = 0;
+        scalar(self.value.get(self.place(path)?)?)
+    }
+
+    fn place(&self, path: &str) -> Option<Range<usize>> {
+        let last = path.rsplit('.').next()?;
+        // Much quicker than the walk, and what is selected by is often absent.
+        memmem::find(&self.value, last.as_bytes())?;
         let mut found = 0..0;
         for step in path.split('.') {
-            found = raw::fields(&self.value, at)?.find(|field| field.is(&self.value, step))?.value;
-            at = found.start;
+            found = raw::fields(&self.value, found.start)?.find(|field| field.is(&self.value, step))?.value;
         }
-        scalar(self.value.get(found)?)
+        Some(found)
     }
 
     /// Writes the object as clients see it, beginning with `type_prefix`.

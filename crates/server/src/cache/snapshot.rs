@@ -115,7 +115,6 @@ impl Snapshot {
     /// Puts an object or takes it away, and returns what was there.
     pub(crate) fn apply(
         &mut self,
-        fields: &[IndexedField],
         revision: Revision,
         key: &Arc<str>,
         object: Option<&Arc<Object>>,
@@ -128,8 +127,8 @@ impl Snapshot {
         let previous = previous.map(|object| object.0);
         self.bytes += object.map_or(0, |o| o.weight());
         self.bytes -= previous.as_ref().map_or(0, |o| o.weight());
-        for (index, field) in self.indexes.iter_mut().zip(fields) {
-            let entry = |o: &Object| (Arc::from(o.field(&field.path).unwrap_or_default()), Arc::clone(key));
+        for (at, index) in self.indexes.iter_mut().enumerate() {
+            let entry = |o: &Object| (Arc::from(o.indexed(at).unwrap_or_default()), Arc::clone(key));
             previous.as_ref().map(|o| index.remove(&entry(o)));
             object.map(|o| index.insert(entry(o), Arc::clone(o)));
         }

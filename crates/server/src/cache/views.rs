@@ -84,9 +84,9 @@ impl Views {
         }
         at(&Place::Namespace(object.namespace().into()));
         at(&Place::Name(object.name().into()));
-        for (index, field) in fields.iter().enumerate() {
+        for index in 0..fields.len() {
             let value =
-                |o: &Option<Arc<Object>>| o.as_ref().and_then(|o| o.field(&field.path)).map(Arc::<str>::from);
+                |o: &Option<Arc<Object>>| o.as_ref().and_then(|o| o.indexed(index)).map(Arc::<str>::from);
             let (now, before) = (value(&event.object), value(&event.previous));
             if let Some(now) = &now {
                 at(&Place::Field(index, Arc::clone(now)));

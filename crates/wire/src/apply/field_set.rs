@@ -73,6 +73,11 @@ impl FieldSet {
         }
     }
 
+    /// Takes a set from JSON that was one before.
+    pub(super) fn from_stored(value: Value) -> Option<Self> {
+        if let Value::Object(trie) = value { Some(Self(trie)) } else { None }
+    }
+
     /// The JSON of the set.
     #[must_use]
     pub fn to_json(&self) -> Value {

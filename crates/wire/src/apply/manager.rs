@@ -56,8 +56,8 @@ impl<S: Schema> FieldManager<'_, S> {
         if changes.is_empty() && same_record {
             return;
         }
-        let mut entries = match record::take(new) {
-            Given::Entries(entries) if same_record => entries,
+        let given = if same_record { Given::Nothing } else { record::take(new) };
+        let mut entries = match given {
             Given::Entries(entries) if self.subresource.is_empty() && !entries.is_empty() => entries,
             Given::Reset if self.subresource.is_empty() => Vec::new(),
             // The record cannot be written through a subresource, nor lost by leaving it out.
@@ -115,10 +115,8 @@ impl<S: Schema> FieldManager<'_, S> {
 
         let before = live.unwrap_or(self.zero);
         let mut base = before.clone();
-        let mut entries = match record::take(&mut base) {
-            Given::Entries(entries) => entries,
-            Given::Nothing | Given::Reset => Vec::new(),
-        };
+        record::remove(&mut base);
+        let mut entries = record::read(before);
         if entries.is_empty() && live.is_some() {
             let all = compare::objects(self.zero, before, self.schema).without(self.ignored);
             self.take_over(&mut entries, all, BEFORE_FIRST_APPLY);

@@ -70,7 +70,8 @@ impl Entry {
         (self.operation, &self.time, &self.manager, &self.api_version, &self.subresource)
     }
 
-    fn parse(value: Value) -> Option<Self> {
+    /// Reads an entry. Sets of fields from the store were checked on their way in; others are checked by `fields`.
+    fn parse(value: Value, fields: fn(Value) -> Option<FieldSet>) -> Option<Self> {
         let Value::Object(mut map) = value else { return None };
         let mut text = |name: &str| match map.remove(name) {
             None | Some(Value::Null) => Some(String::new()),
@@ -93,7 +94,7 @@ impl Entry {
             time: text("time").filter(|t| !t.is_empty()),
             fields: match map.remove("fieldsV1") {
                 None | Some(Value::Null) => FieldSet::new(),
-                Some(fields) => FieldSet::from_json(fields)?,
+                Some(set) => fields(set)?,
             },
         })
     }
@@ -139,8 +140,16 @@ pub(super) fn take(object: &mut Value) -> Given {
     if reset {
         return Given::Reset;
     }
-    let entries: Option<Vec<Entry>> = items.into_iter().map(Entry::parse).collect();
+    let entries: Option<Vec<Entry>> =
+        items.into_iter().map(|entry| Entry::parse(entry, FieldSet::from_json)).collect();
     entries.map_or(Given::Nothing, Given::Entries)
+}
+
+/// Takes the record out of an object, unread.
+pub(super) fn remove(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
 }
 
 /// The record as it stands in an object.
@@ -148,10 +157,11 @@ pub(super) fn raw(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields")
 }
 
-/// The entries of an object that is not to be changed.
+/// The entries of an object from the store.
 pub(super) fn read(object: &Value) -> Vec<Entry> {
     let items = raw(object).and_then(Value::as_array);
-    let entries: Option<Vec<Entry>> = items.into_iter().flatten().cloned().map(Entry::parse).collect();
+    let stored = |entry: &Value| Entry::parse(entry.clone(), FieldSet::from_stored);
+    let entries: Option<Vec<Entry>> = items.into_iter().flatten().map(stored).collect();
     entries.unwrap_or_default()
 }
 

@@ -1,28 +1,27 @@
 //! Canonical encoding.
 //!
 //! Compact, keys sorted, except that an object begins with `kind`, `apiVersion`, `metadata`: whoever reads the bytes
-//! finds the metadata, and the place of the resource version, without looking further.
+//! finds the metadata, and the place of the resource version, without looking further. What an object shares with one that
+//! was encoded before can be copied from there; see [`super::spans`].
 
-use super::{Map, Number, Text, Value};
+use super::spans::{Addressed, Spans, Written};
+use super::{Number, Text, Value};
 
 const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The canonical bytes of an object.
 ///
 /// ```
-/// use listwatch_wire::json;
+/// use listwatch_wire::json::{self, json};
 ///
-/// let object = crate::json::json!({"apiVersion": "v1", "data": {}, "kind": "ConfigMap", "metadata": {"name": "a"}});
+/// let object = json!({"apiVersion": "v1", "data": {}, "kind": "ConfigMap", "metadata": {"name": "a"}});
 /// assert_eq!(json::encode(&object), br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{}}"#);
 /// ```
 #[must_use]
 pub fn encode(object: &Value) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1024);
-    match object {
-        Value::Object(map) => write_object(&mut out, map, |_| true),
-        other => write_value(&mut out, other),
-    }
-    out
+    let mut encoder = Encoder::new(None);
+    encoder.object(object, |_| true);
+    encoder.out
 }
 
 /// The canonical bytes of an object without `metadata.resourceVersion`: the form that is stored.
@@ -30,73 +29,132 @@ pub fn encode(object: &Value) -> Vec<u8> {
 /// The version of a write is known only after the write, so it is put into the bytes when they are sent.
 #[must_use]
 pub fn encode_stored(object: &Value) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1024);
-    match object {
-        Value::Object(map) => write_object(&mut out, map, |key| key != "resourceVersion"),
-        other => write_value(&mut out, other),
-    }
-    // What is stored stays in memory for as long as the object lives: without the slack it grew by. A copy, because an
-    // allocator that is asked to shrink something may leave it where it is, as mimalloc does above half.
-    out.as_slice().to_vec()
+    encode_after(object, None).bytes
 }
 
-/// `wanted` says which fields of the metadata are written.
-fn write_object(out: &mut Vec<u8>, map: &Map, wanted: impl Fn(&str) -> bool) {
-    out.push(b'{');
-    let first = FIRST.iter().filter_map(|key| map.get_key_value(*key));
-    let rest = map.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
-    for (i, (key, value)) in first.chain(rest).enumerate() {
-        write_key(out, i, key);
-        match value {
-            // The name comes first, for people who look at raw objects; the reference has it there, too.
-            Value::Object(metadata) if key == "metadata" => {
-                let name = metadata.get_key_value("name");
-                let rest = metadata.iter().filter(|(key, _)| *key != "name" && wanted(key));
-                write_map(out, name.into_iter().chain(rest));
-            }
-            value => write_value(out, value),
-        }
-    }
-    out.push(b'}');
+/// What an encoding came to.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// The canonical bytes.
+    pub bytes: Vec<u8>,
+    /// Where the object's containers are in them.
+    pub spans: Spans,
+    /// Whether parsing the bytes yields the same tree. A float without a fraction reads back as an integer.
+    pub exact: bool,
+}
+
+/// The stored form of an object, taking from the bytes of another one what the two share.
+///
+/// ```
+/// use listwatch_wire::json::{Written, encode_after, encode_stored, json};
+///
+/// let old = json!({"metadata": {"name": "a"}, "spec": {"text": "long ".repeat(50)}});
+/// let written = encode_after(&old, None);
+/// let mut new = old.clone();
+/// new["metadata"]["name"] = "b".into();
+/// let before = Written { bytes: &written.bytes, spans: &written.spans };
+/// assert_eq!(encode_after(&new, Some(before)).bytes, encode_stored(&new));
+/// ```
+#[must_use]
+pub fn encode_after(object: &Value, before: Option<Written<'_>>) -> Encoded {
+    let mut encoder = Encoder::new(before);
+    encoder.object(object, |key| key != "resourceVersion");
+    // What is stored stays in memory for as long as the object lives: without the slack it grew by. A copy, because an
+    // allocator that is asked to shrink something may leave it where it is, as mimalloc does above half.
+    let bytes = encoder.out.as_slice().to_vec();
+    Encoded { bytes, spans: encoder.spans, exact: encoder.exact }
 }
 
 /// Appends a value, compact, with sorted keys.
 pub fn write_value(out: &mut Vec<u8>, value: &Value) {
-    match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(true) => out.extend_from_slice(b"true"),
-        Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Number(number) => write_number(out, number),
-        Value::String(text) => write_string(out, text),
-        Value::Array(items) => {
-            out.push(b'[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
+    let mut encoder = Encoder { out: std::mem::take(out), ..Encoder::new(None) };
+    encoder.value(value);
+    *out = encoder.out;
+}
+
+struct Encoder<'a> {
+    out: Vec<u8>,
+    before: Option<Written<'a>>,
+    spans: Spans,
+    exact: bool,
+}
+
+impl<'a> Encoder<'a> {
+    fn new(before: Option<Written<'a>>) -> Self {
+        let room = before.map_or(1024, |before| before.bytes.len() + 256);
+        Self { out: Vec::with_capacity(room), before, spans: Spans::default(), exact: true }
+    }
+
+    /// A whole object. `wanted` says which fields of the metadata are written.
+    fn object(&mut self, object: &Value, wanted: impl Fn(&str) -> bool) {
+        let Value::Object(map) = object else { return self.value(object) };
+        self.out.push(b'{');
+        let first = FIRST.iter().filter_map(|key| map.get_key_value(key));
+        let rest = map.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
+        for (i, (key, value)) in first.chain(rest).enumerate() {
+            self.key(i, key);
+            match value {
+                // The name comes first, for people who look at raw objects; the reference has it there, too.
+                Value::Object(metadata) if key == "metadata" => {
+                    let name = metadata.get_key_value("name");
+                    let rest = metadata.iter().filter(|(key, _)| *key != "name" && wanted(key));
+                    self.fields(name.into_iter().chain(rest));
                 }
-                write_value(out, item);
+                value => self.value(value),
             }
-            out.push(b']');
         }
-        Value::Object(map) => write_map(out, map.iter()),
+        self.out.push(b'}');
     }
-}
 
-fn write_map<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = (&'a Text, &'a Value)>) {
-    out.push(b'{');
-    for (i, (key, value)) in entries.enumerate() {
-        write_key(out, i, key);
-        write_value(out, value);
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.out.extend_from_slice(b"null"),
+            Value::Bool(true) => self.out.extend_from_slice(b"true"),
+            Value::Bool(false) => self.out.extend_from_slice(b"false"),
+            Value::Number(number) => self.exact &= write_number(&mut self.out, number),
+            Value::String(text) => write_string(&mut self.out, text),
+            Value::Array(items) => self.shared(items, |encoder| encoder.items(items)),
+            Value::Object(map) => self.shared(map, |encoder| encoder.fields(map.iter())),
+        }
     }
-    out.push(b'}');
-}
 
-fn write_key(out: &mut Vec<u8>, index: usize, key: &str) {
-    if index > 0 {
-        out.push(b',');
+    /// Writes a container, unless it can be copied.
+    fn shared(&mut self, container: &impl Addressed, write: impl FnOnce(&mut Self)) {
+        if self.before.is_some_and(|before| before.copy(container, &mut self.out, &mut self.spans)) {
+            return;
+        }
+        let start = self.out.len();
+        write(self);
+        self.spans.note(container, start, &self.out);
     }
-    write_string(out, key);
-    out.push(b':');
+
+    fn items(&mut self, items: &[Value]) {
+        self.out.push(b'[');
+        for (i, item) in items.iter().enumerate() {
+            if i > 0 {
+                self.out.push(b',');
+            }
+            self.value(item);
+        }
+        self.out.push(b']');
+    }
+
+    fn fields<'v>(&mut self, fields: impl Iterator<Item = (&'v Text, &'v Value)>) {
+        self.out.push(b'{');
+        for (i, (key, value)) in fields.enumerate() {
+            self.key(i, key);
+            self.value(value);
+        }
+        self.out.push(b'}');
+    }
+
+    fn key(&mut self, index: usize, key: &str) {
+        if index > 0 {
+            self.out.push(b',');
+        }
+        write_string(&mut self.out, key);
+        self.out.push(b':');
+    }
 }
 
 /// Appends a quoted string; escapes only what must be.
@@ -140,8 +198,9 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', short]);
 }
 
-/// Integers as they are; floats as Go writes them, so that `1.0` comes out as `1` and equal objects stay equal.
-fn write_number(out: &mut Vec<u8>, number: &Number) {
+/// Integers as they are; floats as Go writes them, so that `1.0` comes out as `1` and equal objects stay equal. False if
+/// it reads back as a number of another kind.
+fn write_number(out: &mut Vec<u8>, number: &Number) -> bool {
     if let Some(float) = number.as_f64().filter(|_| number.is_f64()) {
         let size = float.abs();
         let text = if size != 0.0 && !(1e-6..1e21).contains(&size) {
@@ -151,8 +210,10 @@ fn write_number(out: &mut Vec<u8>, number: &Number) {
             format!("{float}")
         };
         out.extend_from_slice(text.as_bytes());
+        text.contains(['.', 'e'])
     } else {
         out.extend_from_slice(number.to_string().as_bytes());
+        true
     }
 }
 
@@ -161,6 +222,8 @@ mod tests {
     use super::*;
     use crate::json::json;
 
+    const WORTH_A_SPAN: usize = 200;
+
     #[test]
     fn the_stored_form_has_no_version_at_the_top_only() {
         let object = json!({"metadata": {"resourceVersion": "5", "name": "a"}, "spec": {"metadata": {"resourceVersion": "6"}}});
@@ -168,6 +231,30 @@ mod tests {
             encode_stored(&object),
             br#"{"metadata":{"name":"a"},"spec":{"metadata":{"resourceVersion":"6"}}}"#
         );
+    }
+
+    #[test]
+    fn what_is_shared_is_copied_again_and_again() {
+        let line = "x".repeat(WORTH_A_SPAN);
+        let mut object =
+            json!({"metadata": {"name": "a"}, "spec": {"a": [line, {"b": line}], "c": [1, line]}});
+        let mut written = encode_after(&object, None);
+        for n in 0..5 {
+            let old = object.clone();
+            object["spec"]["c"] = json!([n, line]);
+            object["metadata"]["generation"] = n.into();
+            let before = Written { bytes: &written.bytes, spans: &written.spans };
+            let next = encode_after(&object, Some(before));
+            assert_eq!(next.bytes, encode_stored(&object), "{n}");
+            drop(old);
+            written = next;
+        }
+    }
+
+    #[test]
+    fn a_float_without_a_fraction_does_not_read_back() {
+        let exact = |value: Value| encode_after(&value, None).exact;
+        assert!(exact(json!({"a": [1, 1.5, -3, 1e300]})) && !exact(json!({"a": [1.0]})));
     }
 
     #[test]

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use listwatch_wire::Revision;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Spans, Value};
 use parking_lot::Mutex;
 
 use super::Rules;
@@ -35,10 +36,19 @@ struct Generations {
 
 type Trees = HashMap<Arc<str>, Tree, foldhash::fast::RandomState>;
 
+/// A tree and how it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Version {
+    pub(super) value: Value,
+    /// The stored form, and where the containers of the tree are in it.
+    pub(super) bytes: Bytes,
+    pub(super) spans: Arc<Spans>,
+}
+
 #[derive(Debug)]
 struct Tree {
     revision: Revision,
-    value: Value,
+    version: Version,
     /// The rules that made it: another version of the kind, or a definition that has changed, sees another tree.
     rules: Arc<dyn Rules>,
     weight: usize,
@@ -51,30 +61,23 @@ impl Recent {
     }
 
     /// The tree of an object at a revision, as these rules see it.
-    pub(super) fn get(&self, key: &Arc<str>, revision: Revision, rules: &Arc<dyn Rules>) -> Option<Value> {
+    pub(super) fn get(&self, key: &Arc<str>, revision: Revision, rules: &Arc<dyn Rules>) -> Option<Version> {
         let mut generations = self.generations.lock();
         if let Some(tree) = generations.old.remove(key) {
             generations.young_bytes += tree.weight;
             generations.young.insert(Arc::clone(key), tree);
         }
         let tree = generations.young.get(key)?;
-        (tree.revision == revision && Arc::ptr_eq(&tree.rules, rules)).then(|| tree.value.clone())
+        (tree.revision == revision && Arc::ptr_eq(&tree.rules, rules)).then(|| tree.version.clone())
     }
 
-    /// Keeps the tree of an object that was written with `bytes` bytes.
-    pub(super) fn put(
-        &self,
-        key: &Arc<str>,
-        revision: Revision,
-        rules: &Arc<dyn Rules>,
-        value: Value,
-        bytes: usize,
-    ) {
-        let weight = bytes + ENTRY_BYTES;
+    /// Keeps the tree of an object that was written.
+    pub(super) fn put(&self, key: &Arc<str>, revision: Revision, rules: &Arc<dyn Rules>, version: Version) {
+        let weight = version.bytes.len() + ENTRY_BYTES;
         if weight > self.limit / 2 {
             return;
         }
-        let tree = Tree { revision, value, rules: Arc::clone(rules), weight };
+        let tree = Tree { revision, version, rules: Arc::clone(rules), weight };
         let mut generations = self.generations.lock();
         let dropped = generations.insert(Arc::clone(key), tree, self.limit / 2);
         drop(generations);
@@ -108,14 +111,21 @@ mod tests {
         Arc::new(Builtin::new(listwatch_kinds::by_kind("", "v1", "ConfigMap").unwrap()))
     }
 
+    fn version(value: Value, length: usize) -> Version {
+        Version { value, bytes: vec![0; length].into(), spans: Arc::default() }
+    }
+
     #[test]
     fn a_tree_counts_for_its_revision_and_rules_only() {
         let (recent, rules, key) = (Recent::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
-        recent.put(&key, Revision(5), &rules, json!({"a": 1}), 100);
-        assert_eq!(recent.get(&key, Revision(5), &rules), Some(json!({"a": 1})));
-        assert_eq!(recent.get(&key, Revision(6), &rules), None);
-        assert_eq!(recent.get(&key, Revision(5), &super::tests::rules()), None);
-        assert_eq!(recent.get(&"/registry/configmaps/n/b".into(), Revision(5), &rules), None);
+        recent.put(&key, Revision(5), &rules, version(json!({"a": 1}), 100));
+        let get = |key: &Arc<str>, revision: u64, rules: &Arc<dyn Rules>| {
+            recent.get(key, Revision(revision), rules).map(|version| version.value)
+        };
+        assert_eq!(get(&key, 5, &rules), Some(json!({"a": 1})));
+        assert_eq!(get(&key, 6, &rules), None);
+        assert_eq!(get(&key, 5, &super::tests::rules()), None);
+        assert_eq!(get(&"/registry/configmaps/n/b".into(), 5, &rules), None);
     }
 
     #[test]
@@ -123,14 +133,15 @@ mod tests {
         let (recent, rules) = (Recent::new(10_000), rules());
         let key = |n: u64| Arc::from(format!("/registry/configmaps/n/{n}"));
         for n in 0..100 {
-            recent.put(&key(n), Revision(n), &rules, json!({}), 744);
+            recent.put(&key(n), Revision(n), &rules, version(json!({}), 744));
             assert!(recent.get(&key(0), Revision(0), &rules).is_some(), "used all the time, gone at {n}");
             let generations = recent.generations.lock();
-            let bytes: usize = generations.young.values().chain(generations.old.values()).map(|t| t.weight).sum();
+            let bytes: usize =
+                generations.young.values().chain(generations.old.values()).map(|t| t.weight).sum();
             assert!(bytes <= 11_000, "{bytes}");
         }
         assert!(recent.get(&key(1), Revision(1), &rules).is_none());
-        recent.put(&key(1), Revision(1), &rules, json!({}), 1 << 20);
+        recent.put(&key(1), Revision(1), &rules, version(json!({}), 1 << 20));
         assert!(recent.get(&key(1), Revision(1), &rules).is_none(), "one large object pushes nothing out");
     }
 }

@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use listwatch_storage::{Expect, KeyValue, Write, Written};
-use listwatch_wire::json::Value;
+use listwatch_storage::{self as storage, Expect, KeyValue, Write};
+use listwatch_wire::json::{Encoded, Spans, Value, Written};
 use listwatch_wire::{Revision, Status, json};
 
+use super::recent::Version;
 use super::target::Target;
 use super::{Answer, AnswerBody, admission};
 use crate::api::Api;
@@ -24,17 +25,24 @@ pub(super) struct Stored {
     pub(super) value: Value,
     pub(super) revision: Revision,
     bytes: Bytes,
+    /// Where the containers of the tree are in the bytes, if it was written lately.
+    spans: Option<Arc<Spans>>,
 }
 
 impl Stored {
     fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
         let rules = &target.resource.rules;
-        if let Some(value) = api.recent.get(&target.key, revision, rules) {
-            return Ok(Self { value, revision, bytes });
+        if let Some(Version { value, bytes, spans }) = api.recent.get(&target.key, revision, rules) {
+            return Ok(Self { value, revision, bytes, spans: Some(spans) });
         }
         let mut value = Value::read(&bytes).map_err(Status::internal)?;
         rules.served_form(&mut value);
-        Ok(Self { value, revision, bytes })
+        Ok(Self { value, revision, bytes, spans: None })
+    }
+
+    /// What an encoding of its successor can copy from.
+    fn written(&self) -> Option<Written<'_>> {
+        self.spans.as_deref().map(|spans| Written { bytes: &self.bytes, spans })
     }
 
     fn from_engine(api: &Api, target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
@@ -142,7 +150,7 @@ async fn attempt(
         Verdict::Create(object) => (object, true),
         Verdict::Write(object) => (object, false),
     };
-    match store(api, target, value, expect).await? {
+    match store(api, target, value, seen.as_ref(), expect).await? {
         Ok(object) => Ok(Ok(Done::Stored { object, created })),
         Err(current) => Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?)),
     }
@@ -161,11 +169,11 @@ async fn remove(
 ) -> Result<Result<Done, Option<Stored>>, Status> {
     let Some(stored) = seen else { return Err(target.not_found()) };
     match put(api, target, None, Expect::At(stored.revision)).await? {
-        Written::Done { .. } => {
+        storage::Written::Done { .. } => {
             let object = shown(target, encode(target, last), stored.revision)?;
             Ok(Ok(Done::Removed(object)))
         }
-        Written::Refused { current } => {
+        storage::Written::Refused { current } => {
             Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?))
         }
     }
@@ -176,21 +184,24 @@ async fn store(
     api: &Api,
     target: &Target<'_>,
     object: Value,
+    before: Option<&Stored>,
     expect: Expect,
 ) -> Result<Result<Arc<Object>, Option<KeyValue>>, Status> {
     let rules = &target.resource.rules;
     let mut stored = object.clone();
     rules.stored_form(&mut stored);
-    let bytes = Bytes::from(json::encode_stored(&stored));
+    let Encoded { bytes, spans, exact } = json::encode_after(&stored, before.and_then(Stored::written));
+    let bytes = Bytes::from(bytes);
     match put(api, target, Some(bytes.clone()), expect).await? {
-        Written::Done { revision } => {
+        storage::Written::Done { revision } => {
             // A tree that was converted may read back as another one.
-            if stored.is_same(&object) {
-                api.recent.put(&target.key, revision, rules, object, bytes.len());
+            if exact && stored.is_same(&object) {
+                let version = Version { value: object, bytes: bytes.clone(), spans: spans.into() };
+                api.recent.put(&target.key, revision, rules, version);
             }
             shown(target, bytes, revision).map(Ok)
         }
-        Written::Refused { current } => Ok(Err(current)),
+        storage::Written::Refused { current } => Ok(Err(current)),
     }
 }
 
@@ -199,7 +210,7 @@ async fn put(
     target: &Target<'_>,
     value: Option<Bytes>,
     expect: Expect,
-) -> Result<Written, Status> {
+) -> Result<storage::Written, Status> {
     let write = Write { key: Arc::clone(&target.key), value, expect };
     api.engine.write(write).await.map_err(|error| storage_status(&error))
 }
@@ -210,7 +221,7 @@ pub(super) async fn insert(
     target: &Target<'_>,
     object: Value,
 ) -> Result<Result<Done, Stored>, Status> {
-    match store(api, target, object, Expect::Absent).await? {
+    match store(api, target, object, None, Expect::Absent).await? {
         Ok(object) => Ok(Ok(Done::Stored { object, created: true })),
         Err(Some(current)) => Ok(Err(Stored::from_engine(api, target, current)?)),
         Err(None) => Err(Status::internal("a write was refused for no reason")),

@@ -16,6 +16,11 @@ impl List {
         Arc::unwrap_or_clone(self.0)
     }
 
+    /// Where it is, to tell it from others while both exist.
+    pub(crate) fn as_ptr_address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// Whether both are the same allocation, so that they are equal without a look inside.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
