@@ -12,7 +12,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Client, config_map, start_on};
+use common::{Client, config_map, start_on, until};
 use listwatch_server::{LifecycleOptions, Options};
 use serde_json::{Value, json};
 
@@ -23,14 +23,16 @@ fn quick() -> Options {
     Options { lifecycle, ..Options::default() }
 }
 
-/// Asks until the answer has this code; the test's deadline is the bound.
-async fn until(client: &mut Client, path: &str, code: u16) {
-    let waiting = async {
-        while client.call("GET", path, None).await.status != code {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(common::PATIENCE, waiting).await.expect(path);
+fn there(object: Option<&Value>) -> bool {
+    object.is_some()
+}
+
+fn gone(object: Option<&Value>) -> bool {
+    object.is_none()
+}
+
+fn owners(object: &Value) -> usize {
+    object["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len)
 }
 
 fn owned(name: &str, owner: &Value, block: bool) -> Value {
@@ -73,9 +75,9 @@ async fn a_deleted_namespace_empties_and_goes() {
     client.call("POST", "/api/v1/namespaces/n/configmaps", Some(&config_map("a", "x"))).await;
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "x", "containers": [{"name": "c", "image": "i"}]}});
     client.call("POST", "/api/v1/namespaces/n/pods", Some(&pod)).await;
-    until(&mut client, "/api/v1/namespaces/n/serviceaccounts/default", 200).await;
+    until(&server, "/api/v1/namespaces/n/serviceaccounts/default", there).await;
     assert_eq!(client.call("DELETE", "/api/v1/namespaces/n", None).await.status, 200);
-    until(&mut client, "/api/v1/namespaces/n", 404).await;
+    until(&server, "/api/v1/namespaces/n", gone).await;
     assert_eq!(client.call("GET", "/api/v1/namespaces/n/configmaps/a", None).await.status, 404);
     server.shutdown().await;
 }
@@ -84,17 +86,16 @@ async fn a_deleted_namespace_empties_and_goes() {
 async fn dependents_go_with_their_owner_and_stay_when_orphaned() {
     let server = start_on(quick()).await;
     let mut client = Client::new(&server).await;
-    for (policy, path, code) in
-        [("Background", "child", 404), ("Foreground", "child", 404), ("Orphan", "child", 200)]
-    {
+    let orphaned = |object: Option<&Value>| object.is_some_and(|object| owners(object) == 0);
+    let outcomes: [(_, &dyn Fn(Option<&Value>) -> bool); 3] =
+        [("Background", &gone), ("Foreground", &gone), ("Orphan", &orphaned)];
+    for (policy, outcome) in outcomes {
         let owner = made(&mut client, &config_map("owner", "x")).await;
         made(&mut client, &owned("child", &owner, true)).await;
         client.call("DELETE", &format!("{MAPS}/owner?propagationPolicy={policy}"), None).await;
-        until(&mut client, &format!("{MAPS}/owner"), 404).await;
-        until(&mut client, &format!("{MAPS}/{path}"), code).await;
+        until(&server, &format!("{MAPS}/owner"), gone).await;
+        until(&server, &format!("{MAPS}/child"), outcome).await;
     }
-    let orphan = client.get(&format!("{MAPS}/child")).await;
-    assert_eq!(orphan["metadata"].get("ownerReferences"), None);
     server.shutdown().await;
 }
 
@@ -113,17 +114,7 @@ async fn a_dependent_with_another_owner_stays_and_forgets_the_lost_one() {
         .push(owned("x", &kept, false)["metadata"]["ownerReferences"][0].clone());
     made(&mut client, &child).await;
     client.call("DELETE", &format!("{MAPS}/lost"), None).await;
-    let forgot = async {
-        while client.get(&format!("{MAPS}/child")).await["metadata"]["ownerReferences"]
-            .as_array()
-            .unwrap()
-            .len()
-            != 1
-        {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(common::PATIENCE, forgot).await.unwrap();
+    until(&server, &format!("{MAPS}/child"), |child| owners(child.unwrap()) == 1).await;
     server.shutdown().await;
 }
 
@@ -135,6 +126,6 @@ async fn events_expire() {
     let mut client = Client::new(&server).await;
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});
     assert_eq!(client.call("POST", "/api/v1/namespaces/default/events", Some(&event)).await.status, 201);
-    until(&mut client, "/api/v1/namespaces/default/events/e", 404).await;
+    until(&server, "/api/v1/namespaces/default/events/e", gone).await;
     server.shutdown().await;
 }

@@ -1,20 +1,40 @@
 //! The watch promises on every engine: concurrent writers, watchers with random selectors that hang up and resume, lists in
 //! between; all of it held against the store's own log.
+//!
+//! `LISTWATCH_SEEDS=50 cargo test -p listwatch-testkit --test watch_promises` is the long form: so many histories of each kind,
+//! each several times as long.
 
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stdout,
     reason = "tests say what they expect by panicking"
 )]
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
 use listwatch_testkit::{Etcd, Raw, Store, TestServer, Workload, with_real_parts};
 
+/// How many histories the long form asks for.
+fn long() -> Option<u64> {
+    std::env::var("LISTWATCH_SEEDS").ok().map(|text| text.parse().expect("LISTWATCH_SEEDS is a number"))
+}
+
+/// The seeds of one kind of history, some of them or as many as asked for.
+fn seeds(some: RangeInclusive<u64>) -> RangeInclusive<u64> {
+    let first = *some.start();
+    long().map_or(some, |count| first..=first + count - 1)
+}
+
 /// Small enough for every `cargo test`, larger where time was granted.
 fn workload(seed: u64) -> Workload {
+    if long().is_some() {
+        return Workload { seed, writes: 400, keys: 6, watchers: 16, listers: 4, ..Workload::default() };
+    }
     let writes = if with_real_parts() { 150 } else { 40 };
     Workload { seed, writes, ..Workload::default() }
 }
@@ -31,11 +51,17 @@ async fn promises_hold(writes: Raw, reads: Raw, server: &TestServer, workload: W
     );
     assert!(record.truth.len() >= workload.writes, "the workload wrote");
     assert!(record.watches.len() >= workload.watchers && !record.lists.is_empty(), "the workload read");
+    let frames: usize = record.watches.iter().map(|watch| watch.frames.len()).sum();
+    let (changes, streams, lists) = (record.truth.len(), record.watches.len(), record.lists.len());
+    println!(
+        "seed {}: {changes} changes, {streams} streams with {frames} frames, {lists} lists",
+        workload.seed
+    );
 }
 
 async fn promises_hold_on(server: &TestServer) {
     let raw = server.raw().unwrap();
-    for seed in [1, 2] {
+    for seed in seeds(1..=2) {
         promises_hold(raw.clone(), raw.clone(), server, workload(seed)).await;
     }
 }
@@ -56,7 +82,9 @@ async fn through_a_network_that_breaks() {
     let odds = Odds { fault: 0.3, longest_wait: Duration::from_millis(300) };
     let proxy = Proxy::start(server.config(), Plan::random(7, odds)).await.unwrap();
     let (writes, reads) = (server.raw().unwrap(), Raw::new(proxy.config()).unwrap());
-    promises_hold(writes, reads, &server, workload(7)).await;
+    for seed in seeds(7..=7) {
+        promises_hold(writes.clone(), reads.clone(), &server, workload(seed)).await;
+    }
     assert!(proxy.counts().1 > 0, "some requests met a fault");
 }
 
@@ -71,5 +99,7 @@ async fn between_two_servers_on_one_etcd() {
     let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
     let one = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
     let two = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
-    promises_hold(one.raw().unwrap(), two.raw().unwrap(), &one, workload(3)).await;
+    for seed in seeds(3..=3) {
+        promises_hold(one.raw().unwrap(), two.raw().unwrap(), &one, workload(seed)).await;
+    }
 }

@@ -180,16 +180,22 @@ pub fn names(list: &Value) -> Vec<String> {
     items.iter().map(|i| i["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A watch of the ConfigMaps in `default`.
+/// A watch as it comes in.
 pub struct Watch {
     pub client: Client,
     waiting: Vec<u8>,
 }
 
 impl Watch {
+    /// Of the ConfigMaps in `default`.
     pub async fn open(server: &Handle, query: &str) -> Self {
+        Self::of(server, "/api/v1/namespaces/default/configmaps", query).await
+    }
+
+    /// Of any collection.
+    pub async fn of(server: &Handle, path: &str, query: &str) -> Self {
         let mut client = Client::new(server).await;
-        client.send("GET", &format!("/api/v1/namespaces/default/configmaps?watch=1&{query}"), "", "").await;
+        client.send("GET", &format!("{path}?watch=1&{query}"), "", "").await;
         let (status, head) = client.head().await;
         assert_eq!(status, 200, "{head}");
         Self { client, waiting: Vec::new() }
@@ -205,6 +211,26 @@ impl Watch {
             let chunk =
                 tokio::time::timeout(PATIENCE, self.client.chunk()).await.expect("an event in time")?;
             self.waiting.extend(chunk);
+        }
+    }
+}
+
+/// Watches one object until what is known of it (nothing, once it is gone) is as expected; the path is the object's.
+pub async fn until(server: &Handle, path: &str, expected: impl Fn(Option<&Value>) -> bool) {
+    let (collection, name) = path.rsplit_once('/').unwrap();
+    let query = format!(
+        "fieldSelector=metadata.name%3D{name}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    );
+    let mut watch = Watch::of(server, collection, &query).await;
+    let (mut known, mut now) = (false, None);
+    while !(known && expected(now.as_ref())) {
+        let mut event = watch.next().await.unwrap_or_else(|| panic!("{path}: the watch ended"));
+        match event["type"].as_str() {
+            Some("ADDED" | "MODIFIED") => now = Some(event["object"].take()),
+            Some("DELETED") => now = None,
+            // The first one ends what was there at the beginning.
+            Some("BOOKMARK") => known = true,
+            other => panic!("{path}: {other:?} {event}"),
         }
     }
 }
