@@ -222,6 +222,36 @@ fn validate_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut Error
     }
 }
 
+/// Finalizers that need no domain in their name.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// Built-in kinds take finalizers of others only under a domain; [`unqualified_finalizers`] warns of the same elsewhere.
+pub fn validate_qualified_finalizers(meta: &Value, errors: &mut Errors) {
+    let path = Path::root("metadata");
+    let path = path.child("finalizers");
+    for (index, name) in meta.list("finalizers").iter().filter_map(Value::as_str).enumerate() {
+        if is_unqualified(name) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(&path.index(index), name, detail);
+        }
+    }
+}
+
+/// What to tell the writer of finalizers without a domain, where they are allowed.
+#[must_use]
+pub fn unqualified_finalizers(meta: &Value, before: Option<&Value>) -> Vec<String> {
+    let known = before.map(|meta| meta.list("finalizers")).unwrap_or_default();
+    let new = meta.list("finalizers").iter().filter(|name| !known.contains(name)).filter_map(Value::as_str);
+    let mut names: Vec<&str> = new.filter(|name| is_unqualified(name)).collect();
+    names.sort_unstable();
+    let advice = "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers";
+    names.into_iter().map(|name| format!("metadata.finalizers: {name:?}: {advice}")).collect()
+}
+
+fn is_unqualified(finalizer: &str) -> bool {
+    !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer)
+}
+
 #[cfg(test)]
 mod tests {
     use listwatch_wire::json::json;
@@ -268,6 +298,14 @@ mod tests {
                 "{meta}"
             );
         }
+    }
+
+    #[test]
+    fn finalizers_of_others_need_a_domain() {
+        let meta = json!({"finalizers": ["a/b", "orphan", "mine"]});
+        assert_eq!(fields(|errors| validate_qualified_finalizers(&meta, errors)), ["metadata.finalizers[2]"]);
+        assert_eq!(unqualified_finalizers(&meta, None).len(), 1);
+        assert_eq!(unqualified_finalizers(&meta, Some(&meta)), [""; 0]);
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub(super) fn to_v1(object: &mut Object) {
     annotate(object, BEHAVIOR, behavior);
     let conditions = take(object, "status", "conditions");
     annotate(object, CONDITIONS, conditions);
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        status.entry("currentReplicas").or_insert_with(|| 0.into());
+    }
 }
 
 pub(super) fn to_v2(object: &mut Object) {
@@ -49,6 +52,11 @@ pub(super) fn to_v2(object: &mut Object) {
     put(object, "spec", "behavior", behavior);
     let conditions = annotation(object, CONDITIONS);
     put(object, "status", "conditions", conditions);
+    if let Some(Value::Object(status)) = object.get_mut("status")
+        && status.get("currentReplicas").is_some_and(|replicas| replicas == 0)
+    {
+        status.remove("currentReplicas");
+    }
 }
 
 fn take(object: &mut Object, part: &str, field: &str) -> Option<Value> {

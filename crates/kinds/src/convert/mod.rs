@@ -102,7 +102,7 @@ mod tests {
     fn the_cpu_target_of_an_old_autoscaler_is_a_metric_of_the_new() {
         let served = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
             "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 80},
-            "status": {"currentCPUUtilizationPercentage": 40}});
+            "status": {"currentCPUUtilizationPercentage": 40, "currentReplicas": 0}});
         let stored =
             there_and_back(by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap(), &served);
         assert_eq!(stored["apiVersion"], "autoscaling/v2");

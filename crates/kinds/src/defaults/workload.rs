@@ -47,7 +47,7 @@ pub(super) fn stateful_set(object: &mut Fields) {
     spec.fill("revisionHistoryLimit", 10);
     if let Some(strategy) = spec.inner_or_new("updateStrategy") {
         strategy.fill_text("type", "RollingUpdate");
-        rolling(strategy, &[("partition", json!(0))]);
+        rolling(strategy, &[("partition", json!(0)), ("maxUnavailable", json!(1))]);
     }
     if let Some(policy) = spec.inner_or_new("persistentVolumeClaimRetentionPolicy") {
         policy.fill_text("whenDeleted", "Retain");

@@ -31,8 +31,49 @@ pub fn create(kind: &Kind, object: &mut Value) {
     match (kind.group, kind.kind) {
         ("", "Pod") => pod::create(object),
         ("", "Namespace") => add_namespace_finalizer(object),
+        ("", "Node") => add_taint(object),
+        ("", "PersistentVolume") => add_finalizer(object, "kubernetes.io/pv-protection"),
+        ("", "PersistentVolumeClaim") => add_finalizer(object, "kubernetes.io/pvc-protection"),
+        ("apps", "DaemonSet") => count_templates(object, None),
         ("batch", "Job") => generate_selector(object),
         _ => {}
+    }
+}
+
+/// Storage that is in use must not go; whoever knows about use takes the finalizer away.
+fn add_finalizer(object: &mut Value, finalizer: &str) {
+    let Some(meta) = object.inner_or_new("metadata") else { return };
+    let mut finalizers = meta.list("finalizers").to_vec();
+    if !finalizers.iter().any(|present| present == finalizer) {
+        finalizers.push(finalizer.into());
+        meta.put("finalizers", finalizers);
+    }
+}
+
+/// A node takes no Pods until it was seen to be ready.
+fn add_taint(object: &mut Value) {
+    const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    let mut taints = spec.list("taints").to_vec();
+    let present = |taint: &Value| taint.text("key") == NOT_READY && taint.text("effect") == "NoSchedule";
+    if !taints.iter().any(present) {
+        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+        spec.put("taints", taints);
+    }
+}
+
+/// How often the template of a DaemonSet changed is kept in an annotation, where a field of an earlier version went.
+fn count_templates(new: &mut Value, old: Option<&Value>) {
+    const COUNT: &str = "deprecated.daemonset.template.generation";
+    let read =
+        |object: &Value| object.at("metadata").at("annotations").text(COUNT).parse::<i64>().unwrap_or(0);
+    let count = match old {
+        None => read(new).max(1),
+        Some(old) => read(old) + i64::from(new.at("spec").at("template") != old.at("spec").at("template")),
+    };
+    if let Some(annotations) = new.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("annotations"))
+    {
+        annotations.put(COUNT, count.to_string());
     }
 }
 
@@ -43,9 +84,13 @@ fn initial_status(kind: &Kind, object: &Value) -> Option<Value> {
         return None;
     }
     Some(match (kind.group, kind.kind) {
-        ("", "Pod") => json!({"phase": "Pending", "qosClass": qos_class(object.at("spec"))}),
+        ("", "Pod") => pod::initial_status(object.at("spec")),
         ("", "Namespace") => json!({"phase": "Active"}),
-        ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({"phase": "Pending"}),
+        ("", "PersistentVolumeClaim") => json!({"phase": "Pending"}),
+        ("", "PersistentVolume") => {
+            let born = object.at("metadata").at("creationTimestamp");
+            json!({"phase": "Pending", "lastPhaseTransitionTime": born})
+        }
         ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
         _ => json!({}),
     })
@@ -100,6 +145,7 @@ pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
         ("", "Namespace") => keep_inside(new, old, "spec", "finalizers"),
         ("", "Pod") => pod::update(new, old),
         ("", "Service") => service::keep_allocated(new, old),
+        ("apps", "DaemonSet") => count_templates(new, Some(old)),
         ("certificates.k8s.io", "CertificateSigningRequest") => keep(new, old, "spec"),
         _ => {}
     }
@@ -256,6 +302,40 @@ mod tests {
         let mut new = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
         update(kind, &mut new, &object);
         assert_eq!(new.at("spec"), object.at("spec"));
+    }
+
+    #[test]
+    fn storage_and_nodes_are_protected_from_the_start() {
+        for (kind, path, expected) in [
+            ("PersistentVolume", "/metadata/finalizers", json!(["kubernetes.io/pv-protection"])),
+            ("PersistentVolumeClaim", "/metadata/finalizers", json!(["kubernetes.io/pvc-protection"])),
+            (
+                "Node",
+                "/spec/taints",
+                json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]),
+            ),
+        ] {
+            let mut object = json!({"metadata": {"name": "x"}});
+            create(by_kind("", "v1", kind).unwrap(), &mut object);
+            assert_eq!(object.pointer(path), Some(&expected), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_set_counts_its_templates() {
+        let kind = by_kind("apps", "v1", "DaemonSet").unwrap();
+        let count = |object: &Value| {
+            object.pointer("/metadata/annotations/deprecated.daemonset.template.generation").cloned()
+        };
+        let mut old = json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": {}}}});
+        create(kind, &mut old);
+        assert_eq!(count(&old), Some(json!("1")));
+        let mut new = json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": {"nodeName": "n"}}}});
+        update(kind, &mut new, &old);
+        assert_eq!(count(&new), Some(json!("2")));
+        let mut same = new.clone();
+        update(kind, &mut same, &new);
+        assert_eq!(count(&same), Some(json!("2")));
     }
 
     #[test]

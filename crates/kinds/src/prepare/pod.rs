@@ -17,6 +17,39 @@ pub(super) fn create(object: &mut Value) {
     let priority = SYSTEM_PRIORITIES.iter().find(|(name, _)| *name == class).map_or(0, |(_, value)| *value);
     spec.fill("priority", priority);
     spec.fill("preemptionPolicy", "PreemptLowerPriority");
+    add_tolerations(object);
+}
+
+/// A Pod stays five minutes on a node that is in trouble, unless it says otherwise.
+fn add_tolerations(object: &mut Value) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    let mut tolerations = spec.list("tolerations").to_vec();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let speaks_of_it = |toleration: &Value| {
+            (toleration.text("key").is_empty() || toleration.text("key") == key)
+                && matches!(toleration.text("effect"), "" | "NoExecute")
+        };
+        if !tolerations.iter().any(speaks_of_it) {
+            tolerations.push(
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
+            );
+        }
+    }
+    spec.put("tolerations", tolerations);
+}
+
+/// A new Pod waits to be placed; one with gates is not even looked at.
+pub(super) fn initial_status(spec: &Value) -> Value {
+    let mut status = json!({"phase": "Pending", "qosClass": qos_class(spec)});
+    if spec.count("schedulingGates") > 0 {
+        status.put(
+            "conditions",
+            json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": null, "lastTransitionTime": null}]),
+        );
+    }
+    status
 }
 
 /// What was decided at birth need not be repeated by whoever updates.
@@ -27,6 +60,7 @@ pub(super) fn update(new: &mut Value, old: &Value) {
             spec.fill(key, value.clone());
         }
     }
+    add_tolerations(new);
 }
 
 pub(super) fn status_update(new: &mut Value, old: &Value) {
@@ -127,6 +161,28 @@ mod tests {
             ),
         ] {
             assert_eq!(qos_class(&pod(resources.clone())), expected, "{resources}");
+        }
+    }
+
+    #[test]
+    fn what_a_pod_tolerates_by_itself() {
+        for (given, expected) in [
+            (json!([]), vec!["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]),
+            (json!([{"operator": "Exists"}]), vec![""]),
+            (
+                json!([{"operator": "Exists", "effect": "NoSchedule"}]),
+                vec!["", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"],
+            ),
+            (
+                json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]),
+                vec!["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"],
+            ),
+        ] {
+            let mut pod = json!({"spec": {"tolerations": given}});
+            create(&mut pod);
+            let keys: Vec<_> =
+                pod.at("spec").list("tolerations").iter().map(|t| t.text("key").to_owned()).collect();
+            assert_eq!(keys, expected, "{given}");
         }
     }
 

@@ -67,15 +67,26 @@ pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64
     if spec.count("clusterIPs") == 0 {
         spec.put("clusterIPs", json!([first]));
     }
-    let family = if first.contains(':') { "IPv6" } else { "IPv4" };
-    if spec.count("ipFamilies") == 0 {
-        spec.put("ipFamilies", json!([family]));
-    }
-    spec.fill_text("ipFamilyPolicy", "SingleStack");
+    assign_families(spec, if first.contains(':') { ["IPv6", "IPv4"] } else { ["IPv4", "IPv6"] });
     for (position, number) in node_ports {
         if let Some(port) = spec.each("ports").nth(*position) {
             port.put("nodePort", *number);
         }
+    }
+}
+
+/// Which address families a Service has, its own first.
+///
+/// One without addresses and without Pods of its choosing is up to whoever writes its endpoints, and may have both.
+fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {
+    let open = spec.text("clusterIP") == "None" && spec.count("selector") == 0;
+    spec.fill_text("ipFamilyPolicy", if open { "RequireDualStack" } else { "SingleStack" });
+    if spec.count("ipFamilies") == 0 {
+        spec.put("ipFamilies", json!([own]));
+    }
+    if open && spec.text("ipFamilyPolicy") != "SingleStack" && spec.count("ipFamilies") == 1 {
+        let given = spec.list("ipFamilies").first().cloned().unwrap_or_default();
+        spec.put("ipFamilies", json!([given, if given == own { other } else { own }]));
     }
 }
 
@@ -132,6 +143,24 @@ mod tests {
             ),
         ] {
             assert_eq!(needs(&spec), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_service_of_somebody_elses_endpoints_has_both_families() {
+        for (spec, policy, families) in [
+            (json!({"clusterIP": "None"}), "RequireDualStack", json!(["IPv4", "IPv6"])),
+            (json!({"clusterIP": "None", "selector": {"a": "b"}}), "SingleStack", json!(["IPv4"])),
+            (json!({"clusterIP": "None", "ipFamilyPolicy": "SingleStack"}), "SingleStack", json!(["IPv4"])),
+            (json!({"clusterIP": "10.0.0.9"}), "SingleStack", json!(["IPv4"])),
+        ] {
+            let mut filled = spec.clone();
+            assign(&mut filled, None, &[]);
+            assert_eq!(
+                (filled.text("ipFamilyPolicy"), filled.at("ipFamilies")),
+                (policy, &families),
+                "{spec}"
+            );
         }
     }
 

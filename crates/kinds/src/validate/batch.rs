@@ -70,6 +70,9 @@ pub(super) fn cron_job(new: &Value, errors: &mut Errors) {
     let schedule = spec.text("schedule");
     if schedule.is_empty() {
         errors.required(&path.child("schedule"), "");
+    } else if schedule.contains("TZ=") {
+        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        errors.invalid(&path.child("schedule"), schedule, detail);
     } else if let Err(error) = cron::check(schedule) {
         errors.invalid(&path.child("schedule"), schedule, error.to_string());
     }

@@ -23,7 +23,8 @@ pub(super) fn config_map(new: &Value, errors: &mut Errors) {
         }
     }
     if size > MAX_SIZE {
-        errors.too_long(&Path::root(""), MAX_SIZE);
+        // The reference reports it at the index of nothing.
+        errors.too_long(&Path::root("[]"), MAX_SIZE);
     }
 }
 

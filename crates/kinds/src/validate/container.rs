@@ -164,8 +164,11 @@ fn mounts(mounts: &[Value], volumes: &HashSet<&str>, path: &Path<'_>, errors: &m
         } else if !seen.insert(place) {
             errors.invalid(&path.child("mountPath"), place, "must be unique");
         }
-        if mount.text("subPath").starts_with('/') {
-            errors.invalid(&path.child("subPath"), mount.text("subPath"), "must be a relative path");
+        let below = mount.text("subPath");
+        if below.starts_with('/') {
+            errors.invalid(&path.child("subPath"), below, "must be a relative path");
+        } else if below.split('/').any(|part| part == "..") {
+            errors.invalid(&path.child("subPath"), below, "must not contain '..'");
         }
     }
 }

@@ -11,6 +11,7 @@ mod network;
 mod pod;
 mod policy;
 mod rbac;
+mod scheduling;
 mod selector;
 mod service;
 mod storage;
@@ -31,8 +32,19 @@ pub use selector::matches as selector_matches;
 pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     meta::validate_new(new.at("metadata"), kind.is_namespaced(), kind.name_rule, &mut errors);
+    finalizers(kind, new, &mut errors);
     content(kind, new, &mut errors);
+    if (kind.group, kind.kind) == ("", "Pod") {
+        pod::created(new.at("spec"), &mut errors);
+    }
     errors.into_vec()
+}
+
+/// The kinds that define kinds are as lenient with finalizers as the kinds they define.
+fn finalizers(kind: &Kind, new: &Value, errors: &mut Errors) {
+    if !matches!(kind.group, "apiextensions.k8s.io" | "apiregistration.k8s.io") {
+        meta::validate_qualified_finalizers(new.at("metadata"), errors);
+    }
 }
 
 /// Checks a changed object against the stored one.
@@ -40,6 +52,7 @@ pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
 pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
+    finalizers(kind, new, &mut errors);
     content(kind, new, &mut errors);
     change(kind, new, old, &mut errors);
     errors.into_vec()
@@ -50,7 +63,30 @@ pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
 pub fn status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
+    finalizers(kind, new, &mut errors);
     status(kind, new, old, &mut errors);
+    errors.into_vec()
+}
+
+/// Checks the debugging containers a Pod is given while it runs.
+#[must_use]
+pub fn ephemeral_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Errors::new();
+    meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
+    finalizers(kind, new, &mut errors);
+    pod::pod(new, &mut errors);
+    pod::ephemeral_change(new.at("spec"), old.at("spec"), &mut errors);
+    errors.into_vec()
+}
+
+/// Checks what the containers of a running Pod may use from now on.
+#[must_use]
+pub fn resize_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Errors::new();
+    meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
+    finalizers(kind, new, &mut errors);
+    pod::pod(new, &mut errors);
+    pod::resize_change(new.at("spec"), old.at("spec"), &mut errors);
     errors.into_vec()
 }
 
@@ -409,6 +445,42 @@ mod tests {
         ] {
             assert_eq!(changed(group, kind, old, change.clone()), expected, "{kind} {change}");
         }
+    }
+
+    #[test]
+    fn what_was_added_to_a_running_pod_stays() {
+        let kind = by_kind("", "v1", "Pod").unwrap();
+        let pod = |ephemeral: Value| {
+            let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [{"name": "a", "image": "i"}], "ephemeralContainers": ephemeral}});
+            defaults::apply(kind, &mut pod);
+            pod
+        };
+        let old = pod(json!([{"name": "d", "image": "i"}]));
+        for (ephemeral, expected) in [
+            (json!([{"name": "d", "image": "i"}, {"name": "e", "image": "i"}]), vec![]),
+            (json!([{"name": "d", "image": "j"}]), vec!["spec.ephemeralContainers"]),
+            (json!([]), vec!["spec.ephemeralContainers"]),
+        ] {
+            let fields: Vec<_> = ephemeral_update(kind, &pod(ephemeral.clone()), &old)
+                .into_iter()
+                .map(|error| error.field)
+                .collect();
+            assert_eq!(fields, expected, "{ephemeral}");
+        }
+    }
+
+    #[test]
+    fn a_resized_pod_keeps_its_quality_of_service() {
+        let kind = by_kind("", "v1", "Pod").unwrap();
+        let pod = |resources: Value| {
+            let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [{"name": "a", "image": "i", "resources": resources}]}});
+            defaults::apply(kind, &mut pod);
+            pod
+        };
+        let old = pod(json!({"requests": {"cpu": "1"}}));
+        assert_eq!(resize_update(kind, &pod(json!({"requests": {"cpu": "2"}})), &old), []);
+        let errors = resize_update(kind, &pod(json!({})), &old);
+        assert_eq!(errors.iter().map(|error| &*error.field).collect::<Vec<_>>(), ["spec"]);
     }
 
     #[test]

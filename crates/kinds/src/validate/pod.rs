@@ -3,9 +3,10 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_errors, subdomain_errors};
 
-use super::{container, selector, volume};
+use super::{container, scheduling, selector, volume};
 use crate::field::{Errors, Path};
 use crate::meta;
+use crate::prepare::qos_class;
 use crate::tree::Tree;
 
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
@@ -15,6 +16,18 @@ const FROZEN: &str = "pod updates may not change fields other than `spec.contain
 
 pub(super) fn pod(new: &Value, errors: &mut Errors) {
     spec(new.at("spec"), &Path::root("spec"), errors);
+}
+
+/// What a Pod cannot be born with.
+pub(super) fn created(spec: &Value, errors: &mut Errors) {
+    let path = Path::root("spec");
+    if spec.count("ephemeralContainers") > 0 {
+        errors.forbidden(&path.child("ephemeralContainers"), "cannot be set on create");
+    }
+    if spec.count("schedulingGates") > 0 && !spec.text("nodeName").is_empty() {
+        errors
+            .forbidden(&path.child("nodeName"), "cannot be set until all schedulingGates have been cleared");
+    }
 }
 
 /// A template; `selector` is the workload's, which must take the template's labels.
@@ -59,6 +72,26 @@ fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     tolerations(spec.list("tolerations"), &path.child("tolerations"), errors);
     host_aliases(spec.list("hostAliases"), &path.child("hostAliases"), errors);
+    scheduling::check(spec, path, errors);
+    if spec.text("dnsPolicy") == "None" {
+        let (config, path) = (spec.at("dnsConfig"), path.child("dnsConfig"));
+        if config.is_null() {
+            errors.required(&path, "must provide `dnsConfig` when `dnsPolicy` is None");
+        } else if config.count("nameservers") == 0 {
+            let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            errors.required(&path.child("nameservers"), detail);
+        }
+    }
+    run_as(spec.at("securityContext"), &path.child("securityContext"), errors);
+}
+
+/// Users and groups that a Pod or a container runs as.
+pub(super) fn run_as(context: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for key in ["runAsUser", "runAsGroup", "fsGroup"] {
+        if let Some(id) = context.int(key).filter(|id| !(0..=i64::from(i32::MAX)).contains(id)) {
+            errors.invalid(&path.child(key), id, "must be between 0 and 2147483647, inclusive");
+        }
+    }
 }
 
 fn names(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -188,6 +221,34 @@ fn frozen(new: &Value, old: &Value) -> Value {
         };
     }
     frozen
+}
+
+/// Debugging containers are only ever added.
+pub(super) fn ephemeral_change(new: &Value, old: &Value, errors: &mut Errors) {
+    const KEY: &str = "ephemeralContainers";
+    let path = Path::root("spec");
+    let path = path.child(KEY);
+    for before in old.list(KEY) {
+        let name = before.text("name");
+        match new.list(KEY).iter().find(|container| container.text("name") == name) {
+            None => errors
+                .forbidden(&path, format!("existing ephemeral containers {name:?} may not be removed\n")),
+            Some(after) if after != before => {
+                errors
+                    .forbidden(&path, format!("existing ephemeral containers {name:?} may not be changed\n"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The class a Pod was scheduled under stays.
+pub(super) fn resize_change(new: &Value, old: &Value, errors: &mut Errors) {
+    let class = qos_class(new);
+    if class != qos_class(old) {
+        let detail = "Pod QOS Class may not change as a result of resizing";
+        errors.invalid(&Path::root("spec"), class, detail);
+    }
 }
 
 pub(super) fn status(new: &Value, old: &Value, errors: &mut Errors) {

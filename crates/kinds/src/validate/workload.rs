@@ -75,8 +75,7 @@ fn rolling(rolling: &Value, path: &Path<'_>, errors: &mut Errors) {
     for key in ["maxUnavailable", "maxSurge"] {
         count_or_percent(rolling.at(key), &path.child(key), errors);
     }
-    let zero = |value: &Value| value == &json!(0) || value == &json!("0%");
-    if zero(rolling.at("maxUnavailable")) && zero(rolling.at("maxSurge")) {
+    if is_zero(rolling.at("maxUnavailable")) && is_zero(rolling.at("maxSurge")) {
         let unavailable = rolling.at("maxUnavailable").clone();
         errors.invalid(&path.child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0");
     }
@@ -104,6 +103,27 @@ pub(super) fn daemon_set(new: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     let strategy = new.at("spec").at("updateStrategy").text("type");
     errors.one_of(&path.child("updateStrategy").child("type"), strategy, &["RollingUpdate", "OnDelete"]);
+    if strategy == "RollingUpdate" {
+        let (rolling, path) =
+            (new.at("spec").at("updateStrategy").at("rollingUpdate"), path.child("updateStrategy"));
+        let path = path.child("rollingUpdate");
+        let set = |key: &str| !matches!(rolling.at(key), Value::Null) && !is_zero(rolling.at(key));
+        match (set("maxUnavailable"), set("maxSurge")) {
+            (true, true) => errors.invalid(
+                &path.child("maxSurge"),
+                rolling.at("maxSurge").clone(),
+                "may not be set when maxUnavailable is non-zero",
+            ),
+            (false, false) => {
+                errors.required(&path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0")
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    value == &json!(0) || value == &json!("0%")
 }
 
 pub(super) fn stateful_set(new: &Value, errors: &mut Errors) {
@@ -112,7 +132,16 @@ pub(super) fn stateful_set(new: &Value, errors: &mut Errors) {
     let policies = &["OrderedReady", "Parallel"];
     errors.one_of(&path.child("podManagementPolicy"), spec.text("podManagementPolicy"), policies);
     let strategy = spec.at("updateStrategy").text("type");
-    errors.one_of(&path.child("updateStrategy").child("type"), strategy, &["RollingUpdate", "OnDelete"]);
+    let at = path.child("updateStrategy");
+    errors.one_of(&at.child("type"), strategy, &["RollingUpdate", "OnDelete"]);
+    let partition = spec.at("updateStrategy").at("rollingUpdate").int("partition");
+    errors.non_negative(&at.child("rollingUpdate").child("partition"), partition);
+    errors.non_negative(&path.child("ordinals").child("start"), spec.at("ordinals").int("start"));
+    let policy = spec.at("persistentVolumeClaimRetentionPolicy");
+    let at = path.child("persistentVolumeClaimRetentionPolicy");
+    for key in ["whenDeleted", "whenScaled"].into_iter().filter(|key| policy.has(key)) {
+        errors.one_of(&at.child(key), policy.text(key), &["Delete", "Retain"]);
+    }
 }
 
 pub(super) fn stateful_set_change(new: &Value, old: &Value, errors: &mut Errors) {
