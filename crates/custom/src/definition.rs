@@ -8,8 +8,9 @@ use serde::Deserialize;
 use crate::{Columns, Rules, Schema};
 
 mod check;
+mod parts;
 
-pub use check::{validate_create, validate_update};
+pub use check::{validate_create, validate_status, validate_update};
 
 /// Where objects of a kind live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +177,20 @@ pub fn begin(object: &mut Value) {
         json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
     if let Some(object) = object.as_object_mut() {
         object.insert("status", status);
+    }
+}
+
+/// Notes the storage version among those that objects may be stored in, which are all that ever were it.
+pub fn remember_version(object: &mut Value) {
+    let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let storage = versions.into_iter().find(|v| v.get("storage") == Some(&Value::Bool(true)));
+    let Some(name) = storage.and_then(|version| text(version, "name")).map(str::to_owned) else { return };
+    let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) else { return };
+    let stored = status.entry("storedVersions").or_insert_with(|| json!([]));
+    if let Some(stored) = stored.as_array_mut()
+        && !stored.iter().any(|known| *known == *name)
+    {
+        stored.push(name.into());
     }
 }
 

@@ -1,5 +1,7 @@
 //! Expression rules (`x-kubernetes-validations`): compiled with the definition, evaluated on each write.
 
+mod types;
+
 use std::cell::OnceCell;
 
 use kube_cel::{CompilationError, CompiledSchema, Validator, compile_schema};
@@ -29,9 +31,10 @@ impl Rules {
 
     /// The rules that cannot work, each as an error at its place under `path`.
     #[must_use]
-    pub fn errors(&self, path: &str) -> Vec<FieldError> {
+    pub fn errors(&self, schema: &Value, path: &str) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        collect(&self.compiled, path, &mut errors);
+        let place = Place { path: path.to_owned(), root: true, apart: None };
+        collect(&self.compiled, schema, &place, &mut errors);
         errors
     }
 
@@ -91,29 +94,76 @@ fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-fn collect(node: &CompiledSchema, path: &str, errors: &mut Vec<FieldError>) {
+/// Where in a schema rules are collected.
+struct Place {
+    path: String,
+    root: bool,
+    /// The part of the schema around this one whose old and new elements cannot be told apart, if there is one.
+    apart: Option<String>,
+}
+
+impl Place {
+    fn below(&self, step: &str, apart: bool) -> Self {
+        let here = apart.then(|| self.path.clone());
+        Self { path: format!("{}.{step}", self.path), root: false, apart: self.apart.clone().or(here) }
+    }
+}
+
+fn collect(node: &CompiledSchema, schema: &Value, place: &Place, errors: &mut Vec<FieldError>) {
     for (index, rule) in node.validations.iter().enumerate() {
-        let problem = match rule {
-            Err(CompilationError::MessageExpressionParse { .. }) => {
-                Some(("messageExpression", "compilation failed".into()))
-            }
-            Err(error) => Some(("rule", format!("compilation failed: {error}"))),
-            Ok(rule) => unknown_function(&rule.program).map(|text| ("rule", text)),
-        };
-        if let Some((part, detail)) = problem {
-            let field = format!("{path}.x-kubernetes-validations[{index}].{part}");
+        if let Some((part, detail)) = problem(rule, schema, place) {
+            let field = format!("{}.x-kubernetes-validations[{index}].{part}", place.path);
             errors.push(FieldError::invalid(field, source(rule), detail));
         }
     }
+    let empty = Value::Null;
     let mut properties: Vec<_> = node.properties.iter().collect();
     properties.sort_by_key(|(name, _)| *name);
+    let atomic = schema.get("x-kubernetes-map-type").is_some_and(|kind| kind == "atomic");
     for (name, child) in properties {
-        collect(child, &format!("{path}.properties[{name}]"), errors);
+        let below = schema.get("properties").and_then(|properties| properties.get(name)).unwrap_or(&empty);
+        collect(child, below, &place.below(&format!("properties[{name}]"), atomic), errors);
     }
-    for (step, child) in [("items", &node.items), ("additionalProperties", &node.additional_properties)] {
+    let keyed = schema.get("x-kubernetes-list-type").is_some_and(|kind| kind == "map");
+    for (step, child, apart) in
+        [("items", &node.items, !keyed), ("additionalProperties", &node.additional_properties, atomic)]
+    {
         if let Some(child) = child {
-            collect(child, &format!("{path}.{step}"), errors);
+            collect(child, schema.get(step).unwrap_or(&empty), &place.below(step, apart), errors);
         }
+    }
+}
+
+/// What is wrong with a rule, and with which part of it.
+fn problem(
+    rule: &Result<kube_cel::CompilationResult, CompilationError>,
+    schema: &Value,
+    place: &Place,
+) -> Option<(&'static str, String)> {
+    let rule = match rule {
+        Err(CompilationError::MessageExpressionParse { .. }) => {
+            return Some(("messageExpression", "compilation failed".into()));
+        }
+        Err(error) => return Some(("rule", format!("compilation failed: {error}"))),
+        Ok(rule) => rule,
+    };
+    if let Some(text) = unknown_function(&rule.program) {
+        return Some(("rule", text));
+    }
+    if let Err(text) = types::check(&rule.program, schema, place.root) {
+        return Some(("rule", format!("compilation failed: {text}")));
+    }
+    let uses_old = rule.program.references().variables().contains(&"oldSelf");
+    match &place.apart {
+        Some(path) if uses_old => {
+            let text =
+                format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {path}");
+            Some(("rule", text))
+        }
+        _ if !uses_old && rule.rule.optional_old_self.is_some() => {
+            Some(("optionalOldSelf", "may not be set if oldSelf is not used in rule".into()))
+        }
+        _ => None,
     }
 }
 
@@ -173,7 +223,11 @@ mod tests {
     use listwatch_wire::json::json;
 
     fn rules(field: Value) -> Rules {
-        Rules::compile(&json!({"type": "object", "properties": {"f": field}}))
+        Rules::compile(&schema(field))
+    }
+
+    fn schema(field: Value) -> Value {
+        json!({"type": "object", "properties": {"f": field}})
     }
 
     fn shown(errors: &[FieldError]) -> Vec<String> {
@@ -203,13 +257,30 @@ mod tests {
     #[test]
     fn a_rule_that_cannot_work_is_an_error_of_the_definition() {
         for rule in ["self.nothing()", "self ==", "nosuch(self)"] {
-            let rules = rules(json!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]}));
-            let errors = rules.errors("schema");
+            let schema = schema(json!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]}));
+            let errors = Rules::compile(&schema).errors(&schema, "schema");
             assert_eq!(
                 shown(&errors),
                 ["schema.properties[f].x-kubernetes-validations[0].rule Invalid"],
                 "{rule}"
             );
         }
+    }
+
+    #[test]
+    fn the_old_value_of_an_element_must_be_known() {
+        let list = |kind: &str| {
+            schema(
+                json!({"type": "array", "x-kubernetes-list-type": kind, "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}},
+                    "x-kubernetes-validations": [{"rule": "self.k == oldSelf.k"}]}}),
+            )
+        };
+        let errors = |schema: Value| Rules::compile(&schema).errors(&schema, "s");
+        assert!(errors(list("map")).is_empty());
+        assert_eq!(
+            shown(&errors(list("set"))),
+            ["s.properties[f].items.x-kubernetes-validations[0].rule Invalid"]
+        );
     }
 }

@@ -1,6 +1,9 @@
 //! Whether a schema is structural: what a definition must satisfy before anything is stored under it.
 
+pub(crate) mod keywords;
+
 use listwatch_wire::status::FieldError;
+use listwatch_wire::json::Value;
 
 use crate::Rules;
 use crate::fill::fill;
@@ -12,9 +15,9 @@ pub const MAX_DEPTH: usize = 64;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// What is wrong with the schema of one version, at paths under `path`.
+/// What is wrong with the schema of one version, given parsed and as JSON, at paths under `path`.
 #[must_use]
-pub fn check(schema: &Schema, rules: &Rules, path: &str) -> Vec<FieldError> {
+pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if schema.type_name != "object" {
         let wrong = FieldError::invalid(
@@ -26,8 +29,9 @@ pub fn check(schema: &Schema, rules: &Rules, path: &str) -> Vec<FieldError> {
         errors.push(if schema.type_name.is_empty() { missing } else { wrong });
     }
     node(schema, path, 0, &mut errors);
+    errors.extend(keywords::check(json, path));
     if errors.is_empty() {
-        errors = rules.errors(path);
+        errors = rules.errors(json, path);
     }
     errors
 }
@@ -87,9 +91,14 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
             format!("{path}.x-kubernetes-list-map-keys"),
             "must not be empty if x-kubernetes-list-type is map",
         )),
-        "" | "atomic" | "set" => {
+        "" => {
             errors.push(FieldError::required(field, "must be map if x-kubernetes-list-map-keys is non-empty"))
         }
+        other @ ("atomic" | "set") => errors.push(FieldError::invalid(
+            field,
+            other,
+            "must be map if x-kubernetes-list-map-keys is non-empty",
+        )),
         other => errors.push(FieldError::not_supported(field, other, &["atomic", "set", "map"])),
     }
     if !matches!(schema.map_type.as_str(), "" | "atomic" | "granular") {
@@ -107,11 +116,24 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
 /// A key of a keyed list must be a known scalar field that is always there: required, or with a default.
 fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     let Some(items) = schema.items.as_deref() else { return };
-    for (index, key) in schema.list_map_keys.iter().enumerate() {
-        let field = format!("{path}.x-kubernetes-list-map-keys[{index}]");
+    if items.type_name != "object" {
+        let detail = "must be object if parent array's x-kubernetes-list-type is map";
+        errors.push(FieldError::invalid(format!("{path}.items.type"), items.type_name.clone(), detail));
+        return;
+    }
+    for key in &schema.list_map_keys {
+        let field = format!("{path}.x-kubernetes-list-map-keys");
         match items.properties.get(*key) {
             None => {
                 errors.push(FieldError::invalid(field, *key, "entries must all be names of item properties"))
+            }
+            Some(property) if matches!(&*property.type_name, "array" | "object") => {
+                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                errors.push(FieldError::invalid(
+                    format!("{path}.items.properties[{key}].type"),
+                    *key,
+                    detail,
+                ));
             }
             Some(property)
                 if property.default.is_none() && !items.required.iter().any(|name| name == key) =>
@@ -138,11 +160,11 @@ fn default(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use listwatch_wire::json::{Value, json};
+    use listwatch_wire::json::json;
 
     fn errors(schema_json: Value) -> Vec<String> {
         let schema = crate::tests::schema(schema_json.clone());
-        let errors = check(&schema, &Rules::compile(&schema_json), "s");
+        let errors = check(&schema, &schema_json, &Rules::compile(&schema_json), "s");
         errors.iter().map(|error| format!("{} {:?}", error.field, error.kind)).collect()
     }
 

@@ -1,6 +1,7 @@
 //! Groups, versions, kinds and resources.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -164,4 +165,37 @@ impl fmt::Display for GroupVersionResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Resource={}", self.group, self.version, self.resource)
     }
+}
+
+/// Which of two versions is preferred: stable before beta before alpha, then the higher number; names of another form
+/// come last. The preferred one is the greater.
+///
+/// ```
+/// use listwatch_wire::gvk::version_order;
+/// let mut versions = ["v1beta1", "foo1", "v2", "v10", "v1beta2", "v3alpha1"];
+/// versions.sort_by(|a, b| version_order(b, a));
+/// assert_eq!(versions, ["v10", "v2", "v1beta2", "v1beta1", "v3alpha1", "foo1"]);
+/// ```
+#[must_use]
+pub fn version_order(a: &str, b: &str) -> Ordering {
+    match (rank(a), rank(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        (None, None) => b.cmp(a),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+/// Maturity, major and minor number of `v1`, `v1beta2` and the like.
+fn rank(version: &str) -> Option<(u8, u32, u32)> {
+    let rest = version.strip_prefix('v')?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (major, rest) = rest.split_at(digits);
+    let (maturity, minor) = match (rest.strip_prefix("alpha"), rest.strip_prefix("beta")) {
+        (Some(minor), _) => (0, minor),
+        (_, Some(minor)) => (1, minor),
+        _ if rest.is_empty() => (2, "1"),
+        _ => return None,
+    };
+    let number = |text: &str| text.parse().ok().filter(|_| !text.starts_with(['0', '+']));
+    Some((maturity, number(major)?, if minor.is_empty() { 0 } else { number(minor)? }))
 }

@@ -1,9 +1,10 @@
 //! Whether a definition may be stored.
 
 use listwatch_wire::json::{Map, Value};
+use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::status::FieldError;
 
-use super::text;
+use super::{parts, text};
 use crate::{Rules, Schema, structural};
 
 /// What is wrong with a new definition.
@@ -11,7 +12,38 @@ use crate::{Rules, Schema, structural};
 pub fn validate_create(object: &Value) -> Vec<FieldError> {
     let mut errors = name(object);
     errors.extend(spec(object));
+    errors.extend(parts::approval(object));
+    errors.extend(validate_status(object));
     errors
+}
+
+/// What is wrong with the status of a definition: it must know every version that objects may be stored in.
+#[must_use]
+pub fn validate_status(object: &Value) -> Vec<FieldError> {
+    let field = "status.storedVersions";
+    let stored = object.pointer("/status/storedVersions").and_then(Value::as_array);
+    let stored: Vec<&str> = stored.into_iter().flatten().filter_map(Value::as_str).collect();
+    if stored.is_empty() {
+        return vec![FieldError::invalid(field, Value::Null, "must have at least one stored version")];
+    }
+    let versions = object.pointer("/spec/versions").and_then(Value::as_array);
+    let versions = versions.map(Vec::as_slice).unwrap_or_default();
+    let missing = versions
+        .iter()
+        .filter(|version| is_stored(version) && !stored.contains(&text(version, "name").unwrap_or_default()));
+    let missing = missing.map(|version| {
+        let name = text(version, "name").unwrap_or_default();
+        FieldError::invalid(field, stored.clone(), format!("must have the storage version {name}"))
+    });
+    let known = |name: &str| versions.iter().any(|version| text(version, "name") == Some(name));
+    let unknown = stored.iter().enumerate().filter(|(_, name)| !known(name)).map(|(index, name)| {
+        FieldError::invalid(format!("{field}[{index}]"), *name, "must appear in spec.versions")
+    });
+    missing.chain(unknown).collect()
+}
+
+fn is_stored(version: &Value) -> bool {
+    version.get("storage") == Some(&Value::Bool(true))
 }
 
 /// What is wrong with a changed definition: besides all else, some parts stay as they are once it is established.
@@ -26,6 +58,7 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     });
     let mut errors: Vec<_> = fixed.collect();
     errors.extend(spec(object));
+    errors.extend(validate_status(object));
     errors
 }
 
@@ -45,15 +78,19 @@ fn spec(object: &Value) -> Vec<FieldError> {
     errors.extend(scope(get("scope")));
     errors.extend(names(spec.get("names").unwrap_or(&Value::Null)));
     let versions = spec.get("versions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    errors.extend(storage(versions, object));
+    errors.extend(storage(versions));
     errors.extend(version_names(versions));
     errors.extend(schemas(versions));
+    errors.extend(parts::check(spec, versions));
     errors
 }
 
 fn group(group: &str) -> Option<FieldError> {
     match group {
         "" => Some(FieldError::required("spec.group", "")),
+        _ if !subdomain_errors(group).is_empty() => {
+            Some(FieldError::invalid("spec.group", group, subdomain_errors(group).join(",")))
+        }
         _ if !group.contains('.') => {
             Some(FieldError::invalid("spec.group", group, "should be a domain with at least one dot"))
         }
@@ -81,6 +118,12 @@ fn names(names: &Value) -> Vec<FieldError> {
             errors.push(FieldError::invalid(format!("spec.names.{name}"), value, LABEL_RULE));
         }
     }
+    for list in ["shortNames", "categories"] {
+        let given = names.get(list).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        for (index, name) in given.enumerate().filter(|(_, name)| !is_label(name)) {
+            errors.push(FieldError::invalid(format!("spec.names.{list}[{index}]"), name, LABEL_RULE));
+        }
+    }
     if text(names, "kind").is_some_and(|kind| !kind.is_empty() && Some(kind) == text(names, "listKind")) {
         errors.push(FieldError::invalid(
             "spec.names.listKind",
@@ -100,65 +143,70 @@ fn is_label(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// Exactly one version is stored, and the status says so.
-fn storage(versions: &[Value], object: &Value) -> Vec<FieldError> {
-    let marked = versions.iter().filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
-    if marked == 1 {
-        return Vec::new();
-    }
-    let stored =
-        object.pointer("/status/storedVersions").filter(|v| v.as_array().is_some_and(|v| !v.is_empty()));
+/// Exactly one version is stored.
+fn storage(versions: &[Value]) -> Option<FieldError> {
+    let marked = versions.iter().filter(|version| is_stored(version)).count();
     let detail = "must have exactly one version marked as storage version";
-    let about =
-        if marked == 0 { "must have at least one stored version" } else { "must have the storage version" };
-    vec![
-        FieldError::invalid("spec.versions", versions, detail),
-        FieldError::invalid("status.storedVersions", stored.cloned().unwrap_or_default(), about),
-    ]
+    (marked != 1).then(|| FieldError::invalid("spec.versions", versions, detail))
 }
 
 fn version_names(versions: &[Value]) -> Vec<FieldError> {
     let mut seen = std::collections::HashSet::new();
-    let mut errors = Vec::new();
+    let (mut errors, mut unique) = (Vec::new(), true);
     for (index, version) in versions.iter().enumerate() {
         let name = text(version, "name").unwrap_or_default();
-        let field = format!("spec.versions[{index}].name");
+        unique &= seen.insert(name);
         if !is_label(name) {
-            errors.push(FieldError::invalid(field, name, LABEL_RULE));
-        } else if !seen.insert(name) {
-            errors.push(FieldError::duplicate(field, name));
+            errors.push(FieldError::invalid(format!("spec.versions[{index}].name"), name, LABEL_RULE));
         }
+    }
+    if !unique {
+        let detail = "must contain unique version names";
+        errors.push(FieldError::invalid("spec.versions", versions, detail));
     }
     errors
 }
 
-/// Schemas are reported where the reference reports them: at the old place of a shared schema if all versions have
-/// the same, else at each version.
+/// Every version has a schema, and each is checked where [`parts::places`] says.
 fn schemas(versions: &[Value]) -> Vec<FieldError> {
     let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned();
     let missing = versions.iter().enumerate().filter(|(_, version)| schema_of(version).is_none());
     let mut errors: Vec<_> = missing
         .map(|(index, _)| FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""))
         .collect();
-    let present: Vec<(usize, Value)> = versions
-        .iter()
-        .enumerate()
-        .filter_map(|(index, v)| schema_of(v).map(|schema| (index, schema)))
-        .collect();
-    let shared = present.windows(2).all(|pair| matches!(pair, [a, b] if a.1 == b.1));
-    for (index, schema) in present.iter().take(if shared { 1 } else { usize::MAX }) {
-        let path = match shared {
-            true => "spec.validation.openAPIV3Schema".to_owned(),
-            false => format!("spec.versions[{index}].schema.openAPIV3Schema"),
-        };
-        errors.extend(schema_errors(schema, &path));
+    for (path, version) in parts::places(versions, "schema", "validation") {
+        let Some(schema) = schema_of(version) else { continue };
+        let path = format!("{path}.openAPIV3Schema");
+        if version.pointer("/subresources/status").is_some() {
+            errors.extend(root_beside_status(&schema, &path));
+        }
+        errors.extend(schema_errors(&schema, &path));
     }
     errors
 }
 
+/// Where status is written by itself it is checked by itself, so the root may say nothing about the whole.
+fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
+    const LOST: [&str; 9] = [
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "enum",
+        "default",
+        "nullable",
+        "additionalProperties",
+        "maxProperties",
+    ];
+    let detail =
+        "only some fields are allowed at the root of the schema if the status subresource is enabled";
+    let lost = LOST.iter().any(|key| schema.get(key).is_some()) || schema.get("minProperties").is_some();
+    lost.then(|| FieldError::invalid(path, "object", detail))
+}
+
 fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
     match schema.to_type::<Schema>() {
-        Ok(parsed) => structural::check(&parsed, &Rules::compile(schema), path),
+        Ok(parsed) => structural::check(&parsed, schema, &Rules::compile(schema), path),
         Err(error) => vec![FieldError::invalid(path, "object", error.to_string())],
     }
 }
@@ -172,6 +220,7 @@ mod tests {
     fn errors(change: impl FnOnce(&mut Value)) -> Vec<String> {
         let mut object = definition("widgets", "Widget");
         change(&mut object);
+        super::super::begin(&mut object);
         validate_create(&object).iter().map(|error| format!("{} {:?}", error.field, error.kind)).collect()
     }
 
@@ -208,6 +257,35 @@ mod tests {
             errors(set("/spec/versions/0/schema/openAPIV3Schema", untyped)),
             ["spec.validation.openAPIV3Schema.properties[spec].type Required"]
         );
+    }
+
+    #[test]
+    fn the_status_knows_every_version_that_may_be_stored() {
+        let mut object = definition("widgets", "Widget");
+        object["status"]["storedVersions"] = json!(["v1", "v9"]);
+        let fields =
+            |object: &Value| validate_status(object).into_iter().map(|e| e.field).collect::<Vec<_>>();
+        assert_eq!(fields(&object), ["status.storedVersions[1]"]);
+        object["status"]["storedVersions"] = json!([]);
+        assert_eq!(fields(&object), ["status.storedVersions"]);
+        object["status"]["storedVersions"] = json!(["v0"]);
+        assert_eq!(fields(&object), ["status.storedVersions", "status.storedVersions[0]"]);
+    }
+
+    #[test]
+    fn names_are_labels_and_versions_differ() {
+        assert_eq!(
+            errors(set("/spec/group", json!("Bad_.test"))),
+            ["metadata.name Invalid", "spec.group Invalid"]
+        );
+        let names = json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList", "shortNames": ["ok", "Not ok"]});
+        assert_eq!(errors(set("/spec/names", names)), ["spec.names.shortNames[1] Invalid"]);
+        let twice = |object: &mut Value| {
+            let mut again = object["spec"]["versions"][0].clone();
+            again["storage"] = json!(false);
+            object["spec"]["versions"].as_array_mut().unwrap().push(again);
+        };
+        assert_eq!(errors(twice), ["spec.versions Invalid"]);
     }
 
     #[test]

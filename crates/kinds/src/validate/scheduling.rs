@@ -1,7 +1,7 @@
 //! Where a Pod may run: affinities, spreading and gates.
 
 use listwatch_wire::names::label_key_errors;
-use serde_json::Value;
+use listwatch_wire::json::Value;
 
 use super::selector;
 use crate::field::{Errors, Path};
@@ -118,7 +118,7 @@ fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut Errors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use listwatch_wire::json::json;
 
     use super::*;
 

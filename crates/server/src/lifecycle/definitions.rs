@@ -116,7 +116,7 @@ impl Definitions {
                 }
             }
         }
-        remember_version(&mut object, &stored.definition);
+        listwatch_custom::remember_version(&mut object);
         self.write(&stored.object, Some(object)).await;
         accepted
     }
@@ -222,14 +222,4 @@ fn condition(object: &mut Value, kind: &str, holds: bool, reason: &str, message:
     let new = json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message});
     conditions.insert(position.unwrap_or(conditions.len()), new);
     set_status(object, "conditions", conditions.into());
-}
-
-/// Objects may be stored in every version that ever was the storage version.
-fn remember_version(object: &mut Value, definition: &Definition) {
-    let Some(version) = definition.storage_version() else { return };
-    let mut versions = object.at("status").list("storedVersions").to_vec();
-    if !versions.iter().any(|known| known.as_str() == Some(&version.name)) {
-        versions.push(version.name.clone().into());
-        set_status(object, "storedVersions", versions.into());
-    }
 }

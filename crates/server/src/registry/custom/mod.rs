@@ -6,12 +6,14 @@
 mod node;
 pub mod openapi;
 mod rules;
+mod stages;
 
 use std::sync::Arc;
 
-use listwatch_custom::{Definition, Scope, Version, fill};
+use listwatch_custom::{Definition, Scope, Version};
 use listwatch_wire::Revision;
 
+use self::stages::Stages;
 use super::resource::{Field, Presenter, Resource, Subresource, type_prefix};
 use crate::cache::{Cache, Object};
 
@@ -45,8 +47,12 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
                 builtin: None,
                 custom: Some(Arc::new(version.clone())),
                 rules: Arc::new(rules::Custom::new(definition, version)),
+                stored_as: (
+                    definition.group.as_str().into(),
+                    definition.storage_version().map_or("", |stored| &*stored.name).into(),
+                ),
                 collection: Arc::clone(&collection),
-                present: Some(completed(version, since)),
+                present: Some(presenter(Stages::new(definition, version), since)),
                 type_prefix: type_prefix(kind, &api_version),
             })
         })
@@ -80,16 +86,17 @@ fn subresources(definition: &Definition, version: &Version) -> Vec<Subresource> 
     status.into_iter().chain(scale).collect()
 }
 
-/// Shows objects that are older than the definition with the defaults it has now.
-fn completed(version: &Version, since: Revision) -> Presenter {
-    let schema = Arc::clone(&version.schema);
+/// Shows stored objects as a version has them: those older than the definition with the fields it has now, and those
+/// stored in another version without what this one does not know.
+fn presenter(stages: Stages, since: Revision) -> Presenter {
     Presenter::new(move |object: &Object| {
-        if object.revision() >= since {
+        let old = object.revision() < since;
+        if !old && stages.stored_alike(object.stored()) {
             return None;
         }
         let stored = listwatch_wire::json::Value::read(object.stored()).ok()?;
         let mut shown = stored.clone();
-        fill(&schema, &mut shown);
+        stages.show(&mut shown, old);
         (shown != stored).then(|| listwatch_wire::json::encode_stored(&shown).into())
     })
 }

@@ -13,6 +13,7 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 
 use super::node::Node;
+use super::stages::Stages;
 use crate::registry::write::{Rules, ScalePaths, Tracking, View};
 
 /// The rules of one version of a custom kind.
@@ -20,8 +21,9 @@ use crate::registry::write::{Rules, ScalePaths, Tracking, View};
 pub(super) struct Custom {
     version: Version,
     namespaced: bool,
-    /// `group/version` of this version, and of the one that is stored.
-    api_version: String,
+    /// How what is stored becomes an object of this version.
+    stages: Stages,
+    /// `group/version` of the version that is stored.
     stored_api_version: String,
     /// An object with nothing set, against which a new one is compared.
     zero: Value,
@@ -36,7 +38,7 @@ impl Custom {
         let own: &[&[&str]] = if version.status { &[&["status"]] } else { &[] };
         Self {
             namespaced: definition.scope == Scope::Namespaced,
-            api_version: format!("{}/{}", definition.group, version.name),
+            stages: Stages::new(definition, version),
             stored_api_version: definition
                 .storage_version()
                 .map(|stored| format!("{}/{}", definition.group, stored.name))
@@ -113,8 +115,7 @@ impl Rules for Custom {
     }
 
     fn served_form(&self, object: &mut Value) {
-        rename(object, &self.api_version);
-        fill(&self.version.schema, object);
+        self.stages.show(object, true);
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
@@ -133,8 +134,8 @@ impl Rules for Custom {
         errors
     }
 
-    fn warnings(&self, _object: &Value) -> Vec<String> {
-        self.version.deprecation.iter().cloned().collect()
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        meta::unqualified_finalizers(object.at("metadata"), old.map(|old| old.at("metadata")))
     }
 
     fn unconditional_update(&self) -> bool {

@@ -1,0 +1,315 @@
+//! Whether the parts of a definition beside its schemas make sense: columns, subresources, selectable fields,
+//! conversion, deprecation.
+
+use listwatch_wire::status::FieldError;
+use listwatch_wire::json::{Map, Value};
+
+use super::text;
+use crate::structural::keywords::find;
+
+/// The most fields of one version that selectors may name.
+const MAX_SELECTABLE: usize = 8;
+/// The longest warning about a deprecated version.
+const MAX_WARNING: usize = 256;
+const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: [&str; 8] =
+    ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+
+/// What is wrong with the parts of a spec.
+pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, version) in versions.iter().enumerate() {
+        deprecation(version, &format!("spec.versions[{index}].deprecationWarning"), &mut errors);
+    }
+    for (path, version) in places(versions, "subresources", "subresources") {
+        scale(version.pointer("/subresources/scale"), &format!("{path}.scale"), &mut errors);
+    }
+    for (path, version) in places(versions, "additionalPrinterColumns", "additionalPrinterColumns") {
+        for (index, column) in list(version, "additionalPrinterColumns").iter().enumerate() {
+            self::column(column, &format!("{path}[{index}]"), &mut errors);
+        }
+    }
+    for (path, version) in places(versions, "selectableFields", "selectableFields") {
+        selectable(version, &path, &mut errors);
+    }
+    if spec.get("preserveUnknownFields") == Some(&Value::Bool(true)) {
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.push(FieldError::invalid("spec.preserveUnknownFields", true, detail));
+    }
+    conversion(spec.get("conversion").unwrap_or(&Value::Null), &mut errors);
+    errors
+}
+
+/// Where the reference reports on a part of versions: once, at the old place of a shared part, if all versions have the
+/// same; else at each version.
+pub(super) fn places<'a>(versions: &'a [Value], part: &str, shared: &str) -> Vec<(String, &'a Value)> {
+    let alike = versions.windows(2).all(|pair| matches!(pair, [a, b] if a.get(part) == b.get(part)));
+    match (alike, versions.first()) {
+        (true, Some(first)) => vec![(format!("spec.{shared}"), first)],
+        _ => {
+            let each = versions.iter().enumerate();
+            each.map(|(index, version)| (format!("spec.versions[{index}].{part}"), version)).collect()
+        }
+    }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn deprecation(version: &Value, field: &str, errors: &mut Vec<FieldError>) {
+    let Some(warning) = text(version, "deprecationWarning") else { return };
+    let mut refuse = |detail: String| errors.push(FieldError::invalid(field, warning, detail));
+    if version.get("deprecated") != Some(&Value::Bool(true)) {
+        refuse("can only be set for deprecated versions".to_owned());
+    }
+    if warning.is_empty() {
+        refuse("cannot be an empty string".to_owned());
+    } else if warning.len() > MAX_WARNING {
+        refuse(format!("must be <= {MAX_WARNING} characters long"));
+    } else if warning.chars().any(char::is_control) {
+        refuse("must only contain printable UTF-8 characters".to_owned());
+    }
+}
+
+/// Paths of numbers are plain field names, behind `.spec` what is wanted, behind `.status` what is.
+fn scale(scale: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+    let Some(scale) = scale else { return };
+    for (key, under) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
+        let (field, value) = (format!("{path}.{key}"), text(scale, key).unwrap_or_default());
+        if value.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        } else if let Some(error) = simple_path(&field, value) {
+            errors.push(error);
+        } else if !value.starts_with(under) {
+            let detail = format!("should be a json path under {}", under.trim_end_matches('.'));
+            errors.push(FieldError::invalid(field, value, detail));
+        }
+    }
+    let field = format!("{path}.labelSelectorPath");
+    let Some(value) = text(scale, "labelSelectorPath").filter(|value| !value.is_empty()) else { return };
+    if let Some(error) = simple_path(&field, value) {
+        errors.push(error);
+    } else if !value.starts_with(".spec.") && !value.starts_with(".status.") {
+        let detail = "should be a json path under either .spec or .status";
+        errors.push(FieldError::invalid(field, value, detail));
+    }
+}
+
+fn simple_path(field: &str, value: &str) -> Option<FieldError> {
+    let detail = "must be a simple json path starting with .";
+    (!value.starts_with('.')).then(|| FieldError::invalid(field, value, detail))
+}
+
+fn column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let get = |key: &str| text(column, key).unwrap_or_default();
+    let one_of = |allowed: &[&str]| format!("must be one of {}", allowed.join(","));
+    if get("name").is_empty() {
+        errors.push(FieldError::required(format!("{path}.name"), ""));
+    }
+    match get("type") {
+        "" => errors.push(FieldError::required(format!("{path}.type"), one_of(&COLUMN_TYPES))),
+        kind if COLUMN_TYPES.contains(&kind) => {}
+        kind => errors.push(FieldError::invalid(format!("{path}.type"), kind, one_of(&COLUMN_TYPES))),
+    }
+    let format = get("format");
+    if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
+        errors.push(FieldError::invalid(format!("{path}.format"), format, one_of(&COLUMN_FORMATS)));
+    }
+    // The reference has this name in capitals only here.
+    let field = format!("{path}.JSONPath");
+    match get("jsonPath") {
+        "" => errors.push(FieldError::required(field, "")),
+        value => errors.extend(simple_path(&field, value)),
+    }
+}
+
+fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let empty = Value::Null;
+    let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&empty);
+    let mut seen = std::collections::BTreeSet::new();
+    for (index, selected) in list(version, "selectableFields").iter().enumerate() {
+        let field = format!("{path}[{index}].jsonPath");
+        let value = text(selected, "jsonPath").unwrap_or_default();
+        if value.is_empty() {
+            errors.push(FieldError::required(field, ""));
+            continue;
+        }
+        let own = value.starts_with(".metadata.");
+        let Some(found) = find(schema, value).or(own.then_some(&empty)) else {
+            errors.push(FieldError::invalid(
+                field,
+                value,
+                "is an invalid path: does not refer to a valid field",
+            ));
+            continue;
+        };
+        if own {
+            errors.push(FieldError::invalid(&*field, value, "must not point to fields in metadata"));
+        }
+        if !matches!(text(found, "type"), Some("string" | "boolean" | "integer")) {
+            let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+            errors.push(FieldError::invalid(&*field, value, detail));
+        }
+        if !seen.insert(value) {
+            errors.push(FieldError::duplicate(field, value));
+        }
+    }
+    if seen.len() > MAX_SELECTABLE {
+        errors.push(FieldError::too_many(path, seen.len(), MAX_SELECTABLE));
+    }
+}
+
+/// How objects get from one version to another; reported under the names that the parts had before they were grouped.
+fn conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
+    const CLIENT: &str = "spec.conversion.webhookClientConfig";
+    const VERSIONS: &str = "spec.conversion.conversionReviewVersions";
+    let webhook = conversion.get("webhook").unwrap_or(&Value::Null);
+    let (client, reviews) = (webhook.get("clientConfig"), list(webhook, "conversionReviewVersions"));
+    match text(conversion, "strategy") {
+        None if conversion.is_null() => {}
+        None | Some("") => errors.push(FieldError::required("spec.conversion.strategy", "")),
+        Some("Webhook") => {
+            let exact = |client: &Value| client.get("url").is_some() != client.get("service").is_some();
+            match client {
+                None => errors.push(FieldError::required(CLIENT, "required when strategy is set to Webhook")),
+                Some(client) if !exact(client) => {
+                    errors.push(FieldError::required(CLIENT, "exactly one of url or service is required"));
+                }
+                Some(client) => errors.extend(webhook_url(client, CLIENT)),
+            }
+            if reviews.is_empty() {
+                errors.push(FieldError::required(VERSIONS, ""));
+            } else if !reviews.iter().any(|version| version == "v1" || version == "v1beta1") {
+                let detail = "must include at least one of v1, v1beta1";
+                errors.push(FieldError::invalid(VERSIONS, reviews.to_vec(), detail));
+            }
+        }
+        Some("None") => {
+            let detail = "should not be set when strategy is not set to Webhook";
+            errors.extend(client.map(|_| FieldError::forbidden(CLIENT, detail)));
+            errors.extend((!reviews.is_empty()).then(|| FieldError::forbidden(VERSIONS, detail)));
+        }
+        Some(other) => {
+            errors.push(FieldError::not_supported("spec.conversion.strategy", other, &["None", "Webhook"]));
+        }
+    }
+}
+
+fn webhook_url(client: &Value, path: &str) -> Option<FieldError> {
+    let url = text(client, "url").filter(|url| !url.starts_with("https://"))?;
+    Some(FieldError::invalid(format!("{path}.url"), url, "'https' is the only allowed URL scheme"))
+}
+
+/// The community's own groups are for what it has approved.
+pub(super) fn approval(object: &Value) -> Option<FieldError> {
+    const ANNOTATION: &str = "api-approved.kubernetes.io";
+    let group = object.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
+    let protected =
+        ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}")));
+    let said = object.pointer("/metadata/annotations").and_then(|annotations| text(annotations, ANNOTATION));
+    let field = format!("metadata.annotations[{ANNOTATION}]");
+    match said {
+        _ if !protected => None,
+        None | Some("") => Some(FieldError::required(
+            field,
+            "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111",
+        )),
+        Some(said) if said.starts_with("unapproved") || said.contains("://") => None,
+        Some(said) => {
+            let detail = "protected groups must have approval annotation with either a URL or a reason starting with \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111";
+            Some(FieldError::invalid(field, said, detail))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use listwatch_wire::json::json;
+
+    fn errors(spec: Value, mut version: Value) -> Vec<String> {
+        if let Some(version) = version.as_object_mut() {
+            version.insert("schema".into(), json!({"openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "properties": {"color": {"type": "string"}, "sub": {"type": "object"}}}}}}));
+        }
+        let found = check(spec.as_object().unwrap(), &[version]);
+        found.iter().map(|error| format!("{} {:?}", error.field, error.kind)).collect()
+    }
+
+    #[test]
+    fn parts_of_versions() {
+        for (version, expected) in [
+            (
+                json!({"additionalPrinterColumns": [{"name": "a", "type": "string", "jsonPath": ".spec.color"}]}),
+                vec![],
+            ),
+            (
+                json!({"additionalPrinterColumns": [{"name": "", "type": "word", "format": "x", "jsonPath": "spec"}]}),
+                vec![
+                    "spec.additionalPrinterColumns[0].name Required",
+                    "spec.additionalPrinterColumns[0].type Invalid",
+                    "spec.additionalPrinterColumns[0].format Invalid",
+                    "spec.additionalPrinterColumns[0].JSONPath Invalid",
+                ],
+            ),
+            (
+                json!({"subresources": {"scale": {"specReplicasPath": ".status.n", "statusReplicasPath": ""}}}),
+                vec![
+                    "spec.subresources.scale.specReplicasPath Invalid",
+                    "spec.subresources.scale.statusReplicasPath Required",
+                ],
+            ),
+            (json!({"selectableFields": [{"jsonPath": ".spec.color"}]}), vec![]),
+            (
+                json!({"selectableFields": [{"jsonPath": ".spec.nothing"}, {"jsonPath": ".spec.sub"}, {"jsonPath": ".spec.color"}, {"jsonPath": ".spec.color"}]}),
+                vec![
+                    "spec.selectableFields[0].jsonPath Invalid",
+                    "spec.selectableFields[1].jsonPath Invalid",
+                    "spec.selectableFields[3].jsonPath Duplicate",
+                ],
+            ),
+            (json!({"deprecationWarning": "old"}), vec!["spec.versions[0].deprecationWarning Invalid"]),
+        ] {
+            assert_eq!(errors(json!({}), version.clone()), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn conversions() {
+        let webhook = json!({"clientConfig": {"url": "https://x"}, "conversionReviewVersions": ["v1"]});
+        for (conversion, expected) in [
+            (json!({"strategy": "None"}), vec![]),
+            (json!({"strategy": "Webhook", "webhook": webhook}), vec![]),
+            (json!({"strategy": "Magic"}), vec!["spec.conversion.strategy NotSupported"]),
+            (
+                json!({"strategy": "Webhook"}),
+                vec![
+                    "spec.conversion.webhookClientConfig Required",
+                    "spec.conversion.conversionReviewVersions Required",
+                ],
+            ),
+            (
+                json!({"strategy": "None", "webhook": webhook}),
+                vec![
+                    "spec.conversion.webhookClientConfig Forbidden",
+                    "spec.conversion.conversionReviewVersions Forbidden",
+                ],
+            ),
+        ] {
+            assert_eq!(errors(json!({"conversion": conversion}), json!({})), expected, "{conversion}");
+        }
+    }
+
+    #[test]
+    fn the_communitys_groups_need_approval() {
+        let object =
+            |group: &str, said: Value| json!({"metadata": {"annotations": said}, "spec": {"group": group}});
+        assert!(approval(&object("example.test", json!(null))).is_none());
+        assert!(approval(&object("foo.k8s.io", json!(null))).is_some());
+        assert!(
+            approval(&object("foo.k8s.io", json!({"api-approved.kubernetes.io": "unapproved, a test"})))
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,399 @@
+//! What a schema may not say, looked for in its JSON: keywords that structural schemas have no place for, rules of the
+//! parts that every object has anyway, and expression rules that cannot be meant.
+//!
+//! What a schema must say is checked on its parsed form, in the module above.
+
+use listwatch_wire::status::FieldError;
+use listwatch_wire::json::Value;
+
+use super::MAX_DEPTH;
+
+/// Keywords of JSON Schema that have no meaning here.
+const UNSUPPORTED: [&str; 6] =
+    ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
+/// What only the structure itself may say, not the alternatives beside it.
+const STRUCTURE: [&str; 9] = [
+    "type",
+    "additionalProperties",
+    "default",
+    "title",
+    "description",
+    "nullable",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+];
+/// The fields that every object has, whatever its schema.
+const META_FIELDS: [&str; 3] = ["metadata", "kind", "apiVersion"];
+/// Why a rule may say it refuses.
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+
+/// Where the walk is.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    depth: usize,
+    /// Inside the metadata of the object itself, where nothing can be filled in.
+    no_defaults: bool,
+}
+
+/// What is wrong with the JSON of a schema, at paths under `path`.
+pub(super) fn check(schema: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if schema.get("nullable") == Some(&Value::Bool(true)) {
+        errors.push(FieldError::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
+    }
+    if schema.get("additionalProperties").is_some() {
+        errors.push(FieldError::forbidden(
+            format!("{path}.additionalProperties"),
+            "must not be used at the root",
+        ));
+    }
+    if let Some(metadata) = schema.pointer("/properties/metadata") {
+        object_metadata(metadata, &format!("{path}.properties[metadata]"), &mut errors);
+    }
+    node(schema, path, Place::default(), &mut errors);
+    errors
+}
+
+/// Of an object's own metadata only its names may be described.
+fn object_metadata(metadata: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let empty = |value: &Value| value.as_object().is_none_or(listwatch_wire::json::Map::is_empty);
+    let only_names = metadata.get("properties").is_none_or(|properties| {
+        properties.as_object().is_some_and(|p| p.keys().all(|key| key == "name" || key == "generateName"))
+            || empty(properties)
+    });
+    let fields = metadata.as_object().into_iter().flatten();
+    let plain = fields.into_iter().all(|(key, _)| matches!(key.as_str(), "type" | "properties" | "default"));
+    if !only_names || !plain {
+        let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+        errors.push(FieldError::forbidden(path, detail));
+    }
+}
+
+fn node(schema: &Value, path: &str, place: Place, errors: &mut Vec<FieldError>) {
+    if place.depth > MAX_DEPTH {
+        return;
+    }
+    unsupported(schema, path, errors);
+    if place.no_defaults && schema.get("default").is_some() {
+        errors
+            .push(FieldError::forbidden(format!("{path}.default"), "must not be set in top-level metadata"));
+    }
+    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+        let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
+        errors.push(FieldError::invalid(field, false, "must be true or undefined"));
+    }
+    fitting_type(schema, path, errors);
+    own_fields(schema, path, place, errors);
+    validations(schema, path, errors);
+    alternatives(schema, schema, path, path, errors);
+    for (step, name, child) in children(schema) {
+        let own_meta = place.depth == 0 && name.is_some_and(|name| META_FIELDS.contains(&name));
+        let below = Place { depth: place.depth + 1, no_defaults: place.no_defaults || own_meta };
+        node(child, &format!("{path}{step}"), below, errors);
+    }
+}
+
+/// The schemas of values below, with their step and, for named fields, their name.
+fn children(schema: &Value) -> impl Iterator<Item = (String, Option<&str>, &Value)> {
+    let named = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let named = named.map(|(name, child)| (format!(".properties[{name}]"), Some(name.as_str()), child));
+    let unnamed = ["additionalProperties", "items"].into_iter().filter_map(|key| {
+        let child = schema.get(key).filter(|child| child.is_object())?;
+        Some((format!(".{key}"), None, child))
+    });
+    named.chain(unnamed)
+}
+
+fn unsupported(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for key in UNSUPPORTED {
+        if schema.get(key).is_some() {
+            errors.push(FieldError::forbidden(format!("{path}.{key}"), format!("{key} is not supported")));
+        }
+    }
+    if text(schema, "type") == "null" {
+        let detail = "type cannot be set to null, use nullable as an alternative";
+        errors.push(FieldError::forbidden(format!("{path}.type"), detail));
+    }
+    if schema.get("items").is_some_and(Value::is_array) {
+        let detail = "items must be a schema object and not an array";
+        errors.push(FieldError::forbidden(format!("{path}.items"), detail));
+    }
+}
+
+/// How lists and maps merge can be said of lists and maps only.
+fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let found = text(schema, "type");
+    for (key, wanted) in [("x-kubernetes-map-type", "object"), ("x-kubernetes-list-type", "array")] {
+        if schema.get(key).is_none() || found == wanted {
+            continue;
+        }
+        let (field, detail) = (format!("{path}.type"), format!("must be {wanted} if {key} is specified"));
+        errors.push(match found {
+            "" => FieldError::required(field, detail),
+            found => FieldError::invalid(field, found, detail),
+        });
+    }
+    let Some(items) = schema.get("items") else { return };
+    let list_type = text(schema, "x-kubernetes-list-type");
+    let (key, atomic) = match text(items, "type") {
+        "array" => ("x-kubernetes-list-type", matches!(text(items, "x-kubernetes-list-type"), "" | "atomic")),
+        "object" => ("x-kubernetes-map-type", text(items, "x-kubernetes-map-type") == "atomic"),
+        _ => ("", true),
+    };
+    if list_type == "set" && !atomic {
+        let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        errors.push(FieldError::invalid(format!("{path}.items.{key}"), Value::Null, detail));
+    }
+    if matches!(list_type, "set" | "map") && items.get("nullable") == Some(&Value::Bool(true)) {
+        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        errors.push(FieldError::forbidden(format!("{path}.items.nullable"), detail));
+    }
+}
+
+/// What holds for the fields that objects, and objects inside objects, have anyway.
+fn own_fields(schema: &Value, path: &str, place: Place, errors: &mut Vec<FieldError>) {
+    let embedded = schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
+    if place.depth > 0 && !embedded {
+        return;
+    }
+    for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
+        let Some(property) = schema.get("properties").and_then(|p| p.get(name)) else { continue };
+        let found = text(property, "type");
+        if found != wanted {
+            let field = format!("{path}.properties[{name}].type");
+            errors.push(FieldError::invalid(field, found, format!("must be {wanted}")));
+        }
+    }
+    if !embedded {
+        return;
+    }
+    let described = schema.get("properties").and_then(Value::as_object).is_some_and(|p| !p.is_empty());
+    if !described && schema.get("x-kubernetes-preserve-unknown-fields") != Some(&Value::Bool(true)) {
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+        errors.push(FieldError::required(format!("{path}.properties"), detail));
+    }
+    if schema.get("additionalProperties").is_some() {
+        let detail = "must not be used if x-kubernetes-embedded-resource is set";
+        errors.push(FieldError::forbidden(format!("{path}.additionalProperties"), detail));
+    }
+}
+
+/// Alternatives may restrict what the structure describes, and describe nothing by themselves.
+fn alternatives(
+    value: &Value,
+    structure: &Value,
+    path: &str,
+    structure_path: &str,
+    errors: &mut Vec<FieldError>,
+) {
+    let int_or_string = structure.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true));
+    for key in ["allOf", "anyOf", "oneOf"] {
+        let list = value.get(key).and_then(Value::as_array).into_iter().flatten();
+        for (index, alternative) in list.enumerate() {
+            // Both ways to say "integer or string" are as old as the keyword that says it.
+            let says_it_again = int_or_string
+                && match key {
+                    "anyOf" => true,
+                    "allOf" => index == 0 && alternative.get("anyOf").is_some(),
+                    _ => false,
+                };
+            if !says_it_again {
+                restriction(
+                    alternative,
+                    Some(structure),
+                    &format!("{path}.{key}[{index}]"),
+                    structure_path,
+                    errors,
+                );
+            }
+        }
+    }
+    if let Some(not) = value.get("not") {
+        restriction(not, Some(structure), &format!("{path}.not"), structure_path, errors);
+    }
+}
+
+fn restriction(
+    value: &Value,
+    structure: Option<&Value>,
+    path: &str,
+    structure_path: &str,
+    errors: &mut Vec<FieldError>,
+) {
+    let Some(structure) = structure else {
+        errors.push(FieldError::required(structure_path, format!("because it is defined in {path}")));
+        return;
+    };
+    for key in STRUCTURE {
+        if value.get(key).is_some_and(|said| said != &Value::Bool(false)) {
+            let detail = "must be empty to be structural";
+            errors.push(FieldError::forbidden(format!("{path}.{key}"), detail));
+        }
+    }
+    let named = value.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (name, below) in named {
+        let step = format!(".properties[{name}]");
+        let there = structure.get("properties").and_then(|p| p.get(name));
+        restriction(below, there, &format!("{path}{step}"), &format!("{structure_path}{step}"), errors);
+    }
+    if let Some(items) = value.get("items").filter(|items| items.is_object()) {
+        let there = structure.get("items");
+        restriction(items, there, &format!("{path}.items"), &format!("{structure_path}.items"), errors);
+    }
+    alternatives(value, structure, path, structure_path, errors);
+}
+
+/// What can be said of expression rules without understanding them.
+fn validations(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
+    for (index, rule) in rules.enumerate() {
+        let path = format!("{path}.x-kubernetes-validations[{index}]");
+        rule_texts(rule, &path, errors);
+        let reason = text(rule, "reason");
+        if !reason.is_empty() && !REASONS.contains(&reason) {
+            errors.push(FieldError::not_supported(format!("{path}.reason"), reason, &REASONS));
+        }
+        let field = text(rule, "fieldPath");
+        if !field.is_empty() && find(schema, field).is_none() {
+            let detail = "fieldPath must be a valid path";
+            errors.push(FieldError::invalid(format!("{path}.fieldPath"), field, detail));
+        }
+    }
+}
+
+fn rule_texts(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let (expression, message) = (text(rule, "rule"), text(rule, "message"));
+    let broken = |text: &str| text.trim().contains(['\n', '\r']);
+    let field = format!("{path}.message");
+    if expression.trim().is_empty() {
+        errors.push(FieldError::required(format!("{path}.rule"), "rule is not specified"));
+    } else if !message.is_empty() && message.trim().is_empty() {
+        errors.push(FieldError::invalid(field, message, "message must be non-empty if specified"));
+    } else if broken(message) {
+        errors.push(FieldError::invalid(field, message, "message must not contain line breaks"));
+    } else if broken(expression) && message.trim().is_empty() {
+        errors.push(FieldError::required(field, "message must be specified if rule contains line breaks"));
+    }
+    let made = text(rule, "messageExpression");
+    if !made.is_empty() && made.trim().is_empty() {
+        let detail = "messageExpression must be non-empty if specified";
+        errors.push(FieldError::required(format!("{path}.messageExpression"), detail));
+    }
+}
+
+/// The schema of the field that a path such as `.spec.names['a']` leads to.
+pub(crate) fn find<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
+    let mut rest = path.trim();
+    let mut place = schema;
+    while !rest.is_empty() {
+        let (step, tail) = if let Some(quoted) = rest.strip_prefix("['") {
+            quoted.split_once("']")?
+        } else {
+            let named = rest.strip_prefix('.')?;
+            named.split_at(named.find(['.', '[']).unwrap_or(named.len()))
+        };
+        if step.is_empty() {
+            return None;
+        }
+        let named = place.get("properties").and_then(|properties| properties.get(step));
+        place = named.or_else(|| place.get("additionalProperties").filter(|any| any.is_object()))?;
+        rest = tail;
+    }
+    Some(place)
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use listwatch_wire::json::json;
+
+    fn errors(field: Value) -> Vec<String> {
+        let schema = json!({"type": "object", "properties": {"f": field}});
+        check(&schema, "s").iter().map(|error| format!("{} {:?}", error.field, error.kind)).collect()
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        for (field, expected) in [
+            (json!({"type": "string", "pattern": "x"}), vec![]),
+            (json!({"$ref": "#/x"}), vec!["s.properties[f].$ref Forbidden"]),
+            (json!({"type": "object", "definitions": {}}), vec!["s.properties[f].definitions Forbidden"]),
+            (
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false}),
+                vec!["s.properties[f].x-kubernetes-preserve-unknown-fields Invalid"],
+            ),
+            (
+                json!({"type": "string", "x-kubernetes-list-type": "set"}),
+                vec!["s.properties[f].type Invalid"],
+            ),
+            (
+                json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object"}}),
+                vec!["s.properties[f].items.x-kubernetes-map-type Invalid"],
+            ),
+            (
+                json!({"type": "object", "x-kubernetes-embedded-resource": true}),
+                vec!["s.properties[f].properties Required"],
+            ),
+        ] {
+            assert_eq!(errors(field.clone()), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn alternatives_restrict_what_is_described() {
+        let described = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "anyOf": [{"properties": {"a": {"minimum": 1}}}]});
+        assert_eq!(errors(described), [""; 0]);
+        let typed = json!({"type": "string", "anyOf": [{"type": "string"}]});
+        assert_eq!(errors(typed), ["s.properties[f].anyOf[0].type Forbidden"]);
+        let undescribed = json!({"type": "object", "not": {"properties": {"z": {"minimum": 1}}}});
+        assert_eq!(errors(undescribed), ["s.properties[f].properties[z] Required"]);
+        let either =
+            json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
+        assert_eq!(errors(either), [""; 0]);
+    }
+
+    #[test]
+    fn an_objects_own_metadata_is_known() {
+        let root = |metadata: Value| {
+            let schema = json!({"type": "object", "properties": {"metadata": metadata}});
+            check(&schema, "s")
+                .iter()
+                .map(|error| format!("{} {:?}", error.field, error.kind))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            root(json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}}})),
+            [""; 0]
+        );
+        assert_eq!(
+            root(json!({"type": "object", "properties": {"labels": {"type": "object"}}})),
+            ["s.properties[metadata] Forbidden"]
+        );
+        assert_eq!(
+            root(json!({"type": "object", "properties": {"name": {"type": "string", "default": "x"}}})),
+            ["s.properties[metadata].properties[name].default Forbidden"]
+        );
+    }
+
+    #[test]
+    fn rules_must_say_something() {
+        let rule = |rule: Value| {
+            errors(
+                json!({"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [rule]}),
+            )
+        };
+        let at = |part: &str| format!("s.properties[f].x-kubernetes-validations[0].{part}");
+        assert_eq!(rule(json!({"rule": "true", "fieldPath": ".a", "reason": "FieldValueRequired"})), [""; 0]);
+        assert_eq!(rule(json!({"rule": " "})), [at("rule Required")]);
+        assert_eq!(rule(json!({"rule": "true", "message": "a\nb"})), [at("message Invalid")]);
+        assert_eq!(rule(json!({"rule": "true\n&& true"})), [at("message Required")]);
+        assert_eq!(rule(json!({"rule": "true", "reason": "Because"})), [at("reason NotSupported")]);
+        assert_eq!(rule(json!({"rule": "true", "fieldPath": ".b"})), [at("fieldPath Invalid")]);
+    }
+}

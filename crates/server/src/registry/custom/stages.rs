@@ -1,0 +1,99 @@
+//! [`Stages`]: how a stored custom object becomes one of the version that is asked for.
+//!
+//! Versions differ in name only (the conversion strategy `None`), but each has its own schema. What is stored is completed
+//! by the schema of the version it is stored in; then the version that is asked for drops what it does not know. Its own
+//! defaults are for what is sent to it, not for what is read.
+
+use std::sync::Arc;
+
+use listwatch_custom::{Definition, Schema, Version, fill, prune};
+use listwatch_wire::json;
+use listwatch_wire::json::Value;
+
+/// The schemas that a stored object passes on its way out.
+#[derive(Clone, Debug)]
+pub(super) struct Stages {
+    /// `group/version` of the version that is asked for.
+    api_version: String,
+    schema: Arc<Schema>,
+    /// All versions, by their `group/version`.
+    all: Arc<[(String, Arc<Schema>)]>,
+}
+
+impl Stages {
+    pub(super) fn new(definition: &Definition, version: &Version) -> Self {
+        let named = |version: &Version| format!("{}/{}", definition.group, version.name);
+        Self {
+            api_version: named(version),
+            schema: Arc::clone(&version.schema),
+            all: definition.versions.iter().map(|v| (named(v), Arc::clone(&v.schema))).collect(),
+        }
+    }
+
+    /// Whether stored bytes are of this version already.
+    pub(super) fn stored_alike(&self, stored: &[u8]) -> bool {
+        let found = json::raw::lookup(stored, &["apiVersion"]).unwrap_or_default();
+        self.all.len() == 1
+            || found.strip_prefix(b"\"").and_then(|found| found.strip_suffix(b"\""))
+                == Some(self.api_version.as_bytes())
+    }
+
+    /// Makes a stored object one of this version. `old` says whether its schema may have changed since it was stored.
+    pub(super) fn show(&self, object: &mut Value, old: bool) {
+        let stored_as = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let alike = stored_as == self.api_version;
+        if old {
+            let stored = self.all.iter().find(|(name, _)| name == stored_as).map(|(_, schema)| schema);
+            let schema = Arc::clone(stored.unwrap_or(&self.schema));
+            prune(&schema, object);
+            fill(&schema, object);
+        }
+        if !alike {
+            prune(&self.schema, object);
+            if let Some(fields) = object.as_object_mut() {
+                fields.insert("apiVersion".to_owned(), self.api_version.as_str().into());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    fn definition() -> Definition {
+        let version = |name: &str, storage: bool, field: &str| {
+            json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {"type": "object",
+                "properties": {"spec": {"type": "object", "properties": {"shared": {"type": "string"},
+                    field: {"type": "string", "default": field}}}}}}})
+        };
+        Definition::read(
+            &json!({"metadata": {"name": "widgets.example.test"}, "spec": {"group": "example.test",
+            "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version("v1", true, "one"), version("v2", false, "two")]}}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn another_version_drops_what_it_does_not_know_and_adds_nothing() {
+        let definition = definition();
+        let stages = Stages::new(&definition, &definition.versions[1]);
+        let mut object = json!({"apiVersion": "example.test/v1", "spec": {"shared": "s", "one": "x"}});
+        stages.show(&mut object, false);
+        assert_eq!(object, json!({"apiVersion": "example.test/v2", "spec": {"shared": "s"}}));
+    }
+
+    #[test]
+    fn an_old_object_is_completed_by_the_version_it_is_stored_in() {
+        let definition = definition();
+        let stages = Stages::new(&definition, &definition.versions[0]);
+        let mut object = json!({"apiVersion": "example.test/v1", "spec": {"gone": "x"}});
+        stages.show(&mut object, true);
+        assert_eq!(object, json!({"apiVersion": "example.test/v1", "spec": {"one": "one"}}));
+        assert!(stages.stored_alike(br#"{"kind":"Widget","apiVersion":"example.test/v1"}"#));
+        assert!(!stages.stored_alike(br#"{"kind":"Widget","apiVersion":"example.test/v2"}"#));
+    }
+}
