@@ -118,7 +118,12 @@ fn admin_token(options: &Options) -> Result<Token, Error> {
     let groups = vec!["system:masters".to_owned()];
     Ok(Token {
         secret,
-        user: User { name: "kubernetes-admin".to_owned(), uid: "kubernetes-admin".to_owned(), groups },
+        user: User {
+            name: "kubernetes-admin".to_owned(),
+            uid: "kubernetes-admin".to_owned(),
+            groups,
+            ..User::default()
+        },
     })
 }
 

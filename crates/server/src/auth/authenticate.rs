@@ -138,7 +138,7 @@ fn token(line: &str, number: usize) -> Result<Token, String> {
     }
     let groups = fields.next().unwrap_or_default();
     let groups = groups.split(',').map(str::trim).filter(|g| !g.is_empty()).map(str::to_owned).collect();
-    Ok(Token { secret, user: User { name, uid, groups } })
+    Ok(Token { secret, user: User { name, uid, groups, ..User::default() } })
 }
 
 /// Commas inside quotes do not separate; a doubled quote inside quotes is one quote.

@@ -1,5 +1,6 @@
 //! Acting as somebody else, as `kubectl --as` asks for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -7,7 +8,7 @@ use listwatch_wire::Status;
 
 use super::{Attributes, Authorizer, Decision, User};
 
-/// Groups one request may ask for: the headers could hold thousands, each of which costs a decision.
+/// Groups, and other claims, one request may make: the headers could hold thousands, each of which costs a decision.
 const MAX_GROUPS: usize = 128;
 
 /// The user that the request wants to be, if it asks for one and `user` may.
@@ -35,6 +36,7 @@ struct Wanted {
     name: String,
     uid: String,
     groups: Vec<String>,
+    extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Wanted {
@@ -43,11 +45,11 @@ impl Wanted {
             |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
         let groups = headers.get_all("impersonate-group").iter().take(MAX_GROUPS);
         let groups = groups.filter_map(|v| v.to_str().ok()).map(str::to_owned).collect();
-        Self { name: text("impersonate-user"), uid: text("impersonate-uid"), groups }
+        Self { name: text("impersonate-user"), uid: text("impersonate-uid"), groups, extra: extra(headers) }
     }
 
     fn asks(&self) -> bool {
-        !self.name.is_empty() || !self.uid.is_empty() || !self.groups.is_empty()
+        !self.name.is_empty() || !self.uid.is_empty() || !self.groups.is_empty() || !self.extra.is_empty()
     }
 
     fn allowed(&self, user: &User, authorizer: &dyn Authorizer) -> bool {
@@ -62,6 +64,10 @@ impl Wanted {
         };
         name && self.groups.iter().all(|group| may("", "groups", "", group))
             && (self.uid.is_empty() || may("authentication.k8s.io", "uids", "", &self.uid))
+            && self
+                .extra
+                .iter()
+                .all(|(key, values)| values.iter().all(|value| may_say(user, authorizer, key, value)))
     }
 
     fn into_user(self) -> User {
@@ -74,8 +80,34 @@ impl Wanted {
         if !groups.iter().any(|group| group == own) {
             groups.push(own.to_owned());
         }
-        User { name: self.name, uid: self.uid, groups }
+        User { name: self.name, uid: self.uid, groups, extra: self.extra }
     }
+}
+
+/// Whether a user may claim this about whom they act as.
+fn may_say(user: &User, authorizer: &dyn Authorizer, key: &str, value: &str) -> bool {
+    let wanted = Attributes {
+        verb: "impersonate",
+        group: "authentication.k8s.io",
+        resource: "userextras",
+        subresource: key,
+        name: value,
+        ..Attributes::default()
+    };
+    authorizer.authorize(user, &wanted) == Decision::Allow
+}
+
+/// What `Impersonate-Extra-<key>` headers say; keys are percent-encoded where a header's name could not hold them.
+fn extra(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let named = headers.iter().filter_map(|(name, value)| {
+        Some((name.as_str().strip_prefix("impersonate-extra-")?, value.to_str().ok()?))
+    });
+    for (key, value) in named.take(MAX_GROUPS) {
+        let key = percent_encoding::percent_decode_str(key).decode_utf8_lossy().into_owned();
+        extra.entry(key).or_default().push(value.to_owned());
+    }
+    extra
 }
 
 /// Namespace and name of `system:serviceaccount:<namespace>:<name>`.

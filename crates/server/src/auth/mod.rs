@@ -16,6 +16,8 @@ pub mod review;
 mod roles;
 mod service_account;
 
+use std::collections::BTreeMap;
+
 pub(crate) use authenticate::TOKEN_PROTOCOL;
 pub use authenticate::{Authenticator, Token, parse_token_file};
 pub use authorize::{Attributes, Authorizer, Decision};
@@ -33,6 +35,8 @@ pub struct User {
     pub uid: String,
     /// The groups, including `system:authenticated` or `system:unauthenticated`.
     pub groups: Vec<String>,
+    /// Whatever else the authenticator knows, for reviews to show.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
@@ -41,8 +45,8 @@ impl User {
     pub fn anonymous() -> Self {
         Self {
             name: "system:anonymous".to_owned(),
-            uid: String::new(),
             groups: vec!["system:unauthenticated".to_owned()],
+            ..Self::default()
         }
     }
 

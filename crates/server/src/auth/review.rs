@@ -35,6 +35,7 @@ impl Reviewer<'_> {
     /// 422 for a question that asks nothing, or two things at once.
     pub fn answer(&self, plural: &str, namespace: Option<&str>, review: &mut Value) -> Result<(), Status> {
         let spec = review.get("spec").cloned().unwrap_or_default();
+        check_metadata(plural, review.get("metadata").unwrap_or(&Value::Null))?;
         let status = match plural {
             "selfsubjectaccessreviews" => self.access(self.user, &spec)?,
             "subjectaccessreviews" => self.access(&subject(&spec)?, &spec)?,
@@ -42,13 +43,18 @@ impl Reviewer<'_> {
                 local(&spec, namespace.unwrap_or_default())?;
                 self.access(&subject(&spec)?, &spec)?
             }
-            "selfsubjectrulesreviews" => self.rules(&spec),
+            "selfsubjectrulesreviews" => self.rules(&spec)?,
             "selfsubjectreviews" => json!({"userInfo": user_info(self.user)}),
-            "tokenreviews" => self.token(&spec),
+            "tokenreviews" => self.token(&spec)?,
             _ => return Err(Status::method_not_allowed()),
         };
         if let Some(review) = review.as_object_mut() {
             review.insert("status".to_owned(), status);
+            review.entry("metadata").or_insert_with(|| json!({}));
+            if plural == "selfsubjectrulesreviews" {
+                // Of this question the reference forgets what it was about.
+                review.insert("spec".to_owned(), json!({}));
+            }
         }
         Ok(())
     }
@@ -96,29 +102,35 @@ impl Reviewer<'_> {
         })
     }
 
-    fn rules(&self, spec: &Value) -> Value {
+    fn rules(&self, spec: &Value) -> Result<Value, Status> {
         let namespace = spec.get("namespace").and_then(Value::as_str).unwrap_or_default();
+        if namespace.is_empty() {
+            return Err(Status::bad_request("no namespace on request"));
+        }
         let (paths, resources): (Vec<_>, Vec<_>) = self
             .authorizer
             .rules(self.user, namespace)
             .into_iter()
             .partition(|rule| rule.resources.is_empty());
-        json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
+        Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
     }
 
-    fn token(&self, spec: &Value) -> Value {
+    fn token(&self, spec: &Value) -> Result<Value, Status> {
         let token = spec.get("token").and_then(Value::as_str).unwrap_or_default();
+        if token.is_empty() {
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+        }
         let audiences = spec.get("audiences").and_then(Value::as_array).into_iter().flatten();
         let mut audiences: Vec<&str> = audiences.filter_map(Value::as_str).collect();
         if audiences.is_empty() {
             audiences.push(ISSUER);
         }
-        match self.authenticator.user_for(token, &audiences) {
+        Ok(match self.authenticator.user_for(token, &audiences) {
             Some((user, meant)) => {
                 json!({"authenticated": true, "user": user_info(&user), "audiences": meant})
             }
             None => json!({"user": {}, "error": "invalid bearer token"}),
-        }
+        })
     }
 }
 
@@ -130,11 +142,15 @@ fn subject(spec: &Value) -> Result<User, Status> {
         let detail = "at least one of user or group must be specified";
         return Err(invalid(FieldError::invalid("spec.user", "", detail)));
     }
-    Ok(User { name: text("user"), uid: text("uid"), groups })
+    Ok(User { name: text("user"), uid: text("uid"), groups, ..User::default() })
 }
 
 /// A local review speaks of its own namespace only.
 fn local(spec: &Value, namespace: &str) -> Result<(), Status> {
+    if let Some(asked) = spec.get("nonResourceAttributes") {
+        let detail = "disallowed on this kind of request";
+        return Err(invalid(FieldError::invalid("spec.nonResourceAttributes", asked.clone(), detail)));
+    }
     let asked = spec.pointer("/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
     if asked == namespace {
         return Ok(());
@@ -143,13 +159,36 @@ fn local(spec: &Value, namespace: &str) -> Result<(), Status> {
     Err(invalid(FieldError::invalid("spec.resourceAttributes.namespace", asked, detail)))
 }
 
+/// A question about rights has no identity of its own.
+fn check_metadata(plural: &str, metadata: &Value) -> Result<(), Status> {
+    let (allowed, detail): (&[&str], _) = match plural {
+        "localsubjectaccessreviews" => {
+            (&["managedFields", "namespace"], "must be empty except for namespace")
+        }
+        "selfsubjectaccessreviews" | "subjectaccessreviews" => (&["managedFields"], "must be empty"),
+        _ => return Ok(()),
+    };
+    match metadata.as_object() {
+        Some(fields) if fields.keys().any(|key| !allowed.contains(&key.as_str())) => {
+            Err(invalid(FieldError::invalid("metadata", metadata.clone(), detail)))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn invalid(error: FieldError) -> Status {
     Status::invalid(AUTHORIZATION, "", "", &[error])
 }
 
 fn user_info(user: &User) -> Value {
-    match user.uid.as_str() {
-        "" => json!({"username": user.name, "groups": user.groups}),
-        uid => json!({"username": user.name, "uid": uid, "groups": user.groups}),
+    let mut info = serde_json::Map::new();
+    info.insert("username".to_owned(), user.name.as_str().into());
+    info.insert("groups".to_owned(), user.groups.clone().into());
+    if !user.uid.is_empty() {
+        info.insert("uid".to_owned(), user.uid.as_str().into());
     }
+    if !user.extra.is_empty() {
+        info.insert("extra".to_owned(), json!(user.extra));
+    }
+    info.into()
 }

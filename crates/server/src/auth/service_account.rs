@@ -198,5 +198,6 @@ fn user(claims: &Kubernetes) -> User {
             format!("system:serviceaccounts:{}", claims.namespace),
             "system:authenticated".to_owned(),
         ],
+        ..User::default()
     }
 }

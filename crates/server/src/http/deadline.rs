@@ -16,6 +16,8 @@ pub(crate) fn allowed(request: &Request, limit: Duration) -> Result<Duration, St
     if text.is_empty() {
         return Ok(limit);
     }
+    // No time at all, or less, is what everybody gets.
+    let text = text.strip_prefix('-').filter(|rest| parse(rest).is_some()).map_or(text, |_| "0");
     match parse(text) {
         Some(Duration::ZERO) => Ok(limit),
         Some(asked) => Ok(asked.min(limit)),

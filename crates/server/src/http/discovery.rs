@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
-use listwatch_kinds::Kind;
 use listwatch_wire::Status;
+use listwatch_wire::gvk::version_order;
 use listwatch_wire::json::json;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -74,7 +74,7 @@ pub(crate) fn answer(service: &Service, request: &Request, path: &str) -> Result
             json_of(&resource_list(&served, group, version))
         }
         ["api", _] => return Err(Status::no_such_path()),
-        ["apis", group, _] if served.has_group(group) => return Err(Status::no_such_path()),
+        ["apis", group, _] if served.has_builtin_group(group) => return Err(Status::no_such_path()),
         _ => return Ok(None),
     }))
 }
@@ -137,9 +137,8 @@ struct Entry {
 }
 
 /// Tells whether objects are still stored in the version they were, without saying which that is.
-fn storage_version_hash(kind: &'static Kind) -> String {
-    let (group, version) = kind.stored_as.unwrap_or((kind.group, kind.version));
-    let hash = Sha256::digest(format!("{group}/{version}/{}", kind.kind));
+fn storage_version_hash((group, version): &(Arc<str>, Arc<str>), kind: &str) -> String {
+    let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
     STANDARD.encode(hash.get(..8).unwrap_or_default())
 }
 
@@ -155,7 +154,7 @@ fn paths(served: &Served) -> Vec<String> {
     paths
 }
 
-/// Groups and their versions, in order.
+/// Groups and their versions, the preferred version of each first.
 pub(crate) fn by_group(served: &Served) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     let mut groups: Vec<(Arc<str>, Vec<Arc<str>>)> = Vec::new();
     for resource in served.resources() {
@@ -164,6 +163,9 @@ pub(crate) fn by_group(served: &Served) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
             Some((_, versions)) => versions.push(Arc::clone(&resource.version)),
             None => groups.push((Arc::clone(&resource.group), vec![Arc::clone(&resource.version)])),
         }
+    }
+    for (_, versions) in &mut groups {
+        versions.sort_by(|a, b| version_order(b, a));
     }
     groups
 }
@@ -208,8 +210,8 @@ fn entries(resource: &Resource) -> impl Iterator<Item = Entry> + '_ {
         categories: resource.categories.clone(),
         storage_version_hash: resource
             .builtin
-            .filter(|k| k.verbs.contains(&"list"))
-            .map(storage_version_hash),
+            .is_none_or(|kind| kind.verbs.contains(&"list"))
+            .then(|| storage_version_hash(&resource.stored_as, &resource.kind)),
     };
     let sub = |sub: &Subresource| Entry {
         name: format!("{}/{}", resource.plural, sub.name),
@@ -232,13 +234,9 @@ mod tests {
 
     #[test]
     fn storage_versions_hash_as_in_the_reference() {
-        let hash = |group, plural| {
-            storage_version_hash(
-                listwatch_kinds::all().iter().find(|k| (k.group, k.plural) == (group, plural)).unwrap(),
-            )
-        };
-        assert_eq!(hash("", "pods"), "xPOwRZ+Yhw8=");
-        assert_eq!(hash("", "configmaps"), "qFsyl6wFWjQ=");
-        assert_eq!(hash("apps", "deployments"), "8aSe+NMegvE=");
+        let hash = |group: &str, kind| storage_version_hash(&(group.into(), "v1".into()), kind);
+        assert_eq!(hash("", "Pod"), "xPOwRZ+Yhw8=");
+        assert_eq!(hash("", "ConfigMap"), "qFsyl6wFWjQ=");
+        assert_eq!(hash("apps", "Deployment"), "8aSe+NMegvE=");
     }
 }

@@ -47,6 +47,10 @@ fn checks(service: &Service, endpoint: &str) -> Vec<Check> {
     ];
     if endpoint == "readyz" {
         let stopping = service.is_stopping().then(|| "process is shutting down".to_owned());
+        checks.push(Check {
+            name: "etcd-readiness",
+            failure: checks.iter().find_map(|check| check.failure.clone()),
+        });
         checks.push(Check { name: "informer-sync", failure: None });
         checks.push(Check { name: "shutdown", failure: stopping });
     }

@@ -19,6 +19,11 @@ use crate::registry::Resource;
 /// Answers a GET of one object.
 pub(crate) async fn read(service: &Service, request: &Request, target: &Target) -> Result<Response, Status> {
     let form = negotiated(request, Subject::Object, !target.resource.is_custom())?;
+    if request.query().flag("export") {
+        return Err(Status::bad_request(
+            "the export parameter, deprecated since v1.14, is no longer supported",
+        ));
+    }
     let version = parse_version(request.query().text("resourceVersion"))?;
     let name = target.info.name.as_deref().unwrap_or_default();
     let object = find(&service.api, &target.resource, target.namespace(), name, version).await?;

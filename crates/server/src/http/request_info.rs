@@ -115,10 +115,11 @@ impl RequestInfo {
         info.name = rest.get(1).map(|part| (*part).to_owned());
         info.subresource = rest.get(2).map(|part| (*part).to_owned());
         info.too_deep = rest.len() > 3;
-        info.verb = if legacy_watch && method == Method::GET {
-            Verb::Watch
-        } else {
-            Verb::of(method, info.name.is_some(), watch)
+        info.verb = match (legacy_watch, method) {
+            (true, &Method::GET) => Verb::Watch,
+            // Nothing is written through a path that is there to be watched.
+            (true, _) => Verb::Unknown,
+            (false, _) => Verb::of(method, info.name.is_some(), watch),
         };
         Self::Resource(info)
     }
@@ -164,6 +165,8 @@ mod tests {
             (Method::GET, "/apis/apps/v1/deployments", "list apps/v1 ns=- deployments name=- sub=-"),
             (Method::GET, "/api/v1/watch/pods", "watch /v1 ns=- pods name=- sub=- legacy"),
             (Method::GET, "/api/v1/watch/namespaces/a/pods/p", "watch /v1 ns=a pods name=p sub=- legacy"),
+            (Method::POST, "/api/v1/watch/namespaces/a/pods", " /v1 ns=a pods name=- sub=- legacy"),
+            (Method::DELETE, "/api/v1/watch/namespaces/a/pods/p", " /v1 ns=a pods name=p sub=- legacy"),
             (Method::GET, "/api/v1", "other"),
             (Method::GET, "/apis/apps/v1/", "other"),
             (Method::GET, "/healthz", "other"),

@@ -10,7 +10,7 @@ use super::encode;
 use super::negotiate::Form;
 
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-pub(crate) const WARNING: HeaderName = HeaderName::from_static("warning");
+const WARNING: HeaderName = HeaderName::from_static("warning");
 const NO_SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// An answer with a body of some type.
@@ -43,6 +43,32 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
 /// What a path that nobody serves answers.
 pub(crate) fn no_such_page() -> Response {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// Tells the client what it should know though nothing failed.
+pub(crate) fn warn<'a>(response: &mut Response, texts: impl IntoIterator<Item = &'a str>) {
+    for text in texts {
+        if let Ok(value) = HeaderValue::from_str(&warning(text)) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+}
+
+/// The same, before what it is told already.
+pub(crate) fn warn_first(response: &mut Response, text: &str) {
+    let headers = response.headers_mut();
+    let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    warn(response, [text]);
+    for value in others {
+        response.headers_mut().append(WARNING, value);
+    }
+}
+
+/// `299 - "text"` with quotes and backslashes escaped.
+fn warning(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("299 - \"{escaped}\"")
 }
 
 /// A JSON document.

@@ -83,10 +83,14 @@ async fn resource(
     }
 }
 
-/// Groups that are not served at all answer like any unknown page; inside a served group it is a Status.
+/// Outside the built-in groups it is like any unknown page; inside it is a Status.
 fn unknown_resource(service: &Service, info: &ResourceInfo) -> Result<Response, Status> {
     let served = service.api.registry.served();
-    if served.has_group(&info.group) { Err(Status::no_such_path()) } else { Ok(respond::no_such_page()) }
+    if served.has_builtin_group(&info.group) {
+        Err(Status::no_such_path())
+    } else {
+        Ok(respond::no_such_page())
+    }
 }
 
 /// Whether path and method fit the resource; if not, what to answer.

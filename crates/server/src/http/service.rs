@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use http::Method;
 use http::header::{ACCEPT, HeaderValue, USER_AGENT};
+use http::{Method, StatusCode};
 use listwatch_wire::Status;
 use tokio_util::sync::CancellationToken;
 
@@ -58,7 +58,21 @@ impl Service {
             Body::Watch(watch) | Body::WebSocket(watch) => watch.began_as(series, code),
             _ => series.done(code, started.elapsed()),
         }
+        let response = self.with_deprecation(&info, response);
         respond::finish(response, audit_id)
+    }
+
+    /// Whoever uses a deprecated kind is told so in every answer, before anything else.
+    fn with_deprecation(&self, info: &RequestInfo, mut response: Response) -> Response {
+        let RequestInfo::Resource(info) = info else { return response };
+        if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return response;
+        }
+        let resource = self.api.registry.find(&info.group, &info.version, &info.resource);
+        if let Some(text) = resource.as_ref().and_then(|resource| resource.deprecation()) {
+            respond::warn_first(&mut response, text);
+        }
+        response
     }
 
     async fn answer(

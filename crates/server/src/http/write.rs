@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue, USER_AGENT};
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use listwatch_wire::Status;
 
 use super::body::Response;
@@ -92,18 +92,8 @@ fn respond_with(
             response
         }
     };
-    for warning in answer.warnings {
-        if let Ok(value) = HeaderValue::from_str(&warning_header(&warning)) {
-            response.headers_mut().append(respond::WARNING, value);
-        }
-    }
+    respond::warn(&mut response, answer.warnings.iter().map(String::as_str));
     Ok(response)
-}
-
-/// `299 - "text"` with quotes and backslashes escaped.
-fn warning_header(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("299 - \"{escaped}\"")
 }
 
 /// One object in the form asked for.

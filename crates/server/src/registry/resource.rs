@@ -46,6 +46,8 @@ pub struct Resource {
     pub custom: Option<Arc<Version>>,
     /// How its objects are treated when they are written.
     pub(crate) rules: Arc<dyn Rules>,
+    /// Group and version its objects are stored in.
+    pub stored_as: (Arc<str>, Arc<str>),
     /// Where its objects are: shared by all versions of one kind.
     pub collection: Arc<Collection>,
     /// How stored objects become what this version shows; `None` if they are shown as they are stored.
@@ -131,6 +133,9 @@ impl Resource {
             builtin: Some(kind),
             custom: None,
             rules: Arc::new(Builtin::new(kind)),
+            stored_as: kind.stored_as.map_or((kind.group.into(), kind.version.into()), |(group, version)| {
+                (group.into(), version.into())
+            }),
             collection,
             present: kind.stored_as.map(|_| Presenter::converting(kind)),
             type_prefix: type_prefix(kind.kind, &kind.api_version()),
@@ -157,6 +162,16 @@ impl Resource {
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| &*s.name == name)
+    }
+
+    /// What every answer about it warns of.
+    #[must_use]
+    pub fn deprecation(&self) -> Option<&str> {
+        match (self.builtin, &self.custom) {
+            (Some(kind), _) => listwatch_kinds::warnings::deprecated_kind(kind),
+            (None, Some(version)) => version.deprecation.as_deref(),
+            (None, None) => None,
+        }
     }
 
     /// Whether it was defined at run time.

@@ -95,6 +95,12 @@ impl Served {
         self.order.iter().any(|r| &*r.group == group)
     }
 
+    /// Whether the group has kinds that were not defined at run time.
+    #[must_use]
+    pub fn has_builtin_group(&self, group: &str) -> bool {
+        self.order.iter().any(|r| &*r.group == group && !r.is_custom())
+    }
+
     /// Whether anything is served under the group and version.
     #[must_use]
     pub fn has_version(&self, group: &str, version: &str) -> bool {

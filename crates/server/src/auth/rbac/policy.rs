@@ -187,7 +187,7 @@ mod tests {
 
     fn may(policy: &Policy, name: &str, groups: &[&str], namespace: &str) -> bool {
         let groups = groups.iter().map(|&group| group.to_owned()).collect();
-        let user = User { name: name.to_owned(), uid: String::new(), groups };
+        let user = User { name: name.to_owned(), groups, ..User::default() };
         let get =
             Attributes { verb: "get", resource: "configmaps", name: "x", namespace, ..Attributes::default() };
         policy.allows(&user, &get)

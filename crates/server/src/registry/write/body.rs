@@ -10,9 +10,9 @@ use listwatch_wire::options::FieldValidation;
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Status, go, json};
 
-const JSON: &str = "application/json";
-const YAML: &str = "application/yaml";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub(super) const JSON: &str = "application/json";
+pub(super) const YAML: &str = "application/yaml";
+pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// How much of a body that cannot be read is shown to whoever sent it.
 const SHOWN_BYTES: usize = 30;
 

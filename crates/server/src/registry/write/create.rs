@@ -143,7 +143,7 @@ pub(super) fn finish_new(
         services::release(api, resource, object);
         return Err(target.invalid(&errors));
     }
-    warnings.extend(rules.warnings(object));
+    warnings.extend(rules.warnings(object, None));
     Ok(warnings)
 }
 

@@ -55,7 +55,7 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
                 .map_err(|error| Status::bad_request(error.to_string()))?
         }
         "application/yaml" => body::yaml(&request.body).map_err(Status::bad_request)?,
-        _ => {
+        "" | "application/json" => {
             let parsed = json::parse(&request.body);
             parsed
                 .map_err(|error| {
@@ -63,6 +63,7 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
                 })?
                 .value
         }
+        _ => return Err(Status::unsupported_media_type(&[body::JSON, body::YAML, body::PROTOBUF])),
     };
     let (kind, version) = (value.text("kind"), value.text("apiVersion"));
     if !matches!(kind, "" | "DeleteOptions") {

@@ -26,8 +26,8 @@ const AGENT: &str = "listwatch";
 pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -> Result<(), Status> {
     let user = User {
         name: "system:apiserver".to_owned(),
-        uid: String::new(),
         groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+        ..User::default()
     };
     let namespace = object.at("metadata").text("namespace");
     let request = WriteRequest {

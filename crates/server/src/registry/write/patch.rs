@@ -172,7 +172,9 @@ impl Work<'_> {
         if new.text("kind") == wanted.kind && new.text("apiVersion") == wanted.api_version() {
             return Ok(());
         }
-        Err(Status::bad_request("a patch cannot change what an object is: kind and apiVersion are fixed"))
+        let found = format!("{} {}", new.text("apiVersion"), new.text("kind"));
+        let why = format!("a patch cannot make a {found} of a {} {}", wanted.api_version(), wanted.kind);
+        Err(refused(why))
     }
 
     /// Apply to an object that exists.
@@ -238,10 +240,13 @@ pub(super) fn check_patched(
     decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::Report,
 ) -> Result<Vec<String>, Status> {
     let report = decode(new);
-    let refuse =
-        |why: String| Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)]);
     if let Some(error) = report.error {
-        return Err(refuse(error));
+        return Err(refused(error));
     }
-    body::judge(body::complaints(&report.unknown, duplicates), validation).map_err(refuse)
+    body::judge(body::complaints(&report.unknown, duplicates), validation).map_err(refused)
+}
+
+/// A patch whose result is no object of the kind.
+fn refused(why: String) -> Status {
+    Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)])
 }

@@ -46,7 +46,7 @@ pub(crate) trait Rules: Debug + Send + Sync {
     fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError>;
 
     /// What to tell the writer though nothing is wrong.
-    fn warnings(&self, object: &Value) -> Vec<String>;
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String>;
 
     /// Whether a PUT without a resourceVersion is "last write wins".
     fn unconditional_update(&self) -> bool;
@@ -168,7 +168,12 @@ impl Rules for Builtin {
 
     fn prepare_update(&self, view: View, new: &mut Value, old: &Value) {
         match view {
-            View::Whole => prepare::update(self.kind, new, old),
+            View::Whole => {
+                prepare::update(self.kind, new, old);
+                if self.is_definition() {
+                    listwatch_custom::remember_version(new);
+                }
+            }
             View::Status => {
                 prepare::status_update(self.kind, new, old);
                 self.fill(new, Some(old));
@@ -201,11 +206,18 @@ impl Rules for Builtin {
                 errors
             }
             View::Whole => validate::update(self.kind, new, old),
+            View::Status if self.is_definition() => {
+                let mut errors = validate::status_update(self.kind, new, old);
+                errors.extend(listwatch_custom::validate_status(new));
+                errors
+            }
+            View::EphemeralContainers => validate::ephemeral_update(self.kind, new, old),
+            View::Resize => validate::resize_update(self.kind, new, old),
             _ => validate::status_update(self.kind, new, old),
         }
     }
 
-    fn warnings(&self, object: &Value) -> Vec<String> {
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         warnings::of(self.kind, object)
     }
 

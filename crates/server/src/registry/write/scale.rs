@@ -121,14 +121,10 @@ pub(super) async fn patch(
     kind: PatchType,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
-    let parsed = match kind {
-        // An applied Scale owns one field; merging it is all there is to do.
-        PatchType::Apply => patching::Parsed {
-            patch: Patch::Merge(body::yaml(&request.body).map_err(Status::bad_request)?),
-            duplicates: Vec::new(),
-        },
-        other => patching::parse(other, request)?,
-    };
+    if kind == PatchType::Apply {
+        return apply(api, request, options).await;
+    }
+    let parsed = patching::parse(kind, request)?;
     let warnings = std::sync::Mutex::new(Vec::new());
     let answer = write(api, request, options, |paths, stored| {
         let mut scale = scale_of(paths, &stored.value, Some(stored.revision));
@@ -146,6 +142,39 @@ pub(super) async fn patch(
     })
     .await?;
     Ok(answer.with_warnings(warnings.into_inner().unwrap_or_default()))
+}
+
+/// Apply: the applied Scale owns the one field of its target that it sets.
+async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Result<Answer, Status> {
+    let mut applied = body::yaml(&request.body).map_err(Status::bad_request)?;
+    let (paths, target) = (paths_of(request)?, target_of(request));
+    if applied.at("metadata").text("name").is_empty()
+        && let Some(meta) = applied.inner_or_new("metadata")
+    {
+        meta.put("name", target.name);
+    }
+    target.check_identity(&mut applied)?;
+    check_patched(&mut applied, &[], options.validation(), decode)?;
+    let resource = &*request.resource;
+    let mut owned = json!({"apiVersion": resource.api_version(), "kind": &*resource.kind, "metadata": {"name": target.name}});
+    if let Some(replicas) = applied.at("spec").int("replicas") {
+        if replicas < 0 {
+            return Err(negative(&target, replicas));
+        }
+        set(&mut owned, &paths.spec, replicas.into());
+    }
+    let tracking = Tracking::new(request, options);
+    let force = options.force.unwrap_or(false);
+    let done = change(api, &target, options.is_dry_run(), |stored| {
+        let stored = stored.ok_or_else(|| target.not_found())?;
+        target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
+        let mut new = resource.rules.apply(&tracking, Some(&stored.value), &owned, force)?.object;
+        resource.rules.complete(&mut new);
+        updating::carry_over(&mut new, &stored.value, &mut Vec::new());
+        updating::settle(api, &target, View::Whole, &mut new, stored, &mut Vec::new())
+    })
+    .await?;
+    shown(&paths, done)
 }
 
 fn decode(object: &mut Value) -> typecheck::Report {
@@ -170,8 +199,7 @@ async fn write(
         target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
         let replicas = scale.at("spec").int("replicas").unwrap_or(0);
         if replicas < 0 {
-            let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-            return Err(Status::invalid(SCALE.group, SCALE.kind, target.name, &[error]));
+            return Err(negative(&target, replicas));
         }
         if walk(&stored.value, &paths.spec).as_i64() == Some(replicas) {
             return Ok(Verdict::Keep);
@@ -182,6 +210,16 @@ async fn write(
         updating::settle(api, &target, View::Whole, &mut new, stored, &mut Vec::new())
     })
     .await?;
+    shown(&paths, done)
+}
+
+fn negative(target: &Target<'_>, replicas: i64) -> Status {
+    let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+    Status::invalid(SCALE.group, SCALE.kind, target.name, &[error])
+}
+
+/// The Scale of what was written.
+fn shown(paths: &ScalePaths, done: Done) -> Result<Answer, Status> {
     let (object, revision) = match done {
         Done::Stored { object, .. } | Done::Removed(object) => {
             (Value::read(object.stored()).map_err(Status::internal)?, Some(object.revision()))
@@ -191,7 +229,7 @@ async fn write(
             (object, revision)
         }
     };
-    Ok(Answer::document(200, scale_of(&paths, &object, revision)))
+    Ok(Answer::document(200, scale_of(paths, &object, revision)))
 }
 
 #[cfg(test)]

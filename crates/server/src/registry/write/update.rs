@@ -108,7 +108,7 @@ pub(super) fn settle(
     if new == old {
         return Ok(Verdict::Keep);
     }
-    warnings.extend(rules.warnings(new));
+    warnings.extend(rules.warnings(new, Some(old)));
     let new = std::mem::take(new);
     Ok(if is_done(&new) { Verdict::Remove(new) } else { Verdict::Write(new) })
 }
