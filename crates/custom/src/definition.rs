@@ -188,7 +188,7 @@ pub fn remember_version(object: &mut Value) {
     let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) else { return };
     let stored = status.entry("storedVersions").or_insert_with(|| json!([]));
     if let Some(stored) = stored.as_array_mut()
-        && !stored.iter().any(|known| *known == *name)
+        && !stored.iter().any(|known| known.as_str() == Some(&*name))
     {
         stored.push(name.into());
     }

@@ -2,8 +2,8 @@
 
 pub(crate) mod keywords;
 
-use listwatch_wire::status::FieldError;
 use listwatch_wire::json::Value;
+use listwatch_wire::status::FieldError;
 
 use crate::Rules;
 use crate::fill::fill;

@@ -1,8 +1,8 @@
 //! Whether the parts of a definition beside its schemas make sense: columns, subresources, selectable fields,
 //! conversion, deprecation.
 
-use listwatch_wire::status::FieldError;
 use listwatch_wire::json::{Map, Value};
+use listwatch_wire::status::FieldError;
 
 use super::text;
 use crate::structural::keywords::find;

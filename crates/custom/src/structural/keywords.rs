@@ -3,8 +3,8 @@
 //!
 //! What a schema must say is checked on its parsed form, in the module above.
 
-use listwatch_wire::status::FieldError;
 use listwatch_wire::json::Value;
+use listwatch_wire::status::FieldError;
 
 use super::MAX_DEPTH;
 

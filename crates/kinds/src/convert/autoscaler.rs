@@ -53,7 +53,7 @@ pub(super) fn to_v2(object: &mut Object) {
     let conditions = annotation(object, CONDITIONS);
     put(object, "status", "conditions", conditions);
     if let Some(Value::Object(status)) = object.get_mut("status")
-        && status.get("currentReplicas").is_some_and(|replicas| replicas == 0)
+        && status.get("currentReplicas").is_some_and(|replicas| *replicas == 0)
     {
         status.remove("currentReplicas");
     }

@@ -71,7 +71,9 @@ fn count_templates(new: &mut Value, old: Option<&Value>) {
         None => read(new).max(1),
         Some(old) => read(old) + i64::from(new.at("spec").at("template") != old.at("spec").at("template")),
     };
-    if let Some(annotations) = new.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("annotations"))
+    if read(new) != count
+        && let Some(annotations) =
+            new.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("annotations"))
     {
         annotations.put(COUNT, count.to_string());
     }

@@ -22,20 +22,26 @@ pub(super) fn create(object: &mut Value) {
 
 /// A Pod stays five minutes on a node that is in trouble, unless it says otherwise.
 fn add_tolerations(object: &mut Value) {
-    let Some(spec) = object.inner_or_new("spec") else { return };
-    let mut tolerations = spec.list("tolerations").to_vec();
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let speaks_of_it = |toleration: &Value| {
-            (toleration.text("key").is_empty() || toleration.text("key") == key)
+    let given = object.at("spec").list("tolerations");
+    let said = |key: &str| {
+        given.iter().any(|toleration| {
+            matches!(toleration.text("key"), said if said.is_empty() || said == key)
                 && matches!(toleration.text("effect"), "" | "NoExecute")
-        };
-        if !tolerations.iter().any(speaks_of_it) {
-            tolerations.push(
-                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
-            );
+        })
+    };
+    let keys = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+    let added: Vec<Value> = keys
+        .into_iter()
+        .filter(|key| !said(key))
+        .map(|key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}))
+        .collect();
+    // What an update shares with the stored object is not touched for nothing.
+    if !added.is_empty() {
+        let all = [given, &added].concat();
+        if let Some(spec) = object.inner_or_new("spec") {
+            spec.put("tolerations", all);
         }
     }
-    spec.put("tolerations", tolerations);
 }
 
 /// A new Pod waits to be placed; one with gates is not even looked at.

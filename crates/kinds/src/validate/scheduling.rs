@@ -1,7 +1,7 @@
 //! Where a Pod may run: affinities, spreading and gates.
 
-use listwatch_wire::names::label_key_errors;
 use listwatch_wire::json::Value;
+use listwatch_wire::names::label_key_errors;
 
 use super::selector;
 use crate::field::{Errors, Path};

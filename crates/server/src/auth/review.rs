@@ -181,14 +181,15 @@ fn invalid(error: FieldError) -> Status {
 }
 
 fn user_info(user: &User) -> Value {
-    let mut info = serde_json::Map::new();
-    info.insert("username".to_owned(), user.name.as_str().into());
-    info.insert("groups".to_owned(), user.groups.clone().into());
+    let mut info = listwatch_wire::json::Map::new();
+    info.insert("username", user.name.as_str().into());
+    info.insert("groups", user.groups.clone().into());
     if !user.uid.is_empty() {
-        info.insert("uid".to_owned(), user.uid.as_str().into());
+        info.insert("uid", user.uid.as_str().into());
     }
     if !user.extra.is_empty() {
-        info.insert("extra".to_owned(), json!(user.extra));
+        let extra = user.extra.iter().map(|(key, values)| (key.as_str(), Value::from(values.clone())));
+        info.insert("extra", Value::Object(extra.collect()));
     }
     info.into()
 }

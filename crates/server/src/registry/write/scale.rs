@@ -169,7 +169,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         let stored = stored.ok_or_else(|| target.not_found())?;
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         let mut new = resource.rules.apply(&tracking, Some(&stored.value), &owned, force)?.object;
-        resource.rules.complete(&mut new);
+        resource.rules.complete(&mut new, Some(&stored.value));
         updating::carry_over(&mut new, &stored.value, &mut Vec::new());
         updating::settle(api, &target, View::Whole, &mut new, stored, &mut Vec::new())
     })
