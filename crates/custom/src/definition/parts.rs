@@ -230,7 +230,7 @@ mod tests {
 
     fn errors(spec: Value, mut version: Value) -> Vec<String> {
         if let Some(version) = version.as_object_mut() {
-            version.insert("schema".into(), json!({"openAPIV3Schema": {"type": "object", "properties": {
+            version.insert("schema", json!({"openAPIV3Schema": {"type": "object", "properties": {
                 "spec": {"type": "object", "properties": {"color": {"type": "string"}, "sub": {"type": "object"}}}}}}));
         }
         let found = check(spec.as_object().unwrap(), &[version]);
