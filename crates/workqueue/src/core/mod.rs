@@ -17,6 +17,8 @@
 //! are used in order, which the processor foresees. The random accesses are done several at a time (`warm`), so
 //! that they overlap.
 
+#[cfg(test)]
+mod fair_tests;
 pub(crate) mod index;
 pub(crate) mod meter;
 #[cfg(test)]
@@ -209,7 +211,9 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     /// When [`Self::advance`] has something to do next.
     pub(crate) fn next_due(&self) -> Option<u64> {
-        self.wheel.next().map(wheel::nanos_of)
+        // Timers of cancelled keys may be left, for which nobody needs to get up.
+        let next = if self.delayed > 0 { self.wheel.next() } else { None };
+        next.map(wheel::nanos_of)
     }
 
     /// Hands out the next key.

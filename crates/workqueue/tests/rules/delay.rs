@@ -235,3 +235,16 @@ async fn a_key_that_falls_due_goes_behind_what_was_added_before() {
     queue.add("third").unwrap();
     assert_eq!(take_all(&queue), ["first", "second", "third", "due"]);
 }
+
+/// The timer of a cancelled key stayed behind, and when its time came the consumer looked again and again, for ever.
+#[tokio::test(start_paused = true)]
+async fn a_consumer_sleeps_through_the_time_of_a_cancelled_key() {
+    let queue = queue();
+    queue.add_after("a", ms(10)).unwrap();
+    assert!(queue.cancel(&"a"));
+    assert!(tokio::time::timeout(ms(100), queue.get()).await.is_err());
+    queue.add_after("b", ms(10)).unwrap();
+    queue.add_after("c", ms(5)).unwrap();
+    assert!(queue.cancel(&"c"));
+    assert_eq!(queue.get().await.map(|item| *item.key()), Some("b"));
+}
