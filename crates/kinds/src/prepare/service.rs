@@ -95,7 +95,19 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     let Some(spec) = new.inner("spec") else { return };
     if spec.text("type") == "ExternalName" || before.text("type") == "ExternalName" {
+        // A mere name has no traffic; who wrote nothing about it means nothing by it.
+        for key in ["internalTrafficPolicy", "externalTrafficPolicy"] {
+            if spec.text("type") == "ExternalName" && spec.at(key) == before.at(key) {
+                spec.remove(key);
+            }
+        }
         return;
+    }
+    let (address, was) = (spec.text("clusterIP").to_owned(), before.text("clusterIP"));
+    if !address.is_empty() && address != was && spec.at("clusterIPs") == before.at("clusterIPs") {
+        // The list follows its first address, and whether that may change is for validation to say.
+        let rest = before.list("clusterIPs").iter().skip(1).cloned();
+        spec.put("clusterIPs", std::iter::once(Value::from(address)).chain(rest).collect::<Vec<_>>());
     }
     if spec.text("clusterIP").is_empty() && spec.count("clusterIPs") == 0 {
         for key in ["clusterIP", "clusterIPs"] {
@@ -144,6 +156,15 @@ mod tests {
         ] {
             assert_eq!(needs(&spec), expected, "{spec}");
         }
+    }
+
+    #[test]
+    fn an_address_changed_in_one_place_is_changed_in_both() {
+        let old = json!({"spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}});
+        let mut new =
+            json!({"spec": {"type": "ClusterIP", "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.1"]}});
+        keep_allocated(&mut new, &old);
+        assert_eq!(new.at("spec").at("clusterIPs"), &json!(["10.0.0.9"]));
     }
 
     #[test]

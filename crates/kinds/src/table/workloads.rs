@@ -5,17 +5,17 @@ use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
 const APPS: &str = "apps";
 const NETWORKING: &str = "networking.k8s.io";
 
-/// `events.k8s.io` renames fields of the core event; its selectors use the new names.
+/// `events.k8s.io` renames fields of the core event; its selectors use the new names, what is stored has the old ones.
 const EVENT_FIELDS: &[Field] = &[
-    Field::text("regarding.kind"),
-    Field::text("regarding.namespace"),
-    Field::text("regarding.name"),
-    Field::text("regarding.uid"),
-    Field::text("regarding.apiVersion"),
-    Field::text("regarding.resourceVersion"),
-    Field::text("regarding.fieldPath"),
+    Field::text("involvedObject.kind").label("regarding.kind"),
+    Field::text("involvedObject.namespace").label("regarding.namespace"),
+    Field::text("involvedObject.name").label("regarding.name"),
+    Field::text("involvedObject.uid").label("regarding.uid"),
+    Field::text("involvedObject.apiVersion").label("regarding.apiVersion"),
+    Field::text("involvedObject.resourceVersion").label("regarding.resourceVersion"),
+    Field::text("involvedObject.fieldPath").label("regarding.fieldPath"),
     Field::text("reason"),
-    Field::text("reportingController"),
+    Field::text("reportingComponent").label("reportingController"),
     Field::text("type"),
 ];
 

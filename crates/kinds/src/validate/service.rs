@@ -98,6 +98,9 @@ fn addresses(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         let detail = "may only hold up to 2 values";
         errors.invalid(&cluster, spec.at("clusterIPs").clone(), detail);
     }
+    if let Some(first) = spec.list("clusterIPs").first().filter(|first| *first != spec.at("clusterIP")) {
+        errors.invalid(&cluster, first.clone(), "first value must match `clusterIP`");
+    }
     let external = path.child("externalIPs");
     for (index, address) in spec.list("externalIPs").iter().filter_map(Value::as_str).enumerate() {
         if address.parse::<IpAddr>().is_err() {
@@ -113,6 +116,37 @@ fn policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.one_of(&path.child(key), policy, &["Cluster", "Local"]);
         }
     }
+    let kind = spec.text("type");
+    let reached = matches!(kind, "NodePort" | "LoadBalancer") || spec.count("externalIPs") > 0;
+    if spec.has("externalTrafficPolicy") && !reached {
+        let detail = "may only be set for externally-accessible services";
+        errors.invalid(&path.child("externalTrafficPolicy"), spec.text("externalTrafficPolicy"), detail);
+    }
+    if spec.count("loadBalancerSourceRanges") > 0 && kind != "LoadBalancer" {
+        let detail = "may only be used when `type` is 'LoadBalancer'";
+        errors.forbidden(&path.child("loadBalancerSourceRanges"), detail);
+    }
+    affinity(spec, &path.child("sessionAffinityConfig"), errors);
+    families(spec, path, errors);
+}
+
+/// How long a client stays with its Pod.
+fn affinity(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let config = spec.at("sessionAffinityConfig");
+    if spec.text("sessionAffinity") == "None" && config.has("clientIP") {
+        let detail = "must not be set when session affinity is None";
+        errors.forbidden(path, detail);
+    }
+    let seconds = config.at("clientIP").int("timeoutSeconds");
+    if let Some(seconds) = seconds.filter(|seconds| !(1..=86_400).contains(seconds)) {
+        let client = path.child("clientIP");
+        let detail = "must be greater than 0 and less than 86400";
+        errors.invalid(&client.child("timeoutSeconds"), seconds, detail);
+    }
+}
+
+/// There is one range of addresses, of one family; only a Service without addresses may claim others.
+fn families(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let family = spec.text("ipFamilyPolicy");
     if !family.is_empty() {
         errors.one_of(
@@ -120,6 +154,11 @@ fn policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             family,
             &["SingleStack", "PreferDualStack", "RequireDualStack"],
         );
+    }
+    let open = spec.text("clusterIP") == "None" && spec.count("selector") == 0;
+    if family == "RequireDualStack" && !open {
+        let detail = "this cluster is not configured for dual-stack services";
+        errors.invalid(&path.child("ipFamilyPolicy"), family, detail);
     }
 }
 

@@ -11,6 +11,7 @@ use super::target::{Target, expected, place};
 use super::transaction::{Done, fresh, insert};
 use super::{Answer, WriteRequest, admission, body, now, services, subresource};
 use crate::api::Api;
+use crate::http::read::wait_for;
 
 /// How often a generated name is tried before giving up.
 const NAME_ATTEMPTS: usize = 8;
@@ -91,6 +92,10 @@ async fn create_named(
     let name = object.at("metadata").text("name").to_owned();
     let target = Target::new(resource, request.namespace.as_deref(), &name);
     admission::namespace_takes_new(api, &target).await?;
+    if object.at("spec").has("priorityClassName") {
+        // A class made a moment ago counts.
+        wait_for(api, None).await?;
+    }
     resource.rules.complete(&mut object, None);
     resource.rules.track(&Tracking::new(request, options), None, &mut object);
     warnings.extend(finish_new(api, &target, request, &mut object)?);

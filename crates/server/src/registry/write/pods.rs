@@ -6,7 +6,7 @@ use listwatch_kinds::typecheck::{self, Report};
 use listwatch_kinds::validate::selector_matches;
 use listwatch_kinds::{field, schema};
 use listwatch_wire::Status;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Map, Value};
 use listwatch_wire::options::{DeleteOptions, FieldValidation, Query, WriteKind, WriteOptions};
 use listwatch_wire::status::Outcome;
 
@@ -17,6 +17,7 @@ use super::target::{Target, place};
 use super::transaction::{Verdict, change, fresh};
 use super::{Answer, WriteRequest, now};
 use crate::api::Api;
+use crate::http::read::wait_for;
 use crate::registry::Resource;
 
 const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", builtin: true };
@@ -134,6 +135,8 @@ fn needs_budget(pod: &Value) -> bool {
 /// Takes one disruption from the budget that covers the Pod.
 async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool) -> Result<(), Status> {
     let Some(budgets) = api.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
+    // A budget made a moment ago counts.
+    wait_for(api, None).await?;
     let names = covering(&budgets, target.namespace.unwrap_or_default(), pod)?;
     let [name] = &names[..] else {
         if names.is_empty() {
@@ -149,25 +152,28 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
     change(api, &budget, dry_run, |stored| {
         let stored = stored.ok_or_else(|| budget.not_found())?;
         let mut new = stored.value.clone();
-        let refused = |message: &str| {
+        let refused = |message: &str, retry_after: u32| {
             let text = "Cannot evict pod as it would violate the pod's disruption budget.";
-            Status::too_many_requests(text, 0).with_cause(
+            Status::too_many_requests(text, retry_after).with_cause(
                 "DisruptionBudget",
                 format!("The disruption budget {name} {message}"),
                 "",
             )
         };
-        let Some(status) = new.inner_or_new("status") else { return Err(refused("cannot be read")) };
+        let Some(status) = new.inner_or_new("status") else { return Err(refused("cannot be read", 0)) };
+        if disturbs_nobody(pod, stored.value.at("spec"), status) {
+            return Ok(Verdict::Keep);
+        }
         if status.int("observedGeneration").unwrap_or(0)
             < stored.value.at("metadata").int("generation").unwrap_or(0)
         {
-            return Err(refused("is still being processed by the server."));
+            return Err(refused("is still being processed by the server.", 10));
         }
         let allowed = status.int("disruptionsAllowed").unwrap_or(0);
         if allowed <= 0 {
             let (wanted, healthy) =
                 (status.int("desiredHealthy").unwrap_or(0), status.int("currentHealthy").unwrap_or(0));
-            return Err(refused(&format!("needs {wanted} healthy pods and has {healthy} currently")));
+            return Err(refused(&format!("needs {wanted} healthy pods and has {healthy} currently"), 0));
         }
         status.put("disruptionsAllowed", allowed - 1);
         if let Some(disrupted) = status.inner_or_new("disruptedPods") {
@@ -177,6 +183,17 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
     })
     .await?;
     Ok(())
+}
+
+/// A Pod that is not ready may go if the budget says so, or if enough others are ready.
+fn disturbs_nobody(pod: &Value, spec: &Value, status: &Map) -> bool {
+    let mut conditions = pod.at("status").list("conditions").iter();
+    if conditions.any(|condition| condition.text("type") == "Ready" && condition.text("status") == "True") {
+        return false;
+    }
+    let (wanted, healthy) =
+        (status.int("desiredHealthy").unwrap_or(0), status.int("currentHealthy").unwrap_or(0));
+    spec.text("unhealthyPodEvictionPolicy") == "AlwaysAllow" || (healthy >= wanted && wanted > 0)
 }
 
 /// The budgets of a namespace that cover a Pod.

@@ -19,15 +19,15 @@ pub async fn read_subresource(api: &Api, request: WriteRequest) -> Result<Answer
     if request.subresource.as_deref() == Some("scale") {
         return scale::read(api, &request).await;
     }
-    if View::of(request.subresource.as_deref()).is_none() {
-        return Err(unsupported(&request));
-    }
     let target = Target::new(
         &request.resource,
         request.namespace.as_deref(),
         request.name.as_deref().unwrap_or_default(),
     );
     let mut stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
+    if View::of(request.subresource.as_deref()).is_none() {
+        return Err(unsupported(&request));
+    }
     with_version(&mut stored.value, stored.revision);
     Ok(Answer::document(200, stored.value))
 }
