@@ -23,6 +23,8 @@ fn quick() -> Options {
     Options { lifecycle, ..Options::default() }
 }
 
+type Outcome<'a> = &'a dyn Fn(Option<&Value>) -> bool;
+
 fn there(object: Option<&Value>) -> bool {
     object.is_some()
 }
@@ -87,7 +89,7 @@ async fn dependents_go_with_their_owner_and_stay_when_orphaned() {
     let server = start_on(quick()).await;
     let mut client = Client::new(&server).await;
     let orphaned = |object: Option<&Value>| object.is_some_and(|object| owners(object) == 0);
-    let outcomes: [(_, &dyn Fn(Option<&Value>) -> bool); 3] =
+    let outcomes: [(_, Outcome<'_>); 3] =
         [("Background", &gone), ("Foreground", &gone), ("Orphan", &orphaned)];
     for (policy, outcome) in outcomes {
         let owner = made(&mut client, &config_map("owner", "x")).await;
