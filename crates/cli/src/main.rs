@@ -42,7 +42,8 @@ enum Command {
     Demo(demo::Arguments),
 }
 
-/// The allocator asks for huge pages, which a server of a few megabytes would hardly fill: it would be twice the size.
+/// Declines huge pages, which a server of a few megabytes would hardly fill: it would be twice the size. The allocator, which
+/// takes its first memory before `main`, is built not to ask for them (`no_thp`); this is for kernels that give them unasked.
 /// A kernel that does not know the wish goes on as it did.
 fn stay_small() {
     #[cfg(target_os = "linux")]
