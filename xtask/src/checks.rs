@@ -21,6 +21,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "rooms", about: "no crate depends on what it must not", run: rooms::check },
         Step { name: "docs", about: "rustdoc without warnings or broken links", run: docs },
         Step { name: "tests", about: "unit and integration tests, with real parts", run: tests },
+        Step { name: "schedules", about: "the informer's locks under shuttle's scheduler", run: schedules },
         Step { name: "doctests", about: "every example in the documentation runs", run: doctests },
     ]
 }
@@ -55,6 +56,16 @@ fn tests() -> anyhow::Result<Outcome> {
         None => Outcome::Passed("with real parts".into()),
         Some(message) => Outcome::Skipped(format!("passed, but without etcd: {message}")),
     })
+}
+
+/// Only these two: with the feature, every lock belongs to shuttle, and other tests have no scheduler to run them.
+fn schedules() -> anyhow::Result<Outcome> {
+    let with = |which: &[&str]| {
+        let common = ["test", "--package", "listwatch", "--features", "shuttle", "--quiet"];
+        cargo(&[&common, which].concat())
+    };
+    with(&["--test", "shuttle"])?;
+    with(&["--lib", "processor::backlog"])
 }
 
 fn doctests() -> anyhow::Result<Outcome> {

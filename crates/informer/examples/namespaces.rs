@@ -4,7 +4,7 @@
 //! `cargo run -p listwatch --example namespaces -- default kube-system`
 //!
 //! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
-//! and prints the `KUBECONFIG` to set.
+//! and prints the path of a kubeconfig to put into `KUBECONFIG`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 

@@ -5,7 +5,7 @@
 //! `kubectl create -f - <<< '{apiVersion: example.com/v1, kind: Greeting, metadata: {name: hi}, spec: {text: hello}}'`.
 //!
 //! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
-//! and prints the `KUBECONFIG` to set.
+//! and prints the path of a kubeconfig to put into `KUBECONFIG`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
