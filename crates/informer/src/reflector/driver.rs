@@ -25,7 +25,7 @@ use crate::pager::{Pager, PagerOptions};
 
 /// Events that are ready are taken together, up to about this many: what has to be done per batch (locks, wake-ups,
 /// clocks) is then shared by them. Nobody waits for a batch to fill.
-const EVENTS_AT_ONCE: usize = 64;
+const EVENTS_AT_ONCE: usize = 128;
 
 /// A source that always has more lets handlers run after this many events: a quarter of the events that a handler may
 /// have unread by default.
