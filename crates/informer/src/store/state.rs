@@ -2,7 +2,7 @@
 //!
 //! Objects stand in a persistent vector, each at a place that it keeps as long as it lives; a persistent ordered map
 //! leads from keys to places. An update, which is what nearly every change is, touches only the vector: the writer
-//! knows the place from a hash map of its own ([`Places`](super::places::Places)). Lists follow the ordered map, so
+//! knows the place from a hash map of its own ([`Places`]). Lists follow the ordered map, so
 //! they are sorted, pages resume after a key, and a namespace is a range.
 
 use std::marker::PhantomData;
