@@ -336,6 +336,12 @@ mod tests {
                     "spec: Invalid value: {\"maxUnavailable\":1,\"minAvailable\":1}: minAvailable and maxUnavailable cannot be both set",
                 ],
             ),
+            (
+                "policy",
+                "PodDisruptionBudget",
+                json!({"spec": {"minAvailable": "150%"}}),
+                vec!["spec.minAvailable: Invalid value: \"150%\": must not be greater than 100%"],
+            ),
             ("storage.k8s.io", "StorageClass", json!({}), vec!["provisioner: Required value"]),
             (
                 "autoscaling",

@@ -4,7 +4,7 @@ use listwatch_wire::json::Value;
 
 use super::container::amounts;
 use super::selector;
-use super::workload::count_or_percent;
+use super::workload::{at_most_all, count_or_percent};
 use crate::field::{Errors, Path};
 use crate::tree::Tree;
 
@@ -57,6 +57,7 @@ pub(super) fn disruption_budget(new: &Value, errors: &mut Errors) {
     }
     for key in ["minAvailable", "maxUnavailable"] {
         count_or_percent(spec.at(key), &path.child(key), errors);
+        at_most_all(spec.at(key), &path.child(key), errors);
     }
     selector::check(spec.at("selector"), &path.child("selector"), errors);
 }

@@ -75,6 +75,7 @@ fn rolling(rolling: &Value, path: &Path<'_>, errors: &mut Errors) {
     for key in ["maxUnavailable", "maxSurge"] {
         count_or_percent(rolling.at(key), &path.child(key), errors);
     }
+    at_most_all(rolling.at("maxUnavailable"), &path.child("maxUnavailable"), errors);
     if is_zero(rolling.at("maxUnavailable")) && is_zero(rolling.at("maxSurge")) {
         let unavailable = rolling.at("maxUnavailable").clone();
         errors.invalid(&path.child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0");
@@ -91,6 +92,14 @@ pub(super) fn count_or_percent(value: &Value, path: &Path<'_>, errors: &mut Erro
             }
         }
         other => errors.non_negative(path, other.as_i64()),
+    }
+}
+
+/// A share of what there is cannot be more than all of it.
+pub(super) fn at_most_all(value: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
+    if percent.is_some_and(|percent| percent > 100) {
+        errors.invalid(path, value.clone(), "must not be greater than 100%");
     }
 }
 

@@ -104,6 +104,10 @@ fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Respons
     if wrong_scope || info.too_deep {
         return Some(not_served(resource));
     }
+    if let Some(why) = info.name.as_deref().and_then(bad_segment) {
+        let name = info.name.as_deref().unwrap_or_default();
+        return Some(Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}"))));
+    }
     if let Some(name) = &info.subresource {
         let Some(subresource) = resource.subresource(name) else { return Some(not_served(resource)) };
         let offered = subresource.verbs.iter().any(|v| &**v == info.verb.as_str());
@@ -123,6 +127,17 @@ fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Respons
         Some(Ok(respond::no_such_page()))
     } else {
         Some(Err(Status::method_not_allowed()))
+    }
+}
+
+/// Why a name can be no part of a path, and so no object has it.
+fn bad_segment(name: &str) -> Option<&'static str> {
+    match name {
+        "." => Some("may not be '.'"),
+        ".." => Some("may not be '..'"),
+        name if name.contains('/') => Some("may not contain '/'"),
+        name if name.contains('%') => Some("may not contain '%'"),
+        _ => None,
     }
 }
 

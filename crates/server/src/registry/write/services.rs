@@ -86,6 +86,11 @@ fn nth_address(offset: u32) -> Thing {
     Thing::Address(IpAddr::V4(Ipv4Addr::from(u32::from(RANGE).wrapping_add(offset))))
 }
 
+fn in_range(address: IpAddr) -> bool {
+    let IpAddr::V4(address) = address else { return false };
+    u32::from(address).checked_sub(u32::from(RANGE)).is_some_and(|offset| offset < RANGE_SIZE)
+}
+
 /// Gives a new Service the address and ports it needs.
 pub(super) fn allocate(api: &Api, target: &Target<'_>, service: &mut Value) -> Result<(), Status> {
     let needs = prepare::service_needs(service.at("spec"));
@@ -194,6 +199,12 @@ fn check_wanted_address(
 ) -> Result<(), Status> {
     // What is no address at all is left to validation.
     let Ok(address) = wanted.parse::<IpAddr>() else { return Ok(()) };
+    if !in_range(address) {
+        let detail = format!(
+            "failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {RANGE}/16"
+        );
+        return Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]));
+    }
     let own = target
         .resource
         .collection
