@@ -223,7 +223,7 @@ pub(crate) fn correlate<'a>(schema: &Schema, value: &Value, old: &'a Value) -> O
 }
 
 fn map_key(schema: &Schema, value: &Value) -> Value {
-    let field = |name: &&str| value.get(*name).map(|value| ((*name).to_owned(), value.clone()));
+    let field = |name: &&str| value.get(name).map(|value| ((*name).to_owned(), value.clone()));
     Value::Object(schema.list_map_keys.iter().filter_map(field).collect())
 }
 

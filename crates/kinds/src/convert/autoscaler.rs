@@ -188,7 +188,7 @@ fn nest(source: &Object, name: &str, side: &Side) -> Object {
     let kind = NESTED_NAMES
         .iter()
         .zip(["Value", "AverageValue", "Utilization"])
-        .rfind(|(k, _)| block.contains_key(**k));
+        .rfind(|(k, _)| block.contains_key(k));
     if let (Some((_, kind)), "target") = (kind, side.block) {
         block.insert("type".to_owned(), kind.into());
     }

@@ -32,21 +32,9 @@ pub fn create(kind: &Kind, object: &mut Value) {
         ("", "Pod") => pod::create(object),
         ("", "Namespace") => add_namespace_finalizer(object),
         ("", "Node") => add_taint(object),
-        ("", "PersistentVolume") => add_finalizer(object, "kubernetes.io/pv-protection"),
-        ("", "PersistentVolumeClaim") => add_finalizer(object, "kubernetes.io/pvc-protection"),
         ("apps", "DaemonSet") => count_templates(object, None),
         ("batch", "Job") => generate_selector(object),
         _ => {}
-    }
-}
-
-/// Storage that is in use must not go; whoever knows about use takes the finalizer away.
-fn add_finalizer(object: &mut Value, finalizer: &str) {
-    let Some(meta) = object.inner_or_new("metadata") else { return };
-    let mut finalizers = meta.list("finalizers").to_vec();
-    if !finalizers.iter().any(|present| present == finalizer) {
-        finalizers.push(finalizer.into());
-        meta.put("finalizers", finalizers);
     }
 }
 
@@ -307,20 +295,11 @@ mod tests {
     }
 
     #[test]
-    fn storage_and_nodes_are_protected_from_the_start() {
-        for (kind, path, expected) in [
-            ("PersistentVolume", "/metadata/finalizers", json!(["kubernetes.io/pv-protection"])),
-            ("PersistentVolumeClaim", "/metadata/finalizers", json!(["kubernetes.io/pvc-protection"])),
-            (
-                "Node",
-                "/spec/taints",
-                json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]),
-            ),
-        ] {
-            let mut object = json!({"metadata": {"name": "x"}});
-            create(by_kind("", "v1", kind).unwrap(), &mut object);
-            assert_eq!(object.pointer(path), Some(&expected), "{kind}");
-        }
+    fn a_new_node_takes_no_pods_yet() {
+        let mut node = json!({"metadata": {"name": "n"}});
+        create(by_kind("", "v1", "Node").unwrap(), &mut node);
+        let taints = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+        assert_eq!(node.at("spec").at("taints"), &taints);
     }
 
     #[test]

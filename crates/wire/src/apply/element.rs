@@ -49,7 +49,7 @@ fn keyed<S: Schema>(item: &Value, keys: &[&str], list: S) -> Result<String, Stri
             }
             json::write_string(out, key);
             out.push(b':');
-            match (map.get(*key), list.key_default(key)) {
+            match (map.get(key), list.key_default(key)) {
                 (Some(value), _) => json::write_value(out, value),
                 (None, Some(default)) => json::write_value(out, &default),
                 (None, None) => missing = missing.or(Some(*key)),
