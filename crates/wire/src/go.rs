@@ -103,7 +103,7 @@ fn number_error(function: &str, text: &str, digits: &str) -> String {
 /// A value as Go's `%v` prints an unmarshalled interface: `map[a:1 b:[x y]]`, `<nil>`.
 ///
 /// ```
-/// let value = crate::json::json!({"b": [1, null], "a": "x"});
+/// let value = listwatch_wire::json::json!({"b": [1, null], "a": "x"});
 /// assert_eq!(listwatch_wire::go::print(&value), "map[a:x b:[1 <nil>]]");
 /// ```
 #[must_use]

@@ -12,7 +12,7 @@
 //! 1. [`Revision`], [`ObjectKey`], [`gvk`]: what things are called.
 //! 2. [`status`]: how a request fails, byte for byte.
 //! 3. [`names`], [`selector`], [`options`], [`continue_token`]: what a request may ask.
-//! 4. [`json`]: strict parsing, canonical encoding, and walking raw bytes without a tree.
+//! 4. [`json`]: a tree whose copies share, strict parsing, canonical encoding, and walking raw bytes without a tree.
 //! 5. [`event`]: the watch stream, both directions.
 //! 6. [`patch`]: JSON patch, merge patch, strategic merge patch.
 //! 7. [`apply`]: server-side apply, and who owns which field.
@@ -25,7 +25,7 @@
 //! // A write is parsed strictly, changed as a tree, and encoded in one canonical way.
 //! let body = br#"{"metadata":{"name":"a","labels":{"app":"db"}},"kind":"ConfigMap","apiVersion":"v1"}"#;
 //! let mut object = json::parse(body)?.value;
-//! patch::merge_patch(&mut object, crate::json::json!({"metadata": {"labels": {"app": "web"}}}));
+//! patch::merge_patch(&mut object, listwatch_wire::json::json!({"metadata": {"labels": {"app": "web"}}}));
 //! let stored = json::encode_stored(&object);
 //!
 //! // A read looks at the bytes where it must, and builds no tree.
