@@ -2,7 +2,8 @@
 //!
 //! What was written just now is what is most likely written next: a controller changes the status of the same objects again and
 //! again. Their trees are at hand after a write, and keeping a few saves the next one from parsing the stored bytes. This
-//! is not where objects are read from; a tree counts only for the revision that the cache or the engine names.
+//! is not where objects are read from: a tree counts only for the revision it was written at, which may be a moment ahead of
+//! the cache, and the engine has the last word.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,15 +61,21 @@ impl Recent {
         Self { limit, generations: Mutex::default() }
     }
 
-    /// The tree of an object at a revision, as these rules see it.
-    pub(super) fn get(&self, key: &Arc<str>, revision: Revision, rules: &Arc<dyn Rules>) -> Option<Version> {
+    /// The tree of an object at a revision or a later one, as these rules see it.
+    pub(super) fn get(
+        &self,
+        key: &Arc<str>,
+        since: Revision,
+        rules: &Arc<dyn Rules>,
+    ) -> Option<(Revision, Version)> {
         let mut generations = self.generations.lock();
         if let Some(tree) = generations.old.remove(key) {
             generations.young_bytes += tree.weight;
             generations.young.insert(Arc::clone(key), tree);
         }
         let tree = generations.young.get(key)?;
-        (tree.revision == revision && Arc::ptr_eq(&tree.rules, rules)).then(|| tree.version.clone())
+        let fits = tree.revision >= since && Arc::ptr_eq(&tree.rules, rules);
+        fits.then(|| (tree.revision, tree.version.clone()))
     }
 
     /// Keeps the tree of an object that was written.
@@ -116,13 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_counts_for_its_revision_and_rules_only() {
+    fn a_tree_counts_for_its_rules_and_until_something_newer_is_known() {
         let (recent, rules, key) = (Recent::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
         recent.put(&key, Revision(5), &rules, version(json!({"a": 1}), 100));
         let get = |key: &Arc<str>, revision: u64, rules: &Arc<dyn Rules>| {
-            recent.get(key, Revision(revision), rules).map(|version| version.value)
+            recent.get(key, Revision(revision), rules).map(|(at, version)| (at, version.value))
         };
-        assert_eq!(get(&key, 5, &rules), Some(json!({"a": 1})));
+        assert_eq!(get(&key, 5, &rules), Some((Revision(5), json!({"a": 1}))));
+        assert_eq!(get(&key, 4, &rules), Some((Revision(5), json!({"a": 1}))));
         assert_eq!(get(&key, 6, &rules), None);
         assert_eq!(get(&key, 5, &super::tests::rules()), None);
         assert_eq!(get(&"/registry/configmaps/n/b".into(), 5, &rules), None);

@@ -32,7 +32,8 @@ pub(super) struct Stored {
 impl Stored {
     fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
         let rules = &target.resource.rules;
-        if let Some(Version { value, bytes, spans }) = api.recent.get(&target.key, revision, rules) {
+        if let Some((revision, version)) = api.recent.get(&target.key, revision, rules) {
+            let Version { value, bytes, spans } = version;
             return Ok(Self { value, revision, bytes, spans: Some(spans) });
         }
         let mut value = Value::read(&bytes).map_err(Status::internal)?;

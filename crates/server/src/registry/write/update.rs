@@ -108,7 +108,10 @@ pub(super) fn settle(
     if new == old {
         return Ok(Verdict::Keep);
     }
-    warnings.extend(rules.warnings(new, Some(old)));
+    // Writers of a view are programs that cannot do anything about the rest.
+    if view == View::Whole {
+        warnings.extend(rules.warnings(new, Some(old)));
+    }
     let new = std::mem::take(new);
     Ok(if is_done(&new) { Verdict::Remove(new) } else { Verdict::Write(new) })
 }
