@@ -31,6 +31,8 @@ enum Which {
     Watchers,
     /// 100,000 objects in the server: memory, and the cost of listing a few of them
     Memory,
+    /// Changes of the status of Pods: CPU per change
+    Patches,
     /// The whole server as a process: CPU per request and per delivered event; needs --driver
     Server,
 }
@@ -46,6 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Which::Informer => bench("listwatch", &[])?,
             Which::Watchers => bench("listwatch-cli", &["watchers"])?,
             Which::Memory => bench("listwatch-cli", &["memory"])?,
+            Which::Patches => bench("listwatch-cli", &["patches"])?,
             Which::Server => match &arguments.driver {
                 Some(driver) => server(driver)?,
                 None => println!("server: left out; name the load driver with --driver"),

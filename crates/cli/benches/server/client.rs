@@ -42,8 +42,9 @@ impl Connection {
     }
 
     pub(crate) async fn send(&mut self, method: &str, path: &str, body: &str) {
+        let kind = if method == "PATCH" { "strategic-merge-patch+json" } else { "json" };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/{kind}\r\ncontent-length: {}\r\n\r\n{body}",
             self.token,
             body.len()
         );

@@ -1,9 +1,10 @@
-//! The server as a process, over TLS on loopback: what slow watchers do to the others, and what many objects cost.
+//! The server as a process, over TLS on loopback: what slow watchers do to the others, what many objects cost, and what a
+//! change of status costs.
 //!
-//! `cargo xtask bench watchers` and `cargo xtask bench memory`. Each compares within one run, because on a shared machine two
+//! `cargo xtask bench watchers`, `memory` and `patches`. The first two compare within one run, because on a shared machine two
 //! runs differ by more than what is looked for. `LISTWATCH_BINARY` names another binary to measure.
 //!
-//! [`watchers`] and [`memory`] are the measurements; [`process`] is the server, [`client`] talks to it.
+//! [`watchers`], [`memory`] and [`patches`] are the measurements; [`process`] is the server, [`client`] talks to it.
 
 #![allow(
     clippy::print_stdout,
@@ -17,6 +18,7 @@
 
 mod client;
 mod memory;
+mod patches;
 mod process;
 mod watchers;
 
@@ -29,6 +31,9 @@ fn main() {
     }
     if wanted("memory") {
         runtime.block_on(memory::run());
+    }
+    if wanted("patches") {
+        runtime.block_on(patches::run());
     }
 }
 
