@@ -195,7 +195,7 @@ proptest! {
         let object = json!({"a": value, "b": other});
         let bytes = if pretty { serde_json::to_vec_pretty(&object).unwrap() } else { json::encode(&object) };
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        let expected = path.iter().try_fold(&object, |value, step| value.as_object()?.get(*step));
+        let expected = path.iter().try_fold(&object, |value, step| value.as_object()?.get(step));
         let found = json::raw::lookup(&bytes, &path).map(|raw| serde_json::from_slice::<Value>(raw).unwrap());
         prop_assert_eq!(found.as_ref(), expected);
         prop_assert_eq!(json::raw::skip_value(&bytes, 0), Some(bytes.len()));
