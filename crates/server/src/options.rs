@@ -230,7 +230,7 @@ impl Default for CacheLimits {
             log_bytes: 16 << 20,
             pinned_snapshots: 64,
             pinned_for: Duration::from_secs(300),
-            recent_bytes: 1 << 20,
+            recent_bytes: 768 << 10,
             engine_page: 500,
         }
     }
