@@ -12,11 +12,11 @@ fuzz_target!(|input: (u8, Vec<u8>)| {
     let kind = &kinds[usize::from(choice) % kinds.len()];
     let Some(node) = schema::node(kind.group, kind.version, kind.kind) else { return };
     let mut object = parsed.value;
-    if typecheck::decode(node, &mut object).error.is_some() {
+    if typecheck::decode(node, &mut object, None).error.is_some() {
         return;
     }
     let once = object.clone();
-    let report = typecheck::decode(node, &mut object);
+    let report = typecheck::decode(node, &mut object, None);
     assert!(report.error.is_none() && report.unknown.is_empty());
     assert_eq!(object, once);
     defaults::apply(kind, &mut object);

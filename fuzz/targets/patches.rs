@@ -1,5 +1,6 @@
 #![no_main]
-//! Patches: none makes an object larger than its bounds, and merging twice is merging once.
+//! Patches: none makes an object larger than its bounds, merging twice is merging once, and a patched object is encoded the
+//! same whether or not what it shares is copied from the bytes of the old one.
 
 use libfuzzer_sys::fuzz_target;
 use listwatch_wire::json;
@@ -14,6 +15,9 @@ fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
     let Ok(patch) = parse_object_patch(&patch) else { return };
     let mut merged = object.value.clone();
     merge_patch(&mut merged, patch.value.clone());
+    let old = json::encode_after(&object.value, None);
+    let written = json::Written { bytes: &old.bytes, spans: &old.spans };
+    assert_eq!(json::encode_after(&merged, Some(written)).bytes, json::encode_stored(&merged));
     let mut twice = merged.clone();
     merge_patch(&mut twice, patch.value.clone());
     assert_eq!(merged, twice);

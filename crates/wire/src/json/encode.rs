@@ -202,6 +202,8 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
 /// it reads back as a number of another kind.
 fn write_number(out: &mut Vec<u8>, number: &Number) -> bool {
     if let Some(float) = number.as_f64().filter(|_| number.is_f64()) {
+        // Minus zero would read back as zero, and be written differently the next time.
+        let float = if float == 0.0 { 0.0 } else { float };
         let size = float.abs();
         let text = if size != 0.0 && !(1e-6..1e21).contains(&size) {
             let text = format!("{float:e}");
@@ -266,6 +268,7 @@ mod tests {
             (1.5e-7, "1.5e-7"),
             (-2.5, "-2.5"),
             (1e20, "100000000000000000000"),
+            (-0.0, "0"),
         ] {
             assert_eq!(String::from_utf8(encode(&json!(float))).unwrap(), text);
         }
