@@ -4,7 +4,7 @@
 //! finds the metadata, and the place of the resource version, without looking further. What an object shares with one that
 //! was encoded before can be copied from there; see [`super::spans`].
 
-use super::spans::{Addressed, Spans, Written};
+use super::spans::{Spans, Written};
 use super::{Number, Text, Value};
 
 const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
@@ -62,7 +62,7 @@ pub fn encode_after(object: &Value, before: Option<Written<'_>>) -> Encoded {
     // What is stored stays in memory for as long as the object lives: without the slack it grew by. A copy, because an
     // allocator that is asked to shrink something may leave it where it is, as mimalloc does above half.
     let bytes = encoder.out.as_slice().to_vec();
-    Encoded { bytes, spans: encoder.spans, exact: encoder.exact }
+    Encoded { bytes, spans: encoder.spans.finish(), exact: encoder.exact }
 }
 
 /// Appends a value, compact, with sorted keys.
@@ -113,19 +113,19 @@ impl<'a> Encoder<'a> {
             Value::Bool(false) => self.out.extend_from_slice(b"false"),
             Value::Number(number) => self.exact &= write_number(&mut self.out, number),
             Value::String(text) => write_string(&mut self.out, text),
-            Value::Array(items) => self.shared(items, |encoder| encoder.items(items)),
-            Value::Object(map) => self.shared(map, |encoder| encoder.fields(map.iter())),
+            Value::Array(items) => self.shared(items.address(), |encoder| encoder.items(items)),
+            Value::Object(map) => self.shared(map.address(), |encoder| encoder.fields(map.iter())),
         }
     }
 
-    /// Writes a container, unless it can be copied.
-    fn shared(&mut self, container: &impl Addressed, write: impl FnOnce(&mut Self)) {
-        if self.before.is_some_and(|before| before.copy(container, &mut self.out, &mut self.spans)) {
+    /// Writes the container at an address, unless it can be copied.
+    fn shared(&mut self, address: usize, write: impl FnOnce(&mut Self)) {
+        if self.before.is_some_and(|before| before.copy(address, &mut self.out, &mut self.spans)) {
             return;
         }
         let start = self.out.len();
         write(self);
-        self.spans.note(container, start, &self.out);
+        self.spans.note(address, start, &self.out);
     }
 
     fn items(&mut self, items: &[Value]) {

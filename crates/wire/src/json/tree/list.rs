@@ -17,7 +17,7 @@ impl List {
     }
 
     /// Where it is, to tell it from others while both exist.
-    pub(crate) fn as_ptr_address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 

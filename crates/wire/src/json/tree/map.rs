@@ -49,7 +49,7 @@ impl Map {
     }
 
     /// Where the fields are, to tell them from others while both exist.
-    pub(crate) fn as_ptr_address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         self.0.as_ref().map_or(0, |fields| Arc::as_ptr(fields).addr())
     }
 
