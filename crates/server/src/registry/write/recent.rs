@@ -69,7 +69,9 @@ impl Recent {
         rules: &Arc<dyn Rules>,
     ) -> Option<(Revision, Version)> {
         let mut generations = self.generations.lock();
-        if let Some(tree) = generations.old.remove(key) {
+        if !generations.young.contains_key(key)
+            && let Some(tree) = generations.old.remove(key)
+        {
             generations.young_bytes += tree.weight;
             generations.young.insert(Arc::clone(key), tree);
         }
@@ -94,8 +96,9 @@ impl Recent {
 
 impl Generations {
     /// Returns what is to be dropped.
-    fn insert(&mut self, key: Arc<str>, tree: Tree, limit: usize) -> (Option<Tree>, Trees) {
+    fn insert(&mut self, key: Arc<str>, tree: Tree, limit: usize) -> (Option<Tree>, Option<Tree>, Trees) {
         self.young_bytes += tree.weight;
+        let stale = self.old.remove(&key);
         let replaced = self.young.insert(key, tree);
         self.young_bytes -= replaced.as_ref().map_or(0, |tree| tree.weight);
         let mut aged = Trees::default();
@@ -103,7 +106,7 @@ impl Generations {
             self.young_bytes = 0;
             aged = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
         }
-        (replaced, aged)
+        (stale, replaced, aged)
     }
 }
 
@@ -134,6 +137,23 @@ mod tests {
         assert_eq!(get(&key, 6, &rules), None);
         assert_eq!(get(&key, 5, &super::tests::rules()), None);
         assert_eq!(get(&"/registry/configmaps/n/b".into(), 5, &rules), None);
+    }
+
+    #[test]
+    fn a_newer_tree_is_not_pushed_out_by_an_older_one() {
+        // A tree grew old between the read and the write of its object: the next read brought it back in front of the new one.
+        let (recent, rules, key) = (Recent::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
+        recent.put(&key, Revision(1), &rules, version(json!({}), 100));
+        for n in 2..9 {
+            recent.put(
+                &Arc::from(format!("/registry/configmaps/n/{n}")),
+                Revision(n),
+                &rules,
+                version(json!({}), 744),
+            );
+        }
+        recent.put(&key, Revision(9), &rules, version(json!({"a": 1}), 100));
+        assert_eq!(recent.get(&key, Revision(1), &rules).map(|(at, _)| at), Some(Revision(9)));
     }
 
     #[test]
