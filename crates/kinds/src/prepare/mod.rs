@@ -223,7 +223,8 @@ pub fn reset_fields(kind: &Kind, subresource: &str) -> &'static [&'static [&'sta
     }
 }
 
-fn keep(new: &mut Value, old: &Value, key: &str) {
+/// Takes over a field as another object has it, or its absence.
+pub fn keep(new: &mut Value, old: &Value, key: &str) {
     match old.fields().and_then(|fields| fields.get(key)) {
         Some(value) => new.put(key, value.clone()),
         None => drop(new.drop_field(key)),

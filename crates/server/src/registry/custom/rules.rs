@@ -3,7 +3,7 @@
 use listwatch_custom::{Definition, Scope, Version, fill, prune, validate};
 use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
-use listwatch_kinds::prepare::bump_generation;
+use listwatch_kinds::prepare::{bump_generation, keep};
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::{self, Report};
 use listwatch_kinds::{meta, schema};
@@ -103,7 +103,7 @@ impl Rules for Custom {
             View::Status => keep_all_but_status(new, old),
             _ => {
                 if self.version.status {
-                    copy_field(new, old, "status");
+                    keep(new, old, "status");
                 }
                 bump_generation(new, old, false);
             }
@@ -193,17 +193,8 @@ fn rename(object: &mut Value, api_version: &str) {
 /// A status write changes nothing else, apart from who wrote it.
 fn keep_all_but_status(new: &mut Value, old: &Value) {
     let sent = std::mem::replace(new, old.clone());
-    copy_field(new, &sent, "status");
+    keep(new, &sent, "status");
     if let Some(metadata) = new.get_mut("metadata") {
-        copy_field(metadata, sent.at("metadata"), "managedFields");
+        keep(metadata, sent.at("metadata"), "managedFields");
     }
-}
-
-/// Takes over a field, or its absence.
-fn copy_field(into: &mut Value, from: &Value, field: &str) {
-    let Some(into) = into.as_object_mut() else { return };
-    match from.get(field) {
-        Some(value) => into.insert(field.to_owned(), value.clone()),
-        None => into.remove(field),
-    };
 }
