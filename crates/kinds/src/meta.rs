@@ -230,10 +230,14 @@ pub fn validate_qualified_finalizers(meta: &Value, errors: &mut Errors) {
     let path = Path::root("metadata");
     let path = path.child("finalizers");
     for (index, name) in meta.list("finalizers").iter().filter_map(Value::as_str).enumerate() {
-        if is_unqualified(name) {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.invalid(&path.index(index), name, detail);
-        }
+        qualified_finalizer(name, &path.index(index), errors);
+    }
+}
+
+/// The name of a finalizer has a domain unless the system itself knows it.
+pub(crate) fn qualified_finalizer(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    if is_unqualified(name) {
+        errors.invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified");
     }
 }
 

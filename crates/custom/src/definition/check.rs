@@ -46,10 +46,16 @@ fn is_stored(version: &Value) -> bool {
     version.get("storage") == Some(&Value::Bool(true))
 }
 
-/// What is wrong with a changed definition: besides all else, some parts stay as they are once it is established.
+/// What is wrong with a changed definition: besides all else, what its name is made of stays, and so does, once it is
+/// established, what its objects are stored by.
 #[must_use]
 pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
-    let fixed = ["group", "scope", "names/kind", "names/plural"].into_iter().filter_map(|part| {
+    let parts: &[&str] = if is_established(old) {
+        &["group", "scope", "names/kind", "names/plural"]
+    } else {
+        &["group", "names/plural"]
+    };
+    let fixed = parts.iter().filter_map(|part| {
         let path = format!("/spec/{part}");
         let (new, old) = (object.pointer(&path), old.pointer(&path));
         let field = format!("spec.{}", part.replace('/', "."));
@@ -60,6 +66,13 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     errors.extend(spec(object));
     errors.extend(validate_status(object));
     errors
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|condition| {
+        text(condition, "type") == Some("Established") && text(condition, "status") == Some("True")
+    })
 }
 
 fn name(object: &Value) -> Vec<FieldError> {
@@ -114,7 +127,10 @@ fn names(names: &Value) -> Vec<FieldError> {
         .collect();
     for name in ["plural", "singular", "kind", "listKind"] {
         let value = text(names, name).unwrap_or_default();
-        if !value.is_empty() && !is_label(&value.to_lowercase()) {
+        // Kinds are written as types are, the other names as they stand in paths.
+        let is_kind = matches!(name, "kind" | "listKind");
+        let fits = if is_kind { is_label(&value.to_lowercase()) } else { is_label(value) };
+        if !value.is_empty() && !fits {
             errors.push(FieldError::invalid(format!("spec.names.{name}"), value, LABEL_RULE));
         }
     }
@@ -280,6 +296,7 @@ mod tests {
         );
         let names = json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList", "shortNames": ["ok", "Not ok"]});
         assert_eq!(errors(set("/spec/names", names)), ["spec.names.shortNames[1] Invalid"]);
+        assert_eq!(errors(set("/spec/names/singular", json!("Widget"))), ["spec.names.singular Invalid"]);
         let twice = |object: &mut Value| {
             let mut again = object["spec"]["versions"][0].clone();
             again["storage"] = json!(false);
@@ -290,10 +307,14 @@ mod tests {
 
     #[test]
     fn group_scope_and_kind_stay() {
-        let old = definition("widgets", "Widget");
+        let mut old = definition("widgets", "Widget");
+        old["status"]["conditions"] = json!([]);
         let mut new = old.clone();
         *new.pointer_mut("/spec/scope").unwrap() = json!("Cluster");
-        let fields: Vec<_> = validate_update(&new, &old).into_iter().map(|error| error.field).collect();
-        assert_eq!(fields, ["spec.scope"]);
+        let fields =
+            |old: &Value| validate_update(&new, old).into_iter().map(|error| error.field).collect::<Vec<_>>();
+        assert_eq!(fields(&old), [""; 0]);
+        old["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
+        assert_eq!(fields(&old), ["spec.scope"]);
     }
 }

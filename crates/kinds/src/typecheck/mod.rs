@@ -36,11 +36,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Puts the unknown fields into the order of the JSON body they came from; without this they are sorted by name.
-    pub fn order_by_body(&mut self, body: &[u8]) {
-        if self.unknown.len() > 1 {
-            order::by_body(&mut self.unknown, body);
-        }
+    /// Words for fields that the schema does not have, and for those that the body, which is JSON, has twice, in the
+    /// order in which a reader of the body meets them. What is inside a field that does not exist was not read.
+    #[must_use]
+    pub fn complaints(&self, duplicates: &[String], body: &[u8]) -> Vec<String> {
+        order::complaints(&self.unknown, duplicates, body)
     }
 }
 

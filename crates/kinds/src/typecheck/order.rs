@@ -1,4 +1,4 @@
-//! Unknown fields in the order in which the body has them.
+//! Unknown and repeated fields in the order in which the body has them.
 //!
 //! Parsed objects keep their keys sorted, so the order in which a client wrote them is only in the body. It matters when
 //! several fields are wrong: warnings and errors name them as a reader of the body meets them. That is rare, so the body is
@@ -9,20 +9,34 @@ use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Sorts paths by where the body, which is JSON, first has them. Paths it does not have keep their place at the end.
-pub(super) fn by_body(paths: &mut [String], body: &[u8]) {
+/// Complaints about unknown and repeated fields in the order of the body. Paths that cannot be found in it come last.
+pub(super) fn complaints(unknown: &[String], duplicates: &[String], body: &[u8]) -> Vec<String> {
+    let repeated = duplicates.iter().filter(|path| !unknown.iter().any(|outer| is_within(path, outer)));
+    let known: Vec<&String> = repeated.collect();
     let mut finder = Finder { wanted: HashMap::new(), path: String::new(), next: 0 };
-    finder.wanted.extend(paths.iter().map(|path| (path.clone(), usize::MAX)));
-    // A body that cannot be read to its end still has the order of what came before.
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let _ = finder.deserialize_in(&mut json);
-    let found = finder.wanted;
-    paths.sort_by_key(|path| found.get(path).copied().unwrap_or(usize::MAX));
+    finder.wanted.extend(unknown.iter().chain(known.iter().copied()).map(|path| (path.clone(), Vec::new())));
+    if finder.wanted.len() > 1 {
+        // A body that cannot be read to its end still has the order of what came before.
+        let mut json = serde_json::Deserializer::from_slice(body);
+        let _ = finder.deserialize_in(&mut json);
+    }
+    let place = |path: &String, time: usize| {
+        finder.wanted.get(path).and_then(|places| places.get(time)).copied().unwrap_or(usize::MAX)
+    };
+    let unknown = unknown.iter().map(|path| (place(path, 0), format!("unknown field {path:?}")));
+    let known = known.into_iter().map(|path| (place(path, 1), format!("duplicate field {path:?}")));
+    let mut all: Vec<(usize, String)> = unknown.chain(known).collect();
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, text)| text).collect()
 }
 
-/// Reads a body, forgets its values, and remembers when it met each wanted path.
+fn is_within(path: &str, outer: &str) -> bool {
+    path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// Reads a body, forgets its values, and remembers when it met each wanted path: the first time and the second.
 struct Finder {
-    wanted: HashMap<String, usize>,
+    wanted: HashMap<String, Vec<usize>>,
     path: String,
     next: usize,
 }
@@ -33,10 +47,10 @@ impl Finder {
     }
 
     fn meet(&mut self) {
-        if let Some(position) = self.wanted.get_mut(&self.path).filter(|p| **p == usize::MAX) {
-            *position = self.next;
-            self.next += 1;
+        if let Some(places) = self.wanted.get_mut(&self.path).filter(|places| places.len() < 2) {
+            places.push(self.next);
         }
+        self.next += 1;
     }
 }
 

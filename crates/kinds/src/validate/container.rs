@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_errors, label_key_errors};
 
+use super::ephemeral;
 use crate::field::{Errors, Path};
 use crate::names;
 use crate::quantity;
@@ -17,6 +18,16 @@ const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
 /// Checks all containers of a pod spec; their names are unique over all kinds of them.
 pub(super) fn all(spec: &Value, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
+    let seen = regular(spec, volumes, path, errors);
+    ephemeral::check(spec, volumes, seen, &path.child("ephemeralContainers"), errors);
+}
+
+fn regular<'a>(
+    spec: &'a Value,
+    volumes: &HashSet<&str>,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) -> HashSet<&'a str> {
     if spec.count("containers") == 0 {
         errors.required(&path.child("containers"), "");
     }
@@ -32,9 +43,10 @@ pub(super) fn all(spec: &Value, volumes: &HashSet<&str>, path: &Path<'_>, errors
             }
         }
     }
+    seen
 }
 
-fn container(item: &Value, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn container(item: &Value, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
     let name = item.text("name");
     if name.is_empty() {
         errors.required(&path.child("name"), "");

@@ -7,6 +7,8 @@
 mod batch;
 mod config;
 mod container;
+mod ephemeral;
+mod namespace;
 mod network;
 mod pod;
 mod policy;
@@ -94,6 +96,7 @@ pub fn resize_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
 fn content(kind: &Kind, new: &Value, errors: &mut Errors) {
     match (kind.group, kind.kind) {
         ("", "ConfigMap") => config::config_map(new, errors),
+        ("", "Namespace") => namespace::namespace(new, errors),
         ("", "Secret") => config::secret(new, errors),
         ("", "Pod") => pod::pod(new, errors),
         ("", "PodTemplate") => pod::template(new.at("template"), &Path::root("template"), None, errors),
@@ -181,6 +184,7 @@ fn same_spec(new: &Value, old: &Value, keys: &[&str], errors: &mut Errors) {
 fn status(kind: &Kind, new: &Value, old: &Value, errors: &mut Errors) {
     match (kind.group, kind.kind) {
         ("", "Pod") => pod::status(new, old, errors),
+        ("", "Namespace") => namespace::status(new, errors),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") | ("", "ReplicationController") => {
             workload::replica_counts(new.at("status"), errors);
         }

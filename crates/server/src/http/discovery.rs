@@ -13,10 +13,11 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::body::Response;
-use super::discovery_v2;
+use super::negotiate::{Encoding, Subject};
 use super::request::Request;
-use super::respond;
+use super::request_info::parts;
 use super::service::Service;
+use super::{discovery_v2, encode, read, respond};
 use crate::registry::{Resource, Served, Subresource};
 
 /// The Kubernetes version whose behaviour is served.
@@ -50,33 +51,53 @@ fn platform_arch() -> &'static str {
 /// Answers paths of discovery; `None` for any other.
 ///
 /// # Errors
-/// 404 for a version that a served group does not have.
+/// 404 for a version that a served group does not have, 406 for a form that there is not.
 pub(crate) fn answer(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let served = service.api.registry.served();
-    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
-    Ok(Some(match parts.as_slice() {
+    Ok(Some(match parts(path).as_slice() {
         [] => json_of(&json!({"paths": paths(&served)})),
         ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, &served, true),
         ["apis"] if discovery_v2::wanted(request) => discovery_v2::answer(request, &served, false),
-        ["api"] => json_of(&json!({
-            "kind": "APIVersions", "versions": ["v1"],
-            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
-        })),
-        ["apis"] => json_of(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served)})),
+        ["api"] => document(
+            request,
+            &json!({
+                "kind": "APIVersions", "versions": ["v1"],
+                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+            }),
+        )?,
+        ["apis"] => document(
+            request,
+            &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served)}),
+        )?,
         ["apis", name] if served.has_group(name) => {
             match groups(&served).into_iter().find(|g| *g.name == **name) {
-                Some(group) => json_of(&Group { kind: Some("APIGroup"), api_version: Some("v1"), ..group }),
+                Some(group) => {
+                    document(request, &Group { kind: Some("APIGroup"), api_version: Some("v1"), ..group })?
+                }
                 None => return Ok(None),
             }
         }
-        ["api", version] if served.has_version("", version) => json_of(&resource_list(&served, "", version)),
+        ["api", version] if served.has_version("", version) => {
+            document(request, &resource_list(&served, "", version))?
+        }
         ["apis", group, version] if served.has_version(group, version) => {
-            json_of(&resource_list(&served, group, version))
+            document(request, &resource_list(&served, group, version))?
         }
         ["api", _] => return Err(Status::no_such_path()),
         ["apis", group, _] if served.has_builtin_group(group) => return Err(Status::no_such_path()),
         _ => return Ok(None),
     }))
+}
+
+/// A document in the encoding that the client asks for.
+fn document(request: &Request, document: &impl Serialize) -> Result<Response, Status> {
+    let mut form = read::negotiated(request, Subject::Plain, true)?;
+    // These documents are small and rarely asked for: whoever prefers protobuf gets the form that everybody reads.
+    if form.encoding == Encoding::Protobuf {
+        form.encoding = Encoding::Json;
+    }
+    let json = serde_json::to_vec(document).map_err(Status::internal)?;
+    Ok(respond::full(StatusCode::OK, form.content_type(), encode::document(json.into(), form)?))
 }
 
 fn json_of(document: &impl Serialize) -> Response {

@@ -3,14 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use listwatch_wire::{Revision, Status};
 
-use super::negotiate::{Encoding, Form};
+use super::negotiate::{Encoding, Form, Meta};
 use super::protobuf;
 use crate::cache::Object;
 use crate::registry::Resource;
-
-/// What metadata-only objects begin with.
-pub(crate) const PARTIAL_PREFIX: &[u8] =
-    b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
 
 /// Compact JSON in the encoding of a form.
 ///
@@ -33,9 +29,10 @@ pub(crate) fn object(object: &Object, resource: &Resource) -> Bytes {
 }
 
 /// Its metadata alone.
-pub(crate) fn partial(object: &Object, revision: Revision) -> Bytes {
-    let mut out = BytesMut::with_capacity(object.written_len(PARTIAL_PREFIX));
-    object.write_metadata(revision, PARTIAL_PREFIX, &mut out);
+pub(crate) fn partial(object: &Object, revision: Revision, meta: Meta) -> Bytes {
+    let prefix = meta.partial_prefix();
+    let mut out = BytesMut::with_capacity(object.written_len(prefix));
+    object.write_metadata(revision, prefix, &mut out);
     out.freeze()
 }
 

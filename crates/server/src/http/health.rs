@@ -24,7 +24,7 @@ pub(crate) fn serves(path: &str) -> bool {
 
 /// Answers any method, as probes differ.
 pub(crate) fn answer(service: &Service, request: &Request) -> Response {
-    let mut segments = request.path.trim_matches('/').splitn(2, '/');
+    let mut segments = request.path.trim_start_matches('/').splitn(2, '/');
     let endpoint = segments.next().unwrap_or_default();
     let checks = checks(service, endpoint);
     match segments.next() {

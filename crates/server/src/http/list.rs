@@ -10,7 +10,7 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 
 use super::body::{Body, Broken, PieceStream, Response};
-use super::encode::{self, PARTIAL_PREFIX};
+use super::encode;
 use super::list_protobuf::Encoder;
 use super::list_source::{Objects, Source, resolve};
 use super::negotiate::{Encoding, Form, Shape, Subject};
@@ -34,7 +34,7 @@ pub(crate) async fn list(service: &Service, request: &Request, target: &Target) 
     options.check()?;
     let resource = &target.resource;
     let filter = selectors::filter(resource, target.namespace(), None, &options)?;
-    let include = if form.shape == Shape::Table { Include::parse(request)? } else { Include::Metadata };
+    let include = Include::wanted(form, request)?;
     let mut source = resolve(api, &resource.collection, &filter, &options).await?;
     let page = first(api, resource, &filter, &mut source).await.map_err(|error| source.refusal(&error))?;
     let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
@@ -59,7 +59,49 @@ struct Page {
     more: Option<More>,
 }
 
+/// Objects of a list, with what the list says about itself.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    pub(crate) objects: Vec<Arc<Object>>,
+    revision: Revision,
+    more: Option<More>,
+}
+
+/// All that match, or one page of them if there is a limit.
+pub(crate) async fn collect(
+    api: &Api,
+    resource: &Resource,
+    filter: &Filter,
+    options: &ListOptions,
+) -> Result<Collected, Status> {
+    let mut source = resolve(api, &resource.collection, filter, options).await?;
+    let page = first(api, resource, filter, &mut source).await.map_err(|error| source.refusal(&error))?;
+    let (revision, mut objects) = (source.revision, page.objects);
+    let mut rest = Objects::new(Vec::new(), page.whole.then_some(source.walker), filter.clone());
+    while rest.refill().await.map_err(|error| read::storage_status(&error))? {
+        objects.extend(std::iter::from_fn(|| rest.next_ready()));
+    }
+    Ok(Collected { objects, revision, more: page.more })
+}
+
+impl Collected {
+    /// The list as JSON in the shape asked for.
+    pub(crate) fn document(&self, resource: &Arc<Resource>, shape: Shape, include: Include) -> Bytes {
+        let writer = Writer { resource: Arc::clone(resource), shape, include };
+        let mut out = writer.head(&writer.metadata(self.revision, self.more.as_ref()));
+        for (index, object) in self.objects.iter().enumerate() {
+            if index > 0 {
+                out.extend_from_slice(b",");
+            }
+            writer.item(object, &mut out);
+        }
+        out.extend_from_slice(b"]}");
+        out.freeze()
+    }
+}
+
 /// What a page says about those after it.
+#[derive(Clone, Debug)]
 struct More {
     token: String,
     remaining: Option<u64>,
@@ -141,11 +183,11 @@ impl Writer {
     fn head(&self, metadata: &[u8]) -> BytesMut {
         let mut out = BytesMut::with_capacity(1024);
         let (kind, version) = match self.shape {
-            Shape::Table => {
-                table::head(&mut out, metadata, &table::columns(&self.resource));
+            Shape::Table(meta) => {
+                table::head(&mut out, meta, metadata, &table::columns(&self.resource));
                 return out;
             }
-            Shape::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+            Shape::Metadata(meta) => ("PartialObjectMetadataList", meta.api_version().to_owned()),
             Shape::Whole => (&*self.resource.list_kind, self.resource.api_version()),
         };
         for part in [b"{\"kind\":\"", kind.as_bytes(), b"\",\"apiVersion\":\"", version.as_bytes()] {
@@ -182,9 +224,10 @@ impl Writer {
             // Items of built-in kinds leave out what the list already says.
             Shape::Whole if !self.resource.is_custom() => object.write(b"{", out),
             Shape::Whole => object.write(&self.resource.type_prefix, out),
-            Shape::Metadata => object.write_metadata(object.revision(), PARTIAL_PREFIX, out),
-            Shape::Table => {
-                table::row(&self.resource, &encode::object(&object, &self.resource), self.include, out);
+            Shape::Metadata(meta) => object.write_metadata(object.revision(), meta.partial_prefix(), out),
+            Shape::Table(meta) => {
+                let whole = encode::object(&object, &self.resource);
+                table::row(&self.resource, &whole, (meta, self.include), out);
             }
         }
     }

@@ -13,7 +13,6 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use super::body::{Body, Broken};
-use super::encode::PARTIAL_PREFIX;
 use super::list_source::Objects;
 use super::negotiate::Shape;
 use super::read;
@@ -45,7 +44,7 @@ impl Encoder {
     pub(crate) fn new(resource: &Arc<Resource>, shape: Shape, metadata: &[u8]) -> Result<Self, Status> {
         let metadata = Value::read(metadata).map_err(Status::internal)?;
         let list = match shape {
-            Shape::Metadata => ListWriter::new("meta.k8s.io/v1", "PartialObjectMetadata", &metadata),
+            Shape::Metadata(meta) => ListWriter::new(meta.api_version(), "PartialObjectMetadata", &metadata),
             _ => ListWriter::new(&resource.api_version(), &resource.kind, &metadata),
         };
         let list = list.map_err(Status::internal)?;
@@ -115,7 +114,9 @@ impl Encoder {
         let object = self.resource.present(object);
         self.scratch.clear();
         match self.shape {
-            Shape::Metadata => object.write_metadata(object.revision(), PARTIAL_PREFIX, &mut self.scratch),
+            Shape::Metadata(meta) => {
+                object.write_metadata(object.revision(), meta.partial_prefix(), &mut self.scratch);
+            }
             _ => object.write(b"{", &mut self.scratch),
         }
         let value = Value::read(&self.scratch).map_err(Status::internal)?;

@@ -16,9 +16,41 @@ pub(crate) enum Shape {
     /// All of it.
     Whole,
     /// Rows and columns for people.
-    Table,
+    Table(Meta),
     /// Only the metadata.
-    Metadata,
+    Metadata(Meta),
+}
+
+/// The version of `meta.k8s.io` that such an answer names. They differ in nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meta {
+    V1,
+    V1Beta1,
+}
+
+impl Meta {
+    fn of(group: &str, version: &str) -> Option<Self> {
+        match (group, version) {
+            ("meta.k8s.io", "v1") => Some(Self::V1),
+            ("meta.k8s.io", "v1beta1") => Some(Self::V1Beta1),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+
+    /// What metadata-only objects begin with.
+    pub(crate) fn partial_prefix(self) -> &'static [u8] {
+        match self {
+            Self::V1 => b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",",
+            Self::V1Beta1 => b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1beta1\",",
+        }
+    }
 }
 
 /// The agreed form.
@@ -117,18 +149,18 @@ impl<'a> Clause<'a> {
             m if m.eq_ignore_ascii_case(protobuf::CONTENT_TYPE) => Encoding::Protobuf,
             _ => return None,
         };
-        let meta = self.group == "meta.k8s.io" && self.version == "v1";
-        let shape = match (self.transform, subject) {
-            (None, _) => Shape::Whole,
-            (Some("Table"), s) if meta && s != Subject::Plain => Shape::Table,
-            (Some("PartialObjectMetadata"), Subject::Object | Subject::Stream) if meta => Shape::Metadata,
-            (Some("PartialObjectMetadataList"), Subject::List) if meta => Shape::Metadata,
+        let meta = Meta::of(self.group, self.version);
+        let shape = match (self.transform, subject, meta) {
+            (None, ..) => Shape::Whole,
+            (Some("Table"), s, Some(meta)) if s != Subject::Plain => Shape::Table(meta),
+            (Some("PartialObjectMetadata"), Subject::Object | Subject::Stream, Some(meta))
+            | (Some("PartialObjectMetadataList"), Subject::List, Some(meta)) => Shape::Metadata(meta),
             _ => return None,
         };
         let offered = match (encoding, shape) {
             (Encoding::Protobuf, Shape::Whole) => typed,
-            // Cells are of any type, which no message can say.
-            (Encoding::Protobuf, Shape::Table) => false,
+            // Cells are of any type, which no message can say; messages of the old version are not spoken.
+            (Encoding::Protobuf, Shape::Table(_) | Shape::Metadata(Meta::V1Beta1)) => false,
             _ => true,
         };
         offered.then_some(Form { encoding, shape, pretty: self.pretty })
@@ -172,20 +204,23 @@ mod tests {
         let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
         assert_eq!(form_of(table, Subject::List, true), "406");
         let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-        assert_eq!(form_of(metadata, Subject::Object, false), "Protobuf Metadata");
+        assert_eq!(form_of(metadata, Subject::Object, false), "Protobuf Metadata(V1)");
     }
 
     #[test]
     fn transformations_fit_their_subject() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(form(kubectl, Subject::List), "Json Table");
+        assert_eq!(form(kubectl, Subject::List), "Json Table(V1)");
         let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
         assert_eq!(form(one, Subject::List), "406");
-        assert_eq!(form(one, Subject::Stream), "Json Metadata");
+        assert_eq!(form(one, Subject::Stream), "Json Metadata(V1)");
+        let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        assert_eq!(form(old, Subject::List), "Json Table(V1Beta1)");
+        assert_eq!(form(&old.replace("v1beta1", "v2"), Subject::List), "Json Whole");
         let list = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
         assert_eq!(
             (form(list, Subject::List).as_str(), form(list, Subject::Object).as_str()),
-            ("Json Metadata", "406")
+            ("Json Metadata(V1)", "406")
         );
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// The path, percent-decoded.
     pub(crate) path: String,
+    /// Whether the path has a percent sign that begins no escape.
+    pub(crate) malformed: bool,
     /// The query as sent, without the question mark.
     pub(crate) query: String,
     pub(crate) headers: HeaderMap,
@@ -40,8 +42,9 @@ impl Request {
     /// characters: it then names nothing that exists.
     pub(crate) fn new(method: Method, target: &str, headers: HeaderMap, upgradable: bool) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let malformed = has_broken_escape(path);
         let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
-        Self { method, path, query: query.to_owned(), headers, upgradable }
+        Self { method, path, malformed, query: query.to_owned(), headers, upgradable }
     }
 
     /// A header as text, if present and text.
@@ -52,5 +55,27 @@ impl Request {
     /// The query parameters.
     pub(crate) fn query(&self) -> Query<'_> {
         Query::parse(&self.query)
+    }
+}
+
+fn has_broken_escape(path: &str) -> bool {
+    let is_hex = |digit: Option<char>| digit.is_some_and(|digit| digit.is_ascii_hexdigit());
+    path.split('%').skip(1).any(|escape| {
+        let mut digits = escape.chars();
+        !(is_hex(digits.next()) && is_hex(digits.next()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_broken_escape;
+
+    #[test]
+    fn a_percent_sign_needs_two_digits() {
+        for (path, broken) in
+            [("/a%2Fb%c3%A9", false), ("/a", false), ("/%zz", true), ("/%2", true), ("/a%", true)]
+        {
+            assert_eq!(has_broken_escape(path), broken, "{path}");
+        }
     }
 }

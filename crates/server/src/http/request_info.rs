@@ -25,6 +25,8 @@ pub(crate) struct ResourceInfo {
     pub(crate) legacy_watch: bool,
     /// More path than any resource has.
     pub(crate) too_deep: bool,
+    /// Only the head of the answer is asked for.
+    pub(crate) head: bool,
 }
 
 /// What is to be done.
@@ -60,9 +62,9 @@ impl Verb {
 
     fn of(method: &Method, named: bool, watch: bool) -> Self {
         match (method, named) {
-            (&Method::GET, false) if watch => Self::Watch,
-            (&Method::GET, false) => Self::List,
-            (&Method::GET, true) => Self::Get,
+            (&Method::GET | &Method::HEAD, false) if watch => Self::Watch,
+            (&Method::GET | &Method::HEAD, false) => Self::List,
+            (&Method::GET | &Method::HEAD, true) => Self::Get,
             (&Method::POST, _) => Self::Create,
             (&Method::PUT, _) => Self::Update,
             (&Method::PATCH, _) => Self::Patch,
@@ -73,13 +75,19 @@ impl Verb {
     }
 }
 
+/// The parts of a path. Slashes at its end do not count; two in a row have an empty part between them.
+pub(crate) fn parts(path: &str) -> Vec<&str> {
+    let path = path.strip_prefix('/').unwrap_or(path).trim_end_matches('/');
+    if path.is_empty() { Vec::new() } else { path.split('/').collect() }
+}
+
 /// Subresources of namespaces themselves; any other third segment is a resource inside the namespace.
 const OF_NAMESPACES: &[&str] = &["status", "finalize"];
 
 impl RequestInfo {
     /// Reads a decoded path. `watch` says whether the query asks for a watch.
     pub(crate) fn new(method: &Method, path: &str, watch: bool) -> Self {
-        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let parts = parts(path);
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
@@ -102,7 +110,7 @@ impl RequestInfo {
                 rest
             }
             ["namespaces", namespace, inside @ ..] if !inside.is_empty() => {
-                info.namespace = Some((*namespace).to_owned());
+                info.namespace = Some((*namespace).to_owned()).filter(|namespace| !namespace.is_empty());
                 inside
             }
             ["namespaces", name] => {
@@ -115,6 +123,7 @@ impl RequestInfo {
         info.name = rest.get(1).map(|part| (*part).to_owned());
         info.subresource = rest.get(2).map(|part| (*part).to_owned());
         info.too_deep = rest.len() > 3;
+        info.head = method == Method::HEAD;
         info.verb = match (legacy_watch, method) {
             (true, &Method::GET) => Verb::Watch,
             // Nothing is written through a path that is there to be watched.
@@ -171,6 +180,9 @@ mod tests {
             (Method::GET, "/apis/apps/v1/", "other"),
             (Method::GET, "/healthz", "other"),
             (Method::OPTIONS, "/api/v1/pods", " /v1 ns=- pods name=- sub=-"),
+            (Method::HEAD, "/api/v1/pods/", "list /v1 ns=- pods name=- sub=-"),
+            (Method::GET, "/api/v1//pods", "get /v1 ns=-  name=pods sub=-"),
+            (Method::GET, "/api/v1/namespaces//pods", "list /v1 ns=- pods name=- sub=-"),
         ] {
             assert_eq!(info(method, path), expected, "{path}");
         }

@@ -64,7 +64,7 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
 async fn resource(
     service: &Service,
     request: &Request,
-    info: ResourceInfo,
+    mut info: ResourceInfo,
     user: Arc<User>,
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
@@ -73,6 +73,10 @@ async fn resource(
     };
     if let Some(refusal) = check_path(&resource, &info) {
         return refusal;
+    }
+    if resource.is_custom() && info.verb == Verb::Create && info.subresource.is_none() {
+        // Where nothing but the object names it, a name in the path is passed over.
+        info.name = None;
     }
     let target = Target { resource, info, user };
     match target.info.verb {
@@ -95,39 +99,79 @@ fn unknown_resource(service: &Service, info: &ResourceInfo) -> Result<Response, 
 
 /// Whether path and method fit the resource; if not, what to answer.
 fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
+    let refusal =
+        if resource.is_custom() { check_custom(resource, info) } else { check_builtin(resource, info) };
+    if refusal.is_some() {
+        return refusal;
+    }
+    let name = info.name.as_deref()?;
+    let why = bad_segment(name)?;
+    Some(Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}"))))
+}
+
+/// Built-in kinds have a fixed set of paths, each with its methods.
+fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
     let of_namespaces = &*resource.plural == "namespaces" && resource.group.is_empty();
     let wrong_scope = match (resource.namespaced, &info.namespace, &info.name) {
         (true, None, Some(_)) => true,
         (false, Some(_), _) => !of_namespaces,
         _ => false,
     };
-    if wrong_scope || info.too_deep {
-        return Some(not_served(resource));
+    // What is behind a proxy has paths of its own.
+    let proxied = info.subresource.as_deref() == Some("proxy");
+    if wrong_scope || (info.too_deep && !proxied) {
+        return Some(Err(Status::no_such_path()));
     }
-    if let Some(why) = info.name.as_deref().and_then(bad_segment) {
-        let name = info.name.as_deref().unwrap_or_default();
-        return Some(Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}"))));
-    }
-    if let Some(name) = &info.subresource {
-        let Some(subresource) = resource.subresource(name) else { return Some(not_served(resource)) };
-        let offered = subresource.verbs.iter().any(|v| &**v == info.verb.as_str());
-        return (!offered).then(|| Err(Status::method_not_allowed()));
-    }
-    let offered = resource.allows(info.verb.as_str())
+    let offered = match &info.subresource {
+        Some(name) => match resource.subresource(name) {
+            Some(subresource) => subresource.verbs.iter().any(|v| &**v == info.verb.as_str()),
+            None => return Some(Err(Status::no_such_path())),
+        },
+        None => is_offered(resource, info),
+    };
+    (!offered || info.head).then(|| Err(Status::method_not_allowed()))
+}
+
+fn is_offered(resource: &Resource, info: &ResourceInfo) -> bool {
+    resource.allows(info.verb.as_str())
         && match info.verb {
             Verb::Create => info.name.is_none() && (!resource.namespaced || info.namespace.is_some()),
             Verb::Update | Verb::Patch => info.name.is_some(),
             // Deleting over all namespaces at once is not offered.
             Verb::DeleteCollection => !resource.namespaced || info.namespace.is_some(),
             _ => true,
-        };
-    if offered {
-        None
-    } else if resource.is_custom() && info.verb == Verb::Create && info.name.is_none() {
-        Some(Ok(respond::no_such_page()))
-    } else {
-        Some(Err(Status::method_not_allowed()))
+        }
+}
+
+/// One handler serves all paths of custom kinds: what it does not feel responsible for is like any unknown page.
+fn check_custom(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
+    let over_all = resource.namespaced && info.namespace.is_none();
+    let wrong_scope = !resource.namespaced && info.namespace.is_some();
+    if wrong_scope || (over_all && !matches!(info.verb, Verb::List | Verb::Watch)) {
+        return Some(Ok(respond::no_such_page()));
     }
+    let unsupported = || Status::method_not_supported(&resource.group, &resource.plural, info.verb.as_str());
+    let refusal = match (&info.subresource, info.verb) {
+        (Some(name), verb) => match resource.subresource(name) {
+            Some(subresource) if subresource.verbs.iter().any(|v| &**v == verb.as_str()) => return None,
+            Some(_) => unsupported(),
+            None => {
+                let name = info.name.as_deref().unwrap_or_default();
+                Status::not_found(&resource.group, &resource.plural, name)
+            }
+        },
+        (None, Verb::Unknown) => unsupported(),
+        (None, Verb::Create) if !resource.allows("create") => {
+            let mut status = unsupported();
+            status.message = "create not allowed while custom resource definition is terminating".to_owned();
+            status
+        }
+        (None, Verb::Update | Verb::Patch) if info.name.is_none() => {
+            Status::bad_request("name must be provided")
+        }
+        _ => return None,
+    };
+    Some(Err(refusal))
 }
 
 /// Why a name can be no part of a path, and so no object has it.
@@ -139,8 +183,4 @@ fn bad_segment(name: &str) -> Option<&'static str> {
         name if name.contains('%') => Some("may not contain '%'"),
         _ => None,
     }
-}
-
-fn not_served(resource: &Resource) -> Result<Response, Status> {
-    if resource.is_custom() { Ok(respond::no_such_page()) } else { Err(Status::no_such_path()) }
 }

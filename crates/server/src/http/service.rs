@@ -44,6 +44,10 @@ impl Service {
 
     /// Answers a request.
     pub(crate) async fn handle(&self, request: Request, body: &mut dyn BodySource) -> Response {
+        // No such request reaches a handler of the reference: its HTTP library answers for it.
+        if request.malformed {
+            return respond::text(StatusCode::BAD_REQUEST, "400 Bad Request");
+        }
         let audit_id = audit_id(&request);
         let form = status_form(&request);
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));

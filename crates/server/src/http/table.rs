@@ -7,7 +7,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json;
 use listwatch_wire::json::{Value, json};
 
-use super::encode::PARTIAL_PREFIX;
+use super::negotiate::{Form, Meta, Shape};
 use super::request::Request;
 use crate::registry::Resource;
 
@@ -20,11 +20,16 @@ pub(crate) enum Include {
 }
 
 impl Include {
+    /// What rows carry in an answer of this form, if it has any.
+    pub(crate) fn wanted(form: Form, request: &Request) -> Result<Self, Status> {
+        if matches!(form.shape, Shape::Table(_)) { Self::parse(request) } else { Ok(Self::Metadata) }
+    }
+
     /// The `includeObject` parameter.
     ///
     /// # Errors
     /// 400 for any other word.
-    pub(crate) fn parse(request: &Request) -> Result<Self, Status> {
+    fn parse(request: &Request) -> Result<Self, Status> {
         let query = request.query();
         match query.text("includeObject") {
             "None" => Ok(Self::Nothing),
@@ -65,7 +70,7 @@ fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 /// Writes one row for an object, given as clients see it.
-pub(crate) fn row(resource: &Resource, object: &[u8], include: Include, out: &mut BytesMut) {
+pub(crate) fn row(resource: &Resource, object: &[u8], (meta, include): (Meta, Include), out: &mut BytesMut) {
     let value = Value::read(object).unwrap_or_default();
     out.extend_from_slice(b"{\"cells\":");
     out.extend_from_slice(&json::encode(&cells(resource, &value, Timestamp::now()).into()));
@@ -74,7 +79,7 @@ pub(crate) fn row(resource: &Resource, object: &[u8], include: Include, out: &mu
         Include::Nothing => out.extend_from_slice(b"null"),
         Include::Object => out.extend_from_slice(object),
         Include::Metadata => {
-            out.extend_from_slice(PARTIAL_PREFIX);
+            out.extend_from_slice(meta.partial_prefix());
             out.extend_from_slice(b"\"metadata\":");
             out.extend_from_slice(json::raw::lookup(object, &["metadata"]).unwrap_or(b"{}"));
             out.extend_from_slice(b"}");
@@ -84,18 +89,20 @@ pub(crate) fn row(resource: &Resource, object: &[u8], include: Include, out: &mu
 }
 
 /// The table of one object; its version is the object's.
-pub(crate) fn single(resource: &Resource, object: &[u8], include: Include) -> Bytes {
+pub(crate) fn single(resource: &Resource, object: &[u8], meta: Meta, include: Include) -> Bytes {
     let version = json::raw::lookup(object, &["metadata", "resourceVersion"]).unwrap_or(b"\"\"");
     let mut out = BytesMut::with_capacity(object.len() + 512);
-    head(&mut out, &[b"{\"resourceVersion\":", version, b"}"].concat(), &columns(resource));
-    row(resource, object, include, &mut out);
+    head(&mut out, meta, &[b"{\"resourceVersion\":", version, b"}"].concat(), &columns(resource));
+    row(resource, object, (meta, include), &mut out);
     out.extend_from_slice(b"]}");
     out.freeze()
 }
 
 /// Everything up to the rows.
-pub(crate) fn head(out: &mut BytesMut, metadata: &[u8], columns: &[u8]) {
-    out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":");
+pub(crate) fn head(out: &mut BytesMut, meta: Meta, metadata: &[u8], columns: &[u8]) {
+    out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
+    out.extend_from_slice(meta.api_version().as_bytes());
+    out.extend_from_slice(b"\",\"metadata\":");
     out.extend_from_slice(metadata);
     out.extend_from_slice(b",\"columnDefinitions\":");
     out.extend_from_slice(columns);

@@ -15,7 +15,7 @@ use smallvec::{SmallVec, smallvec};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::body::{Body, Response};
-use super::negotiate::{Form, Shape, Subject};
+use super::negotiate::{Form, Subject};
 use super::read::{negotiated, parse_version, wait_for};
 use super::request::Request;
 use super::route::Target;
@@ -44,7 +44,7 @@ pub(crate) async fn watch(service: &Service, request: &Request, target: &Target)
         options.set_watch_defaults();
     }
     options.check()?;
-    let include = if form.shape == Shape::Table { Include::parse(request)? } else { Include::Metadata };
+    let include = Include::wanted(form, request)?;
     let start = Start::new(&options, legacy)?;
     let compressed =
         upgrade.is_none() && start.initial && options.allow_watch_bookmarks && gzip::accepted(request);

@@ -7,8 +7,7 @@ use bytes::{Bytes, BytesMut};
 use listwatch_wire::event::EventType;
 use listwatch_wire::{Revision, Status};
 
-use super::encode::PARTIAL_PREFIX;
-use super::negotiate::{Encoding, Form, Shape};
+use super::negotiate::{Encoding, Form, Meta, Shape};
 use super::protobuf;
 use super::table::{self, Include};
 use crate::cache::{LateFrames, Object, Sight, frame, push_number};
@@ -72,11 +71,11 @@ impl Format {
         let object = resource.present(object);
         self.put(kind, out, |format, out| match format.shape {
             Shape::Whole => object.write_at(revision, &resource.type_prefix, out),
-            Shape::Metadata => object.write_metadata(revision, PARTIAL_PREFIX, out),
-            Shape::Table => {
+            Shape::Metadata(meta) => object.write_metadata(revision, meta.partial_prefix(), out),
+            Shape::Table(meta) => {
                 let mut whole = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
                 object.write_at(revision, &resource.type_prefix, &mut whole);
-                format.table(revision, &whole, format.include, out);
+                format.table(meta, revision, &whole, format.include, out);
             }
         });
     }
@@ -99,7 +98,7 @@ impl Format {
     pub(crate) fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
         let mut out = BytesMut::with_capacity(256);
         let prefix = match self.shape {
-            Shape::Metadata => Bytes::from_static(PARTIAL_PREFIX),
+            Shape::Metadata(meta) => Bytes::from_static(meta.partial_prefix()),
             _ => self.resource.type_prefix.clone(),
         };
         self.put(EventType::Bookmark, &mut out, |format, out| {
@@ -111,11 +110,11 @@ impl Format {
                 object.extend_from_slice(b",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}");
             }
             object.extend_from_slice(b"}}");
-            if format.shape == Shape::Table {
+            if let Shape::Table(meta) = format.shape {
                 // Without the metadata the mark would be lost.
                 let keep = end_of_initial && format.include == Include::Nothing;
                 let include = if keep { Include::Metadata } else { format.include };
-                format.table(revision, &object, include, out);
+                format.table(meta, revision, &object, include, out);
             } else {
                 out.extend_from_slice(&object);
             }
@@ -123,7 +122,7 @@ impl Format {
         out.freeze()
     }
 
-    fn table(&mut self, revision: Revision, object: &[u8], include: Include, out: &mut BytesMut) {
+    fn table(&mut self, meta: Meta, revision: Revision, object: &[u8], include: Include, out: &mut BytesMut) {
         let mut metadata = BytesMut::from(&b"{\"resourceVersion\":\""[..]);
         push_number(&mut metadata, revision.0);
         metadata.extend_from_slice(b"\"}");
@@ -131,8 +130,8 @@ impl Format {
             true => b"null".to_vec(),
             false => table::columns(&self.resource),
         };
-        table::head(out, &metadata, &columns);
-        table::row(&self.resource, object, include, out);
+        table::head(out, meta, &metadata, &columns);
+        table::row(&self.resource, object, (meta, include), out);
         out.extend_from_slice(b"]}");
     }
 

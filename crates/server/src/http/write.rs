@@ -48,6 +48,7 @@ pub(crate) async fn write(
     };
     let api = &service.api;
     let answer = match verb {
+        _ if write::is_connection(&writing) => write::connect(api, writing).await,
         Verb::Get => write::read_subresource(api, writing).await,
         Verb::Create => write::create(api, writing).await,
         Verb::Update => write::update(api, writing).await,
@@ -73,7 +74,7 @@ async fn read_body(service: &Service, body: &mut dyn BodySource) -> Result<Bytes
 
 fn respond_with(
     answer: Answer,
-    resource: &Resource,
+    resource: &Arc<Resource>,
     form: Form,
     request: &Request,
 ) -> Result<Response, Status> {
@@ -86,6 +87,11 @@ fn respond_with(
             let json = document(&value, resource, form, request)?;
             respond::full(code, form.content_type(), encode::document(json, form)?)
         }
+        AnswerBody::List(list) => {
+            let json = list.document(resource, form.shape, table::Include::wanted(form, request)?);
+            respond::full(code, form.content_type(), encode::document(json, form)?)
+        }
+        AnswerBody::Empty => respond::empty(code),
         AnswerBody::Status(status) => {
             let mut response = respond::status(&status, form);
             *response.status_mut() = code;
@@ -106,16 +112,16 @@ pub(crate) fn show(
     let object = &resource.present(object);
     let json = match form.shape {
         Shape::Whole => encode::object(object, resource),
-        Shape::Metadata => encode::partial(object, object.revision()),
-        Shape::Table => {
-            let include = table::Include::parse(request)?;
-            table::single(resource, &encode::object(object, resource), include)
+        Shape::Metadata(meta) => encode::partial(object, object.revision(), meta),
+        Shape::Table(meta) => {
+            let include = table::Include::wanted(form, request)?;
+            table::single(resource, &encode::object(object, resource), meta, include)
         }
     };
     encode::document(json, form)
 }
 
-/// A document that is not an object of the resource's collection: dry runs, subresources, lists of deleted objects.
+/// A document that is not an object of the resource's collection: dry runs and subresources.
 fn document(
     value: &listwatch_wire::json::Value,
     resource: &Resource,
@@ -125,11 +131,13 @@ fn document(
     let json = Bytes::from(listwatch_wire::json::encode(value));
     let own = value.get("kind").and_then(|k| k.as_str()) == Some(&*resource.kind);
     Ok(match form.shape {
-        Shape::Table if own => table::single(resource, &json, table::Include::parse(request)?),
-        Shape::Metadata if own => {
+        Shape::Table(meta) if own => {
+            table::single(resource, &json, meta, table::Include::wanted(form, request)?)
+        }
+        Shape::Metadata(meta) if own => {
             let metadata = value.get("metadata").cloned().unwrap_or_default();
             let partial = listwatch_wire::json::json!({
-                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                "kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": metadata,
             });
             listwatch_wire::json::encode(&partial).into()
         }

@@ -60,9 +60,6 @@ pub enum ParseError {
     /// More than [`MAX_DEPTH`] levels.
     #[error("exceeded max depth")]
     TooDeep,
-    /// A string that is not UTF-8.
-    #[error("invalid UTF-8 in string literal at byte {0}")]
-    InvalidUtf8(usize),
 }
 
 /// Parses one JSON text.
@@ -83,10 +80,7 @@ pub enum ParseError {
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     let mut parser = Parser::new(bytes);
     let value = parser.document()?;
-    match parser.invalid_utf8 {
-        Some(at) => Err(ParseError::InvalidUtf8(at)),
-        None => Ok(Parsed { value, duplicates: parser.duplicates }),
-    }
+    Ok(Parsed { value, duplicates: parser.duplicates })
 }
 
 impl Value {
@@ -144,14 +138,13 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     duplicates: Vec<String>,
-    invalid_utf8: Option<usize>,
 }
 
 type Outcome<T> = Result<T, ParseError>;
 
 impl<'a> Parser<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, depth: 0, duplicates: Vec::new(), invalid_utf8: None }
+        Self { bytes, at: 0, depth: 0, duplicates: Vec::new() }
     }
 
     fn document(&mut self) -> Outcome<Value> {
@@ -364,15 +357,18 @@ impl<'a> Parser<'a> {
         length.map(|_| self.at).ok_or(ParseError::UnexpectedEnd)
     }
 
-    fn decoded(&mut self, start: usize, end: usize) -> Text {
+    /// The text of some bytes. Go takes each byte that is no UTF-8 for the replacement character, and so do we.
+    fn decoded(&self, start: usize, end: usize) -> Text {
         let bytes = self.bytes.get(start..end).unwrap_or_default();
-        match std::str::from_utf8(bytes) {
-            Ok(text) => text.into(),
-            Err(error) => {
-                self.invalid_utf8.get_or_insert(start + error.valid_up_to());
-                Text::default()
-            }
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return text.into();
         }
+        let mut text = Text::default();
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+        }
+        text
     }
 
     fn escape(&mut self) -> Outcome<char> {
@@ -508,8 +504,9 @@ mod tests {
     }
 
     #[test]
-    fn strings_must_be_utf8_and_may_hold_anything() {
-        assert_eq!(parse(b"{\"a\":\"x\xff\"}"), Err(ParseError::InvalidUtf8(7)));
+    fn strings_may_hold_anything_and_what_is_no_utf8_is_replaced() {
+        let broken = parse(b"{\"a\xc3\":\"x\xff\xe2\x82y\\n\xfe\"}").unwrap().value;
+        assert_eq!(broken["a\u{fffd}"], "x\u{fffd}\u{fffd}\u{fffd}y\n\u{fffd}");
         assert_eq!(
             parse(b"\xff"),
             Err(ParseError::InvalidCharacter { byte: 0xff, context: "looking for beginning of value" })

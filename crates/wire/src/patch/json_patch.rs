@@ -40,6 +40,7 @@ impl Default for JsonPatchLimits {
 pub struct JsonPatch {
     operations: Vec<Operation>,
     limits: JsonPatchLimits,
+    complaints: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -86,8 +87,18 @@ impl JsonPatch {
         if items.len() > limits.operations {
             return Err(PatchError::TooManyOperations { max: limits.operations, got: items.len() });
         }
+        let mut complaints = unknown_fields(&items);
+        complaints
+            .extend(parsed.duplicates.iter().map(|path| format!("json patch duplicate field {path:?}")));
+        complaints.sort_by_key(|text| operation_of(text));
         let operations = items.into_iter().map(Operation::parse).collect::<Result<_, _>>()?;
-        Ok(Self { operations, limits })
+        Ok(Self { operations, limits, complaints })
+    }
+
+    /// What a strict reader says about fields that no operation has, or that one has twice.
+    #[must_use]
+    pub fn complaints(&self) -> &[String] {
+        &self.complaints
     }
 
     /// Changes an object; if any operation fails, none has taken place.
@@ -103,6 +114,25 @@ impl JsonPatch {
         *object = changed;
         Ok(())
     }
+}
+
+fn unknown_fields(items: &List) -> Vec<String> {
+    let fields = items.iter().enumerate().flat_map(|(index, item)| {
+        item.as_object().into_iter().flat_map(|map| map.keys()).map(move |key| (index, key))
+    });
+    let unknown = fields.filter(|(_, key)| !matches!(key.as_str(), "op" | "path" | "from" | "value"));
+    unknown
+        .take(MAX_COMPLAINTS)
+        .map(|(index, key)| format!("json patch unknown field {:?}", format!("[{index}].{key}")))
+        .collect()
+}
+
+/// The most unknown fields that are told; more would only make the answer large.
+const MAX_COMPLAINTS: usize = 100;
+
+/// The number of the operation that a complaint is about, by which complaints are told in order.
+fn operation_of(complaint: &str) -> Option<usize> {
+    complaint.split_once('[')?.1.split_once(']')?.0.parse().ok()
 }
 
 /// What is left of the limits.

@@ -41,7 +41,7 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
                 short_names: texts(&names.short_names),
                 categories: texts(&names.categories),
                 namespaced: definition.scope == Scope::Namespaced,
-                verbs: VERBS.map(Arc::from).to_vec(),
+                verbs: verbs(definition),
                 subresources: subresources(definition, version),
                 fields: version.selectable.iter().map(|path| field(path)).collect(),
                 builtin: None,
@@ -57,6 +57,12 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
             })
         })
         .collect()
+}
+
+/// What is on its way out takes nothing new.
+fn verbs(definition: &Definition) -> Vec<Arc<str>> {
+    let going = |verb: &&str| !definition.terminating || !matches!(*verb, "create" | "update" | "patch");
+    VERBS.into_iter().filter(going).map(Arc::from).collect()
 }
 
 fn texts(list: &[String]) -> Vec<Arc<str>> {

@@ -21,7 +21,14 @@ pub(super) async fn namespace_takes_new(api: &Api, target: &Target<'_>) -> Resul
     let home = Target::new(&namespaces, None, namespace);
     let snapshot = namespaces.collection.snapshot();
     let terminating = match snapshot.get(&home.key) {
-        Some(object) => object.field("metadata.deletionTimestamp").is_some(),
+        // Whoever deleted it here a moment ago knows that it is going, though the cache may not.
+        Some(object) => {
+            object.field("metadata.deletionTimestamp").is_some()
+                || api
+                    .recent
+                    .get(&home.key, object.revision(), &namespaces.rules)
+                    .is_some_and(|(_, recent)| recent.value.at("metadata").has("deletionTimestamp"))
+        }
         // A namespace made a moment ago may not have reached the cache.
         None => match fresh(api, &home).await? {
             Some(stored) => stored.value.at("metadata").has("deletionTimestamp"),

@@ -10,6 +10,8 @@ use listwatch_wire::options::FieldValidation;
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Status, go, json};
 
+use super::yaml;
+
 pub(super) const JSON: &str = "application/json";
 pub(super) const YAML: &str = "application/yaml";
 pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -46,7 +48,15 @@ pub(super) struct Decoded {
 /// A tree and what a strict reader would have refused.
 struct Parsed {
     value: Value,
-    duplicates: Vec<String>,
+    repeated: Repeated,
+}
+
+/// Keys that an object has twice.
+enum Repeated {
+    /// Their paths.
+    Json(Vec<String>),
+    /// Their lines.
+    Yaml(Vec<String>),
 }
 
 /// Reads a whole object and checks it against its schema.
@@ -60,7 +70,7 @@ pub(super) fn decode(
     let parsed = parse(content_type, bytes, expected)?;
     let mut object = parsed.value;
     let version = name_kind(&mut object, expected, bytes)?;
-    let mut report = check(&mut object);
+    let report = check(&mut object);
     let refuse = |why: &str| {
         let kind = expected.kind;
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
@@ -68,19 +78,28 @@ pub(super) fn decode(
     if let Some(error) = &report.error {
         return Err(refuse(error));
     }
-    // Custom kinds are pruned by the order of their fields' names, built-in ones read in the order of the body.
-    if expected.builtin {
-        report.order_by_body(bytes);
-    }
-    let complaints = complaints(&report.unknown, &parsed.duplicates);
+    let complaints = match parsed.repeated {
+        // Built-in kinds are read in the order of the body, custom ones first parsed and then pruned.
+        Repeated::Json(paths) if expected.builtin => report.complaints(&paths, bytes),
+        Repeated::Json(paths) => complaints(duplicate(&paths), &report.unknown),
+        Repeated::Yaml(lines) if validation == FieldValidation::Strict && !lines.is_empty() => {
+            complaints([yaml::unmarshal_errors(&lines)], &report.unknown)
+        }
+        Repeated::Yaml(lines) => complaints(lines, &report.unknown),
+    };
     let warnings = judge(complaints, validation).map_err(|text| refuse(&text))?;
     Ok(Decoded { object, warnings })
 }
 
-/// Words for fields that do not exist or exist twice.
-pub(super) fn complaints(unknown: &[String], duplicates: &[String]) -> Vec<String> {
+/// Words for fields that the text has twice.
+pub(super) fn duplicate(paths: &[String]) -> impl Iterator<Item = String> {
+    paths.iter().map(|path| format!("duplicate field {path:?}"))
+}
+
+/// What the text is told off for, then the fields that do not exist.
+pub(super) fn complaints(text: impl IntoIterator<Item = String>, unknown: &[String]) -> Vec<String> {
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    unknown.chain(duplicates.iter().map(|path| format!("duplicate field {path:?}"))).collect()
+    text.into_iter().chain(unknown).collect()
 }
 
 /// What complaints come to: nothing, warnings, or an error.
@@ -108,15 +127,15 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
             let parsed = json::parse(bytes).map_err(|error| {
                 unreadable(format!("couldn't get version/kind; json parse error: {error}"))
             })?;
-            Ok(Parsed { value: parsed.value, duplicates: parsed.duplicates })
+            Ok(Parsed { value: parsed.value, repeated: Repeated::Json(parsed.duplicates) })
         }
         YAML => {
-            let value = yaml(bytes).map_err(unreadable)?;
-            Ok(Parsed { value, duplicates: Vec::new() })
+            let document = yaml::read(bytes).map_err(unreadable)?;
+            Ok(Parsed { value: document.value, repeated: Repeated::Yaml(document.repeated) })
         }
         PROTOBUF if expected.builtin => {
             let value = protobuf(bytes, expected).map_err(unreadable)?;
-            Ok(Parsed { value, duplicates: Vec::new() })
+            Ok(Parsed { value, repeated: Repeated::Yaml(Vec::new()) })
         }
         _ if expected.builtin => Err(Status::unsupported_media_type(&[JSON, YAML, PROTOBUF])),
         _ => Err(Status::unsupported_media_type(&[JSON, YAML])),
@@ -130,21 +149,6 @@ pub(super) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
         media.to_ascii_lowercase().into()
     } else {
         media.into()
-    }
-}
-
-/// The first document of a YAML stream.
-pub(super) fn yaml(bytes: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
-    serde_saphyr::from_str(first_document(text)).map_err(|error| format!("yaml: {error}"))
-}
-
-/// The text up to the line that starts the second document.
-fn first_document(text: &str) -> &str {
-    let body = text.strip_prefix("---\n").unwrap_or(text);
-    match body.find("\n---\n").or_else(|| body.find("\n---\r\n")) {
-        Some(end) => body.get(..=end).unwrap_or(body),
-        None => body.strip_suffix("\n---").unwrap_or(body),
     }
 }
 
@@ -312,15 +316,12 @@ mod tests {
         ] {
             assert_eq!(refused(None, body), expected, "{body}");
         }
+        assert_eq!(
+            refused(Some(YAML), "data:\n  k: a\n  k: b\nextra: 1\n"),
+            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: unmarshal errors:\n  line 3: key \"k\" already set in map, unknown field \"extra\"",
+        );
         assert!(
             refused(Some("text/plain"), "{}").starts_with("the body of the request was in an unknown format")
         );
-    }
-
-    #[test]
-    fn the_first_yaml_document_counts() {
-        assert_eq!(yaml(b"a: 1\n---\na: 2\n").unwrap(), listwatch_wire::json::json!({"a": 1}));
-        assert_eq!(yaml(b"---\na: 1\n").unwrap(), listwatch_wire::json::json!({"a": 1}));
-        assert!(yaml(b"a: [b").is_err());
     }
 }

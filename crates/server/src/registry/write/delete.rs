@@ -10,8 +10,10 @@ use listwatch_wire::options::{DeleteOptions, Propagation, Query};
 use listwatch_wire::{Revision, Status, json};
 
 use super::target::Target;
-use super::transaction::{Done, Verdict, change};
-use super::{Answer, AnswerBody, WriteRequest, admission, body, seconds, services, subresource, update};
+use super::transaction::{Done, Verdict, change, shown};
+use super::{
+    Answer, AnswerBody, WriteRequest, admission, body, seconds, services, subresource, update, yaml,
+};
 use crate::api::Api;
 
 const ORPHAN: &str = "orphan";
@@ -54,7 +56,7 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
             listwatch_kinds::proto::decode(&request.body, ("v1", "DeleteOptions"))
                 .map_err(|error| Status::bad_request(error.to_string()))?
         }
-        "application/yaml" => body::yaml(&request.body).map_err(Status::bad_request)?,
+        "application/yaml" => yaml::read(&request.body).map_err(Status::bad_request)?.value,
         "" | "application/json" => {
             let parsed = json::parse(&request.body);
             parsed
@@ -101,7 +103,7 @@ pub(super) async fn delete_target(
     {
         done = remove_marked(api, target).await?;
     }
-    if let Done::Removed(object) = &done
+    if let Done::Removed { object, .. } = &done
         && let Ok(last) = Value::read(object.stored())
     {
         services::release(api, target.resource, &last);
@@ -151,12 +153,14 @@ fn decide(
     stored: &Value,
     now: Timestamp,
 ) -> Verdict {
+    if is_namespace(stored) && !stored.at("metadata").has("deletionTimestamp") {
+        return Verdict::Write(begin_end_of_namespace(stored, options, now));
+    }
     let grace = if graceful { grace_period(options, stored) } else { 0 };
     let mut object = stored.clone();
     set_finalizers(&mut object, options.propagation());
     hold(&mut object, held_by);
     mark(&mut object, grace, now);
-    mark_namespace(&mut object);
     if update::is_done(&object) {
         return Verdict::Remove(if graceful { object } else { without_mark(object, stored) });
     }
@@ -229,15 +233,22 @@ fn mark(object: &mut Value, grace: i64, now: Timestamp) {
     }
 }
 
-/// A namespace on its way out says so.
-fn mark_namespace(object: &mut Value) {
-    let is_namespace = object.text("kind") == "Namespace" && object.text("apiVersion") == "v1";
-    if is_namespace
-        && object.at("spec").count("finalizers") > 0
-        && let Some(status) = object.inner_or_new("status")
-    {
+fn is_namespace(object: &Value) -> bool {
+    object.text("kind") == "Namespace" && object.text("apiVersion") == "v1"
+}
+
+/// The first deletion of a namespace only says that it is going, even when nothing holds it. It has no time of grace, and
+/// unlike other objects it does not say so either.
+fn begin_end_of_namespace(stored: &Value, options: &DeleteOptions, now: Timestamp) -> Value {
+    let mut object = stored.clone();
+    set_finalizers(&mut object, options.propagation());
+    if let Some(meta) = object.inner_or_new("metadata") {
+        meta.put("deletionTimestamp", seconds(now));
+    }
+    if let Some(status) = object.inner_or_new("status") {
         status.put("phase", "Terminating");
     }
+    object
 }
 
 fn answer(target: &Target<'_>, options: &DeleteOptions, done: Done) -> Result<Answer, Status> {
@@ -247,8 +258,12 @@ fn answer(target: &Target<'_>, options: &DeleteOptions, done: Done) -> Result<An
         Answer::status(200, status)
     };
     Ok(match done {
-        Done::Removed(object) if !resource.rules.returns_deleted_object() => {
+        Done::Removed { object, .. } if !resource.rules.returns_deleted_object() => {
             gone(object.field("metadata.uid").unwrap_or_default())
+        }
+        Done::Removed { object, at } => {
+            let object = shown(target, object.stored().clone(), at)?;
+            Answer { code: 200, body: AnswerBody::Object(object), warnings: Vec::new() }
         }
         Done::Dry { object, removed: true, .. } if !resource.rules.returns_deleted_object() => {
             gone(object.at("metadata").text("uid"))
@@ -292,6 +307,21 @@ mod tests {
             assert_eq!(pod.at("metadata").int("generation"), Some(generation));
         }
         assert_eq!(pod.at("metadata").text("deletionTimestamp"), "1970-01-01T00:00:05Z");
+    }
+
+    #[test]
+    fn a_namespace_is_marked_first_and_without_grace() {
+        let decide =
+            |stored: &Value| decide(false, None, &DeleteOptions::default(), stored, Timestamp::UNIX_EPOCH);
+        let namespace =
+            |spec: Value| json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {}, "spec": spec});
+        let Verdict::Write(marked) = decide(&namespace(json!({}))) else { panic!("not written") };
+        assert_eq!(marked.at("metadata"), &json!({"deletionTimestamp": "1970-01-01T00:00:00Z"}));
+        assert_eq!(marked.at("status").text("phase"), "Terminating");
+        assert!(matches!(decide(&marked), Verdict::Remove(_)));
+        let mut held = namespace(json!({"finalizers": ["kubernetes"]}));
+        held.as_object_mut().unwrap().put("metadata", marked.at("metadata").clone());
+        assert!(matches!(decide(&held), Verdict::Keep));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) async fn remove(
     options: &DeleteOptions,
 ) -> Result<bool, Status> {
     match delete_target(api, &Target::new(resource, namespace, name), options).await {
-        Ok(done) => Ok(matches!(done, Done::Removed(_))),
+        Ok(done) => Ok(matches!(done, Done::Removed { .. })),
         Err(status) if status.reason == StatusReason::NotFound => Ok(true),
         Err(status) => Err(status),
     }
@@ -80,8 +80,8 @@ pub(crate) async fn amend(
     let done = change(api, &target, false, |stored| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         Ok(match decide(&stored.value) {
-            Some(new) if new == stored.value => Verdict::Keep,
             Some(new) if update::is_done(&new) => Verdict::Remove(new),
+            Some(new) if new == stored.value => Verdict::Keep,
             Some(new) => Verdict::Write(new),
             None => Verdict::Keep,
         })

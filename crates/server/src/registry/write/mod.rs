@@ -11,6 +11,7 @@
 
 mod admission;
 mod body;
+mod connect;
 mod create;
 mod delete;
 mod delete_collection;
@@ -28,6 +29,7 @@ mod tokens;
 mod transaction;
 mod update;
 mod view;
+mod yaml;
 
 use std::sync::Arc;
 
@@ -37,7 +39,9 @@ use listwatch_wire::Status;
 use super::Resource;
 use crate::auth::User;
 use crate::cache::Object;
+use crate::http::list::Collected;
 
+pub use connect::{connect, is_connection};
 pub use create::create;
 pub use delete::delete;
 pub use delete_collection::delete_collection;
@@ -92,8 +96,12 @@ pub enum AnswerBody {
     /// A stored object; make one with [`crate::cache::Collection::object`] from the bytes that were written and the
     /// revision the engine gave them.
     Object(Arc<Object>),
-    /// Any other document: the result of a dry run, a subresource with its own kind, a list of deleted objects.
+    /// Objects that were deleted together, as they were.
+    List(Collected),
+    /// Any other document: the result of a dry run, a subresource with its own kind.
     Document(listwatch_wire::json::Value),
+    /// Nothing.
+    Empty,
     /// A Status, as deletions answer.
     Status(Status),
 }

@@ -12,9 +12,9 @@ use listwatch_wire::status::FieldError;
 
 use super::managed::Tracking;
 use super::target::{Target, expected, place};
-use super::transaction::{Stored, Verdict, change, with_version};
+use super::transaction::{Stored, Verdict, change, fresh, with_version};
 use super::view::View;
-use super::{Answer, WriteRequest, admission, body, create, scale, subresource, update};
+use super::{Answer, WriteRequest, admission, body, create, scale, subresource, update, yaml};
 use crate::api::Api;
 
 /// A patch that was understood.
@@ -30,7 +30,7 @@ pub(super) enum Patch {
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) patch: Patch,
-    pub(super) duplicates: Vec<String>,
+    pub(super) complaints: Vec<String>,
 }
 
 /// PATCH.
@@ -43,17 +43,24 @@ pub async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
         return scale::patch(api, &request, kind, &options).await;
     }
     let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresource::unsupported(&request))?;
-    let parsed = parse(kind, &request)?;
     let resource = &*request.resource;
     let target =
         Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let parsed = match parse(kind, &request) {
+        Ok(parsed) => parsed,
+        Err(status) => return Err(refusal(api, &target, kind, status).await?),
+    };
     let work = Work { api, request: &request, target: &target, options: &options, view };
     let mut told = Vec::new();
     let done = change(api, &target, options.is_dry_run(), |stored| {
         told.clear();
         match (&parsed.patch, stored) {
-            (Patch::Apply(applied), Some(stored)) => work.apply(applied, stored, &mut told),
-            (Patch::Apply(applied), None) if view == View::Whole => work.apply_new(applied, &mut told),
+            (Patch::Apply(applied), Some(stored)) => {
+                work.strictly(&parsed, work.apply(applied, stored, &mut told), &mut told)
+            }
+            (Patch::Apply(applied), None) if view == View::Whole => {
+                work.strictly(&parsed, work.apply_new(applied, &mut told), &mut told)
+            }
             (_, None) => Err(target.not_found()),
             (_, Some(stored)) => work.change(&parsed, stored, &mut told),
         }
@@ -62,10 +69,17 @@ pub async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     Ok(done.answer().with_warnings(told))
 }
 
-/// What kind of patch it is and how it should be taken.
+/// A patch is read only once there is something to change, so that the absence of that is told first.
+async fn refusal(api: &Api, target: &Target<'_>, kind: PatchType, status: Status) -> Result<Status, Status> {
+    let missing = kind != PatchType::Apply && fresh(api, target).await?.is_none();
+    Ok(if missing { target.not_found() } else { status })
+}
+
+/// What kind of patch it is and how it should be taken. Unlike other media types these are told apart by case, too.
 fn read_options(request: &WriteRequest) -> Result<(PatchType, WriteOptions), Status> {
-    let media = body::media_type(request.content_type.as_deref());
-    let kind = PatchType::from_media_type(&media)
+    let media = request.content_type.as_deref().unwrap_or_default();
+    let media = media.split(';').next().unwrap_or_default().trim();
+    let kind = PatchType::from_media_type(media)
         .filter(|kind| *kind != PatchType::Strategic || !request.resource.is_custom());
     let Some(kind) = kind else {
         let mut status = Status::unsupported_media_type(&[]);
@@ -80,32 +94,43 @@ fn read_options(request: &WriteRequest) -> Result<(PatchType, WriteOptions), Sta
 /// Reads the body of a patch.
 pub(super) fn parse(kind: PatchType, request: &WriteRequest) -> Result<Parsed, Status> {
     let body = &request.body;
-    let mut duplicates = Vec::new();
+    let mut complaints = Vec::new();
     let mut object = || -> Result<Value, Status> {
         let parsed = parse_object_patch(body)?;
-        duplicates = parsed.duplicates;
+        complaints = body::duplicate(&parsed.duplicates).collect();
         Ok(parsed.value)
     };
     let patch = match kind {
-        PatchType::Json => Patch::Json(JsonPatch::parse(body)?),
+        PatchType::Json => {
+            let patch = JsonPatch::parse(body)?;
+            complaints = patch.complaints().to_vec();
+            Patch::Json(patch)
+        }
         PatchType::Merge => Patch::Merge(object()?),
         PatchType::Strategic => Patch::Strategic(object()?),
-        PatchType::Apply => Patch::Apply(applied(request)?),
+        PatchType::Apply => {
+            let document = applied(request)?;
+            complaints = document.repeated;
+            Patch::Apply(document.value)
+        }
     };
-    Ok(Parsed { patch, duplicates })
+    Ok(Parsed { patch, complaints })
 }
 
 /// An applied configuration, which must say what it is.
-fn applied(request: &WriteRequest) -> Result<Value, Status> {
+fn applied(request: &WriteRequest) -> Result<yaml::Document, Status> {
     let text = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
-    let object = match listwatch_wire::json::parse(&request.body) {
-        Ok(parsed) => parsed.value,
-        Err(_) => body::yaml(&request.body).map_err(text)?,
+    let document = match listwatch_wire::json::parse(&request.body) {
+        Ok(parsed) if parsed.duplicates.is_empty() => {
+            yaml::Document { value: parsed.value, repeated: Vec::new() }
+        }
+        _ => yaml::read(&request.body).map_err(text)?,
     };
+    let object = &document.value;
     if !object.is_object() {
         return Err(text(format!(
             "cannot unmarshal {} into an object",
-            listwatch_wire::go::json_type(&object)
+            listwatch_wire::go::json_type(object)
         )));
     }
     if object.at("metadata").count("managedFields") > 0 {
@@ -128,7 +153,7 @@ fn applied(request: &WriteRequest) -> Result<Value, Status> {
             _ => {}
         }
     }
-    Ok(object)
+    Ok(document)
 }
 
 /// What is the same for every try.
@@ -156,8 +181,12 @@ impl Work<'_> {
             Patch::Strategic(patch) => rules.strategic(&mut new, patch)?,
             Patch::Apply(_) => {}
         }
-        self.check_type(&new)?;
-        told.extend(check_patched(&mut new, &parsed.duplicates, self.options.validation(), |object| {
+        match parsed.patch {
+            // Merged field by field into an object of the kind, which it stays whatever it says it is.
+            Patch::Strategic(_) => self.name_type(&mut new),
+            _ => self.check_type(&new)?,
+        }
+        told.extend(check_patched(&mut new, &parsed.complaints, self.options.validation(), |object| {
             rules.decode(object, Some(&stored.value))
         })?);
         self.target.check_identity(&mut new)?;
@@ -165,6 +194,12 @@ impl Work<'_> {
         rules.complete(&mut new, Some(&stored.value));
         admission::may_grant(self.api, self.request, self.target, &new)?;
         update::successor(self.api, self.target, self.view, &self.tracking(), &mut new, stored, told)
+    }
+
+    fn name_type(&self, new: &mut Value) {
+        let wanted = expected(self.target.resource);
+        new.put("kind", wanted.kind);
+        new.put("apiVersion", wanted.api_version().into_owned());
     }
 
     fn check_type(&self, new: &Value) -> Result<(), Status> {
@@ -175,6 +210,29 @@ impl Work<'_> {
         let found = format!("{} {}", new.text("apiVersion"), new.text("kind"));
         let why = format!("a patch cannot make a {found} of a {} {}", wanted.api_version(), wanted.kind);
         Err(refused(why))
+    }
+
+    /// What was applied is held to strictness only once it could be.
+    fn strictly(
+        &self,
+        parsed: &Parsed,
+        applied: Result<Verdict, Status>,
+        told: &mut Vec<String>,
+    ) -> Result<Verdict, Status> {
+        let verdict = applied?;
+        match self.options.validation() {
+            FieldValidation::Strict if !parsed.complaints.is_empty() => {
+                let why = yaml::unmarshal_errors(&parsed.complaints);
+                Err(Status::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: {why}"
+                )))
+            }
+            FieldValidation::Ignore => Ok(verdict),
+            _ => {
+                told.splice(0..0, parsed.complaints.iter().cloned());
+                Ok(verdict)
+            }
+        }
     }
 
     /// Apply to an object that exists.
@@ -235,7 +293,7 @@ fn refuse_wrong_types(error: Option<String>) -> Result<(), Status> {
 /// Checks the types of a patched object. The offending object is not shown back: it may hold secrets.
 pub(super) fn check_patched(
     new: &mut Value,
-    duplicates: &[String],
+    complaints: &[String],
     validation: FieldValidation,
     decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::Report,
 ) -> Result<Vec<String>, Status> {
@@ -243,7 +301,7 @@ pub(super) fn check_patched(
     if let Some(error) = report.error {
         return Err(refused(error));
     }
-    body::judge(body::complaints(&report.unknown, duplicates), validation).map_err(refused)
+    body::judge(body::complaints(complaints.iter().cloned(), &report.unknown), validation).map_err(refused)
 }
 
 /// A patch whose result is no object of the kind.

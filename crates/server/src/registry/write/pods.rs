@@ -54,7 +54,7 @@ pub(super) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     let binding = decoded.object;
     let named = binding.at("metadata").text("name");
     let name = request.name.as_deref().unwrap_or(named);
-    if !named.is_empty() && named != name {
+    if named != name {
         return Err(Status::bad_request(format!(
             "name in URL does not match name in Binding object: {name:?} != {named:?}"
         )));
@@ -103,7 +103,7 @@ pub(super) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
     let decoded = read_body(request, EVICTION, options.validation())?;
     let name = request.name.as_deref().unwrap_or_default();
     let named = decoded.object.at("metadata").text("name");
-    if !named.is_empty() && named != name {
+    if named != name {
         return Err(Status::bad_request(format!(
             "name in URL does not match name in Eviction object: {name:?} != {named:?}"
         )));

@@ -17,7 +17,7 @@ use super::patch::{Patch, check_patched};
 use super::target::Target;
 use super::transaction::{Done, Stored, Verdict, change, fresh};
 use super::view::View;
-use super::{Answer, WriteRequest, patch as patching, update as updating};
+use super::{Answer, WriteRequest, patch as patching, update as updating, yaml};
 use crate::api::Api;
 
 const SCALE: Expected<'static> =
@@ -99,6 +99,11 @@ fn target_of(request: &WriteRequest) -> Target<'_> {
 pub(super) async fn read(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let (paths, target) = (paths_of(request)?, target_of(request));
     let stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
+    // Only a built-in kind is sure to say how many it wants.
+    if walk(&stored.value, &paths.spec).is_null() && request.resource.is_custom() {
+        let field = paths.spec.join(".");
+        return Err(Status::internal(format!("the spec replicas field \".{field}\" does not exist")));
+    }
     Ok(Answer::document(200, scale_of(&paths, &stored.value, Some(stored.revision))))
 }
 
@@ -134,7 +139,7 @@ pub(super) async fn patch(
                 merge_patch(&mut scale, patch.clone())
             }
         }
-        let told = check_patched(&mut scale, &parsed.duplicates, options.validation(), decode)?;
+        let told = check_patched(&mut scale, &parsed.complaints, options.validation(), decode)?;
         if let Ok(mut warnings) = warnings.lock() {
             *warnings = told;
         }
@@ -146,7 +151,7 @@ pub(super) async fn patch(
 
 /// Apply: the applied Scale owns the one field of its target that it sets.
 async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Result<Answer, Status> {
-    let mut applied = body::yaml(&request.body).map_err(Status::bad_request)?;
+    let mut applied = yaml::read(&request.body).map_err(Status::bad_request)?.value;
     let (paths, target) = (paths_of(request)?, target_of(request));
     if applied.at("metadata").text("name").is_empty()
         && let Some(meta) = applied.inner_or_new("metadata")
@@ -221,7 +226,7 @@ fn negative(target: &Target<'_>, replicas: i64) -> Status {
 /// The Scale of what was written.
 fn shown(paths: &ScalePaths, done: Done) -> Result<Answer, Status> {
     let (object, revision) = match done {
-        Done::Stored { object, .. } | Done::Removed(object) => {
+        Done::Stored { object, .. } | Done::Removed { object, .. } => {
             (Value::read(object.stored()).map_err(Status::internal)?, Some(object.revision()))
         }
         Done::Dry { object, .. } => {

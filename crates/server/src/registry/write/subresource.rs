@@ -67,13 +67,10 @@ fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     Ok(Answer::document(201, review).with_warnings(decoded.warnings))
 }
 
-/// A subresource that exists but needs a node to answer, or does not take this verb.
+/// A subresource that does not take this verb, or does not exist.
 pub(super) fn unsupported(request: &WriteRequest) -> Status {
     let name = request.subresource.as_deref().unwrap_or_default();
     match request.resource.subresource(name) {
-        Some(_) if matches!(name, "log" | "exec" | "attach" | "portforward" | "proxy") => {
-            Status::bad_request(format!("{name} needs a node, and this server has none"))
-        }
         Some(_) => Status::method_not_allowed(),
         None => Status::no_such_path(),
     }

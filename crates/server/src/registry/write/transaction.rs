@@ -69,8 +69,8 @@ pub(super) enum Verdict {
 pub(super) enum Done {
     /// Stored, or already so.
     Stored { object: Arc<Object>, created: bool },
-    /// Taken away; the last state under its last revision.
-    Removed(Arc<Object>),
+    /// Taken away; the last state under its last revision, and the revision at which it went.
+    Removed { object: Arc<Object>, at: Revision },
     /// Would have been done.
     Dry { object: Value, created: bool, removed: bool },
 }
@@ -80,7 +80,7 @@ impl Done {
     pub(super) fn answer(self) -> Answer {
         let (code, body) = match self {
             Self::Stored { object, created } => (if created { 201 } else { 200 }, AnswerBody::Object(object)),
-            Self::Removed(object) => (200, AnswerBody::Object(object)),
+            Self::Removed { object, .. } => (200, AnswerBody::Object(object)),
             Self::Dry { object, created, .. } => {
                 (if created { 201 } else { 200 }, AnswerBody::Document(object))
             }
@@ -170,9 +170,9 @@ async fn remove(
 ) -> Result<Result<Done, Option<Stored>>, Status> {
     let Some(stored) = seen else { return Err(target.not_found()) };
     match put(api, target, None, Expect::At(stored.revision)).await? {
-        storage::Written::Done { .. } => {
+        storage::Written::Done { revision } => {
             let object = shown(target, encode(target, last), stored.revision)?;
-            Ok(Ok(Done::Removed(object)))
+            Ok(Ok(Done::Removed { object, at: revision }))
         }
         storage::Written::Refused { current } => {
             Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?))
@@ -235,7 +235,8 @@ fn encode(target: &Target<'_>, mut object: Value) -> Bytes {
     json::encode_stored(&object).into()
 }
 
-fn shown(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Arc<Object>, Status> {
+/// An object as clients see it under a revision.
+pub(super) fn shown(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Arc<Object>, Status> {
     let object = target.resource.collection.object(&target.key, bytes, revision);
     object.ok_or_else(|| Status::internal("the object that was written cannot be read"))
 }
