@@ -104,6 +104,14 @@ pub fn env_name(text: &str) -> Vec<String> {
     }
 }
 
+/// The name of a header in a request.
+#[must_use]
+pub fn http_header(text: &str) -> Vec<String> {
+    const RULE: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+    let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if fits { Vec::new() } else { vec![RULE.to_owned()] }
+}
+
 /// The name of a port: an IANA service name.
 #[must_use]
 pub fn port_name(text: &str) -> Vec<String> {

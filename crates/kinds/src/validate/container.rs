@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_errors, label_key_errors};
 
-use super::ephemeral;
+use super::{env, ephemeral, hooks, host_ports, resources, security};
 use crate::field::{Errors, Path};
 use crate::names;
 use crate::quantity;
@@ -19,6 +19,7 @@ const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 /// Checks all containers of a pod spec; their names are unique over all kinds of them.
 pub(super) fn all(spec: &Value, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
     let seen = regular(spec, volumes, path, errors);
+    host_ports::check(spec, path, errors);
     ephemeral::check(spec, volumes, seen, &path.child("ephemeralContainers"), errors);
 }
 
@@ -37,6 +38,14 @@ fn regular<'a>(
         for (index, item) in spec.list(key).iter().enumerate() {
             let path = path.index(index);
             container(item, volumes, &path, errors);
+            if key == "initContainers" && item.text("restartPolicy") != "Always" {
+                hooks::forbid(item, &path, errors);
+            } else {
+                hooks::check(item, spec.int("terminationGracePeriodSeconds"), &path, errors);
+            }
+            if key == "initContainers" && item.has("restartPolicy") {
+                errors.one_of(&path.child("restartPolicy"), item.text("restartPolicy"), &["Always"]);
+            }
             let name = item.text("name");
             if !name.is_empty() && !seen.insert(name) {
                 errors.duplicate(&path.child("name"), name);
@@ -66,10 +75,11 @@ pub(super) fn container(item: &Value, volumes: &HashSet<&str>, path: &Path<'_>, 
         &["File", "FallbackToLogsOnError"],
     );
     ports(item.list("ports"), &path.child("ports"), errors);
-    environment(item, path, errors);
+    env::check(item, path, errors);
     mounts(item.list("volumeMounts"), volumes, &path.child("volumeMounts"), errors);
-    resources(item.at("resources"), &path.child("resources"), errors);
-    probes(item, path, errors);
+    devices(item, volumes, &path.child("volumeDevices"), errors);
+    resources::check(item.at("resources"), &path.child("resources"), errors);
+    security::container(item.at("securityContext"), &path.child("securityContext"), errors);
 }
 
 fn ports(ports: &[Value], path: &Path<'_>, errors: &mut Errors) {
@@ -109,78 +119,55 @@ pub(super) fn port_number_or_name(port: &Value, path: &Path<'_>, errors: &mut Er
     }
 }
 
-fn environment(item: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let env = path.child("env");
-    for (index, variable) in item.list("env").iter().enumerate() {
-        let path = env.index(index);
-        let name = variable.text("name");
-        if name.is_empty() {
-            errors.required(&path.child("name"), "");
-        } else {
-            errors.invalid_all(&path.child("name"), name, names::env_name(name));
-        }
-        if variable.has("valueFrom") {
-            value_source(variable, &path.child("valueFrom"), errors);
-        }
-    }
-    let from = path.child("envFrom");
-    for (index, source) in item.list("envFrom").iter().enumerate() {
-        let path = from.index(index);
-        match (source.has("configMapRef"), source.has("secretRef")) {
-            (false, false) => errors.invalid(&path, "", "must specify one of: `configMapRef` or `secretRef`"),
-            (true, true) => errors.invalid(&path, "", "may not have more than one field specified at a time"),
-            _ => {}
-        }
-    }
-}
-
-fn value_source(variable: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const SOURCES: [&str; 5] =
-        ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
-    let source = variable.at("valueFrom");
-    let given = SOURCES.iter().filter(|key| source.has(key)).count();
-    if given == 0 {
-        errors.invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`");
-    } else if !variable.text("value").is_empty() {
-        errors.invalid(path, "", "may not be specified when `value` is not empty");
-    } else if given > 1 {
-        errors.invalid(path, "", "may not have more than one field specified at a time");
-    }
-    for key in ["configMapKeyRef", "secretKeyRef"] {
-        let (reference, path) = (source.at(key), path.child(key));
-        if source.has(key) {
-            for part in ["name", "key"] {
-                if reference.text(part).is_empty() {
-                    errors.required(&path.child(part), "");
-                }
-            }
-        }
-    }
-    if source.has("fieldRef") && source.at("fieldRef").text("fieldPath").is_empty() {
-        errors.required(&path.child("fieldRef").child("fieldPath"), "");
-    }
-}
-
 fn mounts(mounts: &[Value], volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, mount) in mounts.iter().enumerate() {
-        let path = path.index(index);
+        let at = path.index(index);
         let (name, place) = (mount.text("name"), mount.text("mountPath"));
         if name.is_empty() {
-            errors.required(&path.child("name"), "");
-        } else if !volumes.contains(name) {
-            errors.not_found(&path.child("name"), name);
+            errors.required(&at.child("name"), "");
+        }
+        if !volumes.contains(name) {
+            errors.not_found(&at.child("name"), name);
         }
         if place.is_empty() {
-            errors.required(&path.child("mountPath"), "");
-        } else if !seen.insert(place) {
-            errors.invalid(&path.child("mountPath"), place, "must be unique");
+            errors.required(&at.child("mountPath"), "");
         }
-        let below = mount.text("subPath");
-        if below.starts_with('/') {
-            errors.invalid(&path.child("subPath"), below, "must be a relative path");
-        } else if below.split('/').any(|part| part == "..") {
-            errors.invalid(&path.child("subPath"), below, "must not contain '..'");
+        if !seen.insert(place) {
+            errors.invalid(&at.child("mountPath"), place, "must be unique");
+        }
+        // The reference does not say which mount it means.
+        for key in ["subPath", "subPathExpr"] {
+            descending(mount.text(key), &path.child(key), errors);
+        }
+        if !mount.text("subPath").is_empty() && !mount.text("subPathExpr").is_empty() {
+            let detail = "subPathExpr and subPath are mutually exclusive";
+            errors.invalid(&at.child("subPathExpr"), mount.text("subPathExpr"), detail);
+        }
+    }
+}
+
+/// A path that stays below where it begins.
+pub(super) fn descending(place: &str, path: &Path<'_>, errors: &mut Errors) {
+    if place.starts_with('/') {
+        errors.invalid(path, place, "must be a relative path");
+    }
+    if place.split('/').any(|part| part == "..") {
+        errors.invalid(path, place, "must not contain '..'");
+    }
+}
+
+fn devices(container: &Value, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
+    for (index, device) in container.list("volumeDevices").iter().enumerate() {
+        let path = path.index(index);
+        if device.text("name").is_empty() {
+            errors.required(&path.child("name"), "");
+        }
+        if !volumes.contains(device.text("name")) {
+            errors.not_found(&path.child("name"), device.text("name"));
+        }
+        if device.text("devicePath").is_empty() {
+            errors.required(&path.child("devicePath"), "");
         }
     }
 }
@@ -213,7 +200,7 @@ pub(super) fn amounts(amounts: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn is_standard_resource(name: &str) -> bool {
+pub(super) fn is_standard_resource(name: &str) -> bool {
     matches!(
         name,
         "cpu" | "memory" | "ephemeral-storage" | "storage" | "pods" | "services" | "secrets" | "configmaps"
@@ -223,57 +210,4 @@ fn is_standard_resource(name: &str) -> bool {
         || name.starts_with("count/")
         || name.starts_with("services.")
         || matches!(name, "replicationcontrollers" | "resourcequotas" | "persistentvolumeclaims")
-}
-
-fn probes(item: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (key, must_be_one) in [("livenessProbe", true), ("readinessProbe", false), ("startupProbe", true)] {
-        if !item.has(key) {
-            continue;
-        }
-        let (probe, path) = (item.at(key), path.child(key));
-        handler(probe, &path, errors);
-        for number in
-            ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
-        {
-            errors.non_negative(&path.child(number), probe.int(number));
-        }
-        let threshold = probe.int("successThreshold").unwrap_or(1);
-        if must_be_one && threshold != 1 {
-            errors.invalid(&path.child("successThreshold"), threshold, "must be 1");
-        }
-    }
-    for hook in ["postStart", "preStop"] {
-        let found = item.at("lifecycle").at(hook);
-        if !found.is_null() {
-            handler(found, &path.child("lifecycle").child(hook), errors);
-        }
-    }
-}
-
-fn handler(handler: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let mut given = 0;
-    for key in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
-        if !handler.has(key) {
-            continue;
-        }
-        given += 1;
-        let path = path.child(key);
-        if given > 1 {
-            errors.forbidden(&path, "may not specify more than 1 handler type");
-            continue;
-        }
-        match key {
-            "exec" if handler.at(key).count("command") == 0 => errors.required(&path.child("command"), ""),
-            "httpGet" | "tcpSocket" => {
-                port_number_or_name(handler.at(key).at("port"), &path.child("port"), errors)
-            }
-            _ => {}
-        }
-        if key == "httpGet" {
-            errors.one_of(&path.child("scheme"), handler.at(key).text("scheme"), &["HTTP", "HTTPS"]);
-        }
-    }
-    if given == 0 {
-        errors.required(path, "must specify a handler type");
-    }
 }

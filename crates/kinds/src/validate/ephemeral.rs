@@ -32,6 +32,12 @@ pub(super) fn check<'a>(
         if !target.is_empty() && !targets.contains(target) {
             errors.not_found(&path.child("targetContainerName"), target);
         }
+        let mounts = path.child("volumeMounts");
+        for (index, mount) in item.list("volumeMounts").iter().enumerate() {
+            for key in ["subPath", "subPathExpr"].into_iter().filter(|key| !mount.text(key).is_empty()) {
+                errors.forbidden(&mounts.index(index).child(key), "cannot be set for an Ephemeral Container");
+            }
+        }
         for key in NOT_ALLOWED.into_iter().filter(|key| is_set(item.at(key))) {
             errors.forbidden(&path.child(key), "cannot be set for an Ephemeral Container");
         }

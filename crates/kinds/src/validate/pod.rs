@@ -1,9 +1,9 @@
 //! Pods and pod templates.
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_errors, subdomain_errors};
+use listwatch_wire::names::{label_errors, label_key_errors, subdomain_errors};
 
-use super::{container, scheduling, selector, volume};
+use super::{container, scheduling, security, selector, volume};
 use crate::field::{Errors, Path};
 use crate::meta;
 use crate::prepare::qos_class;
@@ -12,6 +12,7 @@ use crate::tree::Tree;
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const MAX_NAMESERVERS: usize = 3;
 const FROZEN: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 pub(super) fn pod(new: &Value, errors: &mut Errors) {
@@ -73,29 +74,55 @@ fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     tolerations(spec.list("tolerations"), &path.child("tolerations"), errors);
     host_aliases(spec.list("hostAliases"), &path.child("hostAliases"), errors);
     scheduling::check(spec, path, errors);
-    if spec.text("dnsPolicy") == "None" {
-        let (config, path) = (spec.at("dnsConfig"), path.child("dnsConfig"));
-        if config.is_null() {
-            errors.required(&path, "must provide `dnsConfig` when `dnsPolicy` is None");
-        } else if config.count("nameservers") == 0 {
-            let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
-            errors.required(&path.child("nameservers"), detail);
-        }
-    }
-    run_as(spec.at("securityContext"), &path.child("securityContext"), errors);
+    dns_config(spec, &path.child("dnsConfig"), errors);
+    security::pod(spec.at("securityContext"), &path.child("securityContext"), errors);
+    namespaces(spec, path, errors);
 }
 
-/// Users and groups that a Pod or a container runs as.
-pub(super) fn run_as(context: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for key in ["runAsUser", "runAsGroup", "fsGroup"] {
-        if let Some(id) = context.int(key).filter(|id| !(0..=i64::from(i32::MAX)).contains(id)) {
-            errors.invalid(&path.child(key), id, "must be between 0 and 2147483647, inclusive");
+/// How names are resolved, if not as everywhere else.
+fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (config, none) = (spec.at("dnsConfig"), spec.text("dnsPolicy") == "None");
+    let servers = path.child("nameservers");
+    if none && config.is_null() {
+        errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None");
+        return;
+    }
+    if none && config.count("nameservers") == 0 {
+        errors.required(&servers, "must provide at least one DNS nameserver when `dnsPolicy` is None");
+        return;
+    }
+    if config.count("nameservers") > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
+        errors.invalid(&servers, config.at("nameservers").clone(), detail);
+    }
+    for (index, server) in config.list("nameservers").iter().filter_map(Value::as_str).enumerate() {
+        if server.parse::<std::net::IpAddr>().is_err() {
+            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            errors.invalid(&servers.index(index), server, detail);
         }
+    }
+    let options = path.child("options");
+    for (index, option) in config.list("options").iter().enumerate() {
+        if option.text("name").is_empty() {
+            errors.required(&options.index(index), "must not be empty");
+        }
+    }
+}
+
+/// What a Pod shares with its node, or its containers with each other.
+fn namespaces(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if spec.flag("shareProcessNamespace") && spec.flag("hostPID") {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.invalid(&path.child("shareProcessNamespace"), true, detail);
+    }
+    if spec.has("os") {
+        let path = path.child("os");
+        errors.required_one_of(&path.child("name"), spec.at("os").text("name"), &["linux", "windows"]);
     }
 }
 
 fn names(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for key in ["serviceAccountName", "nodeName", "priorityClassName"] {
+    for key in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
         let name = spec.text(key);
         if !name.is_empty() {
             errors.invalid_all(&path.child(key), name, subdomain_errors(name));
@@ -112,7 +139,10 @@ fn names(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 fn tolerations(list: &[Value], path: &Path<'_>, errors: &mut Errors) {
     for (index, toleration) in list.iter().enumerate() {
         let path = path.index(index);
-        let operator = toleration.text("operator");
+        let (key, operator) = (toleration.text("key"), toleration.text("operator"));
+        if !key.is_empty() {
+            errors.invalid_all(&path.child("key"), key, label_key_errors(key));
+        }
         if toleration.text("key").is_empty() && operator != "Exists" {
             errors.invalid(
                 &path.child("operator"),

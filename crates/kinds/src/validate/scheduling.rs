@@ -1,5 +1,7 @@
 //! Where a Pod may run: affinities, spreading and gates.
 
+use std::collections::HashSet;
+
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_key_errors;
 
@@ -17,9 +19,17 @@ pub(super) fn check(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         pod_affinity(spec.at("affinity").at(key), &affinity.child(key), errors);
     }
     spread(spec.list("topologySpreadConstraints"), &path.child("topologySpreadConstraints"), errors);
-    let gates = path.child("schedulingGates");
-    for (index, gate) in spec.list("schedulingGates").iter().enumerate() {
-        errors.invalid_all(&gates.index(index), gate.text("name"), label_key_errors(gate.text("name")));
+    gates(spec.list("schedulingGates"), &path.child("schedulingGates"), errors);
+}
+
+fn gates(gates: &[Value], path: &Path<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for (index, gate) in gates.iter().enumerate() {
+        let (path, name) = (path.index(index), gate.text("name"));
+        errors.invalid_all(&path, name, label_key_errors(name));
+        if !seen.insert(name) {
+            errors.duplicate(&path, name);
+        }
     }
 }
 
@@ -106,6 +116,7 @@ fn topology_key(key: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
     for (index, constraint) in constraints.iter().enumerate() {
         let path = path.index(index);
         errors.positive(&path.child("maxSkew"), constraint.int("maxSkew"));
@@ -113,6 +124,11 @@ fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut Errors) {
         let actions = &["DoNotSchedule", "ScheduleAnyway"];
         errors.one_of(&path.child("whenUnsatisfiable"), constraint.text("whenUnsatisfiable"), actions);
         selector::check(constraint.at("labelSelector"), &path.child("labelSelector"), errors);
+        let (key, action) = (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"));
+        if !seen.insert((key, action)) {
+            let pair = path.child("{topologyKey, whenUnsatisfiable}");
+            errors.duplicate(&pair, format!("{{{key}, {action}}}"));
+        }
     }
 }
 

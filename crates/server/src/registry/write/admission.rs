@@ -6,7 +6,7 @@ use listwatch_wire::json::Value;
 
 use super::WriteRequest;
 use super::target::Target;
-use super::transaction::{cached, fresh};
+use super::transaction::fresh;
 use crate::api::Api;
 use crate::auth::grant::{self, Grant};
 
@@ -75,24 +75,4 @@ pub(super) fn may_grant(
         object,
     };
     grant::check(&*api.authorizer, &request.user, grant)
-}
-
-/// Gives a new Pod the priority of its class.
-pub(super) fn pod_priority(api: &Api, target: &Target<'_>, pod: &mut Value) -> Result<(), Status> {
-    let class = pod.at("spec").text("priorityClassName").to_owned();
-    if class.is_empty() || class.starts_with("system-") {
-        return Ok(());
-    }
-    let Some(classes) = api.registry.find("scheduling.k8s.io", "v1", "priorityclasses") else {
-        return Ok(());
-    };
-    let Some(found) = cached(api, &Target::new(&classes, None, &class))? else {
-        let why = format!("no PriorityClass with name {class} was found");
-        return Err(Status::forbidden("", "pods", target.name, &why));
-    };
-    if let Some(spec) = pod.inner("spec") {
-        spec.put("priority", found.value.int("value").unwrap_or(0));
-        spec.put("preemptionPolicy", found.value.text("preemptionPolicy"));
-    }
-    Ok(())
 }

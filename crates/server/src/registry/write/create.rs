@@ -7,9 +7,10 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 
 use super::managed::Tracking;
+use super::pod_admission::AskedPriority;
 use super::target::{Target, expected, place};
 use super::transaction::{Done, fresh, insert};
-use super::{Answer, WriteRequest, admission, body, now, services, subresource};
+use super::{Answer, WriteRequest, admission, body, now, pod_admission, services, subresource};
 use crate::api::Api;
 use crate::http::read::wait_for;
 
@@ -92,7 +93,7 @@ async fn create_named(
     let name = object.at("metadata").text("name").to_owned();
     let target = Target::new(resource, request.namespace.as_deref(), &name);
     admission::namespace_takes_new(api, &target).await?;
-    if object.at("spec").has("priorityClassName") {
+    if ["priorityClassName", "runtimeClassName"].iter().any(|key| object.at("spec").has(key)) {
         // A class made a moment ago counts.
         wait_for(api, None).await?;
     }
@@ -135,10 +136,15 @@ pub(super) fn finish_new(
         meta::stamp_new(meta, &uuid::Uuid::new_v4().to_string(), &now());
         warnings.extend(meta::drop_duplicate_owners(meta));
     }
+    let asked = AskedPriority::take(resource, object);
     rules.prepare_create(object);
     match (&*resource.group, &*resource.kind) {
         ("", "Service") => services::allocate(api, target, object)?,
-        ("", "Pod") => admission::pod_priority(api, target, object)?,
+        ("", "Pod") => {
+            pod_admission::priority(api, target, object)?;
+            asked.check(target, object)?;
+            pod_admission::runtime_class(api, target, object)?;
+        }
         ("certificates.k8s.io", "CertificateSigningRequest") => name_requester(request, object),
         _ => {}
     }

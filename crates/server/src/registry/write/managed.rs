@@ -22,14 +22,21 @@ pub(crate) struct Tracking<'a> {
     pub(crate) time: String,
 }
 
+/// Who says nothing about itself is unknown.
+const UNKNOWN: &str = "unknown";
+
+fn manager(request: &WriteRequest, options: &WriteOptions) -> String {
+    if !options.field_manager.is_empty() {
+        return options.field_manager.clone();
+    }
+    let agent = manager_from_user_agent(&request.user_agent);
+    if agent.is_empty() { UNKNOWN.to_owned() } else { agent }
+}
+
 impl<'a> Tracking<'a> {
     pub(super) fn new(request: &'a WriteRequest, options: &WriteOptions) -> Self {
         Self {
-            manager: if options.field_manager.is_empty() {
-                manager_from_user_agent(&request.user_agent)
-            } else {
-                options.field_manager.clone()
-            },
+            manager: manager(request, options),
             api_version: request.resource.api_version(),
             subresource: request.subresource.as_deref().unwrap_or_default(),
             time: now(),

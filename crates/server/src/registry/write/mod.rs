@@ -18,6 +18,7 @@ mod delete_collection;
 mod internal;
 mod managed;
 mod patch;
+mod pod_admission;
 mod pods;
 mod recent;
 mod rules;
