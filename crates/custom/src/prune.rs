@@ -23,17 +23,29 @@ const METADATA: [&str; 15] = [
     "uid",
 ];
 
-/// Removes unknown fields from a whole custom object and returns their paths, sorted.
+/// Removes unknown fields from a whole custom object and returns their paths in the order of the reference: those of its
+/// own metadata, those that the schema does not have, those in the metadata of objects inside it; each sorted.
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     let mut walk = Walk::default();
     walk.resource(schema, object);
-    walk.unknown.sort();
-    walk.unknown
+    for paths in [&mut walk.of_metadata, &mut walk.unknown, &mut walk.of_inner_metadata] {
+        paths.sort();
+    }
+    [walk.of_metadata, walk.unknown, walk.of_inner_metadata].concat()
+}
+
+/// Whether a part of an object has fields that its schema does not know.
+pub(crate) fn has_unknown(schema: &Schema, value: &Value) -> bool {
+    let mut walk = Walk::default();
+    walk.value(schema, &mut value.clone());
+    !walk.unknown.is_empty()
 }
 
 #[derive(Default)]
 struct Walk {
+    of_metadata: Vec<String>,
     unknown: Vec<String>,
+    of_inner_metadata: Vec<String>,
     path: Vec<String>,
 }
 
@@ -42,7 +54,10 @@ impl Walk {
     fn resource(&mut self, schema: &Schema, value: &mut Value) {
         let Value::Object(fields) = value else { return };
         if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-            self.at("metadata", |walk| walk.retain(metadata, |name| METADATA.contains(&name)));
+            let own = self.path.is_empty();
+            let unknown = self.at("metadata", |walk| walk.retain(metadata, |name| METADATA.contains(&name)));
+            let paths = if own { &mut self.of_metadata } else { &mut self.of_inner_metadata };
+            paths.extend(unknown);
         }
         self.fields(schema, fields, |name| matches!(name, "apiVersion" | "kind" | "metadata"));
     }
@@ -58,7 +73,8 @@ impl Walk {
 
     fn fields(&mut self, schema: &Schema, fields: &mut Map, exempt: fn(&str) -> bool) {
         if !schema.keeps_unknown() {
-            self.retain(fields, |name| exempt(name) || schema.field(name).is_some());
+            let unknown = self.retain(fields, |name| exempt(name) || schema.field(name).is_some());
+            self.unknown.extend(unknown);
         }
         for (name, value) in fields.iter_mut().filter(|(name, _)| !exempt(name)) {
             if let Some(field) = schema.field(name) {
@@ -74,13 +90,15 @@ impl Walk {
         }
     }
 
-    fn retain(&mut self, fields: &mut Map, known: impl Fn(&str) -> bool) {
+    /// Removes what is not known; the paths of it.
+    fn retain(&mut self, fields: &mut Map, known: impl Fn(&str) -> bool) -> Vec<String> {
         let unknown: Vec<_> = fields.keys().filter(|name| !known(name)).cloned().collect();
+        let mut paths = Vec::with_capacity(unknown.len());
         for name in unknown {
             fields.remove(&name);
-            let path = self.at(&name, |walk| join(&walk.path));
-            self.unknown.push(path);
+            paths.push(self.at(&name, |walk| join(&walk.path)));
         }
+        paths
     }
 
     fn at<T>(&mut self, step: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
@@ -116,7 +134,7 @@ mod tests {
         let mut object = json!({"kind": "W", "metadata": {"name": "a", "oops": 1}, "extra": 1,
             "spec": {"known": "k", "zap": 1, "list": [{"a": "1"}, {"b": 1}]}});
         let unknown = prune(&schema, &mut object);
-        assert_eq!(unknown, ["extra", "metadata.oops", "spec.list[1].b", "spec.zap"]);
+        assert_eq!(unknown, ["metadata.oops", "extra", "spec.list[1].b", "spec.zap"]);
         assert_eq!(
             object,
             json!({"kind": "W", "metadata": {"name": "a"}, "spec": {"known": "k", "list": [{"a": "1"}, {}]}})
@@ -139,6 +157,6 @@ mod tests {
             "x-kubernetes-embedded-resource": true, "properties": {"data": {"type": "object"}}}}}));
         let mut object =
             json!({"t": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "junk": 1}, "y": 1}});
-        assert_eq!(prune(&schema, &mut object), ["t.metadata.junk", "t.y"]);
+        assert_eq!(prune(&schema, &mut object), ["t.y", "t.metadata.junk"]);
     }
 }

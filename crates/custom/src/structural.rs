@@ -7,6 +7,7 @@ use listwatch_wire::status::FieldError;
 
 use crate::Rules;
 use crate::fill::fill;
+use crate::prune::has_unknown;
 use crate::schema::Schema;
 use crate::validate::validate;
 
@@ -148,6 +149,10 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
 
 fn default(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     let Some(default) = &schema.default else { return };
+    if has_unknown(schema, default) {
+        let detail = "must not have unknown fields";
+        errors.push(FieldError::invalid(format!("{path}.default"), default.clone(), detail));
+    }
     let mut value = default.clone();
     fill(schema, &mut value);
     for mut error in validate(schema, &value, None) {
@@ -185,6 +190,9 @@ mod tests {
     fn a_default_must_fit() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string", "default": 5}}});
         assert_eq!(errors(schema), ["s.properties[a].default TypeInvalid"]);
+        let part = json!({"type": "object", "properties": {"b": {"type": "string"}}, "default": {"c": 1}});
+        let schema = json!({"type": "object", "properties": {"a": part}});
+        assert_eq!(errors(schema), ["s.properties[a].default Invalid"]);
     }
 
     #[test]

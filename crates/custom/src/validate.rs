@@ -89,6 +89,7 @@ impl Walk {
     }
 
     fn number(&mut self, schema: &Schema, number: f64, value: &Value) {
+        self.number_format(schema, number);
         if let Some(max) = schema.maximum {
             match schema.exclusive_maximum {
                 true if number >= max => self.refuse(value.clone(), &format!("should be less than {max}")),
@@ -109,6 +110,22 @@ impl Walk {
         }
         if let Some(step) = schema.multiple_of.filter(|&step| step > 0.0 && (number / step).fract() != 0.0) {
             self.refuse(value.clone(), &format!("should be a multiple of {step}"));
+        }
+    }
+
+    /// Whether a number fits into the memory its format has for it. As with types, the reference loses the path.
+    fn number_format(&mut self, schema: &Schema, number: f64) {
+        let fits = match schema.format.as_str() {
+            "int32" => (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number),
+            "uint32" => (0.0..=f64::from(u32::MAX)).contains(&number),
+            "float" | "float32" => number.abs() <= f64::from(f32::MAX),
+            _ => true,
+        };
+        if !fits {
+            let (kind, format) = (&schema.type_name, &schema.format);
+            let detail =
+                format!("Checked value must be of type {kind} with format {format} in {}", self.path);
+            self.errors.push(FieldError::invalid("<nil>", "", detail));
         }
     }
 
@@ -262,6 +279,9 @@ mod tests {
         assert_eq!(errors(json!({"type": "integer"}), json!(1.5)), ["f TypeInvalid", "<nil> Invalid"]);
         assert_eq!(errors(json!({"type": "integer"}), json!(2.0)), [""; 0], "a whole float is an integer");
         assert_eq!(errors(json!({"type": "number"}), json!(2)), [""; 0]);
+        let small = json!({"type": "integer", "format": "int32"});
+        assert_eq!(errors(small.clone(), json!(2_147_483_648_i64)), ["<nil> Invalid"]);
+        assert_eq!(errors(small, json!(-2_147_483_648_i64)), [""; 0]);
         assert_eq!(errors(json!({"x-kubernetes-int-or-string": true}), json!(true)), ["f TypeInvalid"]);
     }
 

@@ -104,6 +104,46 @@ pub fn env_name(text: &str) -> Vec<String> {
     }
 }
 
+/// What is said about a text that is no range of addresses.
+pub const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+
+/// Whether a text is a range of addresses.
+#[must_use]
+pub fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let most = match address.parse() {
+        Ok(std::net::IpAddr::V4(_)) => 32,
+        Ok(std::net::IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|bits| bits <= most)
+}
+
+/// Whether a range of addresses is part of another one, but not all of it.
+#[must_use]
+pub fn is_strict_subset(inner: &str, outer: &str) -> bool {
+    match (range(inner), range(outer)) {
+        (Some((inner, long)), Some((outer, short))) => {
+            inner.is_ipv4() == outer.is_ipv4() && long > short && prefix(inner, short) == prefix(outer, short)
+        }
+        _ => false,
+    }
+}
+
+fn range(text: &str) -> Option<(std::net::IpAddr, u32)> {
+    let (address, length) = text.split_once('/')?;
+    Some((address.parse().ok()?, length.parse().ok()?))
+}
+
+/// The first bits of an address.
+fn prefix(address: std::net::IpAddr, bits: u32) -> u128 {
+    let (number, size) = match address {
+        std::net::IpAddr::V4(address) => (u128::from(u32::from(address)), 32_u32),
+        std::net::IpAddr::V6(address) => (u128::from(address), 128),
+    };
+    number.checked_shr(size.saturating_sub(bits)).unwrap_or(0)
+}
+
 /// The name of a header in a request.
 #[must_use]
 pub fn http_header(text: &str) -> Vec<String> {

@@ -13,8 +13,11 @@ mod hooks;
 mod host_ports;
 mod namespace;
 mod network;
+mod network_policy;
+mod node;
 mod pod;
 mod policy;
+mod quota;
 mod rbac;
 mod resources;
 mod scheduling;
@@ -23,6 +26,7 @@ mod selector;
 mod service;
 mod storage;
 mod volume;
+mod webhook;
 mod workload;
 
 use listwatch_wire::json::Value;
@@ -108,8 +112,11 @@ fn content(kind: &Kind, new: &Value, errors: &mut Errors) {
         ("", "Service") => service::service(new, errors),
         ("", "Endpoints") => network::endpoints(new, errors),
         ("", "Event") => policy::event(new, errors),
-        ("", "LimitRange") => policy::limit_range(new, errors),
-        ("", "ResourceQuota") => policy::resource_quota(new, errors),
+        ("events.k8s.io", "Event") => policy::new_event(new, errors),
+        ("", "Node") => node::node(new, errors),
+        ("node.k8s.io", "RuntimeClass") => node::runtime_class(new, errors),
+        ("", "LimitRange") => quota::limit_range(new, errors),
+        ("", "ResourceQuota") => quota::resource_quota(new, errors),
         ("", "PersistentVolume") => storage::volume(new, errors),
         ("", "PersistentVolumeClaim") => storage::claim(new, errors),
         ("", "ReplicationController") => workload::replication_controller(new, errors),
@@ -129,7 +136,7 @@ fn content(kind: &Kind, new: &Value, errors: &mut Errors) {
         ("storage.k8s.io", "StorageClass") => storage::class(new, errors),
         ("networking.k8s.io", "Ingress") => network::ingress(new, errors),
         ("networking.k8s.io", "IngressClass") => network::ingress_class(new, errors),
-        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(new, errors),
+        ("networking.k8s.io", "NetworkPolicy") => network_policy::check(new, errors),
         ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice(new, errors),
         ("rbac.authorization.k8s.io", "Role") => rbac::role(new, true, errors),
         ("rbac.authorization.k8s.io", "ClusterRole") => rbac::role(new, false, errors),
@@ -140,7 +147,7 @@ fn content(kind: &Kind, new: &Value, errors: &mut Errors) {
             "admissionregistration.k8s.io",
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
         ) => {
-            policy::webhooks(new, errors);
+            webhook::configuration(new, errors);
         }
         _ => {}
     }
@@ -292,7 +299,7 @@ mod tests {
             (
                 "batch",
                 "Job",
-                json!({"spec": {"template": {"spec": {"containers": [{"name": "m", "image": "i"}]}}}}),
+                json!({"spec": {"manualSelector": true, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "m", "image": "i"}]}}}}),
                 vec![
                     "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"",
                 ],

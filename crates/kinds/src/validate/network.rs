@@ -1,13 +1,14 @@
-//! Ingresses, network policies, endpoints and their slices.
+//! Ingresses, endpoints and their slices.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::subdomain_errors;
+use listwatch_wire::names::{label_errors, subdomain_errors};
 
 use super::container::{PROTOCOLS, port_number};
-use super::selector;
 use crate::field::{Errors, Path};
+use crate::names;
 use crate::tree::Tree;
 
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
@@ -29,6 +30,7 @@ pub(super) fn ingress(new: &Value, errors: &mut Errors) {
             ingress_paths(rule.at("http"), &http.child("paths"), errors);
         }
     }
+    ingress_tls(spec.list("tls"), &path.child("tls"), errors);
     let class = spec.text("ingressClassName");
     if !class.is_empty() {
         errors.invalid_all(&path.child("ingressClassName"), class, subdomain_errors(class));
@@ -53,17 +55,31 @@ fn ingress_paths(http: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     for (index, item) in http.list("paths").iter().enumerate() {
         let path = path.index(index);
-        let (place, kind) = (item.text("path"), item.text("pathType"));
-        if kind.is_empty() {
-            errors.required(&path.child("pathType"), "pathType must be specified");
-        } else {
-            errors.one_of(&path.child("pathType"), kind, PATH_TYPES);
-        }
-        let anything = place.is_empty() && kind == "ImplementationSpecific";
-        if !place.starts_with('/') && !anything {
-            errors.invalid(&path.child("path"), place, "must be an absolute path");
+        let (place, at) = (item.text("path"), path.child("path"));
+        match item.text("pathType") {
+            "" => {
+                errors.required(&path.child("pathType"), "pathType must be specified");
+                continue;
+            }
+            "Exact" | "Prefix" => clean_path(place, &at, errors),
+            "ImplementationSpecific" if place.is_empty() || place.starts_with('/') => {}
+            "ImplementationSpecific" => errors.invalid(&at, place, "must be an absolute path"),
+            other => errors.not_supported(&path.child("pathType"), other, PATH_TYPES),
         }
         backend(item.at("backend"), &path.child("backend"), errors);
+    }
+}
+
+/// A path that is what it looks like.
+fn clean_path(place: &str, path: &Path<'_>, errors: &mut Errors) {
+    if !place.starts_with('/') {
+        errors.invalid(path, place, "must be an absolute path");
+    }
+    for part in ["//", "/./", "/../", "%2f", "%2F"].into_iter().filter(|part| place.contains(part)) {
+        errors.invalid(path, place, format!("must not contain '{part}'"));
+    }
+    for end in ["/..", "/."].into_iter().filter(|end| place.ends_with(end)) {
+        errors.invalid(path, place, format!("cannot end with '{end}'"));
     }
 }
 
@@ -71,61 +87,59 @@ fn backend(backend: &Value, path: &Path<'_>, errors: &mut Errors) {
     match (backend.has("service"), backend.has("resource")) {
         (true, true) => errors.invalid(path, "", "cannot set both resource and service backends"),
         (false, false) => errors.required(path, "resource or service backend is required"),
-        (true, false) => {
-            let (service, path) = (backend.at("service"), path.child("service"));
-            if service.text("name").is_empty() {
-                errors.required(&path.child("name"), "");
-            }
-            let (port, at) = (service.at("port"), path.child("port"));
-            match (port.text("name").is_empty(), port.int("number").unwrap_or(0)) {
-                (true, 0) => errors.required(&path, "port name or number is required"),
-                (false, 0) => {}
-                (true, number) => port_number(number, &at.child("number"), errors),
-                (false, _) => errors.invalid(&path, "", "cannot set both port name & port number"),
+        (true, false) => service_backend(backend.at("service"), &path.child("service"), errors),
+        (false, true) => {
+            let path = path.child("resource");
+            for key in ["kind", "name"] {
+                if backend.at("resource").text(key).is_empty() {
+                    errors.required(&path.child(key), "");
+                }
             }
         }
-        (false, true) => {}
+    }
+}
+
+fn service_backend(service: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let name = service.text("name");
+    if name.is_empty() {
+        errors.required(&path.child("name"), "");
+    } else {
+        errors.invalid_all(&path.child("name"), name, label_errors(name));
+    }
+    let (port, at) = (service.at("port"), path.child("port"));
+    match (port.text("name"), port.int("number").unwrap_or(0)) {
+        ("", 0) => errors.required(path, "port name or number is required"),
+        (name, 0) => errors.invalid_all(&at.child("name"), name, names::port_name(name)),
+        ("", number) => port_number(number, &at.child("number"), errors),
+        _ => errors.invalid(path, "", "cannot set both port name & port number"),
+    }
+}
+
+/// Who serves which hosts with which certificates.
+fn ingress_tls(tls: &[Value], path: &Path<'_>, errors: &mut Errors) {
+    for (index, item) in tls.iter().enumerate() {
+        let path = path.index(index);
+        let hosts = path.child("hosts");
+        for (index, name) in item.list("hosts").iter().filter_map(Value::as_str).enumerate() {
+            let plain = name.strip_prefix("*.").unwrap_or(name);
+            errors.invalid_all(&hosts.index(index), name, subdomain_errors(plain));
+        }
+        let secret = item.text("secretName");
+        if !secret.is_empty() {
+            errors.invalid_all(&path.child("secretName"), secret, subdomain_errors(secret));
+        }
     }
 }
 
 pub(super) fn ingress_class(new: &Value, errors: &mut Errors) {
-    if new.at("spec").text("controller").is_empty() {
-        errors.required(&Path::root("spec").child("controller"), "");
-    }
-}
-
-pub(super) fn network_policy(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (new.at("spec"), Path::root("spec"));
-    selector::check(spec.at("podSelector"), &path.child("podSelector"), errors);
-    for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
-        let path = path.child(direction);
-        for (index, rule) in spec.list(direction).iter().enumerate() {
-            let path = path.index(index);
-            let ports = path.child("ports");
-            for (index, port) in rule.list("ports").iter().enumerate() {
-                errors.one_of(&ports.index(index).child("protocol"), port.text("protocol"), PROTOCOLS);
-            }
-            let at = path.child(peers);
-            for (index, peer) in rule.list(peers).iter().enumerate() {
-                policy_peer(peer, &at.index(index), errors);
-            }
+    let path = Path::root("spec");
+    let (path, controller) = (path.child("controller"), new.at("spec").text("controller"));
+    match controller.split_once('/') {
+        _ if controller.is_empty() => errors.required(&path, ""),
+        Some((domain, rest)) if !rest.is_empty() => {
+            errors.invalid_all(&path, domain, subdomain_errors(domain))
         }
-    }
-    let types = path.child("policyTypes");
-    for (index, name) in spec.list("policyTypes").iter().filter_map(Value::as_str).enumerate() {
-        errors.one_of(&types.index(index), name, &["Ingress", "Egress"]);
-    }
-}
-
-fn policy_peer(peer: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let selectors = ["podSelector", "namespaceSelector"].iter().filter(|key| peer.has(key)).count();
-    match (selectors, peer.has("ipBlock")) {
-        (0, false) => errors.required(path, "must specify a peer"),
-        (1.., true) => errors.forbidden(path, "may not specify both ipBlock and another peer"),
-        (0, true) if peer.at("ipBlock").text("cidr").is_empty() => {
-            errors.required(&path.child("ipBlock").child("cidr"), "");
-        }
-        _ => {}
+        _ => errors.invalid(&path, controller, "must be a domain-prefixed path (such as \"acme.io/foo\")"),
     }
 }
 
@@ -177,5 +191,51 @@ pub(super) fn endpoint_slice(new: &Value, errors: &mut Errors) {
                 errors.invalid(&addresses.index(index), address, format!("must be a valid {kind} address"));
             }
         }
+    }
+    slice_ports(new.list("ports"), &Path::root("ports"), errors);
+}
+
+fn slice_ports(ports: &[Value], path: &Path<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let (path, name) = (path.index(index), port.text("name"));
+        if !name.is_empty() {
+            errors.invalid_all(&path.child("name"), name, label_errors(name));
+        }
+        if !seen.insert(name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+        errors.required_one_of(&path.child("protocol"), port.text("protocol"), PROTOCOLS);
+        if let Some(number) = port.int("port") {
+            port_number(number, &path.child("port"), errors);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_and_backends_of_an_ingress() {
+        let found = |item: Value| -> Vec<String> {
+            let mut errors = Errors::new();
+            ingress_paths(&json!({"paths": [item]}), &Path::root("p"), &mut errors);
+            errors.into_vec().into_iter().map(|error| error.field).collect()
+        };
+        let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
+        assert_eq!(found(json!({"path": "/a", "pathType": "Exact", "backend": backend})), [""; 0]);
+        assert_eq!(found(json!({"path": "a", "backend": backend})), ["p[0].pathType"]);
+        assert_eq!(
+            found(json!({"path": "/a//b/..", "pathType": "Prefix", "backend": backend})),
+            ["p[0].path"; 2]
+        );
+        let odd = json!({"service": {"name": "S", "port": {"name": "A_"}}});
+        assert_eq!(
+            found(json!({"path": "/", "pathType": "Exact", "backend": odd})),
+            ["p[0].backend.service.name", "p[0].backend.service.port.name", "p[0].backend.service.port.name"]
+        );
     }
 }

@@ -40,15 +40,21 @@ pub(super) fn template(
 ) {
     let metadata = path.child("metadata");
     if let Some(selector) = owner_selector
-        && !selector::is_empty(selector)
-        && !selector::matches(selector, template.at("metadata").at("labels"))
+        && (selector.is_null()
+            || (!selector::is_empty(selector)
+                && !selector::matches(selector, template.at("metadata").at("labels"))))
     {
         let labels = template.at("metadata").at("labels").clone();
         errors.invalid(&metadata.child("labels"), labels, "`selector` does not match template `labels`");
     }
     meta::validate_labels(template.at("metadata"), &path.child("labels"), errors);
     meta::validate_annotations(template.at("metadata"), &path.child("annotations"), errors);
-    spec(template.at("spec"), &path.child("spec"), errors);
+    let (pod, path) = (template.at("spec"), path.child("spec"));
+    spec(pod, &path, errors);
+    if pod.count("ephemeralContainers") > 0 {
+        let detail = "ephemeral containers not allowed in pod template";
+        errors.forbidden(&path.child("ephemeralContainers"), detail);
+    }
 }
 
 fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {

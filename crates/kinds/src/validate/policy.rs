@@ -1,8 +1,8 @@
-//! Leases, events, quotas, budgets, priorities, certificates, webhooks: small kinds with few rules.
+//! Leases, events, budgets, priorities, certificates: small kinds with few rules.
 
 use listwatch_wire::json::Value;
+use listwatch_wire::names::label_key_errors;
 
-use super::container::amounts;
 use super::selector;
 use super::workload::{at_most_all, count_or_percent};
 use crate::field::{Errors, Path};
@@ -31,23 +31,21 @@ pub(super) fn event(new: &Value, errors: &mut Errors) {
     }
 }
 
-pub(super) fn limit_range(new: &Value, errors: &mut Errors) {
-    let path = Path::root("spec");
-    let limits = path.child("limits");
-    for (index, limit) in new.at("spec").list("limits").iter().enumerate() {
-        let path = limits.index(index);
-        if limit.text("type").is_empty() {
-            errors.required(&path.child("type"), "");
-        }
-        for key in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
-            amounts(limit.at(key), &path.child(key), errors);
+/// Events of their own group say who reports what, and when.
+pub(super) fn new_event(new: &Value, errors: &mut Errors) {
+    for key in ["eventTime", "reportingController", "reportingInstance", "action", "reason"] {
+        if new.text(key).is_empty() {
+            errors.required(&Path::root(key), "");
         }
     }
-}
-
-pub(super) fn resource_quota(new: &Value, errors: &mut Errors) {
-    let path = Path::root("spec");
-    amounts(new.at("spec").at("hard"), &path.child("hard"), errors);
+    let controller = new.text("reportingController");
+    if !controller.is_empty() {
+        errors.invalid_all(&Path::root("reportingController"), controller, label_key_errors(controller));
+    }
+    let kind = new.text("type");
+    if !matches!(kind, "Normal" | "Warning") {
+        errors.invalid(&Path::root("type"), "", format!("has invalid value: {kind}"));
+    }
 }
 
 pub(super) fn disruption_budget(new: &Value, errors: &mut Errors) {
@@ -58,6 +56,11 @@ pub(super) fn disruption_budget(new: &Value, errors: &mut Errors) {
     for key in ["minAvailable", "maxUnavailable"] {
         count_or_percent(spec.at(key), &path.child(key), errors);
         at_most_all(spec.at(key), &path.child(key), errors);
+    }
+    if spec.has("unhealthyPodEvictionPolicy") {
+        let policies = &["AlwaysAllow", "IfHealthyBudget"];
+        let policy = spec.text("unhealthyPodEvictionPolicy");
+        errors.one_of(&path.child("unhealthyPodEvictionPolicy"), policy, policies);
     }
     selector::check(spec.at("selector"), &path.child("selector"), errors);
 }
@@ -114,37 +117,5 @@ pub(super) fn certificate_request(new: &Value, errors: &mut Errors) {
             seconds,
             "may not specify a duration less than 600 seconds (10 minutes)",
         );
-    }
-}
-
-pub(super) fn webhooks(new: &Value, errors: &mut Errors) {
-    let path = Path::root("webhooks");
-    let mut seen = std::collections::HashSet::new();
-    for (index, hook) in new.list("webhooks").iter().enumerate() {
-        let path = path.index(index);
-        let name = hook.text("name");
-        if name.is_empty() {
-            errors.required(&path.child("name"), "");
-        } else if name.split('.').count() < 3 {
-            errors.invalid(
-                &path.child("name"),
-                name,
-                "should be a domain with at least three segments separated by dots",
-            );
-        } else if !seen.insert(name) {
-            errors.duplicate(&path.child("name"), name);
-        }
-        errors.required_one_of(
-            &path.child("sideEffects"),
-            hook.text("sideEffects"),
-            &["None", "NoneOnDryRun"],
-        );
-        if hook.count("admissionReviewVersions") == 0 {
-            errors.required(&path.child("admissionReviewVersions"), "must specify one of v1, v1beta1");
-        }
-        let config = hook.at("clientConfig");
-        if config.has("url") == config.has("service") {
-            errors.required(&path.child("clientConfig"), "exactly one of url or service is required");
-        }
     }
 }

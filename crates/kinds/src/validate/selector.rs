@@ -30,6 +30,16 @@ pub(super) fn is_empty(selector: &Value) -> bool {
     selector.count("matchLabels") == 0 && selector.count("matchExpressions") == 0
 }
 
+/// Whether it can be asked at all. No selector is one that takes nothing.
+pub(super) fn is_usable(selector: &Value) -> bool {
+    let mut terms = selector.list("matchExpressions").iter();
+    terms.all(|term| match term.text("operator") {
+        "In" | "NotIn" => term.count("values") > 0,
+        "Exists" | "DoesNotExist" => term.count("values") == 0,
+        _ => false,
+    })
+}
+
 pub(super) fn check(selector: &Value, path: &Path<'_>, errors: &mut Errors) {
     check_labels(selector.at("matchLabels"), &path.child("matchLabels"), errors);
     let expressions = path.child("matchExpressions");

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_errors, subdomain_errors};
+use listwatch_wire::names::{label_errors, label_key_errors, subdomain_errors};
 
 use super::container::{PROTOCOLS, port_number, port_number_or_name};
 use super::selector;
 use crate::field::{Errors, Path};
+use crate::names;
 use crate::tree::Tree;
 
 const TYPES: &[&str] = &["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"];
@@ -72,6 +73,10 @@ fn ports(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         port_number(number, &path.child("port"), errors);
         errors.required_one_of(&path.child("protocol"), port.text("protocol"), PROTOCOLS);
         port_number_or_name(port.at("targetPort"), &path.child("targetPort"), errors);
+        let protocol = port.text("appProtocol");
+        if !protocol.is_empty() {
+            errors.invalid_all(&path.child("appProtocol"), protocol, label_key_errors(protocol));
+        }
         if !numbers.insert((port.text("protocol"), number)) {
             errors.duplicate(
                 &path,
@@ -103,9 +108,42 @@ fn addresses(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     let external = path.child("externalIPs");
     for (index, address) in spec.list("externalIPs").iter().filter_map(Value::as_str).enumerate() {
-        if address.parse::<IpAddr>().is_err() {
-            errors.invalid(&external.index(index), address, BAD);
+        match address.parse::<IpAddr>() {
+            Err(_) => errors.invalid(&external.index(index), address, BAD),
+            Ok(ip) => ordinary(ip, address, &external.index(index), errors),
         }
+    }
+}
+
+/// Addresses that mean something else everywhere lead nowhere in particular.
+fn ordinary(ip: IpAddr, address: &str, path: &Path<'_>, errors: &mut Errors) {
+    if ip.is_unspecified() {
+        errors.invalid(path, address, "may not be unspecified (0.0.0.0 or ::)");
+    }
+    if ip.is_loopback() {
+        errors.invalid(path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    }
+}
+
+/// What only a balancer in front of the cluster has.
+fn balancer(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let balanced = spec.text("type") == "LoadBalancer";
+    for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass", "loadBalancerSourceRanges"] {
+        let given = if key == "loadBalancerSourceRanges" { spec.count(key) > 0 } else { spec.has(key) };
+        if given && !balanced {
+            errors.forbidden(&path.child(key), "may only be used when `type` is 'LoadBalancer'");
+        }
+    }
+    let ranges = path.child("loadBalancerSourceRanges");
+    for (index, range) in spec.list("loadBalancerSourceRanges").iter().filter_map(Value::as_str).enumerate() {
+        if !names::is_cidr(range.trim()) {
+            errors.invalid(&ranges.index(index), range, names::CIDR);
+        }
+    }
+    let checked = balanced && spec.text("externalTrafficPolicy") == "Local";
+    if let Some(port) = spec.int("healthCheckNodePort").filter(|port| *port != 0 && !checked) {
+        let detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        errors.invalid(&path.child("healthCheckNodePort"), port, detail);
     }
 }
 
@@ -122,9 +160,10 @@ fn policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         let detail = "may only be set for externally-accessible services";
         errors.invalid(&path.child("externalTrafficPolicy"), spec.text("externalTrafficPolicy"), detail);
     }
-    if spec.count("loadBalancerSourceRanges") > 0 && kind != "LoadBalancer" {
-        let detail = "may only be used when `type` is 'LoadBalancer'";
-        errors.forbidden(&path.child("loadBalancerSourceRanges"), detail);
+    balancer(spec, path, errors);
+    if spec.has("trafficDistribution") {
+        let known = &["PreferClose", "PreferSameNode", "PreferSameZone"];
+        errors.one_of(&path.child("trafficDistribution"), spec.text("trafficDistribution"), known);
     }
     affinity(spec, &path.child("sessionAffinityConfig"), errors);
     families(spec, path, errors);
@@ -155,7 +194,15 @@ fn families(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             &["SingleStack", "PreferDualStack", "RequireDualStack"],
         );
     }
+    let at = path.child("ipFamilies");
+    for (index, family) in spec.list("ipFamilies").iter().filter_map(Value::as_str).enumerate() {
+        errors.one_of(&at.index(index), family, &["IPv4", "IPv6"]);
+    }
     let open = spec.text("clusterIP") == "None" && spec.count("selector") == 0;
+    let foreign = spec.list("ipFamilies").iter().position(|family| family == "IPv6");
+    if let Some(index) = foreign.filter(|_| !open) {
+        errors.invalid(&at.index(index), "IPv6", "not configured on this cluster");
+    }
     if family == "RequireDualStack" && !open {
         let detail = "this cluster is not configured for dual-stack services";
         errors.invalid(&path.child("ipFamilyPolicy"), family, detail);

@@ -1,10 +1,14 @@
 //! Volumes, claims and storage classes.
 
-use listwatch_wire::json::Value;
+use std::cmp::Ordering;
 
-use super::container::{amounts, resources};
+use listwatch_wire::json::Value;
+use listwatch_wire::names::{label_key_errors, subdomain_errors};
+
+use super::container::resources;
 use super::workload::without;
 use crate::field::{Errors, Path};
+use crate::quantity;
 use crate::tree::Tree;
 
 const ACCESS_MODES: &[&str] = &["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
@@ -22,8 +26,21 @@ fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn claim(new: &Value, errors: &mut Errors) {
     let (spec, path) = (new.at("spec"), Path::root("spec"));
     access_modes(spec, &path, errors);
-    if !spec.path(&["resources", "requests"]).has("storage") {
-        errors.required(&path.child("resources").key("storage"), "");
+    let at = path.child("resources");
+    let storage = spec.path(&["resources", "requests"]).text("storage");
+    if storage.is_empty() {
+        errors.required(&at.key("storage"), "");
+    } else if matches!(quantity::compare(storage, "0"), Ok(Ordering::Less | Ordering::Equal)) {
+        errors.invalid(&at.key("storage"), storage, "must be greater than zero");
+    }
+    let modes = spec.list("accessModes");
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        let detail = "may not use ReadWriteOncePod with other access modes";
+        errors.forbidden(&path.child("accessModes"), detail);
+    }
+    let class = spec.text("storageClassName");
+    if !class.is_empty() {
+        errors.invalid_all(&path.child("storageClassName"), class, subdomain_errors(class));
     }
     resources(spec.at("resources"), &path.child("resources"), errors);
     errors.one_of(&path.child("volumeMode"), spec.text("volumeMode"), &["Block", "Filesystem"]);
@@ -61,13 +78,16 @@ pub(super) fn volume(new: &Value, errors: &mut Errors) {
     if spec.count("capacity") == 0 {
         errors.required(&path.child("capacity"), "");
     }
-    amounts(spec.at("capacity"), &path.child("capacity"), errors);
+    capacity(spec.at("capacity"), &path.child("capacity"), errors);
     let policies = &["Delete", "Recycle", "Retain"];
     errors.one_of(
         &path.child("persistentVolumeReclaimPolicy"),
         spec.text("persistentVolumeReclaimPolicy"),
         policies,
     );
+    if spec.has("volumeMode") {
+        errors.one_of(&path.child("volumeMode"), spec.text("volumeMode"), &["Block", "Filesystem"]);
+    }
     let mut sources =
         without(spec, &NO_SOURCE).into_iter().filter(|(key, _)| *key != "volumeAttributesClassName");
     if sources.next().is_none() {
@@ -75,6 +95,23 @@ pub(super) fn volume(new: &Value, errors: &mut Errors) {
     }
     for (key, _) in sources {
         errors.forbidden(&path.child(key), "may not specify more than 1 volume type");
+    }
+}
+
+/// A volume has room, and nothing else to give.
+fn capacity(capacity: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if !capacity.has("storage") || capacity.as_object().is_some_and(|amounts| amounts.len() > 1) {
+        errors.not_supported(path, "", &["storage"]);
+    }
+    for (name, amount) in capacity.as_object().into_iter().flatten() {
+        let amount = amount.as_str().unwrap_or_default();
+        let order = quantity::compare(amount, "0");
+        if order == Ok(Ordering::Less) {
+            errors.invalid(&path.key(name), amount, "must be a valid resource quantity");
+        }
+        if matches!(order, Ok(Ordering::Less | Ordering::Equal)) {
+            errors.invalid(&path.key(name), amount, "must be greater than zero");
+        }
     }
 }
 
@@ -97,8 +134,11 @@ pub(super) fn volume_change(new: &Value, old: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn class(new: &Value, errors: &mut Errors) {
-    if new.text("provisioner").is_empty() {
+    let provisioner = new.text("provisioner").to_lowercase();
+    if provisioner.is_empty() {
         errors.required(&Path::root("provisioner"), "");
+    } else {
+        errors.invalid_all(&Path::root("provisioner"), &provisioner, label_key_errors(&provisioner));
     }
     errors.one_of(&Path::root("reclaimPolicy"), new.text("reclaimPolicy"), &["Delete", "Retain"]);
     let modes = &["Immediate", "WaitForFirstConsumer"];

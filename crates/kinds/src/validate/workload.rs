@@ -6,29 +6,35 @@ use super::{pod, selector};
 use crate::field::{Errors, Path};
 use crate::tree::Tree;
 
-/// Selector, template and counts, which all workloads share.
-fn common(new: &Value, what: &str, errors: &mut Errors) {
+/// Selector, template and counts, which all workloads share. `kind` is what they say they are not supported in.
+fn common(new: &Value, what: &str, kind: &str, errors: &mut Errors) {
     let (spec, path) = (new.at("spec"), Path::root("spec"));
     errors.non_negative(&path.child("replicas"), spec.int("replicas"));
     errors.non_negative(&path.child("minReadySeconds"), spec.int("minReadySeconds"));
     errors.non_negative(&path.child("revisionHistoryLimit"), spec.int("revisionHistoryLimit"));
     let chosen = spec.at("selector");
-    if chosen.is_null() {
+    if chosen.is_null() && kind != "DaemonSet" {
         errors.required(&path.child("selector"), "");
-    } else {
+    }
+    if !chosen.is_null() {
         selector::check(chosen, &path.child("selector"), errors);
         if selector::is_empty(chosen) {
             let detail = format!("empty selector is invalid for {what}");
             errors.invalid(&path.child("selector"), chosen.clone(), detail);
         }
     }
+    // A selector that means nothing takes nothing to be compared with.
+    if kind != "DaemonSet" && !selector::is_usable(chosen) {
+        errors.invalid(&path.child("selector"), chosen.clone(), "invalid label selector");
+        return;
+    }
     pod::template(spec.at("template"), &path.child("template"), Some(chosen), errors);
-    always_restart(spec, &path, errors);
+    always_restart(spec, &path, kind, errors);
 }
 
-fn always_restart(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn always_restart(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
     let policy = spec.path(&["template", "spec", "restartPolicy"]).as_str().unwrap_or_default();
-    if matches!(policy, "Never" | "OnFailure") {
+    if policy != "Always" {
         errors.not_supported(
             &path.child("template").child("spec").child("restartPolicy"),
             policy,
@@ -39,13 +45,13 @@ fn always_restart(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         let path = path.child("template");
         errors.forbidden(
             &path.child("spec").child("activeDeadlineSeconds"),
-            "activeDeadlineSeconds in ReplicaSet is not Supported",
+            format!("activeDeadlineSeconds in {kind} is not Supported"),
         );
     }
 }
 
 pub(super) fn deployment(new: &Value, errors: &mut Errors) {
-    common(new, "deployment", errors);
+    common(new, "deployment", "ReplicaSet", errors);
     let (spec, path) = (new.at("spec"), Path::root("spec"));
     let (strategy, at) = (spec.at("strategy"), path.child("strategy"));
     match strategy.text("type") {
@@ -104,11 +110,11 @@ pub(super) fn at_most_all(value: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn replica_set(new: &Value, errors: &mut Errors) {
-    common(new, "replicaset", errors);
+    common(new, "deployment", "ReplicaSet", errors);
 }
 
 pub(super) fn daemon_set(new: &Value, errors: &mut Errors) {
-    common(new, "daemonset", errors);
+    common(new, "daemonset", "DaemonSet", errors);
     let path = Path::root("spec");
     let strategy = new.at("spec").at("updateStrategy").text("type");
     errors.one_of(&path.child("updateStrategy").child("type"), strategy, &["RollingUpdate", "OnDelete"]);
@@ -136,14 +142,19 @@ fn is_zero(value: &Value) -> bool {
 }
 
 pub(super) fn stateful_set(new: &Value, errors: &mut Errors) {
-    common(new, "statefulset", errors);
+    common(new, "statefulset", "StatefulSet", errors);
     let (spec, path) = (new.at("spec"), Path::root("spec"));
     let policies = &["OrderedReady", "Parallel"];
     errors.one_of(&path.child("podManagementPolicy"), spec.text("podManagementPolicy"), policies);
     let strategy = spec.at("updateStrategy").text("type");
     let at = path.child("updateStrategy");
     errors.one_of(&at.child("type"), strategy, &["RollingUpdate", "OnDelete"]);
-    let partition = spec.at("updateStrategy").at("rollingUpdate").int("partition");
+    let rolling = spec.at("updateStrategy").at("rollingUpdate");
+    if strategy == "OnDelete" && !rolling.is_null() {
+        let detail = "only allowed for updateStrategy 'RollingUpdate'";
+        errors.invalid(&at.child("rollingUpdate"), rolling.clone(), detail);
+    }
+    let partition = rolling.int("partition");
     errors.non_negative(&at.child("rollingUpdate").child("partition"), partition);
     errors.non_negative(&path.child("ordinals").child("start"), spec.at("ordinals").int("start"));
     let policy = spec.at("persistentVolumeClaimRetentionPolicy");
@@ -186,7 +197,7 @@ pub(super) fn replication_controller(new: &Value, errors: &mut Errors) {
     }
     let chosen = json!({"matchLabels": spec.at("selector")});
     pod::template(spec.at("template"), &path.child("template"), Some(&chosen), errors);
-    always_restart(spec, &path, errors);
+    always_restart(spec, &path, "ReplicationController", errors);
 }
 
 pub(super) fn autoscaler(new: &Value, errors: &mut Errors) {

@@ -93,6 +93,11 @@ fn in_range(address: IpAddr) -> bool {
 
 /// Gives a new Service the address and ports it needs.
 pub(super) fn allocate(api: &Api, target: &Target<'_>, service: &mut Value) -> Result<(), Status> {
+    assign(api, target, service, &Value::Null)
+}
+
+/// Gives a Service what it needs. What it has had before, in `old`, it may keep, whether the cache knows of it yet or not.
+fn assign(api: &Api, target: &Target<'_>, service: &mut Value, old: &Value) -> Result<(), Status> {
     let needs = prepare::service_needs(service.at("spec"));
     let fixed = needs.wanted.is_some() || !needs.wanted_ports.is_empty();
     if !needs.address && needs.ports.is_empty() && !fixed {
@@ -104,10 +109,15 @@ pub(super) fn allocate(api: &Api, target: &Target<'_>, service: &mut Value) -> R
     let taken = taken(target.resource, &target.key);
     let address = if needs.address { Some(free_address(api, &taken, target)?) } else { None };
     if let Some(wanted) = &needs.wanted {
-        check_wanted_address(api, &taken, target, wanted)?;
+        let own = old.at("spec").text("clusterIP") == wanted;
+        if !own {
+            check_wanted_address(api, &taken, target, wanted)?;
+        }
     }
     for (index, port) in needs.wanted_ports.iter().enumerate() {
-        check_wanted_port(api, &taken, target, index, *port)?;
+        if !node_ports(old).any(|own| own == *port) {
+            check_wanted_port(api, &taken, target, index, *port)?;
+        }
     }
     let mut ports = Vec::with_capacity(needs.ports.len());
     for position in needs.ports {
@@ -143,7 +153,7 @@ pub(super) fn reallocate(api: &Api, target: &Target<'_>, new: &mut Value, old: &
     if before.has("clusterIP") && new.at("spec").at("clusterIP") != before.at("clusterIP") {
         return Ok(());
     }
-    allocate(api, target, new)
+    assign(api, target, new, old)
 }
 
 /// Node ports that were given out go with the type that needed them.
@@ -205,13 +215,7 @@ fn check_wanted_address(
         );
         return Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]));
     }
-    let own = target
-        .resource
-        .collection
-        .snapshot()
-        .get(&target.key)
-        .is_some_and(|stored| stored.field("spec.clusterIP") == Some(wanted));
-    if own || api.allocator.take(taken, [Thing::Address(address)]).is_some() {
+    if api.allocator.take(taken, [Thing::Address(address)]).is_some() {
         return Ok(());
     }
     let detail = format!("failed to allocate IP {wanted}: provided IP is already allocated");
@@ -234,14 +238,7 @@ fn check_wanted_port(
         );
         return Err(target.invalid(&[FieldError::invalid(path, port, detail)]));
     }
-    let stored = target
-        .resource
-        .collection
-        .snapshot()
-        .get(&target.key)
-        .and_then(|stored| Value::read(stored.stored()).ok());
-    let own = stored.is_some_and(|stored| node_ports(&stored).any(|other| other == port));
-    if own || api.allocator.take(taken, [Thing::Port(port)]).is_some() {
+    if api.allocator.take(taken, [Thing::Port(port)]).is_some() {
         return Ok(());
     }
     Err(target.invalid(&[FieldError::invalid(path, port, "provided port is already allocated")]))
