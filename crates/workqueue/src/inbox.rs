@@ -13,9 +13,14 @@ use crate::waiters::Waiters;
 /// fewer than push each other out of the cache.
 const PORTION: usize = 32;
 
-/// Under a lock of its own; see [`crate::shared`].
+/// Under a lock of its own; see [`crate::shared`]. Laid out as written: what an add needs as a rule, the first two fields, is in one
+/// cache line with the lock.
+#[repr(C)]
 pub(crate) struct Inbox<K, R> {
+    /// An add must do more than append: [`Self::look_out`] says when.
+    pub(crate) alert: bool,
     pub(crate) adds: Batch<K, R>,
+    metered: bool,
     pub(crate) closed: bool,
     /// Adds wake nobody while the queue is paused.
     pub(crate) paused: bool,
@@ -25,24 +30,36 @@ pub(crate) struct Inbox<K, R> {
 }
 
 impl<K, R> Inbox<K, R> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(metered: bool) -> Self {
         Self {
+            alert: metered,
             adds: Batch::default(),
+            metered,
             closed: false,
             paused: false,
             sleepers: Waiters::default(),
             timer: None,
         }
     }
+
+    /// Sums up, for the next add, whether there is someone to wake, a time to note, or a reason to refuse it. To be called after
+    /// each change of these.
+    pub(crate) fn look_out(&mut self) {
+        let wakes = !self.paused && !self.sleepers.is_empty();
+        self.alert = self.closed || self.metered || wakes;
+    }
 }
 
 /// Adds of normal priority, and delayed ones.
+#[repr(C)]
 pub(crate) struct Batch<K, R> {
     keys: Vec<Waiting<K, R>>,
     /// When they were added: as many as keys, or none if the queue is not measured.
     times: Vec<u64>,
-    /// Delayed adds, with when they fall due. Apart from the others, because their order does not matter.
+    /// Delayed adds, with when they fall due. Apart from the others, because how the two follow each other does not matter.
     delayed: Vec<(Add<K, R>, u64)>,
+    /// All are turned around, the first one last, and are being delivered.
+    turned: bool,
 }
 
 struct Waiting<K, R> {
@@ -53,7 +70,7 @@ struct Waiting<K, R> {
 
 impl<K, R> Default for Batch<K, R> {
     fn default() -> Self {
-        Self { keys: Vec::new(), times: Vec::new(), delayed: Vec::new() }
+        Self { keys: Vec::new(), times: Vec::new(), delayed: Vec::new(), turned: false }
     }
 }
 
@@ -63,15 +80,17 @@ impl<K, R> Batch<K, R> {
         self.keys.is_empty() && self.delayed.is_empty()
     }
 
-    /// Appends an add, whose time counts only in a metered queue. Returns how many there are then.
+    /// Appends an add. Returns how many there are then.
     #[inline]
-    pub(crate) fn push(&mut self, add: Add<K, R>, metered: bool) -> usize {
-        let Add { hash, key, reason, at, .. } = add;
+    pub(crate) fn push(&mut self, add: Add<K, R>) -> usize {
+        let Add { hash, key, reason, .. } = add;
         self.keys.push(Waiting { key, hash, reason });
-        if metered {
-            self.times.push(at);
-        }
         self.keys.len()
+    }
+
+    /// Notes the time of the add that comes next.
+    pub(crate) fn push_time(&mut self, at: u64) {
+        self.times.push(at);
     }
 
     /// Appends a delayed add. Returns how many there are then.
@@ -80,28 +99,40 @@ impl<K, R> Batch<K, R> {
         self.delayed.len()
     }
 
-    /// Puts all into the state machine, in order.
+    /// Puts all into the state machine, in order. Each add is taken out before its turn: if the key's or the reason's own code panics, those
+    /// that follow are still here.
     pub(crate) fn deliver(&mut self, core: &mut Core<K, R>)
     where
         K: Eq + Clone,
         R: Reason,
     {
         // Nothing here can fail: queues with an inbox are unbounded, and closing empties the inbox first.
-        let mut times = self.times.drain(..);
-        let mut keys = self.keys.drain(..);
-        while !keys.as_slice().is_empty() {
-            core.expect(keys.as_slice().iter().take(PORTION).map(|waiting| waiting.hash));
-            for Waiting { key, hash, reason } in keys.by_ref().take(PORTION) {
-                let at = times.next().unwrap_or(0);
+        self.turn();
+        while !self.keys.is_empty() {
+            core.expect(self.keys.iter().rev().take(PORTION).map(|waiting| waiting.hash));
+            for _ in 0..PORTION {
+                let Some(Waiting { key, hash, reason }) = self.keys.pop() else { break };
+                let at = self.times.pop().unwrap_or(0);
                 let _ = core.add(Add { hash, key, reason, priority: Priority::Normal, at });
             }
         }
-        let mut delayed = self.delayed.drain(..);
-        while !delayed.as_slice().is_empty() {
-            core.expect(delayed.as_slice().iter().take(PORTION).map(|(add, _)| add.hash));
-            for (add, due) in delayed.by_ref().take(PORTION) {
+        while !self.delayed.is_empty() {
+            core.expect(self.delayed.iter().rev().take(PORTION).map(|(add, _)| add.hash));
+            for _ in 0..PORTION {
+                let Some((add, due)) = self.delayed.pop() else { break };
                 let _ = core.add_after(add, due);
             }
+        }
+        self.turned = false;
+    }
+
+    /// Turns all around, because taking from the end of a vector is cheap, and complete at any moment.
+    fn turn(&mut self) {
+        if !self.turned {
+            self.keys.reverse();
+            self.times.reverse();
+            self.delayed.reverse();
+            self.turned = true;
         }
     }
 }

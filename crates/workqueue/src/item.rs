@@ -28,8 +28,8 @@ pub struct Item<'q, K: Key, R: Reason = ()> {
     slot: Slot,
     priority: Priority,
     at_least_once: bool,
-    /// Another item has taken over.
-    moved: bool,
+    /// Has no key in hand: another item has taken over, or there is no next.
+    over: bool,
 }
 
 /// Borrowed by default: a shared counter bumped twice per key would cost as much as the queue itself.
@@ -54,15 +54,7 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
     #[inline]
     pub(crate) fn new(shared: &'q Shared<K, R>, taken: Taken<K, R>) -> Self {
         let Taken { slot, key, reason, priority } = taken;
-        Self {
-            queue: Home::Borrowed(shared),
-            key,
-            reason,
-            slot,
-            priority,
-            at_least_once: false,
-            moved: false,
-        }
+        Self { queue: Home::Borrowed(shared), key, reason, slot, priority, at_least_once: false, over: false }
     }
 
     /// The same item without the borrow, for a task that outlives this scope.
@@ -74,19 +66,10 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
             slot: self.slot,
             priority: self.priority,
             at_least_once: self.at_least_once,
-            moved: false,
+            over: false,
         };
-        self.moved = true;
+        self.over = true;
         owned
-    }
-
-    /// Leaves it to `queue` to mark the key done, if it is this item's queue and a drop would do no more than that;
-    /// otherwise it is dropped.
-    #[inline]
-    pub(crate) fn surrender_to(mut self, queue: &Shared<K, R>) -> Option<Slot> {
-        let plain = std::ptr::eq(&raw const *self.queue, queue) && !self.at_least_once;
-        self.moved = plain;
-        plain.then_some(self.slot)
     }
 
     /// The key.
@@ -141,6 +124,60 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
         let _ = self.queue.add_after(self.key.clone(), R::default(), self.priority, delay);
     }
 
+    /// Marks the key done and becomes the next one, waiting for it, in one step: much cheaper than a drop and
+    /// [`Queue::get_blocking`](crate::Queue::get_blocking), for loops in which that counts. `false` means that the queue is
+    /// shut down and empty, and the item over.
+    ///
+    /// As with a drop, the failure count is left alone; call [`Queue::forget`](crate::Queue::forget) or
+    /// [`Queue::add_rate_limited`](crate::Queue::add_rate_limited) before if it matters.
+    ///
+    /// ```
+    /// # use listwatch_workqueue::{Options, Queue};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let queue: Queue<u32> = Queue::new(Options::new());
+    /// # queue.add(1)?;
+    /// # queue.shut_down();
+    /// if let Some(mut item) = queue.get_blocking() {
+    ///     loop {
+    ///         println!("{}", item.key());
+    ///         if !item.next_blocking() {
+    ///             break;
+    ///         }
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn next_blocking(&mut self) -> bool {
+        if std::mem::take(&mut self.at_least_once) {
+            self.requeue_limited();
+        }
+        // Over while it waits: a panic on the way (in the key's `clone`, say) must not mark the key done twice.
+        let done = (!std::mem::replace(&mut self.over, true)).then_some(self.slot);
+        match self.queue.try_next(done) {
+            Some(taken) => self.hold(taken),
+            None => self.wait_for_next(),
+        }
+        !self.over
+    }
+
+    #[cold]
+    fn wait_for_next(&mut self) {
+        if let Some(taken) = self.queue.wait_blocking() {
+            self.hold(taken);
+        }
+    }
+
+    /// Field by field, and not by way of a new item: copying what was just written in pieces stalls the processor.
+    #[inline]
+    fn hold(&mut self, taken: Taken<K, R>) {
+        let Taken { slot, key, reason, priority } = taken;
+        (self.slot, self.key, self.reason, self.priority) = (slot, key, reason, priority);
+        self.over = false;
+    }
+
+    #[cold]
     fn requeue_limited(&mut self) {
         let reason = std::mem::take(&mut self.reason);
         // Refused only by a queue that is shutting down, which drops delayed keys anyway.
@@ -151,7 +188,7 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
 impl<K: Key, R: Reason> Drop for Item<'_, K, R> {
     #[inline]
     fn drop(&mut self) {
-        if self.moved {
+        if self.over {
             return;
         }
         if self.at_least_once || std::thread::panicking() {

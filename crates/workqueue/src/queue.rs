@@ -89,7 +89,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
         let mut state = self.0.state();
         if state.core.delayed_len() > 0 {
             let now = self.0.clock.now();
-            while state.core.advance(now) {}
+            state.core.advance_all(now);
         }
         state
     }

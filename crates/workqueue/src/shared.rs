@@ -69,6 +69,8 @@ pub(crate) struct State<K, R> {
     pub(crate) room: Waiters,
     /// Counts plain shut-downs, which release those who wait for a drain.
     pub(crate) drains_aborted: u64,
+    /// The time when a consumer last looked at the clock.
+    seen: u64,
     /// Swapped with the inbox's vector, so that neither is ever reallocated for long.
     spare: Batch<K, R>,
 }
@@ -98,19 +100,21 @@ impl<K: Key, R: Reason> Shared<K, R> {
         direct: bool,
         limiter: Box<dyn RateLimiter<K>>,
     ) -> Self {
+        let metered = !name.is_empty();
         Self {
-            metered: !name.is_empty(),
+            metered,
             name,
             hasher: RandomState::default(),
             clock: Clock::new(),
             direct,
             limiter: Mutex::new(limiter),
-            inbox: Padded(Mutex::new(Inbox::new())),
+            inbox: Padded(Mutex::new(Inbox::new(metered))),
             state: Padded(Mutex::new(State {
                 core,
                 idle: Waiters::default(),
                 room: Waiters::default(),
                 drains_aborted: 0,
+                seen: 0,
                 spare: Batch::default(),
             })),
             sleepers: AtomicUsize::new(0),
@@ -125,12 +129,28 @@ impl<K: Key, R: Reason> Shared<K, R> {
             return self.add_directly(add);
         }
         let mut inbox = lock(&self.inbox.0);
+        if inbox.alert {
+            return self.add_alert(inbox, add);
+        }
+        let length = inbox.adds.push(add);
+        drop(inbox);
+        if length >= INBOX_SOFT_MAX {
+            self.relieve_inbox(length);
+        }
+        Ok(())
+    }
+
+    /// The rest of [`Self::add`] when more is to be done than to append.
+    #[cold]
+    fn add_alert(&self, mut inbox: MutexGuard<'_, Inbox<K, R>>, add: Add<K, R>) -> Result<(), AddError<K>> {
         if inbox.closed {
             return Err(AddError::ShutDown(add.key));
         }
-        let length = inbox.adds.push(add, self.metered);
-        let waker =
-            if inbox.paused || inbox.sleepers.is_empty() { None } else { self.pop_sleeper(&mut inbox) };
+        if self.metered {
+            inbox.adds.push_time(add.at);
+        }
+        let length = inbox.adds.push(add);
+        let waker = if inbox.paused { None } else { self.pop_sleeper(&mut inbox) };
         drop(inbox);
         if let Some(waker) = waker {
             waker.wake();
@@ -189,13 +209,15 @@ impl<K: Key, R: Reason> Shared<K, R> {
     }
 
     fn empty_inbox(&self, state: &mut State<K, R>) {
+        let State { core, spare, .. } = state;
+        // Not empty only if a panic in a key's own code interrupted the last delivery.
+        spare.deliver(core);
         let mut inbox = lock(&self.inbox.0);
-        std::mem::swap(&mut inbox.adds, &mut state.spare);
+        std::mem::swap(&mut inbox.adds, spare);
         if self.inbox_matters.load(Ordering::Relaxed) {
             self.inbox_matters.store(false, Ordering::Relaxed);
         }
         drop(inbox);
-        let State { core, spare, .. } = state;
         spare.deliver(core);
     }
 
@@ -203,7 +225,6 @@ impl<K: Key, R: Reason> Shared<K, R> {
     #[inline]
     pub(crate) fn next(&self, ticket: &mut Ticket<'_, K, R>, waker: &Waker) -> Next<K, R> {
         let mut state = lock(&self.state.0);
-        self.finish(&mut state, ticket.done.take());
         loop {
             if let Some(taken) = self.take(&mut state) {
                 ticket.leave_bed(&state);
@@ -241,17 +262,30 @@ impl<K: Key, R: Reason> Shared<K, R> {
         if self.inbox_matters.load(Ordering::Relaxed) {
             self.empty_inbox(state);
         }
-        let delayed = state.core.delayed_len() > 0;
-        let now = if delayed || self.metered { self.clock.now() } else { 0 };
-        if delayed && state.core.next_due().is_some_and(|due| due <= now) {
-            // What was added before a key falls due goes before it.
-            self.empty_inbox(state);
-            while state.core.advance(now) && state.core.ready_len() == 0 {}
+        if self.metered {
+            state.seen = self.clock.now();
+        }
+        if state.core.delayed_len() > 0 {
+            self.advance(state);
         }
         if !state.core.next_is_settled() {
             self.empty_inbox(state);
         }
-        state.core.take(now)
+        state.core.take(state.seen)
+    }
+
+    /// Makes keys ready whose time has come.
+    fn advance(&self, state: &mut State<K, R>) {
+        // What was due when someone last looked at the clock still is.
+        let due = state.core.next_due().is_some_and(|due| due <= state.seen);
+        if !due && !self.metered {
+            state.seen = self.clock.now();
+        }
+        if state.core.must_advance(state.seen) {
+            // What was added before a key falls due goes before it.
+            self.empty_inbox(state);
+            state.core.advance(state.seen);
+        }
     }
 
     pub(crate) fn done(&self, slot: Slot) {
@@ -297,7 +331,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
         let mut inbox = lock(&self.inbox.0);
         if core.is_closed() && core.depth() == 0 {
             wakers.extend(inbox.sleepers.take_all());
-            self.count_sleepers(&inbox);
+            self.count_sleepers(&mut inbox);
         } else if core.can_take() {
             wakers.extend(self.pop_sleeper(&mut inbox));
         } else if core.next_due().is_some_and(|due| inbox.timer.is_none_or(|(_, armed)| due < armed)) {
@@ -311,6 +345,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
         let mut inbox = lock(&self.inbox.0);
         inbox.closed = true;
         inbox.paused = false;
+        inbox.look_out();
         drop(inbox);
         self.empty_inbox(state);
         state.core.close()
@@ -319,7 +354,10 @@ impl<K: Key, R: Reason> Shared<K, R> {
     pub(crate) fn set_paused(&self, paused: bool) {
         let mut state = self.state();
         state.core.set_paused(paused);
-        lock(&self.inbox.0).paused = state.core.is_paused();
+        let mut inbox = lock(&self.inbox.0);
+        inbox.paused = state.core.is_paused();
+        inbox.look_out();
+        drop(inbox);
         self.release(state);
     }
 
@@ -353,7 +391,9 @@ impl<K: Key, R: Reason> Shared<K, R> {
         waker
     }
 
-    pub(crate) fn count_sleepers(&self, inbox: &Inbox<K, R>) {
+    /// To be called after each change of the sleepers.
+    pub(crate) fn count_sleepers(&self, inbox: &mut Inbox<K, R>) {
+        inbox.look_out();
         self.sleepers.store(inbox.sleepers.len(), Ordering::Relaxed);
     }
 }

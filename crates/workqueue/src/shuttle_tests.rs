@@ -16,16 +16,17 @@ fn check(test: impl Fn() + Send + Sync + 'static) {
 
 /// Counts what it gets, and asserts that nobody else has the same key meanwhile.
 fn consume(queue: &Queue<u32>, running: &Mutex<HashSet<u32>>) -> usize {
+    let Some(mut item) = queue.get_blocking() else { return 0 };
     let mut count = 0;
-    let mut next = queue.get_blocking();
-    while let Some(item) = next {
+    loop {
         assert!(running.lock().unwrap().insert(*item.key()), "processed twice at once");
         thread::yield_now();
         running.lock().unwrap().remove(item.key());
-        next = queue.done_and_get_blocking(item);
         count += 1;
+        if !item.next_blocking() {
+            return count;
+        }
     }
-    count
 }
 
 #[test]

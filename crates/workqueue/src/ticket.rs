@@ -1,7 +1,6 @@
 //! A consumer's place among the sleepers.
 
 use crate::Key;
-use crate::core::slab::Slot;
 use crate::reason::Reason;
 use crate::shared::{Shared, State};
 use crate::sync::lock;
@@ -10,13 +9,11 @@ use crate::sync::lock;
 pub(crate) struct Ticket<'q, K: Key, R: Reason> {
     pub(crate) shared: &'q Shared<K, R>,
     pub(crate) id: Option<u64>,
-    /// The key that the consumer had before, to be taken back with the first look.
-    pub(crate) done: Option<Slot>,
 }
 
 impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
-    pub(crate) fn new(shared: &'q Shared<K, R>, done: Option<Slot>) -> Self {
-        Self { shared, id: None, done }
+    pub(crate) fn new(shared: &'q Shared<K, R>) -> Self {
+        Self { shared, id: None }
     }
 
     /// Ends the sleep of a consumer that has got a key. It takes the wake with it: `release` looks further.
@@ -39,7 +36,7 @@ impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
             inbox.timer = None;
         }
         let next = if hand_on(woken, owned_timer) { inbox.sleepers.oldest() } else { None };
-        self.shared.count_sleepers(&inbox);
+        self.shared.count_sleepers(&mut inbox);
         drop(inbox);
         if let Some(waker) = next {
             waker.wake();
@@ -49,9 +46,6 @@ impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
 
 impl<K: Key, R: Reason> Drop for Ticket<'_, K, R> {
     fn drop(&mut self) {
-        if let Some(slot) = self.done.take() {
-            self.shared.done(slot);
-        }
         self.leave(|woken, owned_timer| woken || owned_timer);
     }
 }

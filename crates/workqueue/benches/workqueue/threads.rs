@@ -20,6 +20,10 @@ pub(crate) fn rows(report: &Report) {
     report.cost("the same, 4 producers, 4 workers", "0.20", "0.45", || hammer(4, LEAD, scatter));
     report.cost("1 producer, 1 worker, Arc<str> keys", "-", "-", || hammer(1, LEAD, text));
     report.cost("4 producers, 4 workers, Arc<str> keys", "-", "-", || hammer(4, LEAD, text));
+    for backlog in [1_000, 10_000, 100_000, 1_000_000] {
+        let name = format!("1 producer, 1 worker, a steady backlog of {backlog}");
+        report.cost(&name, "flat", "-", || steady(backlog));
+    }
     report.cost("1 producer, 1 worker, backlog of millions", "-", "-", || hammer(1, u64::MAX, scatter));
     report.cost("4 producers, 4 workers, backlog of millions", "-", "-", || hammer(4, u64::MAX, scatter));
     report.cost("1 producer, 1 worker, async on tokio, backlog of millions", "-", "-", hammer_async);
@@ -51,6 +55,24 @@ where
     workers.into_iter().for_each(|thread| thread.join().expect("worker"));
     let spent = crate::cpu() - before;
     assert_eq!(handed_out.load(Relaxed), share * threads, "every key is handed out once");
+    drop(keys);
+    spent.as_secs_f64() * 1e6 / ADDS as f64
+}
+
+/// One producer and one worker, with a backlog that is there before and stays: what is taken is added. Measured until the
+/// producer is through; the backlog is left.
+fn steady(backlog: u64) -> f64 {
+    let queue: Queue<u64> = Queue::new(Options::new());
+    (ADDS..ADDS + backlog).for_each(|key| queue.add(scatter(key)).expect("open"));
+    let handed_out: Arc<AtomicU64> = Arc::default();
+    let pace = Pace { lead: 512, handed_out: Arc::clone(&handed_out) };
+    let keys = (0..ADDS).map(scatter).collect();
+    let before = crate::cpu();
+    let worker = spawn_worker(queue.clone(), handed_out);
+    let keys = spawn_producer(queue.clone(), keys, 1, pace).join().expect("producer");
+    let spent = crate::cpu() - before;
+    queue.shut_down();
+    worker.join().expect("worker");
     drop(keys);
     spent.as_secs_f64() * 1e6 / ADDS as f64
 }
@@ -89,14 +111,16 @@ fn spawn_worker<K: listwatch_workqueue::Key>(
     handed_out: Arc<AtomicU64>,
 ) -> thread::JoinHandle<()> {
     thread::spawn(move || {
+        let Some(mut item) = queue.get_blocking() else { return };
         let mut count = 0;
-        let mut next = queue.get_blocking();
-        while let Some(item) = next {
+        loop {
             black_box(item.key());
-            next = queue.done_and_get_blocking(item);
             count += 1;
             if count == 256 {
                 handed_out.fetch_add(std::mem::take(&mut count), Relaxed);
+            }
+            if !item.next_blocking() {
+                break;
             }
         }
         handed_out.fetch_add(count, Relaxed);

@@ -1,182 +1,334 @@
 //! Finds a key's slot by the key's hash.
 //!
-//! A hash table whose buckets are cache lines of seven cells, each holding the hash (half of it, 32 bits) and the slot number. So
-//! finding, inserting and removing touch one line as a rule, and look at all its cells at once, without branches that the
-//! processor would guess wrong; growing and removing need neither the keys nor the slab. A cell whose bucket is full goes to the next
-//! bucket, and the buckets it passed count it: a search goes on only where that count is not zero, and a removal takes it back. There
-//! are no tombstones, so a queue through which millions of keys pass is as fast as a new one.
+//! A hash table whose buckets are cache lines, in two halves of six cells: a slot number each, and eight bits of the hash, the *tag*.
+//! So finding, inserting and removing touch one line as a rule, and compare the tags of six cells at once, as one word. The full
+//! hashes are in the slab, which growing reads from start to end.
+//!
+//! A key stands in its own half if there is room, or else in the other, or else in a line further on. Each half counts its keys that
+//! have *strayed* from it, and each line the keys that have *passed* it: a search goes on only where these are not zero, and a
+//! removal takes them back. There are no tombstones, so a queue through which millions of keys pass is as fast as a new one.
 
 use super::slab::Slot;
 
-const CELLS: usize = 7;
+const CELLS: usize = 6;
 
-/// At most four keys per bucket on the average: then one in fifty does not fit its own.
-const LOAD_MAX: usize = 4;
-
-/// A table this small is kept when the queue runs empty, a larger one is given back.
-const KEPT_BUCKETS: usize = 1024;
+/// At most six keys per line on the average: then at most one half in thirty overflows, and one line in a hundred.
+const LOAD_MAX: usize = 6;
 
 /// A table up to this size is in the cache anyway.
-const WARM_BUCKETS: usize = 2048;
+const CACHED_LINES: usize = 2048;
+
+/// The tag of a free cell.
+const FREE: u8 = 0;
+
+/// One in each lane of a half's word that is a tag.
+const ONES: u64 = 0x0101_0101_0101;
+const LOW_BITS: u64 = 0x7f * ONES;
+const HIGH_BITS: u64 = 0x80 * ONES;
 
 #[derive(Debug, Clone, Copy, Default)]
-#[repr(C, align(64))]
-struct Bucket {
-    hashes: [u32; CELLS],
+#[repr(C)]
+struct Half {
+    /// Six tags, lowest first; then, as lanes of the same word, the two counts.
+    word: u64,
     slots: [Slot; CELLS],
-    /// How many cells that belong here or before here stand further on.
-    passed: u32,
-    /// One bit per cell that is taken.
-    taken: u8,
 }
 
-/// The cells that hold `value`, as bits.
-#[inline]
-fn equal(cells: &[u32; CELLS], value: u32) -> u8 {
-    cells.iter().rev().fold(0, |bits, cell| bits << 1 | u8::from(*cell == value))
+/// A count in a lane of [`Half::word`]. One that has reached 255 is not changed any more: searches then go further than they need to, which
+/// takes that many keys with one hash.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Count {
+    /// Keys whose own half this is, but that stand elsewhere.
+    Strayed = 48,
+    /// In a line's first half: keys that belong to this line or one before it and stand in one further on.
+    Passed = 56,
 }
 
-impl Bucket {
+/// Some cells of a half: the high bits of their lanes.
+#[derive(Clone, Copy)]
+struct Cells(u64);
+
+impl Cells {
     #[inline]
-    fn slot(&self, cell: u32) -> Slot {
-        self.slots.get(cell as usize).copied().unwrap_or(Slot::MAX)
+    fn first(self) -> Option<u32> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() / 8)
+    }
+
+    #[inline]
+    fn without_first(self) -> Self {
+        Self(self.0 & self.0.wrapping_sub(1))
+    }
+}
+
+impl Half {
+    #[inline]
+    fn tagged(&self, tag: u8) -> Cells {
+        // A lane is zero where the tags agree. Adding 0x7f to its lower bits then leaves its high bit clear, otherwise
+        // not; nothing is carried into the next lane.
+        let differing = self.word ^ (u64::from(tag) * ONES);
+        Cells(!(((differing & LOW_BITS) + LOW_BITS) | differing) & HIGH_BITS)
+    }
+
+    /// The first slot with this tag for which `wanted` holds, and its cell.
+    #[inline]
+    fn find(&self, tag: u8, wanted: impl Fn(Slot) -> bool) -> Option<(u32, Slot)> {
+        let mut cells = self.tagged(tag);
+        while let Some(cell) = cells.first() {
+            let slot = self.slots.get(cell as usize).copied().unwrap_or(Slot::MAX);
+            if wanted(slot) {
+                return Some((cell, slot));
+            }
+            cells = cells.without_first();
+        }
+        None
     }
 
     /// Puts a slot into a free cell, if there is one.
     #[inline]
-    fn put(&mut self, hash: u32, slot: Slot) -> bool {
-        let cell = self.taken.trailing_ones() as usize;
-        let (Some(hash_cell), Some(slot_cell)) = (self.hashes.get_mut(cell), self.slots.get_mut(cell)) else {
-            return false;
-        };
-        (*hash_cell, *slot_cell) = (hash, slot);
-        self.taken |= 1 << cell;
+    fn put(&mut self, tag: u8, slot: Slot) -> bool {
+        let Some(free) = self.tagged(FREE).first() else { return false };
+        if let Some(cell) = self.slots.get_mut(free as usize) {
+            *cell = slot;
+        }
+        self.flip(free, tag);
         true
+    }
+
+    /// Frees the cell that holds a slot, if it is here.
+    #[inline]
+    fn clear(&mut self, tag: u8, slot: Slot) -> bool {
+        let Some((cell, _)) = self.find(tag, |other| other == slot) else { return false };
+        self.flip(cell, tag);
+        true
+    }
+
+    /// Sets the tag of a free cell, or frees a cell that has this tag.
+    #[inline]
+    fn flip(&mut self, cell: u32, tag: u8) {
+        self.word ^= u64::from(tag) << (8 * cell);
+    }
+
+    #[inline]
+    fn count(&self, count: Count) -> u8 {
+        (self.word >> count as u32) as u8
+    }
+
+    fn increase(&mut self, count: Count) {
+        if self.count(count) != u8::MAX {
+            self.word += 1 << count as u32;
+        }
+    }
+
+    fn decrease(&mut self, count: Count) {
+        if self.count(count) != u8::MAX {
+            self.word -= 1 << count as u32;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line([Half; 2]);
+
+impl Line {
+    /// Half number `hash`, by its lowest bit. (By index and not by a branch, which would be guessed wrong every other time.)
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "one bit, two halves")]
+    fn half(&self, hash: u32) -> &Half {
+        &self.0[(hash & 1) as usize]
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "one bit, two halves")]
+    fn half_mut(&mut self, hash: u32) -> &mut Half {
+        &mut self.0[(hash & 1) as usize]
+    }
+
+    /// Looks in both halves.
+    fn find(&self, hash: u32, is_key: impl Fn(Slot) -> bool) -> Option<Slot> {
+        let found = self.half(hash).find(tag(hash), &is_key);
+        found.or_else(|| self.half(!hash).find(tag(hash), &is_key)).map(|(_, slot)| slot)
+    }
+
+    fn put(&mut self, hash: u32, slot: Slot) -> bool {
+        self.half_mut(hash).put(tag(hash), slot) || self.half_mut(!hash).put(tag(hash), slot)
+    }
+
+    fn clear(&mut self, hash: u32, slot: Slot) -> bool {
+        self.half_mut(hash).clear(tag(hash), slot) || self.half_mut(!hash).clear(tag(hash), slot)
+    }
+
+    #[inline]
+    fn passed(&self) -> u8 {
+        self.half(0).count(Count::Passed)
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Index {
     /// A power of two.
-    buckets: Vec<Bucket>,
+    lines: Vec<Line>,
     len: usize,
 }
 
 impl Index {
     pub(crate) fn new() -> Self {
-        Self { buckets: vec![Bucket::default(); 2], len: 0 }
+        Self { lines: vec![Line::default()], len: 0 }
     }
 
-    /// The slot for which `is_key` holds, among those with this hash.
-    #[inline]
+    /// The slot for which `is_key` holds, among those whose hash may be this one.
+    #[inline(always)]
     pub(crate) fn find(&self, hash: u32, is_key: impl Fn(Slot) -> bool) -> Option<Slot> {
+        let own = self.lines.get(self.home(hash))?.half(hash);
+        match own.find(tag(hash), &is_key) {
+            Some((_, slot)) => Some(slot),
+            None if own.count(Count::Strayed) == 0 => None,
+            None => self.find_strayed(hash, is_key),
+        }
+    }
+
+    #[cold]
+    fn find_strayed(&self, hash: u32, is_key: impl Fn(Slot) -> bool) -> Option<Slot> {
         let mut at = self.home(hash);
         loop {
-            let bucket = self.buckets.get(at)?;
-            let mut same = equal(&bucket.hashes, hash) & bucket.taken;
-            while same != 0 {
-                let slot = bucket.slot(same.trailing_zeros());
-                if is_key(slot) {
-                    return Some(slot);
-                }
-                same &= same - 1;
-            }
-            if bucket.passed == 0 {
-                return None;
+            let line = self.lines.get(at)?;
+            let found = line.find(hash, &is_key);
+            if found.is_some() || line.passed() == 0 {
+                return found;
             }
             at = self.after(at);
         }
     }
 
-    /// Brings the buckets for these hashes into the cache. The reads do not depend on each other, so the processor overlaps
+    /// Whether the table is too large for the cache.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.lines.len() > CACHED_LINES
+    }
+
+    /// Brings the lines for these hashes into the cache. The reads do not depend on each other, so the processor overlaps
     /// their misses, which it cannot do while each is followed by work on its result.
     #[inline]
-    pub(crate) fn warm(&self, hashes: impl Iterator<Item = u32>) {
-        if self.buckets.len() > WARM_BUCKETS {
-            let buckets = hashes.filter_map(|hash| self.buckets.get(self.home(hash)));
-            std::hint::black_box(buckets.fold(0, |sum, bucket| sum ^ bucket.taken));
+    pub(crate) fn warm(&self, hashes: impl Iterator<Item = u32> + Clone) {
+        if self.is_large() {
+            let homes = hashes.map(|hash| self.home(hash));
+            let passed = |at| self.lines.get(at).map_or(0, Line::passed);
+            std::hint::black_box(homes.clone().fold(0, |sum, at| sum ^ passed(at)));
+            let overflowing = homes.filter(|at| passed(*at) != 0);
+            std::hint::black_box(overflowing.fold(0, |sum, at| sum ^ passed(self.after(at))));
         }
+    }
+
+    /// Whether the next [`Self::insert`] must be preceded by [`Self::grow`].
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.len >= self.lines.len() * LOAD_MAX
     }
 
     /// Puts in a slot that is not in the table.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, hash: u32, slot: Slot) {
-        if self.len >= self.buckets.len() * LOAD_MAX {
-            self.grow();
-        }
         self.len += 1;
-        self.place(hash, slot);
+        let home = self.home(hash);
+        if !self.lines.get_mut(home).is_some_and(|line| line.half_mut(hash).put(tag(hash), slot)) {
+            self.insert_strayed(hash, slot);
+        }
     }
 
-    #[inline]
-    fn place(&mut self, hash: u32, slot: Slot) {
+    #[cold]
+    fn insert_strayed(&mut self, hash: u32, slot: Slot) {
         let mut at = self.home(hash);
-        while let Some(bucket) = self.buckets.get_mut(at) {
-            if bucket.put(hash, slot) {
+        if let Some(home) = self.lines.get_mut(at) {
+            home.half_mut(hash).increase(Count::Strayed);
+        }
+        while let Some(line) = self.lines.get_mut(at) {
+            if line.put(hash, slot) {
                 return;
             }
-            bucket.passed += 1;
+            line.half_mut(0).increase(Count::Passed);
             at = self.after(at);
         }
     }
 
     /// Takes out a slot that is in the table.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, hash: u32, slot: Slot) {
-        let mut at = self.home(hash);
-        while let Some(bucket) = self.buckets.get_mut(at) {
-            let found = equal(&bucket.slots, slot) & bucket.taken;
-            bucket.taken &= !found;
-            if found != 0 {
-                break;
-            }
-            bucket.passed -= 1;
-            at = self.after(at);
-        }
         self.len -= 1;
-        if self.len == 0 && self.buckets.len() > KEPT_BUCKETS {
-            *self = Self::new();
+        let home = self.home(hash);
+        if !self.lines.get_mut(home).is_some_and(|line| line.half_mut(hash).clear(tag(hash), slot)) {
+            self.remove_strayed(hash, slot);
         }
     }
 
     #[cold]
-    fn grow(&mut self) {
-        let larger = vec![Bucket::default(); self.buckets.len() * 2];
-        for bucket in std::mem::replace(&mut self.buckets, larger) {
-            let cells = bucket.hashes.into_iter().zip(bucket.slots);
-            for (_, (hash, slot)) in (0..).zip(cells).filter(|(cell, _)| bucket.taken >> cell & 1 == 1) {
-                self.place(hash, slot);
+    fn remove_strayed(&mut self, hash: u32, slot: Slot) {
+        let mut at = self.home(hash);
+        if let Some(home) = self.lines.get_mut(at) {
+            home.half_mut(hash).decrease(Count::Strayed);
+        }
+        while let Some(line) = self.lines.get_mut(at) {
+            if line.clear(hash, slot) {
+                return;
             }
+            line.half_mut(0).decrease(Count::Passed);
+            at = self.after(at);
+        }
+    }
+
+    /// Makes room for twice as many; `all` are the hashes and slots that are in the table.
+    #[cold]
+    pub(crate) fn grow(&mut self, all: impl Iterator<Item = (u32, Slot)>) {
+        *self = Self { lines: vec![Line::default(); self.lines.len() * 2], len: 0 };
+        all.for_each(|(hash, slot)| self.insert(hash, slot));
+    }
+
+    /// Gives back the memory of a once large table that is empty now.
+    pub(crate) fn shrink(&mut self) {
+        if self.len == 0 && self.is_large() {
+            *self = Self::new();
         }
     }
 
     #[inline]
     fn home(&self, hash: u32) -> usize {
-        hash as usize & (self.buckets.len() - 1)
+        // The lowest bit tells the half.
+        (hash >> 1) as usize & (self.lines.len() - 1)
     }
 
     #[inline]
     fn after(&self, at: usize) -> usize {
-        (at + 1) & (self.buckets.len() - 1)
+        (at + 1) & (self.lines.len() - 1)
     }
+}
+
+/// From the other end of the hash than the line's number. Never that of a free cell.
+#[inline]
+fn tag(hash: u32) -> u8 {
+    ((hash >> 24) as u8).max(FREE + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Keys with one hash fill several buckets in a row; removing them in any order must leave the others to be found.
+    /// Keys with one hash fill several lines in a row; removing them in any order must leave the others to be found.
     #[test]
     fn cells_that_overflow_are_found_and_leave_no_trace() {
         let mut index = Index::new();
-        let hash = |slot: Slot| if slot < 30 { 1 } else { slot };
-        (0..200).for_each(|slot| index.insert(hash(slot), slot));
+        let hash = |slot: Slot| if slot < 30 { 1 } else { slot.wrapping_mul(0x9e37_79b9) };
+        for slot in 0..200 {
+            if index.is_full() {
+                index.grow((0..slot).map(|slot| (hash(slot), slot)));
+            }
+            index.insert(hash(slot), slot);
+        }
         for gone in (0..200).map(|n| n * 77 % 200) {
             assert_eq!(index.find(hash(gone), |slot| slot == gone), Some(gone));
             index.remove(hash(gone), gone);
             assert_eq!(index.find(hash(gone), |slot| slot == gone), None);
         }
         assert_eq!(index.len, 0);
-        assert!(index.buckets.iter().all(|bucket| bucket.passed == 0 && bucket.taken == 0));
+        assert!(index.lines.iter().flat_map(|line| &line.0).all(|half| half.word == 0));
     }
 }

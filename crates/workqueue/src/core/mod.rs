@@ -9,14 +9,17 @@
 //! adding a dirty key changes nothing; a key that is processing is never handed out again; one that becomes dirty while
 //! processing becomes ready when it is done; a key that is neither dirty, processing nor delayed is forgotten.
 //!
-//! Read on in [`slab`] (storage), [`index`] (lookup), [`ready`] and [`ring`] (order), [`tenants`] (fairness), [`wheel`]
-//! (delays).
+//! Read on in [`entry`] and [`slab`] (storage), [`index`] (lookup), [`ready`] and [`ring`] (order), [`tenants`] (fairness),
+//! [`delays`] and [`wheel`] (delays).
 //!
 //! **Cost.** At a million keys nothing is in the cache any more, so what counts is how many lines of memory a key touches on its
-//! way: a cell of the index when it is added, its entry, and the cell once more when it is forgotten. Entries and rings
+//! way: one of the index when it is added, its entry, and the one of the index again when it is forgotten. Entries and rings
 //! are used in order, which the processor foresees. The random accesses are done several at a time (`warm`), so
-//! that they overlap.
+//! that they overlap. In small queues it is the number of instructions, a few hundred from the add to done: therefore the steps of an
+//! add, a hand-out and a done are each compiled into one piece (`inline(always)`), and what is rare is kept out of it (`cold`).
 
+mod delays;
+pub(crate) mod entry;
 #[cfg(test)]
 mod fair_tests;
 pub(crate) mod index;
@@ -32,27 +35,22 @@ pub(crate) mod wheel;
 
 use std::fmt;
 
+use self::delays::Delays;
+use self::entry::{DELAYED, DIRTY, Entry, LEAVING, PROCESSING};
 use self::index::Index;
 use self::meter::Meter;
 use self::ready::Ready;
-use self::slab::{DELAYED, DIRTY, LEAVING, PROCESSING, Slab, Slot};
+use self::slab::{Slab, Slot};
 use self::tenants::Tenants;
-use self::wheel::{Timer, Wheel};
 use crate::error::AddError;
 use crate::priority::Priority;
 use crate::reason::Reason;
-
-/// How many delayed keys one call may move, which bounds how long the lock is held when very many fall due at once.
-const ADVANCE_BUDGET: u32 = 128;
 
 /// How many unused keys may wait to be forgotten.
 const LEAVING_MAX: usize = 32;
 
 /// How many ready keys are read ahead at a time.
 const READ_AHEAD: u32 = 16;
-
-/// So many timers that do not count any more are not worth looking for.
-const STALE_TIMERS: usize = 1024;
 
 /// Finds a key's tenant; see [`crate::Options::fair`].
 pub(crate) type TenantOf<K> = Box<dyn Fn(&K) -> u64 + Send>;
@@ -91,17 +89,13 @@ pub(crate) struct Core<K, R> {
     slab: Slab<K, R>,
     index: Index,
     ready: Ready,
-    wheel: Wheel,
-    /// The portion of timers that is being dealt with; empty in between.
-    due: Vec<Timer>,
+    delays: Delays,
     meter: Option<Box<Meter>>,
     tenant_of: Option<TenantOf<K>>,
     capacity: usize,
-    /// Unused keys that are still stored. They are forgotten several at a time, which lets the memory accesses overlap, and
-    /// spares a key that soon comes back the trouble.
+    /// Unused keys of a large queue that are still stored. They are forgotten several at a time, which lets the memory accesses
+    /// overlap.
     leaving: Vec<Slot>,
-    /// How many keys wait for their time.
-    delayed: usize,
     /// How many keys are dirty.
     depth: usize,
     /// How many keys are processing.
@@ -117,13 +111,11 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
             slab: Slab::new(),
             index: Index::new(),
             ready: Ready::new(fair, settings.background_every),
-            wheel: Wheel::new(),
-            due: Vec::new(),
+            delays: Delays::new(),
             meter: settings.metered.then(|| Box::new(Meter::new())),
             tenant_of: settings.tenant_of,
             capacity: settings.capacity,
             leaving: Vec::new(),
-            delayed: 0,
             depth: 0,
             in_flight: 0,
             closed: false,
@@ -132,40 +124,37 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     }
 
     /// Makes a key dirty.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, add: Add<K, R>) -> Result<(), AddError<K>> {
         if self.closed {
             return Err(AddError::ShutDown(add.key));
         }
-        let slot = self.slot_for(add.hash, add.key)?;
-        self.mark_dirty(slot, add.reason, add.priority, add.at);
+        if let Some(slot) = self.find(add.hash, &add.key) {
+            self.mark_dirty(slot, add.reason, add.priority, add.at);
+            return Ok(());
+        }
+        if !self.has_room() {
+            return Err(AddError::Full(add.key));
+        }
+        self.add_new(add);
         Ok(())
     }
 
-    /// Makes a key dirty at `due`. Of several pending times of a key the earliest counts.
-    pub(crate) fn add_after(&mut self, add: Add<K, R>, due: u64) -> Result<(), AddError<K>> {
-        if self.closed {
-            return Err(AddError::ShutDown(add.key));
+    /// Makes a key dirty that is not stored yet.
+    #[inline(always)]
+    fn add_new(&mut self, add: Add<K, R>) {
+        let (slot, entry) = store(&mut self.slab, &mut self.index, add.hash, add.key);
+        entry.reason = add.reason;
+        entry.set_priority(add.priority);
+        entry.set(DIRTY);
+        self.depth += 1;
+        if let Some(meter) = &mut self.meter {
+            meter.added(slot, add.at);
         }
-        let slot = self.slot_for(add.hash, add.key)?;
-        self.note_retry();
-        let due = wheel::tick_at_or_after(due);
-        let entry = self.slab.at_mut(slot);
-        if entry.is(DELAYED) {
-            entry.delayed_reason.merge(add.reason);
-            entry.delayed_priority = entry.delayed_priority.min(add.priority);
-            if due >= entry.due {
-                return Ok(());
-            }
-        } else {
-            entry.set(DELAYED);
-            (entry.delayed_reason, entry.delayed_priority) = (add.reason, add.priority);
-            self.delayed += 1;
+        match self.tenant_of {
+            None => entry.place = self.ready.push(add.priority, slot),
+            Some(_) => self.push_ready(slot),
         }
-        entry.due = due;
-        self.wheel.insert(Timer { due, slot });
-        self.drop_stale_timers();
-        Ok(())
     }
 
     /// Counts a retry that needed no delay.
@@ -173,47 +162,6 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         if let Some(meter) = &mut self.meter {
             meter.retried();
         }
-    }
-
-    /// Takes back a key's delayed occurrence. Says whether there was one.
-    pub(crate) fn cancel(&mut self, hash: u32, key: &K) -> bool {
-        let Some(slot) = self.find(hash, key).filter(|slot| self.slab.at(*slot).is(DELAYED)) else {
-            return false;
-        };
-        self.undelay(slot);
-        self.forget_if_unused(slot);
-        self.drop_stale_timers();
-        true
-    }
-
-    /// Moves keys whose time has come to the ready ones. `true` means that there may be more: call again.
-    pub(crate) fn advance(&mut self, now: u64) -> bool {
-        let (tick, mut budget) = (wheel::tick_at(now), ADVANCE_BUDGET);
-        let mut due = std::mem::take(&mut self.due);
-        due.extend(std::iter::from_fn(|| self.wheel.pop_due(tick, &mut budget)));
-        self.slab.warm(due.iter().map(|timer| timer.slot));
-        for timer in due.drain(..) {
-            if timer_counts(&self.slab, timer) {
-                let (reason, priority) = self.undelay(timer.slot);
-                self.mark_dirty(timer.slot, reason, priority, now);
-            }
-        }
-        self.due = due;
-        budget == 0
-    }
-
-    /// Keeps the timers of keys that were cancelled or moved ahead from outnumbering the others.
-    fn drop_stale_timers(&mut self) {
-        if self.wheel.len() > 2 * self.delayed + STALE_TIMERS {
-            self.wheel.retain(|timer| timer_counts(&self.slab, timer));
-        }
-    }
-
-    /// When [`Self::advance`] has something to do next.
-    pub(crate) fn next_due(&self) -> Option<u64> {
-        // Timers of cancelled keys may be left, for which nobody needs to get up.
-        let next = if self.delayed > 0 { self.wheel.next() } else { None };
-        next.map(wheel::nanos_of)
     }
 
     /// Hands out the next key.
@@ -229,7 +177,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         let entry = self.slab.at_mut(slot);
         entry.clear(DIRTY);
         entry.set(PROCESSING);
-        let (reason, priority) = (std::mem::take(&mut entry.reason), entry.priority);
+        let (reason, priority) = (std::mem::take(&mut entry.reason), entry.priority());
         let key = entry.key.clone()?;
         self.depth -= 1;
         self.in_flight += 1;
@@ -240,7 +188,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     }
 
     /// Takes back a key that was handed out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn done(&mut self, slot: Slot, now: u64) {
         if let Some(meter) = &mut self.meter {
             meter.done(slot, now);
@@ -248,7 +196,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         self.in_flight -= 1;
         let entry = self.slab.at_mut(slot);
         entry.clear(PROCESSING);
-        self.ready.finished(entry.tenant);
+        self.ready.finished(slot);
         match entry.is(DIRTY) {
             true => self.push_ready(slot),
             false => self.forget_if_unused(slot),
@@ -266,7 +214,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
             self.forget_if_unused(*slot);
         }
         self.sweep();
-        self.wheel = Wheel::new();
+        self.delays = Delays::new();
         delayed.len()
     }
 
@@ -275,20 +223,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         self.paused = paused && !self.closed;
     }
 
-    #[inline]
-    fn slot_for(&mut self, hash: u32, key: K) -> Result<Slot, AddError<K>> {
-        if let Some(slot) = self.find(hash, &key) {
-            return Ok(slot);
-        }
-        if !self.has_room() {
-            return Err(AddError::Full(key));
-        }
-        let slot = self.slab.insert(hash, key);
-        self.index.insert(hash, slot);
-        Ok(slot)
-    }
-
-    #[inline]
+    #[inline(always)]
     fn find(&self, hash: u32, key: &K) -> Option<Slot> {
         self.index.find(hash, |slot| self.slab.at(slot).key.as_ref() == Some(key))
     }
@@ -298,21 +233,26 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         let entry = self.slab.at_mut(slot);
         if entry.is(DIRTY) {
             entry.reason.merge(reason);
-            if priority < entry.priority {
+            if priority < entry.priority() {
                 self.raise(slot, priority);
             }
             return;
         }
-        entry.set(DIRTY);
         entry.reason = reason;
-        entry.priority = priority;
+        entry.set_priority(priority);
         let waits = entry.is(PROCESSING);
+        self.become_dirty(slot, at);
+        if !waits {
+            self.push_ready(slot);
+        }
+    }
+
+    #[inline]
+    fn become_dirty(&mut self, slot: Slot, at: u64) {
+        self.slab.at_mut(slot).set(DIRTY);
         self.depth += 1;
         if let Some(meter) = &mut self.meter {
             meter.added(slot, at);
-        }
-        if !waits {
-            self.push_ready(slot);
         }
     }
 
@@ -321,7 +261,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         if !waits {
             self.ready.remove(&mut self.slab, slot);
         }
-        self.slab.at_mut(slot).priority = priority;
+        self.slab.at_mut(slot).set_priority(priority);
         if !waits {
             self.push_ready(slot);
         }
@@ -330,25 +270,22 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     #[inline]
     fn push_ready(&mut self, slot: Slot) {
         let entry = self.slab.at_mut(slot);
-        let tenant = match (&self.tenant_of, &entry.key) {
-            (Some(tenant_of), Some(key)) => tenant_of(key),
-            _ => 0,
-        };
-        self.ready.push(entry, slot, tenant);
+        match (&self.tenant_of, &entry.key) {
+            (Some(tenant_of), Some(key)) => {
+                entry.place = self.ready.push_fair(entry.priority(), slot, tenant_of(key));
+            }
+            _ => entry.place = self.ready.push(entry.priority(), slot),
+        }
     }
 
-    fn undelay(&mut self, slot: Slot) -> (R, Priority) {
-        self.delayed -= 1;
-        let entry = self.slab.at_mut(slot);
-        entry.clear(DELAYED);
-        (std::mem::take(&mut entry.delayed_reason), entry.delayed_priority)
-    }
-
-    #[inline]
+    #[inline(always)]
     fn forget_if_unused(&mut self, slot: Slot) {
         let entry = self.slab.at_mut(slot);
         if entry.in_use() || entry.is(LEAVING) {
             return;
+        }
+        if !self.index.is_large() {
+            return self.forget(slot);
         }
         entry.set(LEAVING);
         self.leaving.push(slot);
@@ -358,33 +295,59 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         }
     }
 
+    #[inline(always)]
+    fn forget(&mut self, slot: Slot) {
+        self.index.remove(self.slab.at(slot).hash, slot);
+        self.slab.remove(slot);
+        if self.slab.is_empty() {
+            self.give_back_memory();
+        }
+    }
+
     /// Forgets the keys that have left, unless they have come back.
     fn sweep(&mut self) {
         self.index.warm(self.leaving.iter().map(|slot| self.slab.at(*slot).hash));
-        for slot in self.leaving.drain(..) {
+        while let Some(slot) = self.leaving.pop() {
             let entry = self.slab.at_mut(slot);
             entry.clear(LEAVING);
             if !entry.in_use() {
-                self.index.remove(entry.hash, slot);
-                self.slab.remove(slot);
+                self.forget(slot);
             }
         }
-        if self.slab.shrink()
-            && let Some(meter) = &mut self.meter
-        {
+    }
+
+    #[cold]
+    fn give_back_memory(&mut self) {
+        if !self.slab.shrink() {
+            return;
+        }
+        self.index.shrink();
+        self.ready.shrink();
+        if let Some(meter) = &mut self.meter {
             meter.shrink();
         }
     }
 
     /// Tells that adds with these hashes are about to follow.
-    pub(crate) fn expect(&self, hashes: impl Iterator<Item = u32>) {
+    pub(crate) fn expect(&self, hashes: impl Iterator<Item = u32> + Clone) {
         self.index.warm(hashes);
     }
 }
 
-/// Whether a timer is still the one its key waits for.
-fn timer_counts<K, R: Default>(slab: &Slab<K, R>, timer: Timer) -> bool {
-    slab.get(timer.slot).is_some_and(|entry| entry.is(DELAYED) && entry.due == timer.due)
+/// Stores a key that is not stored yet.
+#[inline(always)]
+fn store<'s, K, R: Default>(
+    slab: &'s mut Slab<K, R>,
+    index: &mut Index,
+    hash: u32,
+    key: K,
+) -> (Slot, &'s mut Entry<K, R>) {
+    if index.is_full() {
+        index.grow(slab.iter().map(|(slot, entry)| (entry.hash, slot)));
+    }
+    let (slot, entry) = slab.insert(hash, key);
+    index.insert(hash, slot);
+    (slot, entry)
 }
 
 impl<K, R> fmt::Debug for Core<K, R> {

@@ -4,7 +4,7 @@
 //! other queues pay one predictable branch for the possibility.
 
 use super::ring::Ring;
-use super::slab::{Entry, Slab, Slot};
+use super::slab::{Slab, Slot};
 use super::tenants::Tenants;
 use crate::priority::Priority;
 
@@ -33,6 +33,18 @@ impl Ready {
         }
     }
 
+    /// How many keys of this priority are ready (in a fair queue, none: its lines are the tenants').
+    #[inline]
+    pub(crate) fn len_of(&self, priority: Priority) -> usize {
+        self.lines.get(priority as usize).map_or(0, Ring::len)
+    }
+
+    /// True after every `count`-th pop.
+    #[inline]
+    pub(crate) fn is_turn(&self, count: u32) -> bool {
+        self.pops.is_multiple_of(count)
+    }
+
     /// Whether a key is ready that no key added to the inbox from now on could precede. (Fair queues have no inbox.)
     #[inline]
     pub(crate) fn has_urgent_or_normal(&self) -> bool {
@@ -40,23 +52,26 @@ impl Ready {
         !normal.is_empty() || !urgent.is_empty()
     }
 
-    /// Appends a key at the level of its entry's priority.
+    /// Appends a key to the line of its priority; returns its place there. Not for fair queues.
     #[inline]
-    pub(crate) fn push<K, R>(&mut self, entry: &mut Entry<K, R>, slot: Slot, tenant: u64) {
-        match &mut self.tenants {
-            None => entry.place = self.line(entry.priority as usize).push(slot),
-            Some(tenants) => tenants.push(entry, slot, tenant),
-        }
+    pub(crate) fn push(&mut self, priority: Priority, slot: Slot) -> u32 {
+        self.line(priority as usize).push(slot)
+    }
+
+    /// Appends a key of a fair queue to its tenant's line; returns its place there.
+    #[cold]
+    pub(crate) fn push_fair(&mut self, priority: Priority, slot: Slot, tenant: u64) -> u32 {
+        self.tenants.as_mut().map_or(0, |tenants| tenants.push(priority as usize, slot, tenant))
     }
 
     /// Takes out a ready key, wherever it stands.
     pub(crate) fn remove<K, R: Default>(&mut self, slab: &mut Slab<K, R>, slot: Slot) {
         let entry = slab.at(slot);
-        let (place, tenant, level) = (entry.place, entry.tenant, entry.priority as usize);
+        let (place, level) = (entry.place, entry.priority() as usize);
         let moved = |slot, place| slab.at_mut(slot).place = place;
         match &mut self.tenants {
             None => self.line(level).remove(place, moved),
-            Some(tenants) => tenants.remove(tenant, level, place, moved),
+            Some(tenants) => tenants.remove(slot, level, place, moved),
         }
     }
 
@@ -67,10 +82,16 @@ impl Ready {
         if self.background_every != 0 || self.tenants.is_some() {
             return self.pop_by_rules();
         }
-        let [urgent, normal, background] = &mut self.lines;
-        urgent.pop().or_else(|| normal.pop()).or_else(|| background.pop())
+        self.first_line()?.pop()
     }
 
+    /// The most urgent line that is not empty.
+    #[inline]
+    fn first_line(&mut self) -> Option<&mut Ring> {
+        self.lines.iter_mut().find(|line| !line.is_empty())
+    }
+
+    #[cold]
     fn pop_by_rules(&mut self) -> Option<Slot> {
         let background = self.background_every != 0 && self.pops.is_multiple_of(self.background_every);
         let levels = if background { [2, 1, 0] } else { [0, 1, 2] };
@@ -84,7 +105,7 @@ impl Ready {
     #[inline]
     pub(crate) fn upcoming(&self, count: u32) -> Option<impl Iterator<Item = Slot>> {
         let [_, normal, _] = &self.lines;
-        self.pops.is_multiple_of(count).then(|| normal.ahead(count as usize))
+        self.is_turn(count).then(|| normal.ahead(count))
     }
 
     /// The most urgent key that can be handed out now.
@@ -97,9 +118,16 @@ impl Ready {
 
     /// A key that was handed out is done.
     #[inline]
-    pub(crate) fn finished(&mut self, tenant: u32) {
+    pub(crate) fn finished(&mut self, slot: Slot) {
         if let Some(tenants) = &mut self.tenants {
-            tenants.finished(tenant);
+            tenants.finished(slot);
+        }
+    }
+
+    /// Gives back memory when no key is left.
+    pub(crate) fn shrink(&mut self) {
+        if let Some(tenants) = &mut self.tenants {
+            tenants.shrink();
         }
     }
 

@@ -7,103 +7,141 @@
 //! A key that leaves from the middle (its priority was raised) leaves a gap behind, found by the place that [`Ring::push`]
 //! returned. Gaps are closed before they outnumber the keys.
 
-use std::collections::VecDeque;
-
 use super::slab::Slot;
 
 /// Stands where a key was taken out. No slab gives out this number.
 const GAP: Slot = Slot::MAX;
 
 /// So few gaps are not worth closing.
-const GAPS_KEPT: usize = 64;
+const GAPS_KEPT: u32 = 64;
 
 /// An empty ring with more room than this gives it back.
 const ROOM_KEPT: usize = 8192;
 
+/// The room that a ring begins with.
+const ROOM_FIRST: usize = 16;
+
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
-    /// The first is never a gap.
-    slots: VecDeque<Slot>,
-    /// The place of the first one. Places count up and wrap around.
+    /// As many as there is room for: none, or a power of two, so that a place becomes an index by a mask.
+    slots: Vec<Slot>,
+    /// The places of the first key, which is never a gap, and after the last. Places count up and wrap around.
     first: u32,
-    gaps: usize,
+    end: u32,
+    gaps: u32,
 }
 
 impl Ring {
+    /// How many places are taken, by keys or gaps.
+    #[inline]
+    fn span(&self) -> u32 {
+        self.end.wrapping_sub(self.first)
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.gaps
+        (self.span() - self.gaps) as usize
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.first == self.end
+    }
+
+    #[inline]
+    fn at(&self, place: u32) -> Option<Slot> {
+        self.slots.get(place as usize & self.slots.len().wrapping_sub(1)).copied()
+    }
+
+    #[inline]
+    fn put(&mut self, place: u32, slot: Slot) {
+        let mask = self.slots.len().wrapping_sub(1);
+        if let Some(room) = self.slots.get_mut(place as usize & mask) {
+            *room = slot;
+        }
     }
 
     /// Appends a key; returns its place.
     #[inline]
     pub(crate) fn push(&mut self, slot: Slot) -> u32 {
-        let place = self.first.wrapping_add(self.slots.len() as u32);
-        self.slots.push_back(slot);
+        if self.span() as usize == self.slots.len() {
+            self.grow();
+        }
+        let place = self.end;
+        self.put(place, slot);
+        self.end = place.wrapping_add(1);
         place
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let room = (2 * self.slots.len()).max(ROOM_FIRST);
+        let mut larger = Self { slots: vec![GAP; room], ..*self };
+        self.taken().for_each(|place| larger.put(place, self.at(place).unwrap_or(GAP)));
+        *self = larger;
     }
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Slot> {
-        let slot = self.slots.pop_front()?;
+        if self.is_empty() {
+            return None;
+        }
+        let slot = self.at(self.first);
         self.first = self.first.wrapping_add(1);
-        if self.gaps > 0 {
-            self.skip_gaps();
+        if self.gaps > 0 || self.is_empty() {
+            self.tidy();
         }
-        if self.slots.is_empty() {
-            self.shrink();
-        }
-        Some(slot)
+        slot
     }
 
     #[cold]
-    fn shrink(&mut self) {
-        if self.slots.capacity() > ROOM_KEPT {
-            self.slots = VecDeque::new();
+    fn tidy(&mut self) {
+        self.skip_gaps();
+        if self.is_empty() && self.slots.len() > ROOM_KEPT {
+            self.slots = Vec::new();
         }
     }
 
     #[inline]
     pub(crate) fn front(&self) -> Option<Slot> {
-        self.slots.front().copied()
+        if self.is_empty() { None } else { self.at(self.first) }
     }
 
-    /// The keys that come next, as far as they stand together.
+    fn taken(&self) -> impl Iterator<Item = u32> + use<> {
+        let (first, span) = (self.first, self.span());
+        (0..span).map(move |n| first.wrapping_add(n))
+    }
+
+    /// The next keys, at most `count`.
     #[inline]
-    pub(crate) fn ahead(&self, count: usize) -> impl Iterator<Item = Slot> {
-        let (near, _) = self.slots.as_slices();
-        near.iter().copied().take(count).filter(|slot| *slot != GAP)
+    pub(crate) fn ahead(&self, count: u32) -> impl Iterator<Item = Slot> {
+        let places = (0..count.min(self.span())).map(|n| self.first.wrapping_add(n));
+        places.filter_map(|place| self.at(place)).filter(|slot| *slot != GAP)
     }
 
     /// Takes out the key at `place`. `moved` is told the new places of keys that move up for it.
     pub(crate) fn remove(&mut self, place: u32, moved: impl FnMut(Slot, u32)) {
-        if let Some(slot) = self.slots.get_mut(place.wrapping_sub(self.first) as usize) {
-            *slot = GAP;
-            self.gaps += 1;
-        }
+        self.put(place, GAP);
+        self.gaps += 1;
         self.skip_gaps();
-        if self.gaps > GAPS_KEPT.max(self.slots.len() / 2) {
+        if self.gaps > GAPS_KEPT.max(self.span() / 2) {
             self.close_gaps(moved);
         }
     }
 
     fn skip_gaps(&mut self) {
-        while self.slots.front() == Some(&GAP) {
-            self.slots.pop_front();
+        while self.front() == Some(GAP) {
             self.first = self.first.wrapping_add(1);
             self.gaps -= 1;
         }
     }
 
     fn close_gaps(&mut self, mut moved: impl FnMut(Slot, u32)) {
-        self.slots.retain(|slot| *slot != GAP);
-        self.gaps = 0;
-        (0..).zip(&self.slots).for_each(|(at, slot)| moved(*slot, self.first.wrapping_add(at)));
+        let taken = self.taken();
+        (self.end, self.gaps) = (self.first, 0);
+        for slot in taken.filter_map(|place| self.at(place)).filter(|slot| *slot != GAP).collect::<Vec<_>>() {
+            moved(slot, self.push(slot));
+        }
     }
 }
 
@@ -121,7 +159,7 @@ mod tests {
             if slot % 100 != 0 {
                 ring.remove(places[slot as usize], |slot, place| places[slot as usize] = place);
             }
-            assert!(ring.gaps <= GAPS_KEPT.max(ring.slots.len() / 2));
+            assert!(ring.gaps <= GAPS_KEPT.max(ring.span() / 2));
         }
         ring.remove(places[0], |slot, place| places[slot as usize] = place);
         let order: Vec<_> = std::iter::from_fn(|| ring.pop()).collect();

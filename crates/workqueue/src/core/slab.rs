@@ -1,12 +1,9 @@
 //! The entries of all keys the queue knows, addressed by small numbers.
 //!
 //! A key lives in exactly one slot from the moment it is first added until nothing refers to it any more, so rings, timers
-//! and items in flight name it by its slot. What the fields *mean* is decided in [`super`]; this file only stores.
-//!
-//! An entry is what every queue needs of a key and no more (40 bytes with an eight-byte or `Arc<str>` key): at a million
-//! keys each cache line less per entry is a tenth of the cost. Times for metrics are kept by [`super::meter`].
+//! and items in flight name it by its slot.
 
-use crate::priority::Priority;
+use super::entry::Entry;
 
 /// The number of a slot; stable while its key is known.
 pub(crate) type Slot = u32;
@@ -14,63 +11,11 @@ pub(crate) type Slot = u32;
 /// Ends the chain of free slots. Four billion keys do not fit in memory, so no slot ever has this number.
 const NONE: Slot = Slot::MAX;
 
-/// Room for so many keys is kept when the queue runs empty, more is given back.
+/// Room for so many keys is always kept.
 const KEPT: usize = 8192;
 
 /// So many entries are in the cache anyway.
 const WARM: usize = 8192;
-
-/// Needs processing.
-pub(crate) const DIRTY: u8 = 1;
-/// Handed out and not yet done.
-pub(crate) const PROCESSING: u8 = 2;
-/// Has an occurrence in the timer wheel.
-pub(crate) const DELAYED: u8 = 4;
-/// Was unused when last looked at, and is in the list of those to be forgotten.
-pub(crate) const LEAVING: u8 = 8;
-
-/// Everything the queue remembers about one key.
-#[derive(Debug)]
-pub(crate) struct Entry<K, R> {
-    /// `None` only while the slot is free.
-    pub(crate) key: Option<K>,
-    /// When the delayed occurrence falls due, in ticks of the wheel. Meaningful while `DELAYED`.
-    pub(crate) due: u64,
-    /// Kept so that removing a key does not hash it again.
-    pub(crate) hash: u32,
-    /// The place in its ring while ready; the next free slot while free.
-    pub(crate) place: u32,
-    /// The tenant that the key was last queued for; used only by fair queues.
-    pub(crate) tenant: u32,
-    flags: u8,
-    pub(crate) priority: Priority,
-    pub(crate) delayed_priority: Priority,
-    pub(crate) reason: R,
-    pub(crate) delayed_reason: R,
-}
-
-impl<K, R> Entry<K, R> {
-    #[inline]
-    pub(crate) fn is(&self, flag: u8) -> bool {
-        self.flags & flag != 0
-    }
-
-    #[inline]
-    pub(crate) fn set(&mut self, flag: u8) {
-        self.flags |= flag;
-    }
-
-    #[inline]
-    pub(crate) fn clear(&mut self, flag: u8) {
-        self.flags &= !flag;
-    }
-
-    /// Whether anything refers to the key.
-    #[inline]
-    pub(crate) fn in_use(&self) -> bool {
-        self.is(DIRTY | PROCESSING | DELAYED)
-    }
-}
 
 /// The store of entries with its free list.
 #[derive(Debug)]
@@ -110,22 +55,24 @@ impl<K, R: Default> Slab<K, R> {
         self.entries.get_mut(slot as usize).expect("slot of this slab")
     }
 
-    /// Stores a key in a free slot.
+    /// Stores a key in a free slot, whose entry is returned: nothing of it is set but the key.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: u32, key: K) -> Slot {
+    pub(crate) fn insert(&mut self, hash: u32, key: K) -> (Slot, &mut Entry<K, R>) {
         self.live += 1;
-        let slot = self.free;
-        let Some(entry) = self.entries.get_mut(slot as usize) else {
-            return self.grow(Entry::new(hash, key));
-        };
+        let mut slot = self.free;
+        if slot == NONE {
+            slot = self.grow();
+        }
+        #[expect(clippy::expect_used, reason = "grow() has just made it, or remove() has freed it")]
+        let entry = self.entries.get_mut(slot as usize).expect("slot of this slab");
         self.free = entry.place;
-        entry.hash = hash;
-        entry.key = Some(key);
-        slot
+        (entry.hash, entry.key) = (hash, Some(key));
+        (slot, entry)
     }
 
-    fn grow(&mut self, entry: Entry<K, R>) -> Slot {
-        self.entries.push(entry);
+    #[cold]
+    fn grow(&mut self) -> Slot {
+        self.entries.push(Entry::free(NONE));
         (self.entries.len() - 1) as Slot
     }
 
@@ -140,11 +87,22 @@ impl<K, R: Default> Slab<K, R> {
         self.live -= 1;
     }
 
-    /// Gives back the memory of a once large queue when its last key has gone. Says whether it did.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Called when the last key has gone: gives back the memory of a once large queue, if this time it was not needed. Says whether it
+    /// did. (A queue that fills up again and again would otherwise pay for new memory each time.)
     pub(crate) fn shrink(&mut self) -> bool {
-        let shrinks = self.live == 0 && self.entries.len() > KEPT;
+        let shrinks = self.entries.capacity() > KEPT.max(4 * self.entries.len());
         if shrinks {
-            *self = Self::new();
+            self.entries = Vec::new();
+        } else if self.entries.len() > KEPT {
+            self.entries.clear();
+        }
+        if self.entries.is_empty() {
+            self.free = NONE;
         }
         shrinks
     }
@@ -153,7 +111,7 @@ impl<K, R: Default> Slab<K, R> {
     #[inline]
     pub(crate) fn warm(&self, slots: impl Iterator<Item = Slot>) {
         if self.entries.len() > WARM {
-            let touched = slots.filter_map(|slot| self.get(slot)).fold(0, |sum, entry| sum ^ entry.flags);
+            let touched = slots.filter_map(|slot| self.get(slot)).fold(0, |sum, entry| sum ^ entry.hash);
             std::hint::black_box(touched);
         }
     }
@@ -164,19 +122,25 @@ impl<K, R: Default> Slab<K, R> {
     }
 }
 
-impl<K, R: Default> Entry<K, R> {
-    fn new(hash: u32, key: K) -> Self {
-        Self {
-            key: Some(key),
-            due: 0,
-            hash,
-            place: 0,
-            tenant: 0,
-            flags: 0,
-            priority: Priority::Normal,
-            delayed_priority: Priority::Normal,
-            reason: R::default(),
-            delayed_reason: R::default(),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue that fills up again and again must not pay for new memory each time; one that was large once must not keep it
+    /// for ever.
+    #[test]
+    fn memory_is_kept_over_one_emptying_and_given_back_at_the_next() {
+        let mut slab: Slab<u32, ()> = Slab::new();
+        let mut fill_and_empty = |keys: u32| {
+            let slots: Vec<_> = (0..keys).map(|key| slab.insert(key, key).0).collect();
+            slots.into_iter().for_each(|slot| slab.remove(slot));
+            (slab.shrink(), slab.entries.capacity())
+        };
+        let large = 10 * KEPT as u32;
+        let (shrunk, capacity) = fill_and_empty(large);
+        assert!(!shrunk && capacity >= large as usize);
+        assert_eq!(fill_and_empty(large), (false, capacity), "nothing new was needed");
+        assert_eq!(fill_and_empty(1), (true, 0));
+        assert!(!fill_and_empty(100).0);
     }
 }

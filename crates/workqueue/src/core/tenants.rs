@@ -16,7 +16,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::ring::Ring;
-use super::slab::{Entry, Slot};
+use super::slab::Slot;
 use crate::priority::Priority;
 
 const LEVELS: usize = Priority::ALL.len();
@@ -69,6 +69,8 @@ pub(crate) struct Tenants {
     by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
     tenants: Vec<Tenant>,
     free: Vec<u32>,
+    /// The tenant that each slot's key was last queued for.
+    of_slot: Vec<u32>,
     /// Unused tenants that have not saved up again: forgetting them would forgive what they have used.
     resting: VecDeque<u32>,
     turns: [Turns; LEVELS],
@@ -85,6 +87,7 @@ impl Tenants {
             by_id: HashMap::default(),
             tenants: Vec::new(),
             free: Vec::new(),
+            of_slot: Vec::new(),
             resting: VecDeque::new(),
             turns: Default::default(),
             in_flight_max: in_flight_max.max(1),
@@ -94,21 +97,36 @@ impl Tenants {
         }
     }
 
-    pub(crate) fn push<K, R>(&mut self, entry: &mut Entry<K, R>, slot: Slot, id: u64) {
-        let (tenant, level) = (self.tenant(id), entry.priority as usize);
-        entry.tenant = tenant;
+    /// Appends a key to its tenant's line; returns its place there.
+    pub(crate) fn push(&mut self, level: usize, slot: Slot, id: u64) -> u32 {
+        let tenant = self.tenant(id);
+        self.note_tenant(slot, tenant);
         self.waiting += 1;
-        let Some(line) = self.line(tenant, level) else { return };
-        entry.place = line.keys.push(slot);
+        let Some(line) = self.line(tenant, level) else { return 0 };
+        let place = line.keys.push(slot);
         if line.place == Place::Unlisted {
             self.enlist(tenant, level);
         }
+        place
+    }
+
+    fn note_tenant(&mut self, slot: Slot, tenant: u32) {
+        if self.of_slot.len() <= slot as usize {
+            self.of_slot.resize(slot as usize + 1, 0);
+        }
+        if let Some(of_slot) = self.of_slot.get_mut(slot as usize) {
+            *of_slot = tenant;
+        }
+    }
+
+    fn tenant_of(&self, slot: Slot) -> u32 {
+        self.of_slot.get(slot as usize).copied().unwrap_or(0)
     }
 
     /// Takes a waiting key out of its line. If that runs empty it is tidied when its turn comes.
-    pub(crate) fn remove(&mut self, tenant: u32, level: usize, place: u32, moved: impl FnMut(Slot, u32)) {
+    pub(crate) fn remove(&mut self, slot: Slot, level: usize, place: u32, moved: impl FnMut(Slot, u32)) {
         self.waiting -= 1;
-        if let Some(line) = self.line(tenant, level) {
+        if let Some(line) = self.line(self.tenant_of(slot), level) {
             line.keys.remove(place, moved);
         }
     }
@@ -155,8 +173,9 @@ impl Tenants {
         })
     }
 
-    /// A key of this tenant is done: it may have another one.
-    pub(crate) fn finished(&mut self, tenant: u32) {
+    /// A key is done: its tenant may have another one.
+    pub(crate) fn finished(&mut self, slot: Slot) {
+        let tenant = self.tenant_of(slot);
         let Some(entry) = self.tenants.get_mut(tenant as usize) else { return };
         entry.in_flight -= 1;
         for level in 0..LEVELS {
@@ -165,6 +184,11 @@ impl Tenants {
             }
         }
         self.rest(tenant);
+    }
+
+    /// Gives back memory when no key is left.
+    pub(crate) fn shrink(&mut self) {
+        self.of_slot = Vec::new();
     }
 
     fn tenant(&mut self, id: u64) -> u32 {

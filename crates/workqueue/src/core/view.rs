@@ -1,6 +1,7 @@
 //! Looking at the state machine without changing it.
 
-use super::slab::{DELAYED, DIRTY, Entry, PROCESSING, Slot};
+use super::entry::{DELAYED, DIRTY, Entry, PROCESSING};
+use super::slab::Slot;
 use super::{Core, wheel};
 use crate::inspect::{KeyState, KeyView};
 use crate::metrics::Stats;
@@ -21,12 +22,6 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     /// How many keys are handed out.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
-    }
-
-    /// How many keys wait for their time.
-    #[inline]
-    pub(crate) fn delayed_len(&self) -> usize {
-        self.delayed
     }
 
     /// How many keys are known at all: what the capacity limits.
@@ -87,11 +82,11 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
                 KeyState::Ready => Some(meter.queued_at(slot)),
                 KeyState::Delayed => None,
             });
-            let due = entry.is(DELAYED).then(|| wheel::nanos_of(entry.due).saturating_sub(now));
+            let due = entry.is(DELAYED).then(|| wheel::nanos_of(entry.delay().0).saturating_sub(now));
             Some(KeyView {
                 key: entry.key.clone()?,
                 state,
-                priority: entry.priority,
+                priority: entry.priority(),
                 age: since.map(|since| nanos(now.saturating_sub(since))),
                 due_in: due.map(nanos),
             })
@@ -101,7 +96,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     /// The numbers at `now`.
     pub(crate) fn stats(&self, now: u64) -> Stats {
-        let mut stats = Stats { depth: self.depth, delayed: self.delayed, ..Stats::default() };
+        let mut stats = Stats { depth: self.depth, delayed: self.delays.len, ..Stats::default() };
         if let Some(meter) = &self.meter {
             meter.fill(&mut stats, now);
         }

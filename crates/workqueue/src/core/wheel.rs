@@ -12,8 +12,6 @@
 //! Timers move towards level 0 as time passes. That move, and expiry itself, is done in portions ([`Wheel::pop_due`] has a
 //! budget): a clock that jumps ahead over a million due keys must not hold the queue's lock for their sake.
 
-use std::cmp::Reverse;
-
 use super::slab::Slot;
 
 const LEVELS: u32 = 8;
@@ -174,13 +172,11 @@ impl Wheel {
         }
     }
 
+    /// The earliest bucket: the first one of the lowest level that has any. (A bucket is opened before the time passes its start, so
+    /// those of a level start after the span of the level below ends.)
     fn find_next(&self) -> Option<Next> {
-        // The earliest bucket; of two that start together the coarser, because its timers belong before or among the
-        // finer one's and have only not been sorted in yet.
-        let occupied = (0..).zip(&self.occupied).filter(|(_, bits)| **bits != 0);
-        occupied
-            .map(|(level, bits)| self.first_of(level, *bits))
-            .min_by_key(|next| (next.starts, Reverse(next.level)))
+        let (level, bits) = (0..).zip(&self.occupied).find(|(_, bits)| **bits != 0)?;
+        Some(self.first_of(level, *bits))
     }
 
     fn first_of(&self, level: u32, occupied: u64) -> Next {

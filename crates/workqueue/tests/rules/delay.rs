@@ -248,3 +248,34 @@ async fn a_consumer_sleeps_through_the_time_of_a_cancelled_key() {
     assert!(queue.cancel(&"c"));
     assert_eq!(queue.get().await.map(|item| *item.key()), Some("b"));
 }
+
+/// Very many resyncs that fall due together are moved in portions; what is more urgent must not wait for them.
+#[tokio::test(start_paused = true)]
+async fn a_million_background_keys_that_fall_due_are_not_before_a_live_one() {
+    let queue: Queue<u64> = Queue::new(Options::new());
+    for key in 0..1_000_000 {
+        queue.add_after_with(key, (), Priority::Background, ms(10)).unwrap();
+    }
+    queue.add_after(1_000_000, ms(11)).unwrap();
+    advance(ms(12)).await;
+    assert_eq!(queue.try_get().map(|item| *item.key()), Some(1_000_000));
+    assert_eq!(queue.try_get().map(|item| *item.key()), Some(0));
+    assert_eq!(queue.len(), 999_999, "looking at the length moves all that are due");
+}
+
+/// Keys that fall due wait while the line is long. Producers that keep it long must not shut them out.
+#[tokio::test(start_paused = true)]
+async fn keys_that_fall_due_get_in_however_long_the_line_is_kept() {
+    const DUE: u64 = 1000;
+    let queue: Queue<u64> = Queue::new(Options::new());
+    (0..DUE).for_each(|key| queue.add_after(key, ms(10 + key % 7)).unwrap());
+    (DUE..2 * DUE).for_each(|key| queue.add(key).unwrap());
+    advance(ms(20)).await;
+    let mut due = Vec::new();
+    for key in 2 * DUE..6 * DUE {
+        due.extend(queue.try_get().map(|item| *item.key()).filter(|key| *key < DUE));
+        queue.add(key).unwrap();
+    }
+    assert_eq!(due.len() as u64, DUE);
+    assert!(due.is_sorted_by_key(|key| key % 7), "the earlier time goes first");
+}

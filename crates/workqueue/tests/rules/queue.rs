@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use crate::take_all;
-use listwatch_workqueue::{AddError, KeyState, Options, Priority, Queue, limiter};
+use listwatch_workqueue::{AddError, KeyState, Options, Priority, Queue, Reason, limiter};
 
 fn queue() -> Queue<&'static str> {
     Queue::new(Options::new())
@@ -50,25 +50,32 @@ fn many_adds_while_in_flight_make_one_more_run_behind_what_was_queued_before() {
     assert_eq!(order.len(), 3);
 }
 
-#[tokio::test(start_paused = true)]
-async fn done_and_get_ends_the_old_item_even_if_nobody_polls() {
-    let (queue, other) = (queue(), queue());
+#[test]
+fn an_item_becomes_the_next_one_and_is_over_after_the_last() {
+    let queue = queue();
     crate::add_all(&queue, ["a", "b"]);
-    let first = queue.get().await.unwrap();
-    let second = queue.done_and_get(first).await.unwrap();
-    assert_eq!((*second.key(), queue.in_flight()), ("b", 1));
-    drop(queue.done_and_get(second));
-    assert_eq!(queue.in_flight(), 0);
+    let mut item = queue.get_blocking().unwrap();
+    assert!(item.next_blocking());
+    assert_eq!((*item.key(), queue.in_flight()), ("b", 1), "the first one is done");
 
-    other.add("c").unwrap();
-    queue.add("d").unwrap();
-    let foreign = other.try_get().unwrap();
-    assert_eq!(queue.done_and_get_blocking(foreign).map(|item| *item.key()), Some("d"));
-    assert_eq!(other.in_flight(), 0, "an item of another queue is dropped there");
+    queue.add("b").unwrap();
+    assert!(item.next_blocking(), "added while in hand, so once more");
+    assert_eq!((*item.key(), queue.in_flight(), queue.len()), ("b", 1, 0));
 
-    queue.add("e").unwrap();
-    let careful = queue.try_get().unwrap().at_least_once();
-    assert_eq!(*queue.done_and_get(careful).await.unwrap().key(), "e", "not finished, so retried");
+    queue.shut_down();
+    assert!(!item.next_blocking() && !item.next_blocking());
+    assert_eq!((queue.in_flight(), queue.known()), (0, 0));
+    drop(item);
+    assert_eq!(queue.in_flight(), 0, "not done a second time");
+}
+
+#[test]
+fn an_item_that_must_not_be_lost_is_retried_before_the_next() {
+    let queue = queue();
+    crate::add_all(&queue, ["a", "b"]);
+    let mut item = queue.get_blocking().unwrap().at_least_once();
+    assert!(item.next_blocking());
+    assert_eq!((*item.key(), item.retries(), queue.retries(&"a")), ("b", 0, 1));
 }
 
 #[test]
@@ -323,4 +330,27 @@ async fn peek_and_list_show_where_each_key_stands_and_change_nothing() {
     ];
     assert_eq!(listed, expected);
     assert_eq!(take_all(&queue), ["ready"]);
+}
+
+/// Coalesces by blowing up.
+#[derive(Default)]
+struct Fuse;
+
+impl Reason for Fuse {
+    #[expect(clippy::panic, reason = "this is what it is for")]
+    fn merge(&mut self, _newer: Self) {
+        panic!("blown");
+    }
+}
+
+/// Adds wait in the inbox until someone looks. A panic in that one's hands once took all adds with it that came after.
+#[test]
+fn a_panic_while_adds_are_moved_loses_none_of_the_others() {
+    let queue: Queue<u32, Fuse> = Queue::new(Options::new());
+    [1, 2, 2, 3].into_iter().for_each(|key| queue.add(key).unwrap());
+    queue.add_after(4, crate::ms(1000)).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| queue.len())).is_err());
+    assert_eq!((queue.len(), queue.known()), (3, 4));
+    let order: Vec<_> = std::iter::from_fn(|| queue.try_get().map(|item| *item.key())).collect();
+    assert_eq!(order, [1, 2, 3]);
 }
