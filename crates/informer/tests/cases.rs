@@ -1,4 +1,4 @@
-//! `docs/informer-cases.md` names tests; each of them must exist.
+//! `docs/informer-cases.md` and `docs/workqueue-cases.md` name tests; each of them must exist.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -21,20 +21,26 @@ fn is_there(name: &str, texts: &[String]) -> bool {
     texts.iter().any(|text| text.contains(&function) || text.contains(&script))
 }
 
-#[test]
-fn every_test_that_the_cases_name_is_there() {
+fn check(document: &str, folders: &[&str], least: usize) {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let document = crates.parent().unwrap().join("docs/informer-cases.md");
     let mut files = Vec::new();
-    for folder in ["informer/src", "informer/tests", "workqueue/tests"] {
-        sources(&crates.join(folder), &mut files);
-    }
+    folders.iter().for_each(|folder| sources(&crates.join(folder), &mut files));
     let texts: Vec<_> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    let text = fs::read_to_string(document).unwrap();
+    let text = fs::read_to_string(crates.parent().unwrap().join("docs").join(document)).unwrap();
     // Every second piece between backticks is quoted; tests are long names of words.
     let quoted = text.split('`').skip(1).step_by(2);
     let tests: Vec<_> = quoted.filter(|name| name.matches('_').count() > 2 && !name.contains('/')).collect();
-    assert!(tests.len() > 60, "{} tests found", tests.len());
+    assert!(tests.len() > least, "{} tests found", tests.len());
     let missing: Vec<_> = tests.into_iter().filter(|name| !is_there(name, &texts)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_test_that_the_informers_cases_name_is_there() {
+    check("informer-cases.md", &["informer/src", "informer/tests", "workqueue/tests"], 60);
+}
+
+#[test]
+fn every_test_that_the_work_queues_rules_name_is_there() {
+    check("workqueue-cases.md", &["workqueue/src", "workqueue/tests"], 90);
 }

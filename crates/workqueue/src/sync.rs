@@ -19,8 +19,8 @@ pub(crate) use shuttle::{
 
 use std::sync::PoisonError;
 
-/// Locks, whether or not an earlier holder panicked: user code under these locks (`Eq`, `Clone`, `Reason::merge`) runs
-/// before or after a step of the state machine, not in the middle of one.
+/// Locks, whether or not an earlier holder panicked: user code under these locks (`Eq`, `Reason::merge`) runs before or after a
+/// step of the state machine, not in the middle of one. The exception is a key's `clone`: a key for which that panics is stuck.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
