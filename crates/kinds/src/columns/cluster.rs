@@ -4,13 +4,11 @@ use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
 use super::{
-    AGE, Column, NAME, NONE, Shape, UNSET, age_of, count_at, created, name, number, or_none, text, wide,
+    AGE, CREATED, Column, NAME, NONE, Shape, UNSET, age_of, count_at, created, name, number, or_none, text,
+    wide,
 };
 use crate::age;
 use crate::tree::Tree;
-
-/// Roles have always shown when they were made, as text.
-const CREATED_TEXT: Column = text("Created At");
 
 pub(super) fn shape(kind: &str) -> Option<Shape> {
     Some(match kind {
@@ -70,7 +68,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             cells: |object, _| vec![name(object), "Unknown".into(), "".into(), "".into()],
         },
         "Role" | "ClusterRole" => Shape {
-            columns: const { &[NAME, CREATED_TEXT] },
+            columns: const { &[NAME, CREATED] },
             cells: |object, _| vec![name(object), created(object)],
         },
         "RoleBinding" | "ClusterRoleBinding" => Shape {

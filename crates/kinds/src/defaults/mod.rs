@@ -23,12 +23,14 @@ pub fn apply_change(kind: &Kind, object: &mut Value, before: &Value) {
     }
 }
 
-/// Whether all but metadata and status is shared.
+/// Whether all but metadata and status is shared, and nothing was taken away that may have a default.
 fn is_settled(object: &Value, before: &Value) -> bool {
     let settled = |(key, value): (&Text, &Value)| {
         matches!(key.as_str(), "metadata" | "status") || before.get(key).is_some_and(|old| value.is_same(old))
     };
+    let kept = |(key, _): (&Text, &Value)| key == "status" || object.has(key);
     object.fields().is_some_and(|fields| fields.iter().all(settled))
+        && before.fields().is_some_and(|fields| fields.iter().all(kept))
 }
 
 /// Fills in the defaults of a kind.
@@ -129,6 +131,16 @@ mod tests {
             secret,
             json!({"data": {"a": "Y2xlYXI=", "b": "b3Zlcg==", "c": "eQ=="}, "type": "Opaque"})
         );
+    }
+
+    #[test]
+    fn what_is_taken_away_gets_its_default_again() {
+        let kind = crate::by_kind("", "v1", "Secret").unwrap();
+        let before = applied("", "Secret", json!({"data": {"a": "eA=="}}));
+        let mut object = before.clone();
+        object.as_object_mut().unwrap().remove("type");
+        apply_change(kind, &mut object, &before);
+        assert_eq!(object, before);
     }
 
     #[test]

@@ -109,12 +109,11 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
         let rest = before.list("clusterIPs").iter().skip(1).cloned();
         spec.put("clusterIPs", std::iter::once(Value::from(address)).chain(rest).collect::<Vec<_>>());
     }
-    if spec.text("clusterIP").is_empty() && spec.count("clusterIPs") == 0 {
-        for key in ["clusterIP", "clusterIPs"] {
-            if before.has(key) {
-                spec.put(key, before.at(key).clone());
-            }
-        }
+    if spec.text("clusterIP").is_empty() && before.has("clusterIP") {
+        spec.put("clusterIP", was);
+    }
+    if spec.count("clusterIPs") == 0 && spec.text("clusterIP") == was && before.has("clusterIPs") {
+        spec.put("clusterIPs", before.at("clusterIPs").clone());
     }
     for key in ["ipFamilies", "ipFamilyPolicy"] {
         if before.has(key) {

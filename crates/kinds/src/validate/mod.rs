@@ -120,6 +120,7 @@ fn content(kind: &Kind, new: &Value, errors: &mut Errors) {
         ("", "PersistentVolume") => storage::volume(new, errors),
         ("", "PersistentVolumeClaim") => storage::claim(new, errors),
         ("", "ReplicationController") => workload::replication_controller(new, errors),
+        ("apps", "ControllerRevision") => errors.non_negative(&Path::root("revision"), new.int("revision")),
         ("apps", "Deployment") => workload::deployment(new, errors),
         ("apps", "ReplicaSet") => workload::replica_set(new, errors),
         ("apps", "StatefulSet") => workload::stateful_set(new, errors),
@@ -163,6 +164,14 @@ fn change(kind: &Kind, new: &Value, old: &Value, errors: &mut Errors) {
         }
         ("", "Pod") => pod::change(new, old, errors),
         ("", "Service") => service::change(new, old, errors),
+        ("", "Node") => node::change(new, old, errors),
+        ("", "ResourceQuota") => same_spec(new, old, &["scopes"], errors),
+        ("node.k8s.io", "RuntimeClass") => {
+            errors.immutable(&Path::root("handler"), new.at("handler"), old.at("handler"));
+        }
+        ("apps", "ControllerRevision") => {
+            errors.immutable(&Path::root("data"), new.at("data"), old.at("data"));
+        }
         ("", "PersistentVolumeClaim") => storage::claim_change(new, old, errors),
         ("", "PersistentVolume") => storage::volume_change(new, old, errors),
         ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => same_spec(new, old, &["selector"], errors),

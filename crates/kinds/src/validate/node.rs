@@ -26,6 +26,19 @@ pub(super) fn node(new: &Value, errors: &mut Errors) {
     }
 }
 
+/// Where a node is and which addresses its Pods have is said once.
+pub(super) fn change(new: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::root("spec");
+    let (new, old) = (new.at("spec"), old.at("spec"));
+    for (key, shown, what) in [("podCIDR", "podCIDRs", "podCIDR"), ("providerID", "providerID", "providerID")]
+    {
+        if !old.text(key).is_empty() && new.text(key) != old.text(key) {
+            let detail = format!("node updates may not change {what} except from \"\" to valid");
+            errors.forbidden(&path.child(shown), detail);
+        }
+    }
+}
+
 pub(super) fn runtime_class(new: &Value, errors: &mut Errors) {
     let handler = new.text("handler");
     errors.invalid_all(&Path::root("handler"), handler, label_errors(handler));
@@ -36,6 +49,16 @@ mod tests {
     use listwatch_wire::json::json;
 
     use super::*;
+
+    #[test]
+    fn a_node_stays_where_it_is() {
+        let node = |id: &str| json!({"spec": {"providerID": id}});
+        for (old, new, complaints) in [("", "a", 0), ("a", "a", 0), ("a", "b", 1), ("a", "", 1)] {
+            let mut errors = Errors::new();
+            change(&node(new), &node(old), &mut errors);
+            assert_eq!(errors.into_vec().len(), complaints, "{old} {new}");
+        }
+    }
 
     #[test]
     fn taints_are_told_apart() {

@@ -204,9 +204,20 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut Errors) {
         }
     }
     deadline_change(new, old, &path, errors);
+    gates_change(new, old, &path, errors);
     tolerations_change(new, old, &path, errors);
     if frozen(new, old) != *old {
         errors.forbidden(&path, FROZEN);
+    }
+}
+
+/// What holds a Pod back can only go.
+fn gates_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let known = |gate: &&Value| old.list("schedulingGates").contains(gate);
+    for gate in new.list("schedulingGates").iter().filter(|gate| !known(gate)) {
+        let detail =
+            format!("only deletion is allowed, but found new scheduling gate '{}'", gate.text("name"));
+        errors.forbidden(&path.child("schedulingGates"), detail);
     }
 }
 

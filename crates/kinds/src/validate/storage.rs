@@ -57,9 +57,20 @@ pub(super) fn claim_change(new: &Value, old: &Value, errors: &mut Errors) {
     if old.at("spec").text("volumeName").is_empty() {
         free.push("volumeName");
     }
+    // A class may still be found for a claim that was made before there was one.
+    if !old.at("spec").has("storageClassName") {
+        free.push("storageClassName");
+    }
     if without(new.at("spec"), &free) != without(old.at("spec"), &free) {
         errors.forbidden(&Path::root("spec"), DETAIL);
     }
+    volume_mode(new, old, errors);
+}
+
+/// The reference forgets where the field is.
+fn volume_mode(new: &Value, old: &Value, errors: &mut Errors) {
+    let (new, old) = (new.at("spec").at("volumeMode"), old.at("spec").at("volumeMode"));
+    errors.immutable(&Path::root("volumeMode"), new, old);
 }
 
 pub(super) fn volume(new: &Value, errors: &mut Errors) {
@@ -116,20 +127,28 @@ fn capacity(capacity: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn volume_change(new: &Value, old: &Value, errors: &mut Errors) {
-    const FREE: [&str; 7] = [
+    const FREE: [&str; 9] = [
         "accessModes",
         "capacity",
         "claimRef",
         "mountOptions",
+        "nodeAffinity",
         "persistentVolumeReclaimPolicy",
         "storageClassName",
         "volumeAttributesClassName",
+        "volumeMode",
     ];
     if without(new.at("spec"), &FREE) != without(old.at("spec"), &FREE) {
         errors.forbidden(
             &Path::root("spec").child("persistentvolumesource"),
             "spec.persistentvolumesource is immutable after creation",
         );
+    }
+    volume_mode(new, old, errors);
+    let (now, before) = (new.at("spec").at("nodeAffinity"), old.at("spec").at("nodeAffinity"));
+    if !before.is_null() && now != before {
+        let detail = "field is immutable, except for updating from beta label to GA";
+        errors.invalid(&Path::root("spec").child("nodeAffinity"), now.clone(), detail);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
+use listwatch_kinds::tree::Tree;
 use listwatch_kinds::{age, columns};
 use listwatch_wire::Status;
 use listwatch_wire::json;
@@ -98,6 +99,36 @@ pub(crate) fn single(resource: &Resource, object: &[u8], meta: Meta, include: In
     out.freeze()
 }
 
+/// The table of a Scale, which is not an object of any resource.
+pub(crate) fn scale(scale: &Value, meta: Meta, include: Include) -> Bytes {
+    let column = |name: &str, kind: &str, format: &str| json!({"name": name, "type": kind, "format": format, "description": "", "priority": 0});
+    let (metadata, zero) = (scale.at("metadata"), 0);
+    let object = match include {
+        Include::Nothing => Value::Null,
+        Include::Object => scale.clone(),
+        Include::Metadata => {
+            json!({"kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": metadata})
+        }
+    };
+    let cells = json!([
+        metadata.at("name"),
+        scale.at("spec").int("replicas").unwrap_or(zero),
+        scale.at("status").int("replicas").unwrap_or(zero),
+        age::since(metadata.text("creationTimestamp"), Timestamp::now()),
+    ]);
+    let table = json!({
+        "kind": "Table",
+        "apiVersion": meta.api_version(),
+        "metadata": {"resourceVersion": metadata.at("resourceVersion")},
+        "columnDefinitions": [
+            column("Name", "string", "name"), column("Desired", "integer", ""),
+            column("Available", "integer", ""), column("Age", "string", ""),
+        ],
+        "rows": [{"cells": cells, "object": object}],
+    });
+    json::encode(&table).into()
+}
+
 /// Everything up to the rows.
 pub(crate) fn head(out: &mut BytesMut, meta: Meta, metadata: &[u8], columns: &[u8]) {
     out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
@@ -107,4 +138,19 @@ pub(crate) fn head(out: &mut BytesMut, meta: Meta, metadata: &[u8], columns: &[u
     out.extend_from_slice(b",\"columnDefinitions\":");
     out.extend_from_slice(columns);
     out.extend_from_slice(b",\"rows\":[");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_has_one_row() {
+        let object = json!({"kind": "Scale", "metadata": {"name": "d", "resourceVersion": "7", "creationTimestamp": "2020-01-01T00:00:00Z"}, "spec": {"replicas": 3}, "status": {"replicas": 1}});
+        let table = Value::read(&scale(&object, Meta::V1, Include::Nothing)).unwrap();
+        assert_eq!(table.at("metadata"), &json!({"resourceVersion": "7"}));
+        let row = table.list("rows").first().unwrap();
+        assert_eq!(row.list("cells").get(..3).unwrap(), &[json!("d"), json!(3), json!(1)]);
+        assert_eq!(row.at("object"), &Value::Null);
+    }
 }

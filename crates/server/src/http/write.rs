@@ -129,12 +129,14 @@ fn document(
     request: &Request,
 ) -> Result<Bytes, Status> {
     let json = Bytes::from(listwatch_wire::json::encode(value));
-    let own = value.get("kind").and_then(|k| k.as_str()) == Some(&*resource.kind);
+    let kind = value.get("kind").and_then(|k| k.as_str()).unwrap_or_default();
+    let (own, scale) = (kind == &*resource.kind, kind == "Scale");
     Ok(match form.shape {
+        Shape::Table(meta) if scale => table::scale(value, meta, table::Include::wanted(form, request)?),
         Shape::Table(meta) if own => {
             table::single(resource, &json, meta, table::Include::wanted(form, request)?)
         }
-        Shape::Metadata(meta) if own => {
+        Shape::Metadata(meta) if own || scale => {
             let metadata = value.get("metadata").cloned().unwrap_or_default();
             let partial = listwatch_wire::json::json!({
                 "kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": metadata,

@@ -130,6 +130,7 @@ impl Definitions {
             self.remove(object).await;
         }
         if !left.is_empty() {
+            self.say_terminating(stored).await;
             return false;
         }
         self.withdraw(&stored.definition.name);
@@ -153,6 +154,14 @@ impl Definitions {
         true
     }
 
+    /// Tells whoever waits for the end of a definition what it waits for.
+    async fn say_terminating(&self, stored: &Stored) {
+        let Ok(mut object) = Value::read(stored.object.stored()) else { return };
+        let (reason, message) = ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
+        condition(&mut object, "Terminating", true, reason, message);
+        self.write(&stored.object, Some(object)).await;
+    }
+
     /// Deletes an object of a kind that goes away, or marks it if somebody holds it.
     async fn remove(&self, object: &Arc<Object>) {
         let Ok(mut value) = Value::read(object.stored()) else { return };
@@ -163,6 +172,8 @@ impl Definitions {
             if let Some(metadata) = value.inner("metadata") {
                 metadata.put("deletionTimestamp", crate::registry::write::now());
                 metadata.put("deletionGracePeriodSeconds", 0);
+                let generation = metadata.int("generation").unwrap_or(0);
+                metadata.put("generation", generation + 1);
             }
             self.write(object, Some(value)).await;
         }

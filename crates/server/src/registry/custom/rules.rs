@@ -111,7 +111,7 @@ impl Rules for Custom {
     }
 
     fn stored_form(&self, object: &mut Value) {
-        rename(object, &self.stored_api_version);
+        self.stages.store(object, &self.stored_api_version);
     }
 
     fn served_form(&self, object: &mut Value) {
@@ -180,13 +180,6 @@ impl Rules for Custom {
     ) -> Result<Applied, Status> {
         let manager = tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource));
         Ok(manager.apply(live, applied, force)?)
-    }
-}
-
-/// Versions differ in name only: the conversion strategy `None`.
-fn rename(object: &mut Value, api_version: &str) {
-    if object.text("apiVersion") != api_version {
-        object.put("apiVersion", api_version);
     }
 }
 

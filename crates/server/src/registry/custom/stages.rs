@@ -38,6 +38,19 @@ impl Stages {
                 == Some(self.api_version.as_bytes())
     }
 
+    /// Makes an object of this version one of the version that is stored, which drops what it does not know and adds what
+    /// it has for everything that it reads.
+    pub(super) fn store(&self, object: &mut Value, stored_as: &str) {
+        if stored_as == self.api_version {
+            return;
+        }
+        rename(object, stored_as);
+        if let Some((_, schema)) = self.all.iter().find(|(name, _)| name == stored_as) {
+            prune(schema, object);
+            fill(schema, object);
+        }
+    }
+
     /// Makes a stored object one of this version. `old` says whether its schema may have changed since it was stored.
     pub(super) fn show(&self, object: &mut Value, old: bool) {
         let stored_as = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
@@ -50,10 +63,14 @@ impl Stages {
         }
         if !alike {
             prune(&self.schema, object);
-            if let Some(fields) = object.as_object_mut() {
-                fields.insert("apiVersion".to_owned(), self.api_version.as_str().into());
-            }
+            rename(object, &self.api_version);
         }
+    }
+}
+
+fn rename(object: &mut Value, api_version: &str) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), api_version.into());
     }
 }
 
@@ -84,6 +101,15 @@ mod tests {
         let mut object = json!({"apiVersion": "example.test/v1", "spec": {"shared": "s", "one": "x"}});
         stages.show(&mut object, false);
         assert_eq!(object, json!({"apiVersion": "example.test/v2", "spec": {"shared": "s"}}));
+    }
+
+    #[test]
+    fn what_is_sent_in_another_version_is_stored_as_the_stored_one_reads_it() {
+        let definition = definition();
+        let stages = Stages::new(&definition, &definition.versions[1]);
+        let mut object = json!({"apiVersion": "example.test/v2", "spec": {"shared": "s", "two": "two"}});
+        stages.store(&mut object, "example.test/v1");
+        assert_eq!(object, json!({"apiVersion": "example.test/v1", "spec": {"shared": "s", "one": "one"}}));
     }
 
     #[test]
