@@ -8,9 +8,11 @@ use serde::Deserialize;
 use crate::{Columns, Rules, Schema};
 
 mod check;
+mod condition;
 mod parts;
 
 pub use check::{validate_create, validate_status, validate_update};
+pub use condition::set_condition;
 
 /// Where objects of a kind live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ mod validate;
 
 pub use columns::Columns;
 pub use definition::{
-    Definition, NameConflict, Names, Scope, Version, begin, names_conflict, remember_version,
+    Definition, NameConflict, Names, Scope, Version, begin, names_conflict, remember_version, set_condition,
     validate_create, validate_status, validate_update,
 };
 pub use fill::fill;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use listwatch_custom::{Definition, names_conflict};
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::{Expect, Write};
-use listwatch_wire::json::{Value, json};
+use listwatch_wire::json::Value;
 use listwatch_wire::{Revision, json};
 
 use crate::api::Api;
@@ -222,15 +222,6 @@ fn set_status(object: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// Sets a condition; its time changes only when its status does.
 fn condition(object: &mut Value, kind: &str, holds: bool, reason: &str, message: &str) {
-    let status = if holds { "True" } else { "False" };
-    let mut conditions = object.at("status").list("conditions").to_vec();
-    let position = conditions.iter().position(|condition| condition.text("type") == kind);
-    let old = position.map(|position| conditions.remove(position));
-    let same = old.as_ref().filter(|old| old.text("status") == status);
-    let time = same.map_or_else(crate::registry::write::now, |old| old.text("lastTransitionTime").to_owned());
-    let new = json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message});
-    conditions.insert(position.unwrap_or(conditions.len()), new);
-    set_status(object, "conditions", conditions.into());
+    listwatch_custom::set_condition(object, kind, holds, (reason, message), &crate::registry::write::now());
 }

@@ -153,13 +153,16 @@ fn decide(
     stored: &Value,
     now: Timestamp,
 ) -> Verdict {
-    if is_namespace(stored) && !stored.at("metadata").has("deletionTimestamp") {
+    let marked = stored.at("metadata").has("deletionTimestamp");
+    if is_namespace(stored) && !marked {
         return Verdict::Write(begin_end_of_namespace(stored, options, now));
+    }
+    if let (Some(finalizer), false) = (held_by, marked) {
+        return Verdict::Write(begin_end_of_definition(stored, finalizer, now));
     }
     let grace = if graceful { grace_period(options, stored) } else { 0 };
     let mut object = stored.clone();
     set_finalizers(&mut object, options.propagation());
-    hold(&mut object, held_by);
     mark(&mut object, grace, now);
     if update::is_done(&object) {
         return Verdict::Remove(if graceful { object } else { without_mark(object, stored) });
@@ -207,15 +210,24 @@ fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
     if finalizers.is_empty() { drop(meta.remove("finalizers")) } else { meta.put("finalizers", finalizers) }
 }
 
-/// Some kinds are held by the server itself until it has tidied up after them; once marked they are left alone.
-fn hold(object: &mut Value, finalizer: Option<&str>) {
-    let Some(finalizer) = finalizer else { return };
-    let Some(meta) = object.inner_or_new("metadata").filter(|meta| !meta.has("deletionTimestamp")) else {
-        return;
-    };
-    let mut finalizers = meta.list("finalizers").to_vec();
-    finalizers.push(finalizer.into());
-    meta.put("finalizers", finalizers);
+/// A definition is held by the server itself until it has tidied up after it. Like a namespace it has no time of grace.
+fn begin_end_of_definition(stored: &Value, finalizer: &str, now: Timestamp) -> Value {
+    let mut object = stored.clone();
+    let time = seconds(now);
+    if let Some(meta) = object.inner_or_new("metadata") {
+        let mut finalizers = meta.list("finalizers").to_vec();
+        if !finalizers.iter().any(|held| held == finalizer) {
+            finalizers.push(finalizer.into());
+        }
+        meta.put("finalizers", finalizers);
+        meta.put("deletionTimestamp", time.as_str());
+    }
+    let why = (
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    );
+    listwatch_custom::set_condition(&mut object, "Terminating", true, why, &time);
+    object
 }
 
 /// Marks an object as going, or shortens the time it has.
@@ -322,6 +334,22 @@ mod tests {
         let mut held = namespace(json!({"finalizers": ["kubernetes"]}));
         held.as_object_mut().unwrap().put("metadata", marked.at("metadata").clone());
         assert!(matches!(decide(&held), Verdict::Keep));
+    }
+
+    #[test]
+    fn a_definition_says_that_it_is_going() {
+        let stored = json!({"kind": "CustomResourceDefinition", "metadata": {"generation": 1}, "status": {}});
+        let options = DeleteOptions::default();
+        let verdict = decide(false, Some("cleanup"), &options, &stored, Timestamp::UNIX_EPOCH);
+        let Verdict::Write(marked) = verdict else { panic!("not written") };
+        let time = "1970-01-01T00:00:00Z";
+        let meta = json!({"generation": 1, "finalizers": ["cleanup"], "deletionTimestamp": time});
+        assert_eq!(marked.at("metadata"), &meta);
+        assert_eq!(marked["status"]["conditions"][0]["reason"], "InstanceDeletionPending");
+        assert!(matches!(
+            decide(false, Some("cleanup"), &options, &marked, Timestamp::UNIX_EPOCH),
+            Verdict::Keep
+        ));
     }
 
     #[test]
