@@ -1,5 +1,8 @@
 //! Answers and their headers.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response as HttpResponse, StatusCode};
@@ -47,11 +50,40 @@ pub(crate) fn no_such_page() -> Response {
 
 /// Tells the client what it should know though nothing failed.
 pub(crate) fn warn<'a>(response: &mut Response, texts: impl IntoIterator<Item = &'a str>) {
-    for text in texts {
-        if let Ok(value) = HeaderValue::from_str(&warning(text)) {
+    for text in fitting(texts) {
+        if let Ok(value) = HeaderValue::from_str(&warning(&text)) {
             response.headers_mut().append(WARNING, value);
         }
     }
+}
+
+/// As many characters of all warnings are told whole.
+const ALL_WARNINGS: usize = 4096;
+/// Of each that many, if they are too many together.
+const ONE_WARNING: usize = 256;
+
+/// Warnings, each once, cut as the reference cuts them: headers are for programs, and their room is limited.
+fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<Cow<'a, str>> {
+    let mut seen = HashSet::new();
+    let sendable = |text: &&str| !text.is_empty() && !text.contains(char::is_control);
+    let texts: Vec<&str> = texts.into_iter().filter(sendable).filter(|text| seen.insert(*text)).collect();
+    let mut whole = 0;
+    let over = texts.iter().position(|text| {
+        whole += text.chars().count();
+        whole > ALL_WARNINGS
+    });
+    let Some(over) = over else { return texts.into_iter().map(Cow::Borrowed).collect() };
+    let mut told = 0;
+    let mut cut = Vec::new();
+    for (index, text) in texts.into_iter().enumerate() {
+        if index > over && told >= ALL_WARNINGS {
+            break;
+        }
+        let text: String = text.chars().take(ONE_WARNING).collect();
+        told += text.chars().count();
+        cut.push(Cow::Owned(text));
+    }
+    cut
 }
 
 /// The same, before what it is told already.
@@ -96,4 +128,20 @@ pub(crate) fn finish(mut response: Response, audit_id: HeaderValue) -> Response 
     headers.insert(AUDIT_ID, audit_id);
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_told_once_and_cut_if_they_are_too_much() {
+        assert_eq!(fitting(["a", "b", "a", "", "c\nd"]), ["a", "b"]);
+        let long: Vec<String> = (0..20).map(|n| format!("{n:02}{}", "x".repeat(400))).collect();
+        let lengths = |texts: &[String]| -> Vec<usize> {
+            fitting(texts.iter().map(String::as_str)).iter().map(|text| text.len()).collect()
+        };
+        assert_eq!(lengths(&long[..10]), [402; 10]);
+        assert_eq!(lengths(&long), [256; 16]);
+    }
 }
