@@ -146,15 +146,8 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         let (slot, entry) = store(&mut self.slab, &mut self.index, add.hash, add.key);
         entry.reason = add.reason;
         entry.set_priority(add.priority);
-        entry.set(DIRTY);
-        self.depth += 1;
-        if let Some(meter) = &mut self.meter {
-            meter.added(slot, add.at);
-        }
-        match self.tenant_of {
-            None => entry.place = self.ready.push(add.priority, slot),
-            Some(_) => self.push_ready(slot),
-        }
+        self.become_dirty(slot, add.at);
+        self.push_ready(slot, add.priority);
     }
 
     /// Counts a retry that needed no delay.
@@ -197,10 +190,11 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         let entry = self.slab.at_mut(slot);
         entry.clear(PROCESSING);
         self.ready.finished(slot);
-        match entry.is(DIRTY) {
-            true => self.push_ready(slot),
-            false => self.forget_if_unused(slot),
+        if !entry.is(DIRTY) {
+            return self.forget_if_unused(slot);
         }
+        let priority = entry.priority();
+        self.push_ready(slot, priority);
     }
 
     /// Stops taking new keys and drops the delayed ones. Returns how many were dropped.
@@ -243,7 +237,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         let waits = entry.is(PROCESSING);
         self.become_dirty(slot, at);
         if !waits {
-            self.push_ready(slot);
+            self.push_ready(slot, priority);
         }
     }
 
@@ -263,19 +257,22 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         }
         self.slab.at_mut(slot).set_priority(priority);
         if !waits {
-            self.push_ready(slot);
+            self.push_ready(slot, priority);
         }
     }
 
-    #[inline]
-    fn push_ready(&mut self, slot: Slot) {
-        let entry = self.slab.at_mut(slot);
-        match (&self.tenant_of, &entry.key) {
-            (Some(tenant_of), Some(key)) => {
-                entry.place = self.ready.push_fair(entry.priority(), slot, tenant_of(key));
-            }
-            _ => entry.place = self.ready.push(entry.priority(), slot),
-        }
+    #[inline(always)]
+    fn push_ready(&mut self, slot: Slot, priority: Priority) {
+        self.slab.at_mut(slot).place = match self.tenant_of {
+            None => self.ready.push(priority, slot),
+            Some(_) => self.push_fair(slot, priority),
+        };
+    }
+
+    #[cold]
+    fn push_fair(&mut self, slot: Slot, priority: Priority) -> u32 {
+        let tenant = self.tenant_of.as_ref().zip(self.slab.at(slot).key.as_ref()).map(|(of, key)| of(key));
+        self.ready.push_fair(priority, slot, tenant.unwrap_or(0))
     }
 
     #[inline(always)]

@@ -59,7 +59,6 @@ impl Ready {
     }
 
     /// Appends a key of a fair queue to its tenant's line; returns its place there.
-    #[cold]
     pub(crate) fn push_fair(&mut self, priority: Priority, slot: Slot, tenant: u64) -> u32 {
         self.tenants.as_mut().map_or(0, |tenants| tenants.push(priority as usize, slot, tenant))
     }
