@@ -18,6 +18,9 @@ const LOAD_MAX: usize = 6;
 /// A table up to this size is in the cache anyway.
 const CACHED_LINES: usize = 2048;
 
+/// So many keys at a time are moved to a larger table.
+const GROW_PORTION: usize = 32;
+
 /// The tag of a free cell.
 const FREE: u8 = 0;
 
@@ -278,9 +281,17 @@ impl Index {
 
     /// Makes room for twice as many; `all` are the hashes and slots that are in the table.
     #[cold]
-    pub(crate) fn grow(&mut self, all: impl Iterator<Item = (u32, Slot)>) {
+    pub(crate) fn grow(&mut self, mut all: impl Iterator<Item = (u32, Slot)>) {
         *self = Self { lines: vec![Line::default(); self.lines.len() * 2], len: 0 };
-        all.for_each(|(hash, slot)| self.insert(hash, slot));
+        let mut portion = Vec::with_capacity(GROW_PORTION);
+        loop {
+            portion.extend(all.by_ref().take(GROW_PORTION));
+            if portion.is_empty() {
+                return;
+            }
+            self.warm(portion.iter().map(|(hash, _)| *hash));
+            portion.drain(..).for_each(|(hash, slot)| self.insert(hash, slot));
+        }
     }
 
     /// Gives back the memory of a once large table that is empty now.
