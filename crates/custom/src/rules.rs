@@ -153,6 +153,11 @@ fn problem(
     if let Err(text) = types::check(&rule.program, schema, place.root) {
         return Some(("rule", format!("compilation failed: {text}")));
     }
+    if let Some(Err(text)) =
+        rule.message_program.as_ref().map(|program| types::check_message(program, schema, place.root))
+    {
+        return Some(("messageExpression", format!("messageExpression compilation failed: {text}")));
+    }
     let uses_old = rule.program.references().variables().contains(&"oldSelf");
     match &place.apart {
         Some(path) if uses_old => {

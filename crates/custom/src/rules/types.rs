@@ -47,13 +47,25 @@ const COMPARISONS: [&str; 6] = ["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"];
 /// # Errors
 /// What does not fit, in words.
 pub(super) fn check(program: &Program, schema: &Value, root: bool) -> Result<(), String> {
+    check_as("boolean", "bool", program, schema, root)
+}
+
+/// The same for the words that a broken rule is told with.
+///
+/// # Errors
+/// What does not fit, in words.
+pub(super) fn check_message(program: &Program, schema: &Value, root: bool) -> Result<(), String> {
+    check_as("string", "string", program, schema, root)
+}
+
+fn check_as(wanted: &str, called: &str, program: &Program, schema: &Value, root: bool) -> Result<(), String> {
     let mut scope = Scope::new();
     scope.insert("self".to_owned(), Known::Node(schema));
     scope.insert("oldSelf".to_owned(), Known::Nothing);
     let result = Walk { root: root.then_some(schema) }.expression(&program.expression().expr, &scope)?;
     match class(result) {
-        None | Some("boolean") => Ok(()),
-        Some(_) => Err("cel expression must evaluate to a bool".to_owned()),
+        Some(found) if found != wanted => Err(format!("cel expression must evaluate to a {called}")),
+        _ => Ok(()),
     }
 }
 
@@ -215,6 +227,14 @@ mod tests {
         ] {
             assert_eq!(verdict(rule), Ok(()), "{rule}");
         }
+    }
+
+    #[test]
+    fn a_message_is_text() {
+        let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "count": {"type": "integer"}}});
+        let message = |text: &str| check_message(&Program::compile(text).unwrap(), &schema, true).is_ok();
+        assert!(message("self.text") && message("'a' + self.text"));
+        assert!(!message("self.count") && !message("self.count > 1"));
     }
 
     #[test]

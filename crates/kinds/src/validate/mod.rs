@@ -320,6 +320,15 @@ mod tests {
                 vec!["spec.schedule: Invalid value: \"* * *\": expected exactly 5 fields, found 3: [* * *]"],
             ),
             (
+                "autoscaling",
+                "HorizontalPodAutoscaler",
+                json!({"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "d"}, "maxReplicas": 3, "metrics": [{"type": "Resource"}, {}]}}),
+                vec![
+                    "spec.metrics[0].resource: Required value: must populate information for the given metric source",
+                    "spec.metrics[1].type: Required value: must specify a metric source type",
+                ],
+            ),
+            (
                 "coordination.k8s.io",
                 "Lease",
                 json!({"spec": {"leaseDurationSeconds": 0}}),

@@ -99,13 +99,13 @@ impl<S: Schema> FieldManager<'_, S> {
         }
     }
 
-    /// Applies a configuration: sets what it says, takes away what the manager said before and nobody owns.
-    ///
-    /// `live` is the object before, or `None` if there is none yet.
-    ///
-    /// # Errors
-    /// See [`ApplyError`]; nothing has changed then.
-    pub fn apply(&self, live: Option<&Value>, config: &Value, force: bool) -> Result<Applied, ApplyError> {
+    /// Applies a configuration, whatever the manager did in other ways before.
+    pub(super) fn merge_in(
+        &self,
+        live: Option<&Value>,
+        config: &Value,
+        force: bool,
+    ) -> Result<Applied, ApplyError> {
         if config.get("metadata").and_then(|m| m.get("managedFields")).is_some_and(|m| !m.is_null()) {
             return Err(ApplyError::ManagedFieldsPresent);
         }

@@ -45,6 +45,7 @@ mod conflict;
 mod element;
 mod extract;
 mod field_set;
+mod last_applied;
 mod manager;
 mod merge;
 mod node;
