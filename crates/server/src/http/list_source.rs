@@ -11,6 +11,9 @@ use super::read::{parse_version, storage_status, wait_for};
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
 
+/// What the reference reads from its store every time.
+const UNCACHED: &str = "events";
+
 /// How many objects are looked at in one go: few enough not to hold up the thread.
 const REFILL: usize = 32;
 
@@ -66,11 +69,15 @@ pub(crate) async fn resolve(
 ) -> Result<Source, Status> {
     let version = parse_version(&options.resource_version)?;
     let token = continued(options, version)?;
-    let moment = moment(api, options, version, token.as_ref()).await?;
+    let uncached = collection.name() == UNCACHED;
+    let wanted = version.filter(|version| !(uncached && *version == Revision::ZERO));
+    let moment = moment(api, options, wanted, token.as_ref()).await?;
     let from = token.as_ref().map(|token| format!("{}{}", collection.scope(filter), token.start()));
     let (revision, walker) = open(api, collection, filter, moment, from.as_deref());
-    // Any version will do, so the whole of it is cheaper than pages: that is how the reference has it, too.
-    let limit = if version == Some(Revision::ZERO) && token.is_none() { 0 } else { options.limit };
+    // Any version will do, so the whole of it is cheaper than pages: that is how the reference has it, too, for all that it
+    // keeps in memory.
+    let any = version == Some(Revision::ZERO) && token.is_none() && !uncached;
+    let limit = if any { 0 } else { options.limit };
     Ok(Source { revision, from, walker, limit, token })
 }
 

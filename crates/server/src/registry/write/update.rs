@@ -46,6 +46,11 @@ pub async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
             told.clear();
             successor(api, &target, view, &tracking, &mut new, stored, &mut told)
         }
+        // Who means a certain object is told that there is another one or none, even if any would do for others.
+        None if !sent.at("metadata").text("uid").is_empty() => {
+            target.check_uid(sent.at("metadata").text("uid"), &Value::Null)?;
+            Err(target.not_found())
+        }
         None if view == View::Whole && resource.rules.create_on_update() => {
             let mut new = sent.clone();
             resource.rules.track(&tracking, None, &mut new);

@@ -1,0 +1,129 @@
+//! What clients are told at the edges: odd paths, odd bodies, objects that are gone, nodes that are not there.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+
+use common::{Client, names, start};
+use serde_json::{Value, json};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+async fn client() -> (listwatch_server::Handle, Client) {
+    let server = start().await;
+    let client = Client::new(&server).await;
+    (server, client)
+}
+
+#[tokio::test]
+async fn paths_are_taken_as_they_are() {
+    let (_server, mut client) = client().await;
+    for (path, status) in [
+        ("/api/v1//configmaps", 404),
+        ("/api/v1/namespaces//configmaps", 200),
+        ("/livez", 200),
+        ("/livez/", 404),
+        ("/version/", 200),
+        ("/api/v1/configmaps/%zz", 400),
+    ] {
+        assert_eq!(client.call("GET", path, None).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_as_it_is_listed() {
+    let (_server, mut client) = client().await;
+    for name in ["a", "b", "c"] {
+        client.create(name, "1").await;
+    }
+    for query in ["resourceVersion=nonsense", "continue=nonsense"] {
+        assert_eq!(client.call("DELETE", &format!("{MAPS}?{query}"), None).await.status, 400, "{query}");
+    }
+    let page = client.call("DELETE", &format!("{MAPS}?limit=1"), None).await.json();
+    assert_eq!(names(&page), ["a"]);
+    assert!(page["metadata"]["continue"].as_str().is_some_and(|token| !token.is_empty()));
+    let headers = "accept: application/json;as=Table;g=meta.k8s.io;v=v1beta1\r\n";
+    client.send("DELETE", MAPS, headers, "").await;
+    let table = client.answer().await.json();
+    assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1beta1")));
+    assert_eq!(table["rows"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn a_copy_of_what_is_gone_cannot_come_back() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    let path = format!("{MAPS}/a");
+    let mut copy = client.get(&path).await;
+    client.call("DELETE", &path, None).await;
+    assert_eq!(client.call("PUT", &path, Some(&copy)).await.status, 409);
+    copy["metadata"].as_object_mut().unwrap().remove("uid");
+    assert_eq!(client.call("PUT", &path, Some(&copy)).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_patch_is_read_once_there_is_something_to_change() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    let merge = "content-type: application/merge-patch+json\r\n";
+    for (name, status) in [("a", 400), ("none", 404)] {
+        client.send("PATCH", &format!("{MAPS}/{name}"), merge, "{").await;
+        assert_eq!(client.answer().await.status, status, "{name}");
+    }
+    let strategic = "content-type: application/strategic-merge-patch+json\r\n";
+    client.send("PATCH", &format!("{MAPS}/a"), strategic, r#"{"kind":"Secret","data":{"z":"1"}}"#).await;
+    let patched = client.answer().await.json();
+    assert_eq!((&patched["kind"], &patched["data"]["z"]), (&json!("ConfigMap"), &json!("1")));
+}
+
+#[tokio::test]
+async fn yaml_may_repeat_itself() {
+    let (_server, mut client) = client().await;
+    let body = "metadata:\n  name: twice\ndata:\n  k: '1'\n  k: '2'\n";
+    let path = format!("{MAPS}?fieldValidation=Strict");
+    client.send("POST", &path, "content-type: application/yaml\r\n", body).await;
+    assert_eq!(client.answer().await.status, 400);
+    client.send("POST", MAPS, "content-type: application/yaml\r\n", body).await;
+    let answer = client.answer().await;
+    assert_eq!(answer.header("warning"), Some("299 - \"line 5: key \\\"k\\\" already set in map\""));
+    assert_eq!(answer.json()["data"], json!({"k": "2"}));
+}
+
+#[tokio::test]
+async fn a_pod_that_runs_nowhere_has_no_log_and_takes_no_commands() {
+    let (_server, mut client) = client().await;
+    let pod = |name: &str, node: Value| json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
+    for object in [pod("free", Value::Null), pod("bound", json!("nowhere"))] {
+        assert_eq!(client.call("POST", PODS, Some(&object)).await.status, 201);
+    }
+    for (path, status) in [
+        ("none/log", 404),
+        ("free/log", 204),
+        ("free/log?container=x", 400),
+        ("free/log?tailLines=-1", 422),
+        ("free/exec?command=ls", 400),
+        ("bound/log", 404),
+        ("free/proxy/some/path", 400),
+    ] {
+        assert_eq!(client.call("GET", &format!("{PODS}/{path}"), None).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn events_come_in_pages_of_any_version() {
+    let (_server, mut client) = client().await;
+    let path = "/api/v1/namespaces/default/events";
+    for name in ["a", "b"] {
+        let event = json!({"metadata": {"name": name}, "involvedObject": {"namespace": "default"}});
+        assert_eq!(client.call("POST", path, Some(&event)).await.status, 201);
+    }
+    let page = client.get(&format!("{path}?limit=1&resourceVersion=0")).await;
+    assert_eq!(names(&page).len(), 1);
+}
