@@ -69,6 +69,23 @@ async fn a_copy_of_what_is_gone_cannot_come_back() {
 }
 
 #[tokio::test]
+async fn what_needs_a_version_needs_it_for_its_status_too() {
+    let (_server, mut client) = client().await;
+    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1}});
+    let made = client.call("POST", path, Some(&budget)).await.json();
+    for sub in ["", "/status"] {
+        let path = format!("{path}/b{sub}");
+        let mut object = made.clone();
+        for version in [Value::Null, json!("0")] {
+            object["metadata"]["resourceVersion"] = version;
+            assert_eq!(client.call("PUT", &path, Some(&object)).await.status, 422, "{path}");
+        }
+        assert_eq!(client.call("PUT", &path, Some(&made)).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_patch_is_read_once_there_is_something_to_change() {
     let (_server, mut client) = client().await;
     client.create("a", "1").await;

@@ -40,7 +40,7 @@ pub async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
     let mut told = Vec::new();
     let done = change(api, &target, options.is_dry_run(), |stored| match stored {
         Some(stored) => {
-            check_conditions(&target, view, &sent, stored)?;
+            check_conditions(&target, &sent, stored)?;
             admission::may_grant(api, &request, &target, &sent)?;
             let mut new = sent.clone();
             told.clear();
@@ -65,11 +65,11 @@ pub async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> 
 }
 
 /// What the sender says about the object it means to replace must be true.
-fn check_conditions(target: &Target<'_>, view: View, sent: &Value, stored: &Stored) -> Result<(), Status> {
+fn check_conditions(target: &Target<'_>, sent: &Value, stored: &Stored) -> Result<(), Status> {
     let meta = sent.at("metadata");
     target.check_uid(meta.text("uid"), &stored.value)?;
     let version = meta.text("resourceVersion");
-    if version.is_empty() && view == View::Whole && !target.resource.rules.unconditional_update() {
+    if matches!(version, "" | "0") && !target.resource.rules.unconditional_update() {
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         // Only here the reference names the resource instead of the kind.
         let Target { resource, name, .. } = target;
