@@ -31,11 +31,12 @@ use crate::ticket::Ticket;
 use crate::waiters::Waiters;
 use crate::{AddError, Key};
 
-/// When the inbox is this long, the next consumer empties it even if it has enough to do: a batch should fit the cache.
-const INBOX_SOFT_MAX: usize = 256;
+/// When the inbox is this long, the next consumer empties it even if it has enough to do: a batch should fit the cache. (This bound and
+/// the next are small in unit tests, so that their threads meet them.)
+const INBOX_SOFT_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// The producer that makes the inbox this long empties it itself: duplicates are recognised only in the state machine, and
 /// the consumers may all be at work, or none may be there.
-const INBOX_HARD_MAX: usize = 4096;
+const INBOX_HARD_MAX: usize = if cfg!(test) { 3 } else { 4096 };
 
 pub(crate) struct Shared<K, R> {
     pub(crate) name: String,

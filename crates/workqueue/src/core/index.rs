@@ -15,8 +15,8 @@ const CELLS: usize = 6;
 /// At most six keys per line on the average: then at most one half in thirty overflows, and one line in a hundred.
 const LOAD_MAX: usize = 6;
 
-/// A table up to this size is in the cache anyway.
-const CACHED_LINES: usize = 2048;
+/// A table up to this size is in the cache anyway. (Unit tests have few keys and meet both sides of it.)
+const CACHED_LINES: usize = if cfg!(test) { 1 } else { 2048 };
 
 /// So many keys at a time are moved to a larger table.
 const GROW_PORTION: usize = 32;
@@ -321,25 +321,59 @@ fn tag(hash: u32) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
-    /// Keys with one hash fill several lines in a row; removing them in any order must leave the others to be found.
-    #[test]
-    fn cells_that_overflow_are_found_and_leave_no_trace() {
-        let mut index = Index::new();
-        let hash = |slot: Slot| if slot < 30 { 1 } else { slot.wrapping_mul(0x9e37_79b9) };
-        for slot in 0..200 {
-            if index.is_full() {
-                index.grow((0..slot).map(|slot| (hash(slot), slot)));
-            }
-            index.insert(hash(slot), slot);
+    fn insert(index: &mut Index, hashes: &mut BTreeMap<Slot, u32>, hash: u32, slot: Slot) {
+        if index.is_full() {
+            index.grow(hashes.iter().map(|(slot, hash)| (*hash, *slot)));
         }
-        for gone in (0..200).map(|n| n * 77 % 200) {
-            assert_eq!(index.find(hash(gone), |slot| slot == gone), Some(gone));
-            index.remove(hash(gone), gone);
-            assert_eq!(index.find(hash(gone), |slot| slot == gone), None);
+        index.insert(hash, slot);
+        hashes.insert(slot, hash);
+    }
+
+    fn found(index: &Index, hash: u32, slot: Slot) -> bool {
+        index.find(hash, |other| other == slot) == Some(slot)
+    }
+
+    proptest! {
+        /// Few different hashes, so that keys overflow halves and lines; whatever the order, each must be found until it is removed.
+        #[test]
+        fn whatever_comes_and_goes_is_found_while_it_is_there(
+            steps in prop::collection::vec((0..300_u32, 0..4_u32, any::<bool>()), 1..600),
+        ) {
+            let (mut index, mut hashes) = (Index::new(), BTreeMap::new());
+            for (slot, spread, comes) in steps {
+                let known = hashes.get(&slot).copied();
+                match (known, comes) {
+                    (None, true) => insert(&mut index, &mut hashes, (spread << 24) | (slot % (8 << spread)), slot),
+                    (Some(hash), false) => {
+                        index.remove(hash, slot);
+                        hashes.remove(&slot);
+                        prop_assert!(!found(&index, hash, slot));
+                    }
+                    _ => {}
+                }
+                prop_assert!(hashes.iter().all(|(slot, hash)| found(&index, *hash, *slot)));
+                prop_assert_eq!(index.len, hashes.len());
+            }
+        }
+    }
+
+    /// Keys with one hash fill several lines in a row, and counts reach their maximum; removing them in any order must leave the others to
+    /// be found.
+    #[test]
+    fn hundreds_of_keys_with_one_hash() {
+        let (mut index, mut hashes) = (Index::new(), BTreeMap::new());
+        (0..700).for_each(|slot| insert(&mut index, &mut hashes, 1, slot));
+        for gone in (0..700).map(|n| n * 79 % 700) {
+            assert!(found(&index, 1, gone));
+            index.remove(1, gone);
+            assert!(!found(&index, 1, gone));
         }
         assert_eq!(index.len, 0);
-        assert!(index.lines.iter().flat_map(|line| &line.0).all(|half| half.word == 0));
     }
 }
