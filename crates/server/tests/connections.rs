@@ -13,7 +13,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Client, PATIENCE, config_map, start, start_with};
-use listwatch_server::{HttpLimits, Options};
+use listwatch_server::{Handle, HttpLimits, Options};
 use listwatch_storage::MemoryOptions;
 use tokio::io::AsyncReadExt;
 
@@ -101,6 +101,64 @@ async fn bodies_are_bounded_before_they_are_read() {
         .await;
     let answer = everything(&mut client).await;
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    server.shutdown().await;
+}
+
+/// Sends to the end before it reads, as simple clients do: a connection closed at once is reset, and the answer is lost.
+async fn send_slowly(server: &Handle, head: &str, size: usize) -> String {
+    let mut client = Client::new(server).await;
+    client.raw(head.as_bytes()).await;
+    let part = vec![b'x'; 64 << 10];
+    for _ in 0..size / part.len() {
+        client.raw(&part).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    everything(&mut client).await
+}
+
+#[tokio::test]
+async fn whoever_is_refused_while_sending_learns_why() {
+    let server = start().await;
+    let (size, token) = (8 << 20, server.admin_token());
+    let length = format!("content-length: {size}\r\n");
+    let known = format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n");
+    for (head, expected) in [
+        (format!("{known}{length}\r\n"), "HTTP/1.1 413"),
+        (format!("{known}transfer-encoding: chunked\r\n\r\n{size:x}\r\n"), "HTTP/1.1 413"),
+        (format!("POST {PATH} HTTP/1.1\r\nhost: x\r\n{length}\r\n"), "HTTP/1.1 403"),
+        (format!("POST {PATH} HTTP/1.1\r\nauthorization: Bearer who\r\n{length}\r\n"), "HTTP/1.1 401"),
+        (format!("POST {PATH} HTTP/1.1\r\nno header\r\n{length}\r\n"), "HTTP/1.1 400"),
+        ("POST /".to_owned(), "HTTP/1.1 431"),
+    ] {
+        let answer = send_slowly(&server, &head, size).await;
+        assert!(answer.starts_with(expected), "{expected}: {answer}");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(body.is_empty() || body.starts_with(r#"{"kind":"Status""#), "{body}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn nobody_is_asked_to_go_on_with_what_is_too_large() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let expect = "content-length: 4000000000\r\nexpect: 100-continue\r\n";
+    let token = server.admin_token();
+    client
+        .raw(format!("POST {PATH} HTTP/1.1\r\nauthorization: Bearer {token}\r\n{expect}\r\n").as_bytes())
+        .await;
+    assert_eq!(client.head().await.0, 413);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_announced_body_that_never_comes_does_not_hold_back_the_answer() {
+    let http = HttpLimits { body_timeout: Duration::from_millis(100), ..HttpLimits::default() };
+    let server = start_with(Options { http, ..Options::default() }, MemoryOptions::default()).await;
+    let mut client = Client::new(&server).await;
+    client.raw(format!("POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n").as_bytes()).await;
+    let answer = everything(&mut client).await;
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("connection: close"), "{answer}");
     server.shutdown().await;
 }
 

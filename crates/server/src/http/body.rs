@@ -1,9 +1,14 @@
 //! What an answer consists of.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
 use super::watch::WatchStream;
+
+/// An answer of which nothing can be written for so long is given up: its client holds a snapshot, and does not want it.
+pub(crate) const STALL: Duration = Duration::from_secs(60);
 
 /// Why a streamed answer broke off after its first bytes.
 #[derive(Debug, thiserror::Error)]

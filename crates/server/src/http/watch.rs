@@ -181,12 +181,17 @@ impl WatchStream {
         self.ticket.began_as(request, code);
     }
 
+    /// When a client that has stopped reading is not waited for any more.
+    pub(crate) fn given_up_at(&self) -> Instant {
+        self.deadline + WRITE_GRACE
+    }
+
     /// Waits for something to be written, but not for a client that has stopped reading and whose turn is over.
     pub(crate) fn patiently<W>(&self, write: W) -> impl Future<Output = io::Result<()>> + use<W>
     where
         W: Future<Output = io::Result<()>>,
     {
-        let until = self.deadline + WRITE_GRACE;
+        let until = self.given_up_at();
         async move { timeout_at(until, write).await? }
     }
 

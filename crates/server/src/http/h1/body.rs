@@ -41,13 +41,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
     }
 
     async fn take(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {
+        // Nobody is asked to go on with what is refused anyway.
+        if matches!(self.framing, Framing::Length(length) if length > limit as u64) {
+            return Err(BodyProblem::TooLarge);
+        }
         if self.expects_continue && self.framing != Framing::Length(0) {
             self.expects_continue = false;
             self.io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| BodyProblem::Cut)?;
             self.io.flush().await.map_err(|_| BodyProblem::Cut)?;
         }
         let body = match self.framing {
-            Framing::Length(length) if length > limit as u64 => return Err(BodyProblem::TooLarge),
             Framing::Length(length) => self.exactly(length as usize).await?,
             Framing::Chunked => self.chunks(limit).await?,
         };

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
@@ -13,8 +12,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::body::RequestBody;
 use super::head::{self, Delimiter, Head, Refused};
+use super::linger::linger;
 use super::output::{END, write_chunk, write_pieces};
-use crate::http::body::{Body, PieceStream, Response};
+use crate::http::body::{Body, PieceStream, Response, STALL};
 use crate::http::request::Request;
 use crate::http::service::Service;
 use crate::http::watch::{WRITE_GRACE, WatchStream};
@@ -23,13 +23,12 @@ use crate::http::websocket;
 /// The first read of a head: most fit, and the buffer goes away before a watch begins.
 const HEAD_BUFFER: usize = 2048;
 
-/// An answer of which nothing can be written for so long is given up: its client holds a snapshot, and does not want it.
-const STALL: Duration = Duration::from_secs(60);
-
 /// What a request leaves behind.
 enum Next {
     Again,
     Close,
+    /// The same, though the client may still be sending.
+    Linger,
     /// The connection now belongs to a watch.
     Watch(Box<WatchStream>, Flow),
 }
@@ -47,20 +46,27 @@ where
     // The exchange keeps a read buffer and a handler's future; a watch needs neither. Boxing both phases keeps this
     // task as small as the phase it is in.
     let next = Box::pin(requests(&mut io, &service)).await;
+    let unread = matches!(next, Ok(Next::Linger));
     let outcome = match next {
-        Ok(Some((mut watch, Flow::Chunks))) => Box::pin(stream_watch(&mut io, &mut watch)).await,
-        Ok(Some((watch, Flow::WebSocket))) => Box::pin(websocket::run(&mut io, watch)).await,
-        Ok(None) => Ok(()),
+        Ok(Next::Watch(mut watch, Flow::Chunks)) => Box::pin(stream_watch(&mut io, &mut watch)).await,
+        Ok(Next::Watch(watch, Flow::WebSocket)) => Box::pin(websocket::run(&mut io, watch)).await,
+        Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
     if let Err(error) = outcome {
         tracing::debug!(%peer, %error, "connection ended");
     }
-    let _ = timeout(WRITE_GRACE, io.shutdown()).await;
+    let closed = timeout(WRITE_GRACE, io.shutdown()).await;
+    if unread && matches!(closed, Ok(Ok(()))) {
+        tokio::select! {
+            () = linger(&mut io) => {}
+            () = service.stopping() => {}
+        }
+    }
 }
 
 /// Requests one after the other, until the connection ends or a watch takes it over.
-async fn requests<S>(io: &mut S, service: &Arc<Service>) -> io::Result<Option<(Box<WatchStream>, Flow)>>
+async fn requests<S>(io: &mut S, service: &Arc<Service>) -> io::Result<Next>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -68,13 +74,12 @@ where
     loop {
         let head = match next_head(io, &mut buf, service).await? {
             Some(Ok(head)) => head,
-            Some(Err(refused)) => return refuse(io, refused).await.map(|()| None),
-            None => return Ok(None),
+            Some(Err(refused)) => return refuse(io, refused).await.map(|()| Next::Linger),
+            None => return Ok(Next::Close),
         };
         match exchange(io, &mut buf, head, service).await? {
             Next::Again => {}
-            Next::Close => return Ok(None),
-            Next::Watch(watch, flow) => return Ok(Some((watch, flow))),
+            last => return Ok(last),
         }
     }
 }
@@ -120,8 +125,7 @@ async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Resu
     };
     let mut out = BytesMut::new();
     head::write(&mut out, status, &HeaderMap::new(), Delimiter::Length(0), false);
-    io.write_all(&out).await?;
-    io.flush().await
+    write_short(io, &[&out]).await
 }
 
 /// One request and its answer.
@@ -143,8 +147,13 @@ where
     if only_head {
         response = response.map(Body::without_bytes);
     }
-    let keep = keep_alive && !service.is_stopping() && body.finish().await;
-    respond(io, response, keep, version).await
+    // Somebody who announces a body and never sends it must not keep the answer, and us, waiting.
+    let whole = timeout(service.http_limits().body_timeout, body.finish()).await.unwrap_or(false);
+    let keep = keep_alive && !service.is_stopping() && whole;
+    match respond(io, response, keep, version).await? {
+        Next::Close if !whole => Ok(Next::Linger),
+        next => Ok(next),
+    }
 }
 
 async fn respond<S>(io: &mut S, response: Response, keep: bool, version: Version) -> io::Result<Next>

@@ -6,9 +6,11 @@
 //! shared frames in one vectored call, and keeps the state of an idle watch to the TLS session and a small future.
 //! HTTP/2 is [`super::h2`], by hyper.
 //!
-//! [`head`] reads and writes heads, [`body`] reads request bodies, [`connection`] is the loop over one connection.
+//! [`head`] reads and writes heads, [`body`] reads request bodies, [`connection`] is the loop over one connection, and
+//! [`linger`] its end when the client has not finished speaking.
 
 pub(crate) mod body;
 pub(crate) mod connection;
 pub(crate) mod head;
+mod linger;
 pub(crate) mod output;

@@ -1,24 +1,29 @@
 //! HTTP/2, by hyper. client-go keeps all its watches on one such connection.
+//!
+//! [`body`] is what hyper sends, [`turn`] what becomes of a stream whose peer does not read.
+
+mod body;
+#[cfg(test)]
+mod tests;
+mod turn;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::stream::{self, BoxStream};
-use futures::{FutureExt, StreamExt, TryStreamExt};
-use http_body::Frame;
-use http_body_util::{BodyExt, Either, Full, Limited, StreamBody};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::body::{Body, Broken, Response};
+use self::body::OutBody;
+use self::turn::{Streams, Turn};
 use super::request::{BodyProblem, BodySource, Request};
 use super::service::Service;
-use super::watch::WatchStream;
 
 /// Per-stream flow-control window, as in kube-apiserver: one slow watch must not hold back its neighbours.
 const STREAM_WINDOW: u32 = 256 << 10;
@@ -26,8 +31,6 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// What one stream may have waiting to be sent.
 const SEND_BUFFER: usize = 256 << 10;
-
-type OutBody = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Broken>>>>;
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve<S>(io: S, service: Arc<Service>, peer: SocketAddr)
@@ -39,7 +42,7 @@ where
         let service = Arc::clone(&service);
         service_fn(move |request| answer(Arc::clone(&service), request))
     };
-    let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+    let connection = hyper::server::conn::http2::Builder::new(Streams)
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.http2_streams)
         .initial_stream_window_size(STREAM_WINDOW)
@@ -71,34 +74,7 @@ async fn answer(
     let request = Request::new(parts.method, target, parts.headers, false);
     let mut body = StreamedBody(Some(body));
     let response = Box::pin(service.handle(request, &mut body)).await;
-    Ok(convert(response))
-}
-
-fn convert(response: Response) -> http::Response<OutBody> {
-    response.map(|body| match body {
-        Body::Empty | Body::Head(_) => Either::Left(Full::default()),
-        Body::Full(bytes) => Either::Left(Full::new(bytes)),
-        Body::Pieces(pieces) => Either::Right(StreamBody::new(pieces.map_ok(Frame::data).boxed())),
-        Body::Watch(watch) | Body::WebSocket(watch) => Either::Right(StreamBody::new(events(watch))),
-    })
-}
-
-/// One DATA frame per batch.
-fn events(watch: Box<WatchStream>) -> BoxStream<'static, Result<Frame<Bytes>, Broken>> {
-    stream::unfold(watch, |mut watch| async move {
-        let frames = watch.next().await?;
-        Some((Ok(Frame::data(joined(&frames))), watch))
-    })
-    .boxed()
-}
-
-fn joined(frames: &[Bytes]) -> Bytes {
-    if let [one] = frames {
-        return one.clone();
-    }
-    let mut all = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
-    frames.iter().for_each(|frame| all.extend_from_slice(frame));
-    all.freeze()
+    Ok(response.map(|body| OutBody::new(body, Turn::current())))
 }
 
 struct StreamedBody(Option<Incoming>);

@@ -1,0 +1,55 @@
+//! Closing while the client is still sending.
+//!
+//! A connection that is closed with bytes unread is reset by the kernel, and a reset takes along what the client has not
+//! read yet: the very answer that says why. So the client is told that nothing more comes, and what it still sends is
+//! read and thrown away until it has understood, or for as long as that is worth it.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
+
+/// A body a little above the limit, over a slow line, comes to its end within this time; a client that reads while it
+/// sends needs one round trip.
+const TIME: Duration = Duration::from_secs(10);
+/// Several times the longest body allowed. Who sends more has been told, and a socket that is always full costs us as
+/// much as one that is read for a purpose.
+const BYTES: u64 = 16 << 20;
+/// What is thrown away at a time.
+const BUFFER: usize = 16 << 10;
+
+/// Reads until the client closes, or one of the bounds is met. Our side has been shut down before.
+pub(super) async fn linger<S: AsyncRead + Unpin>(io: &mut S) {
+    let _ = timeout(TIME, discard(io)).await;
+}
+
+async fn discard<S: AsyncRead + Unpin>(io: &mut S) {
+    let mut buffer = vec![0; BUFFER];
+    let mut left = BYTES;
+    while left > 0 {
+        match io.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => left = left.saturating_sub(read as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn both_bounds_hold() {
+        let (mut ours, mut silent) = tokio::io::duplex(64);
+        let began = Instant::now();
+        linger(&mut ours).await;
+        assert_eq!(began.elapsed(), TIME, "nobody waits longer for a client that says nothing");
+        silent.write_all(b"x").await.unwrap();
+        let mut endless = tokio::io::repeat(b'x');
+        let began = Instant::now();
+        linger(&mut endless).await;
+        assert!(began.elapsed() < TIME, "nor for one that never stops");
+    }
+}

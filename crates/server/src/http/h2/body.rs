@@ -1,0 +1,200 @@
+//! [`OutBody`]: an answer as hyper sends it, which knows when the peer has stopped reading.
+//!
+//! It goes out in pieces, and its end is not told before its last piece has left: a stream that has ended cannot be
+//! reset any more, and what waits in it would stay as long as the connection does.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures::stream::{self, BoxStream};
+use futures::task::AtomicWaker;
+use futures::{StreamExt, TryStreamExt};
+use http_body::{Frame, SizeHint};
+use tokio::time::Instant;
+
+use super::turn::Turn;
+use crate::http::body::{Body, Broken, PieceStream, STALL};
+use crate::http::watch::{WRITE_GRACE, WatchStream};
+
+/// An answer that fits into one frame goes out with its end, in one write. It is small enough to be left to a peer that
+/// does not want it: there are no more such than streams.
+const ONE_FRAME: usize = 16 << 10;
+/// Longer ones are cut so, and each piece has [`STALL`] to be taken.
+const PIECE: usize = 64 << 10;
+
+/// The body of an answer.
+pub(super) struct OutBody {
+    source: Source,
+    turn: Turn,
+    waiting: Arc<Waiting>,
+}
+
+enum Source {
+    OneFrame(Bytes),
+    Full(Bytes),
+    Pieces(PieceStream),
+    Watch(BoxStream<'static, Bytes>),
+    Ended,
+}
+
+impl OutBody {
+    pub(super) fn new(body: Body, turn: Turn) -> Self {
+        let source = match body {
+            Body::Empty | Body::Head(_) => Source::OneFrame(Bytes::new()),
+            Body::Full(bytes) if bytes.len() <= ONE_FRAME => Source::OneFrame(bytes),
+            Body::Full(bytes) => Source::Full(bytes),
+            Body::Pieces(pieces) => Source::Pieces(pieces),
+            Body::Watch(watch) | Body::WebSocket(watch) => {
+                turn.ends_at(watch.given_up_at());
+                Source::Watch(events(watch))
+            }
+        };
+        Self { source, turn, waiting: Arc::default() }
+    }
+
+    fn piece(&self, bytes: Bytes) -> Frame<Piece> {
+        match self.source {
+            Source::OneFrame(_) => return Frame::data(Piece { bytes, waiting: None }),
+            // Its turn ends with its own deadline.
+            Source::Watch(_) => {}
+            _ => self.turn.ends_at(Instant::now() + STALL),
+        }
+        Frame::data(Piece::new(bytes, &self.waiting))
+    }
+
+    /// Nothing more comes; what is under way has this long.
+    fn last_call(&mut self) {
+        let patience = if matches!(self.source, Source::Watch(_)) { WRITE_GRACE } else { STALL };
+        self.turn.ends_before(Instant::now() + patience);
+        self.source = Source::Ended;
+    }
+}
+
+impl http_body::Body for OutBody {
+    type Data = Piece;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, Broken>>> {
+        let next = match self.source.poll_next(cx) {
+            Poll::Ready(next) => next,
+            Poll::Pending => {
+                if matches!(self.source, Source::Pieces(_)) {
+                    self.turn.never_ends();
+                }
+                return Poll::Pending;
+            }
+        };
+        match next {
+            Some(bytes) => Poll::Ready(Some(bytes.map(|bytes| self.piece(bytes)))),
+            None => {
+                if !matches!(self.source, Source::Ended) {
+                    self.last_call();
+                }
+                ready!(self.waiting.poll_none(cx));
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.source, Source::OneFrame(rest) if rest.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::OneFrame(rest) | Source::Full(rest) => SizeHint::with_exact(rest.len() as u64),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+impl Source {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        match self {
+            Self::OneFrame(rest) | Self::Full(rest) if rest.is_empty() => Poll::Ready(None),
+            Self::OneFrame(rest) | Self::Full(rest) => {
+                Poll::Ready(Some(Ok(rest.split_to(rest.len().min(PIECE)))))
+            }
+            Self::Pieces(pieces) => pieces.try_poll_next_unpin(cx),
+            Self::Watch(events) => events.poll_next_unpin(cx).map(|next| next.map(Ok)),
+            Self::Ended => Poll::Ready(None),
+        }
+    }
+}
+
+/// One DATA frame per batch.
+fn events(watch: Box<WatchStream>) -> BoxStream<'static, Bytes> {
+    stream::unfold(watch, |mut watch| async move {
+        let frames = watch.next().await?;
+        Some((joined(&frames), watch))
+    })
+    .boxed()
+}
+
+fn joined(frames: &[Bytes]) -> Bytes {
+    if let [one] = frames {
+        return one.clone();
+    }
+    let mut all = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
+    frames.iter().for_each(|frame| all.extend_from_slice(frame));
+    all.freeze()
+}
+
+/// A part of an answer on its way; dropped once it is written, or never will be.
+#[derive(Debug)]
+pub(super) struct Piece {
+    bytes: Bytes,
+    waiting: Option<Arc<Waiting>>,
+}
+
+impl Piece {
+    fn new(bytes: Bytes, waiting: &Arc<Waiting>) -> Self {
+        waiting.pieces.fetch_add(1, Ordering::Relaxed);
+        Self { bytes, waiting: Some(Arc::clone(waiting)) }
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if let Some(waiting) = &self.waiting
+            && waiting.pieces.fetch_sub(1, Ordering::AcqRel) == 1
+        {
+            waiting.stream.wake();
+        }
+    }
+}
+
+/// How many pieces of a stream are not written yet, and whom to tell when none is left.
+#[derive(Debug, Default)]
+struct Waiting {
+    pieces: AtomicUsize,
+    stream: AtomicWaker,
+}
+
+impl Waiting {
+    fn poll_none(&self, cx: &Context<'_>) -> Poll<()> {
+        // Registered before looking, so that a piece that leaves in between is not missed.
+        self.stream.register(cx.waker());
+        if self.pieces.load(Ordering::Acquire) == 0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
