@@ -4,6 +4,7 @@
 //! [`status_update`] return complaints with the field paths and words of kube-apiserver; none means the write may go on.
 //! Rules of `metadata` are in [`crate::meta`].
 
+mod autoscaler;
 mod batch;
 mod config;
 mod container;
@@ -45,8 +46,10 @@ pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
     meta::validate_new(new.at("metadata"), kind.is_namespaced(), kind.name_rule, &mut errors);
     finalizers(kind, new, &mut errors);
     content(kind, new, &mut errors);
-    if (kind.group, kind.kind) == ("", "Pod") {
-        pod::created(new.at("spec"), &mut errors);
+    match (kind.group, kind.kind) {
+        ("", "Pod") => pod::created(new.at("spec"), &mut errors),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::check(kind, new, None, &mut errors),
+        _ => {}
     }
     errors.into_vec()
 }
@@ -127,7 +130,6 @@ fn content(kind: &Kind, new: &Value, errors: &mut Errors) {
         ("apps", "DaemonSet") => workload::daemon_set(new, errors),
         ("batch", "Job") => batch::job(new, errors),
         ("batch", "CronJob") => batch::cron_job(new, errors),
-        ("autoscaling", "HorizontalPodAutoscaler") => workload::autoscaler(new, errors),
         ("autoscaling", "Scale") => {
             errors.non_negative(&Path::root("spec").child("replicas"), new.at("spec").int("replicas"))
         }
@@ -176,6 +178,7 @@ fn change(kind: &Kind, new: &Value, old: &Value, errors: &mut Errors) {
         ("", "PersistentVolume") => storage::volume_change(new, old, errors),
         ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => same_spec(new, old, &["selector"], errors),
         ("apps", "StatefulSet") => workload::stateful_set_change(new, old, errors),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::check(kind, new, Some(old), errors),
         ("batch", "Job") => batch::job_change(new, old, errors),
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class_change(new, old, errors),
         ("storage.k8s.io", "StorageClass") => storage::class_change(new, old, errors),
@@ -221,7 +224,7 @@ mod tests {
     use crate::{by_kind, defaults};
 
     fn decided(group: &str, kind: &str, mut object: Value) -> Vec<String> {
-        let kind = by_kind(group, if group == "autoscaling" { "v2" } else { "v1" }, kind).unwrap();
+        let kind = by_kind(group, "v1", kind).unwrap();
         object.inner_or_new("metadata").unwrap().fill("name", "x");
         if kind.is_namespaced() {
             object.inner("metadata").unwrap().fill("namespace", "n");
@@ -320,15 +323,6 @@ mod tests {
                 vec!["spec.schedule: Invalid value: \"* * *\": expected exactly 5 fields, found 3: [* * *]"],
             ),
             (
-                "autoscaling",
-                "HorizontalPodAutoscaler",
-                json!({"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "d"}, "maxReplicas": 3, "metrics": [{"type": "Resource"}, {}]}}),
-                vec![
-                    "spec.metrics[0].resource: Required value: must populate information for the given metric source",
-                    "spec.metrics[1].type: Required value: must specify a metric source type",
-                ],
-            ),
-            (
                 "coordination.k8s.io",
                 "Lease",
                 json!({"spec": {"leaseDurationSeconds": 0}}),
@@ -377,15 +371,6 @@ mod tests {
                 vec!["spec.minAvailable: Invalid value: \"150%\": must not be greater than 100%"],
             ),
             ("storage.k8s.io", "StorageClass", json!({}), vec!["provisioner: Required value"]),
-            (
-                "autoscaling",
-                "HorizontalPodAutoscaler",
-                json!({"spec": {"maxReplicas": 0, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}}),
-                vec![
-                    "spec.maxReplicas: Invalid value: 0: must be greater than 0",
-                    "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
-                ],
-            ),
         ] {
             assert_eq!(decided(group, kind, object.clone()), expected, "{kind} {object}");
         }

@@ -37,7 +37,8 @@ fn amounts(amounts: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn one(name: &str, amount: &str, path: &Path<'_>, errors: &mut Errors) {
+/// Checks the name of something a container may ask for.
+pub(super) fn name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     errors.invalid_all(path, name, label_key_errors(name));
     if !name.contains('/') {
         if !is_standard_resource(name) {
@@ -47,10 +48,14 @@ fn one(name: &str, amount: &str, path: &Path<'_>, errors: &mut Errors) {
             errors.invalid(path, name, "must be a standard resource for containers");
         }
     }
+}
+
+fn one(resource: &str, amount: &str, path: &Path<'_>, errors: &mut Errors) {
+    name(resource, path, errors);
     if quantity::compare(amount, "0") == Ok(Ordering::Less) {
         errors.invalid(path, amount, "must be greater than or equal to 0");
     }
-    if is_extended(name) && is_fractional(amount) {
+    if is_extended(resource) && is_fractional(amount) {
         errors.invalid(path, amount, "must be an integer");
     }
 }

@@ -1,4 +1,4 @@
-//! Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers, HorizontalPodAutoscalers.
+//! Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers.
 
 use listwatch_wire::json::{Text, Value, json};
 
@@ -198,52 +198,6 @@ pub(super) fn replication_controller(new: &Value, errors: &mut Errors) {
     let chosen = json!({"matchLabels": spec.at("selector")});
     pod::template(spec.at("template"), &path.child("template"), Some(&chosen), errors);
     always_restart(spec, &path, "ReplicationController", errors);
-}
-
-pub(super) fn autoscaler(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (new.at("spec"), Path::root("spec"));
-    let (least, most) = (spec.int("minReplicas"), spec.int("maxReplicas").unwrap_or(0));
-    errors.positive(&path.child("minReplicas"), least);
-    errors.positive(&path.child("maxReplicas"), Some(most));
-    if most < least.unwrap_or(1) {
-        errors.invalid(&path.child("maxReplicas"), most, "must be greater than or equal to `minReplicas`");
-    }
-    metrics(spec.list("metrics"), &path.child("metrics"), errors);
-    let target = path.child("scaleTargetRef");
-    for key in ["kind", "name"] {
-        if spec.at("scaleTargetRef").text(key).is_empty() {
-            errors.required(&target.child(key), "");
-        }
-    }
-}
-
-const METRICS: &[(&str, &str)] = &[
-    ("ContainerResource", "containerResource"),
-    ("External", "external"),
-    ("Object", "object"),
-    ("Pods", "pods"),
-    ("Resource", "resource"),
-];
-
-/// What an autoscaler looks at: each says which kind of metric it is and describes that one.
-fn metrics(list: &[Value], path: &Path<'_>, errors: &mut Errors) {
-    for (index, metric) in list.iter().enumerate() {
-        let path = path.index(index);
-        let kind = metric.text("type");
-        let Some((_, key)) = METRICS.iter().find(|(name, _)| *name == kind) else {
-            if kind.is_empty() {
-                errors.required(&path.child("type"), "must specify a metric source type");
-            } else {
-                let known: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
-                errors.not_supported(&path.child("type"), kind, &known);
-            }
-            continue;
-        };
-        if !metric.has(key) {
-            let detail = "must populate information for the given metric source";
-            errors.required(&path.child(key), detail);
-        }
-    }
 }
 
 pub(super) fn replica_counts(status: &Value, errors: &mut Errors) {
