@@ -2,7 +2,7 @@
 
 use listwatch_wire::json::{Value, json};
 
-use super::{pod, selector};
+use super::{job_policy, pod, selector};
 use crate::cron;
 use crate::field::{Errors, Path};
 use crate::tree::Tree;
@@ -42,13 +42,7 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     {
         errors.non_negative(&path.child(key), spec.int(key));
     }
-    match spec.text("completionMode") {
-        "Indexed" if !spec.has("completions") => {
-            errors.required(&path.child("completions"), "when completion mode is Indexed");
-        }
-        "" | "Indexed" | "NonIndexed" => {}
-        other => errors.not_supported(&path.child("completionMode"), other, &["Indexed", "NonIndexed"]),
-    }
+    job_policy::check(spec, path, errors);
     let chosen = spec.at("selector");
     if !chosen.is_null() {
         selector::check(chosen, &path.child("selector"), errors);
@@ -60,27 +54,31 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let restart = restart.child("restartPolicy");
     match spec.path(&["template", "spec", "restartPolicy"]).as_str().unwrap_or_default() {
         "" | "Always" => errors.required(&restart, "valid values: \"OnFailure\", \"Never\""),
+        "OnFailure" if spec.has("podFailurePolicy") => {
+            errors.invalid(
+                &restart,
+                "OnFailure",
+                "only \"Never\" is supported when podFailurePolicy is specified",
+            );
+        }
         "OnFailure" | "Never" => {}
         other => errors.not_supported(&restart, other, &["OnFailure", "Never"]),
     }
 }
 
 pub(super) fn job_change(new: &Value, old: &Value, errors: &mut Errors) {
-    super::same_spec(
-        new,
-        old,
-        &["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"],
-        errors,
-    );
     let indexed = new.at("spec").text("completionMode") == "Indexed";
     if !indexed {
         super::same_spec(new, old, &["completions"], errors);
     }
+    super::same_spec(new, old, &["selector"], errors);
     // Where its Pods may run can still be said while a Job is suspended and has not started any.
     let suspended = old.at("spec").flag("suspend") && !old.at("status").has("startTime");
     if !suspended {
         super::same_spec(new, old, &["template"], errors);
     }
+    let fixed = &["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"];
+    super::same_spec(new, old, fixed, errors);
 }
 
 pub(super) fn cron_job(new: &Value, errors: &mut Errors) {

@@ -12,6 +12,7 @@ mod env;
 mod ephemeral;
 mod hooks;
 mod host_ports;
+mod job_policy;
 mod namespace;
 mod network;
 mod network_policy;
