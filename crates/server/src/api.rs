@@ -9,6 +9,7 @@ use crate::cache::Cache;
 use crate::observe::Metrics;
 use crate::options::Options;
 use crate::registry::Registry;
+use crate::registry::custom::Hashes;
 use crate::registry::write::{Allocator, Recent};
 
 /// What every request handler works with: the store, the state, the kinds, and the rules for using them.
@@ -28,6 +29,8 @@ pub struct Api {
     pub options: Options,
     /// Which addresses and ports Services were given lately.
     pub(crate) allocator: Allocator,
+    /// What the documents of custom kinds hash to.
+    pub(crate) openapi: Hashes,
     /// What was written lately.
     pub(crate) recent: Recent,
     /// What is counted.

@@ -22,6 +22,7 @@ use crate::lifecycle::{self, definitions::Definitions};
 use crate::observe::Metrics;
 use crate::options::{Options, Security};
 use crate::registry::Registry;
+use crate::registry::custom::Hashes;
 use crate::registry::write::{Allocator, Recent};
 
 /// How long connections may take to finish once the server stops: a slow client must not keep it alive.
@@ -76,8 +77,9 @@ impl Server {
             options,
             metrics: Metrics::default(),
             allocator: Allocator::default(),
+            openapi: Hashes::default(),
         });
-        let definitions = Definitions::new(Arc::clone(&api));
+        let mut definitions = Definitions::new(Arc::clone(&api));
         definitions.restore();
         let definitions = tokio::spawn(definitions.run());
         let ca_pem = material.as_ref().map(|m| m.ca_pem.clone());

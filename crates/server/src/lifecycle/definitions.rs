@@ -1,5 +1,6 @@
 //! The life of custom resource definitions: names are accepted, kinds are served, and deletion takes the objects along.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use listwatch_storage::{Expect, Write};
 use listwatch_wire::json::Value;
 use listwatch_wire::{Revision, json};
 
+use super::known::{Known, Stored};
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object, Portion};
 use crate::registry::{Resource, custom};
@@ -26,30 +28,28 @@ const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 pub(crate) struct Definitions {
     api: Arc<Api>,
     collection: Arc<Collection>,
-}
-
-/// A definition as it is stored.
-struct Stored {
-    definition: Definition,
-    object: Arc<Object>,
+    known: Known,
 }
 
 impl Definitions {
     pub(crate) fn new(api: Arc<Api>) -> Self {
         let collection = api.cache.collection(COLLECTION, &[]);
-        Self { api, collection }
+        Self { api, collection, known: Known::default() }
     }
 
     /// Serves what was established before the server stopped, so that no request after the start misses a kind.
-    pub(crate) fn restore(&self) {
-        self.stored()
-            .iter()
-            .filter(|stored| stored.definition.established)
-            .for_each(|stored| self.serve(stored));
+    pub(crate) fn restore(&mut self) {
+        self.update();
+        let established = self.known.each().filter(|stored| stored.definition.established);
+        let resources = established.flat_map(|stored| {
+            stored.served = true;
+            resources(&self.api, stored)
+        });
+        self.api.registry.replace(|_| false, resources.collect());
     }
 
     /// Follows the definitions for ever.
-    pub(crate) async fn run(self) {
+    pub(crate) async fn run(mut self) {
         let mut cursor =
             self.api.cache.watch(&self.collection, Filter::default(), self.api.cache.position().get());
         loop {
@@ -65,35 +65,34 @@ impl Definitions {
         }
     }
 
-    fn stored(&self) -> Vec<Stored> {
+    fn update(&mut self) {
         let walk = self.collection.walk(&Filter::default(), None);
-        let snapshot = self.collection.snapshot();
-        let read = |object: &Arc<Object>| {
-            let definition = Definition::read(&Value::read(object.stored()).ok()?)?;
-            Some(Stored { definition, object: Arc::clone(object) })
-        };
-        snapshot.range(&walk).filter_map(read).collect()
+        self.known.update(self.collection.snapshot().range(&walk));
     }
 
-    /// Looks at every definition; returns whether any wants to be looked at again soon.
-    async fn reconcile(&self) -> bool {
-        let all = self.stored();
+    /// Looks at every definition that may have to be changed or served; returns whether any wants to be looked at again
+    /// soon.
+    async fn reconcile(&mut self) -> bool {
+        self.update();
+        let mut known = std::mem::take(&mut self.known);
+        let all = known.definitions();
         self.withdraw_unknown(&all);
         let mut pending = false;
-        for stored in &all {
+        for stored in known.each() {
             if stored.definition.terminating {
                 self.serve(stored);
                 pending |= !self.finish(stored).await;
-            } else if self.accept(stored, &all).await && stored.definition.established {
+            } else if !stored.settled && self.accept(stored, &all).await && stored.definition.established {
                 self.serve(stored);
             }
         }
+        self.known = known;
         pending
     }
 
     /// Brings names and conditions up to date; returns whether the names are accepted.
-    async fn accept(&self, stored: &Stored, all: &[Stored]) -> bool {
-        let conflict = names_conflict(&stored.definition, all.iter().map(|other| &other.definition));
+    async fn accept(&self, stored: &mut Stored, all: &[Arc<Definition>]) -> bool {
+        let conflict = names_conflict(&stored.definition, all.iter().map(|other| &**other));
         let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
         let accepted = conflict.is_none();
         match conflict {
@@ -117,7 +116,7 @@ impl Definitions {
             }
         }
         listwatch_custom::remember_version(&mut object);
-        self.write(&stored.object, Some(object)).await;
+        stored.settled = !self.write(&stored.object, Some(object)).await;
         accepted
     }
 
@@ -180,22 +179,25 @@ impl Definitions {
     }
 
     /// Writes if nothing changed meanwhile; a lost race is no loss, because the change that won brings us here again.
-    async fn write(&self, stored: &Object, value: Option<Value>) {
+    /// Returns whether there was anything to write.
+    async fn write(&self, stored: &Object, value: Option<Value>) -> bool {
         let value = value.map(|value| json::encode_stored(&value).into());
         if value.as_ref() == Some(stored.stored()) {
-            return;
+            return false;
         }
         let write = Write { key: Arc::clone(stored.key()), value, expect: Expect::At(stored.revision()) };
         if let Err(error) = self.api.engine.write(write).await {
             tracing::warn!(key = %stored.key(), %error, "cannot write");
         }
+        true
     }
 
-    fn serve(&self, stored: &Stored) {
-        let Stored { definition, object } = stored;
-        let since = if definition.terminating { Revision::ZERO } else { object.revision() };
-        let resources = custom::resources(&self.api.cache, definition, since);
-        self.api.registry.replace(|resource| belongs(resource, &definition.name), resources);
+    /// Serves a definition as it is now, unless that has been done.
+    fn serve(&self, stored: &mut Stored) {
+        if !std::mem::replace(&mut stored.served, true) {
+            let name = &stored.definition.name;
+            self.api.registry.replace(|resource| belongs(resource, name), resources(&self.api, stored));
+        }
     }
 
     fn withdraw(&self, name: &str) {
@@ -203,13 +205,20 @@ impl Definitions {
     }
 
     /// Stops serving kinds whose definition is gone without having been seen to go.
-    fn withdraw_unknown(&self, all: &[Stored]) {
-        let known = |resource: &Resource| all.iter().any(|stored| belongs(resource, &stored.definition.name));
-        let served = self.api.registry.served();
-        if served.resources().iter().any(|resource| resource.is_custom() && !known(resource)) {
-            self.api.registry.replace(|resource| resource.is_custom() && !known(resource), Vec::new());
+    fn withdraw_unknown(&self, all: &[Arc<Definition>]) {
+        let known: HashSet<&str> = all.iter().map(|definition| &*definition.name).collect();
+        let unknown =
+            |resource: &Resource| resource.is_custom() && !known.contains(resource.collection.name());
+        if self.api.registry.served().resources().iter().any(|resource| unknown(resource)) {
+            self.api.registry.replace(unknown, Vec::new());
         }
     }
+}
+
+fn resources(api: &Api, stored: &Stored) -> Vec<Arc<Resource>> {
+    let Stored { definition, object, .. } = stored;
+    let since = if definition.terminating { Revision::ZERO } else { object.revision() };
+    custom::resources(&api.cache, definition, since)
 }
 
 fn belongs(resource: &Resource, definition: &str) -> bool {

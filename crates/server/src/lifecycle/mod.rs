@@ -8,7 +8,7 @@
 //! * [`birth`] writes the first objects, once, before the server listens.
 //! * [`driver`] follows the engine's log and keeps a queue of what is to be done when ([`queue`]); one task, one piece of work at
 //!   a time.
-//! * [`definitions`] serves custom kinds as their definitions come and go; it is no option.
+//! * [`definitions`] serves custom kinds as their definitions come and go; it is no option. [`known`] is what it has read of them.
 //! * [`graph`] knows who depends on whom; [`garbage`] acts on it. [`namespaces`] empties namespaces.
 
 mod birth;
@@ -17,6 +17,7 @@ pub(crate) mod definitions;
 mod driver;
 mod garbage;
 mod graph;
+mod known;
 mod namespaces;
 mod place;
 mod queue;

@@ -3,6 +3,7 @@
 //! What a definition means is in `listwatch_custom`; when one is accepted, and what happens when it goes, is in
 //! `lifecycle/definitions`. Here the two meet the registry.
 
+mod hashes;
 mod node;
 pub mod openapi;
 mod rules;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use listwatch_custom::{Definition, Scope, Version};
 use listwatch_wire::Revision;
 
+pub(crate) use self::hashes::Hashes;
 use self::stages::Stages;
 use super::resource::{Field, Presenter, Resource, Subresource, type_prefix};
 use crate::cache::{Cache, Object};

@@ -1,6 +1,7 @@
 //! Custom resources in OpenAPI, for `kubectl explain` and `apply`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use listwatch_kinds::openapi::{self, SubresourcePaths};
 use listwatch_wire::json::{Value, json};
@@ -9,7 +10,7 @@ use crate::registry::Resource;
 
 /// The document of one group and version.
 #[must_use]
-pub fn document(resources: &[&Resource]) -> Vec<u8> {
+pub fn document(resources: &[&Arc<Resource>]) -> Vec<u8> {
     let paths: Vec<_> = resources.iter().map(|resource| paths(resource)).collect();
     let mut schemas = BTreeMap::new();
     for resource in resources {

@@ -1,0 +1,143 @@
+//! [`Known`]: the definitions as they were last read, so that the change of one costs the reading of one.
+//!
+//! Reading a definition compiles its schemas and expressions. A revision names the content of an object for ever, so what was
+//! read at the same revision is kept, and nothing is kept of a definition that is gone.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use listwatch_custom::Definition;
+use listwatch_wire::json::Value;
+
+use crate::cache::Object;
+
+/// The definitions of one snapshot, by key.
+#[derive(Debug, Default)]
+pub(super) struct Known(BTreeMap<Arc<str>, Stored>);
+
+/// A definition as it is stored.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) definition: Arc<Definition>,
+    pub(super) object: Arc<Object>,
+    /// Whether it has been served as it is here.
+    pub(super) served: bool,
+    /// Whether its status says what it should. It depends on the names of the others in its group, too.
+    pub(super) settled: bool,
+}
+
+impl Stored {
+    fn read(object: &Arc<Object>) -> Option<Self> {
+        let definition = Definition::read(&Value::read(object.stored()).ok()?)?;
+        let definition = Arc::new(definition);
+        Some(Self { definition, object: Arc::clone(object), served: false, settled: false })
+    }
+}
+
+impl Known {
+    /// Brings it in step with these objects; what has not changed keeps its place and what is known about it.
+    pub(super) fn update<'a>(&mut self, objects: impl Iterator<Item = &'a Arc<Object>>) {
+        let mut before = std::mem::take(&mut self.0);
+        let mut moved = HashSet::new();
+        for object in objects {
+            let stored = match before.remove(object.key()) {
+                Some(same) if same.object.revision() == object.revision() => Some(same),
+                old => {
+                    let new = Stored::read(object);
+                    moved.extend(old.iter().chain(&new).map(group));
+                    new
+                }
+            };
+            self.0.extend(stored.map(|stored| (Arc::clone(object.key()), stored)));
+        }
+        moved.extend(before.values().map(group));
+        let touched = self.0.values_mut().filter(|stored| moved.contains(&stored.definition.group));
+        touched.for_each(|stored| stored.settled = false);
+    }
+
+    /// All of them, to look at each beside the others.
+    pub(super) fn definitions(&self) -> Vec<Arc<Definition>> {
+        self.0.values().map(|stored| Arc::clone(&stored.definition)).collect()
+    }
+
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Stored> {
+        self.0.values_mut()
+    }
+}
+
+fn group(stored: &Stored) -> String {
+    stored.definition.group.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::{Revision, json};
+
+    use super::*;
+
+    fn object(group: &str, number: usize, revision: u64) -> Arc<Object> {
+        let (plural, kind) = (format!("things{number}"), format!("Thing{number}"));
+        let name = format!("{plural}.{group}");
+        let value = listwatch_wire::json::json!({
+            "kind": "CustomResourceDefinition",
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "metadata": {"name": name},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {"plural": plural, "singular": plural, "kind": kind, "listKind": format!("{kind}List")},
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }],
+            },
+        });
+        let key: Arc<str> = format!("customresourcedefinitions.apiextensions.k8s.io/{name}").into();
+        let path = key.find('/').unwrap() + 1;
+        Arc::new(Object::new(key, path, json::encode_stored(&value).into(), Revision(revision)).unwrap())
+    }
+
+    fn settle(known: &mut Known) {
+        known.each().for_each(|stored| (stored.served, stored.settled) = (true, true));
+    }
+
+    fn unsettled(known: &mut Known) -> Vec<String> {
+        let open = known.each().filter(|stored| !stored.settled);
+        open.map(|stored| stored.definition.name.clone()).collect()
+    }
+
+    #[test]
+    fn one_change_reads_one_definition() {
+        let mut objects: Vec<_> = (0..50).map(|n| object("a.example", n, 1)).collect();
+        objects.push(object("b.example", 0, 1));
+        let mut known = Known::default();
+        known.update(objects.iter());
+        settle(&mut known);
+        let before = known.definitions();
+        objects[50] = object("b.example", 0, 2);
+        known.update(objects.iter());
+        let fresh =
+            known.definitions().into_iter().filter(|now| !before.iter().any(|old| Arc::ptr_eq(old, now)));
+        assert_eq!(fresh.count(), 1, "the others are those that were read before");
+        assert_eq!(unsettled(&mut known), ["things0.b.example"]);
+        assert_eq!(known.each().filter(|stored| !stored.served).count(), 1);
+    }
+
+    #[test]
+    fn names_are_a_matter_of_the_whole_group() {
+        let (mine, yours, theirs) =
+            (object("a.example", 1, 1), object("a.example", 2, 1), object("b.example", 1, 1));
+        let mut known = Known::default();
+        known.update([&mine, &yours, &theirs].into_iter());
+        settle(&mut known);
+        // A name may be free now.
+        known.update([&yours, &theirs].into_iter());
+        assert_eq!(unsettled(&mut known), ["things2.a.example"]);
+        settle(&mut known);
+        known.update([&mine, &yours, &theirs].into_iter());
+        assert_eq!(unsettled(&mut known), ["things1.a.example", "things2.a.example"]);
+        assert_eq!(known.each().filter(|stored| stored.served).count(), 2, "what is served stays as it is");
+        known.update(std::iter::empty());
+        assert_eq!(known.each().count(), 0, "nothing is kept of what is gone");
+    }
+}

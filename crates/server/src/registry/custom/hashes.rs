@@ -1,0 +1,101 @@
+//! [`Hashes`]: what the documents of custom groups hash to, without writing them for each who asks.
+//!
+//! The index of documents is fetched by every client that looks for new kinds, and names the hash of each document. A document
+//! says what its resources say, and those never change: another definition makes other resources.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use sha2::{Digest, Sha512};
+
+use crate::registry::Resource;
+
+/// The hashes known, by group and version: no more than are served.
+#[derive(Debug, Default)]
+pub(crate) struct Hashes(Mutex<HashMap<Place, Kept>>);
+
+type Place = (Arc<str>, Arc<str>);
+
+#[derive(Debug)]
+struct Kept {
+    /// Weak, so that a definition that is gone is not kept alive by a number about it.
+    described: Vec<Weak<Resource>>,
+    hash: Arc<str>,
+}
+
+impl Kept {
+    fn describes(&self, resources: &[&Arc<Resource>]) -> bool {
+        let same = |(kept, now): (&Weak<Resource>, &&Arc<Resource>)| kept.as_ptr() == Arc::as_ptr(now);
+        self.described.len() == resources.len() && self.described.iter().zip(resources).all(same)
+    }
+}
+
+impl Hashes {
+    /// The hash of the document of all resources of one group and version, which is written only if it is not known.
+    pub(crate) fn of<D: AsRef<[u8]>>(
+        &self,
+        resources: &[&Arc<Resource>],
+        document: impl FnOnce() -> D,
+    ) -> Arc<str> {
+        let place = resources.first().map(|one| (Arc::clone(&one.group), Arc::clone(&one.version)));
+        let place = place.unwrap_or_default();
+        if let Some(kept) = self.0.lock().get(&place).filter(|kept| kept.describes(resources)) {
+            return Arc::clone(&kept.hash);
+        }
+        // Not under the lock: a large document takes milliseconds. Two at once come to the same.
+        let hash: Arc<str> = hash_of(document().as_ref()).into();
+        let described = resources.iter().map(|resource| Arc::downgrade(resource)).collect();
+        self.0.lock().insert(place, Kept { described, hash: Arc::clone(&hash) });
+        hash
+    }
+
+    /// Forgets those whose group and version are not served.
+    pub(crate) fn retain(&self, served: impl Fn(&str, &str) -> bool) {
+        self.0.lock().retain(|(group, version), _| served(group, version));
+    }
+}
+
+fn hash_of(document: &[u8]) -> String {
+    Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_storage::MemoryEngine;
+
+    use super::*;
+    use crate::CacheLimits;
+    use crate::cache::Cache;
+    use crate::registry::Registry;
+
+    fn resources(group: &str) -> Vec<Arc<Resource>> {
+        let cache = Cache::new(Arc::new(MemoryEngine::default()), CacheLimits::default());
+        let served = Registry::builtin(&cache).served();
+        served.resources().iter().filter(|resource| &*resource.group == group).cloned().collect()
+    }
+
+    #[test]
+    fn a_document_is_written_again_only_if_its_resources_are_others() {
+        let hashes = Hashes::default();
+        let written = std::cell::Cell::new(0);
+        let ask = |resources: &[Arc<Resource>]| {
+            let resources: Vec<_> = resources.iter().collect();
+            hashes.of(&resources, || {
+                written.set(written.get() + 1);
+                written.get().to_string()
+            })
+        };
+        let (apps, batch) = (resources("apps"), resources("batch"));
+        let first = ask(&apps);
+        ask(&batch);
+        assert_eq!((ask(&apps), written.get()), (first.clone(), 2), "each was written once");
+        // One resource fewer, and the same made anew.
+        assert_ne!(ask(&apps[1..]), first);
+        assert_ne!(ask(&resources("apps")), first);
+        assert_eq!(written.get(), 4);
+        hashes.retain(|group, _| group == "batch");
+        ask(&batch);
+        assert_eq!((hashes.0.lock().len(), written.get()), (1, 4));
+    }
+}

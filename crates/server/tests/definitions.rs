@@ -1,0 +1,77 @@
+//! Definitions of custom kinds: what changes when one of many does.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Client, eventually, start};
+use listwatch_server::Handle;
+use listwatch_server::registry::Resource;
+use serde_json::{Value, json};
+
+const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn definition(plural: &str) -> Value {
+    let kind = plural.to_uppercase();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [{
+                "name": format!("v1{plural}"), "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    })
+}
+
+fn served(server: &Handle, plural: &str) -> Option<Arc<Resource>> {
+    server.api().registry.find("example.com", &format!("v1{plural}"), plural)
+}
+
+#[tokio::test]
+async fn the_change_of_one_leaves_the_others_as_they_are() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    for plural in ["as", "bs", "cs"] {
+        assert_eq!(client.call("POST", PATH, Some(&definition(plural))).await.status, 201);
+        eventually("it is served", || served(&server, plural).is_some()).await;
+    }
+    let before = ["as", "bs", "cs"].map(|plural| served(&server, plural).unwrap());
+    let index = client.get("/openapi/v3").await;
+    let mut changed = client.get(&format!("{PATH}/bs.example.com")).await;
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+        json!({"spec": {"type": "string"}});
+    assert_eq!(client.call("PUT", &format!("{PATH}/bs.example.com"), Some(&changed)).await.status, 200);
+    eventually("it is served anew", || !Arc::ptr_eq(&before[1], &served(&server, "bs").unwrap())).await;
+    // A look at everything comes after each change; the next one says that the last is over.
+    assert_eq!(client.call("POST", PATH, Some(&definition("ds"))).await.status, 201);
+    eventually("it is served", || served(&server, "ds").is_some()).await;
+    for (plural, before) in [("as", &before[0]), ("cs", &before[2])] {
+        assert!(Arc::ptr_eq(before, &served(&server, plural).unwrap()), "{plural} was made again");
+    }
+    let now = client.get("/openapi/v3").await;
+    for (plural, same) in [("as", true), ("bs", false), ("cs", true)] {
+        let path = format!("apis/example.com/v1{plural}");
+        assert_eq!(index["paths"][&path] == now["paths"][&path], same, "{plural}");
+        let url = now["paths"][&path]["serverRelativeURL"].as_str().unwrap();
+        assert_eq!(
+            client.call("GET", url, None).await.status,
+            200,
+            "{plural}: the index has the hash of the document"
+        );
+    }
+    server.shutdown().await;
+}
