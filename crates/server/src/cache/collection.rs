@@ -84,6 +84,13 @@ impl Collection {
         Snapshot::walk(&self.prefix, &self.fields, filter, from)
     }
 
+    /// A walk over the objects whose indexed field has this value; over all if the field has no index.
+    #[must_use]
+    pub(crate) fn walk_indexed(&self, field: &str, value: &str) -> Walk {
+        let index = self.fields.iter().position(|indexed| &*indexed.path == field);
+        Snapshot::walk_at(&self.prefix, index.map(|index| (index, value.into())))
+    }
+
     /// What the storage keys of all objects that can match begin with.
     #[must_use]
     pub fn scope(&self, filter: &Filter) -> String {

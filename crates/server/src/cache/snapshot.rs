@@ -151,6 +151,11 @@ impl Snapshot {
         Walk { next: start, end: Some(end_of(&scope)), index }
     }
 
+    /// A walk over all objects below `prefix`, or those that have a value in an index.
+    pub(crate) fn walk_at(prefix: &str, index: Option<(usize, Arc<str>)>) -> Walk {
+        Walk { next: Bound::Included(prefix.into()), end: Some(end_of(prefix)), index }
+    }
+
     /// The next objects of a walk, in key order.
     pub fn range<'a>(&'a self, walk: &Walk) -> Box<dyn Iterator<Item = &'a Arc<Object>> + Send + 'a> {
         match &walk.index {

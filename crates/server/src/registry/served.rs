@@ -131,9 +131,10 @@ fn storage_name(kind: &Kind) -> String {
     if group.is_empty() { kind.plural.to_owned() } else { format!("{}.{group}", kind.plural) }
 }
 
-/// The fields that large users select by all the time: every kubelet watches the pods of its node. An index costs
-/// memory for each object, so the rest are matched by looking.
-const INDEXED: &[(&str, &str, &str)] = &[("", "pods", "spec.nodeName")];
+/// The fields that are asked for all the time: every kubelet watches the pods of its node, and a new Service may not have
+/// what another has. An index costs memory for each object, so the rest are matched by looking.
+const INDEXED: &[(&str, &str, &str)] =
+    &[("", "pods", "spec.nodeName"), ("", "services", "spec.clusterIP"), ("", "services", "spec.type")];
 
 fn indexes(kind: &Kind) -> Vec<IndexedField> {
     let wanted = INDEXED.iter().filter(|(group, plural, _)| *group == kind.group && *plural == kind.plural);

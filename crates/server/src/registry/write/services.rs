@@ -1,11 +1,12 @@
 //! Addresses and node ports of Services.
 //!
-//! What is taken is read from the Services themselves, so there is no second record that could disagree. Between handing
-//! something out and the Service that has it reaching the cache lies a moment; [`Allocator`] remembers what was handed out for
-//! longer than that.
+//! What is taken is asked of the Services themselves, by the cache's indexes, so there is no second record that could disagree.
+//! Between handing something out and the Service that has it reaching the cache lies a moment; [`Allocator`] remembers what was
+//! handed out for longer than that. It does not know what another server on the same store hands out in that moment.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use listwatch_kinds::prepare;
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 
 use super::target::Target;
 use crate::api::Api;
+use crate::cache::{Collection, Object, Snapshot};
 use crate::registry::Resource;
 
 /// The first address of the service range, a /16 that begins like kube-apiserver's default range.
@@ -45,12 +47,15 @@ pub(crate) struct Allocator {
 
 impl Allocator {
     /// Takes the first free thing; nobody else gets it for a while.
-    fn take(&self, taken: &HashSet<Thing>, candidates: impl IntoIterator<Item = Thing>) -> Option<Thing> {
+    fn take(
+        &self,
+        taken: impl Fn(&Thing) -> bool,
+        candidates: impl IntoIterator<Item = Thing>,
+    ) -> Option<Thing> {
         let mut recent = self.recent.lock();
         let now = Instant::now();
         recent.retain(|_, since| now.duration_since(*since) < REMEMBERED);
-        let free =
-            candidates.into_iter().find(|thing| !taken.contains(thing) && !recent.contains_key(thing))?;
+        let free = candidates.into_iter().find(|thing| !recent.contains_key(thing) && !taken(thing))?;
         recent.insert(free, now);
         Some(free)
     }
@@ -61,21 +66,41 @@ impl Allocator {
 }
 
 /// What the stored Services have, apart from one of them.
-fn taken(resource: &Resource, except: &str) -> HashSet<Thing> {
-    let snapshot = resource.collection.snapshot();
-    let all = resource.collection.walk(&crate::cache::Filter::default(), None);
-    let mut taken = HashSet::new();
-    for object in snapshot.range(&all).filter(|object| &**object.key() != except) {
-        if let Some(address) = object.field("spec.clusterIP").and_then(|text| text.parse().ok()) {
-            taken.insert(Thing::Address(address));
+struct Taken<'a> {
+    collection: &'a Collection,
+    snapshot: Arc<Snapshot>,
+    except: &'a str,
+    ports: HashSet<i64>,
+}
+
+impl<'a> Taken<'a> {
+    fn new(target: &'a Target<'_>) -> Self {
+        let collection = &*target.resource.collection;
+        let snapshot = collection.snapshot();
+        Self { collection, snapshot, except: &target.key, ports: HashSet::new() }
+    }
+
+    /// Reads the ports of the types that have some: Services with node ports are as few as node ports.
+    fn with_ports(mut self) -> Self {
+        for kind in ["NodePort", "LoadBalancer"] {
+            let read = self.others("spec.type", kind).filter_map(|other| Value::read(other.stored()).ok());
+            let ports: Vec<i64> = read.flat_map(|service| node_ports(&service).collect::<Vec<_>>()).collect();
+            self.ports.extend(ports);
         }
-        if matches!(object.field("spec.type"), Some("NodePort" | "LoadBalancer"))
-            && let Ok(value) = Value::read(object.stored())
-        {
-            taken.extend(node_ports(&value).map(Thing::Port));
+        self
+    }
+
+    fn has(&self, thing: &Thing) -> bool {
+        match thing {
+            Thing::Address(address) => self.others("spec.clusterIP", &address.to_string()).next().is_some(),
+            Thing::Port(port) => self.ports.contains(port),
         }
     }
-    taken
+
+    fn others(&self, field: &str, value: &str) -> impl Iterator<Item = &Arc<Object>> {
+        let walk = self.collection.walk_indexed(field, value);
+        self.snapshot.range(&walk).filter(|object| &**object.key() != self.except)
+    }
 }
 
 fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
@@ -106,7 +131,10 @@ fn assign(api: &Api, target: &Target<'_>, service: &mut Value, old: &Value) -> R
         }
         return Ok(());
     }
-    let taken = taken(target.resource, &target.key);
+    let mut taken = Taken::new(target);
+    if !needs.ports.is_empty() || !needs.wanted_ports.is_empty() {
+        taken = taken.with_ports();
+    }
     let address = if needs.address { Some(free_address(api, &taken, target)?) } else { None };
     if let Some(wanted) = &needs.wanted {
         let own = old.at("spec").text("clusterIP") == wanted;
@@ -179,10 +207,10 @@ pub(super) fn release(api: &Api, resource: &Resource, service: &Value) {
     node_ports(service).for_each(|port| api.allocator.give_back(Thing::Port(port)));
 }
 
-fn free_address(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>) -> Result<String, Status> {
+fn free_address(api: &Api, taken: &Taken<'_>, target: &Target<'_>) -> Result<String, Status> {
     let random = (0..TRIES).map(|_| nth_address(rand::random_range(2..RANGE_SIZE - 1)));
     let in_order = (2..RANGE_SIZE - 1).map(nth_address);
-    match api.allocator.take(taken, random.chain(in_order)) {
+    match api.allocator.take(|thing| taken.has(thing), random.chain(in_order)) {
         Some(Thing::Address(address)) => Ok(address.to_string()),
         _ => Err(Status::internal(format!(
             "failed to allocate a serviceIP for {}: range is full",
@@ -191,9 +219,9 @@ fn free_address(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>) -> Resul
     }
 }
 
-fn free_port(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>) -> Result<i64, Status> {
+fn free_port(api: &Api, taken: &Taken<'_>, target: &Target<'_>) -> Result<i64, Status> {
     let random = (0..TRIES).map(|_| Thing::Port(rand::random_range(NODE_PORTS)));
-    match api.allocator.take(taken, random.chain(NODE_PORTS.map(Thing::Port))) {
+    match api.allocator.take(|thing| taken.has(thing), random.chain(NODE_PORTS.map(Thing::Port))) {
         Some(Thing::Port(port)) => Ok(port),
         _ => {
             Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name)))
@@ -203,7 +231,7 @@ fn free_port(api: &Api, taken: &HashSet<Thing>, target: &Target<'_>) -> Result<i
 
 fn check_wanted_address(
     api: &Api,
-    taken: &HashSet<Thing>,
+    taken: &Taken<'_>,
     target: &Target<'_>,
     wanted: &str,
 ) -> Result<(), Status> {
@@ -215,7 +243,7 @@ fn check_wanted_address(
         );
         return Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]));
     }
-    if api.allocator.take(taken, [Thing::Address(address)]).is_some() {
+    if api.allocator.take(|thing| taken.has(thing), [Thing::Address(address)]).is_some() {
         return Ok(());
     }
     let detail = format!("failed to allocate IP {wanted}: provided IP is already allocated");
@@ -224,7 +252,7 @@ fn check_wanted_address(
 
 fn check_wanted_port(
     api: &Api,
-    taken: &HashSet<Thing>,
+    taken: &Taken<'_>,
     target: &Target<'_>,
     index: usize,
     port: i64,
@@ -238,7 +266,7 @@ fn check_wanted_port(
         );
         return Err(target.invalid(&[FieldError::invalid(path, port, detail)]));
     }
-    if api.allocator.take(taken, [Thing::Port(port)]).is_some() {
+    if api.allocator.take(|thing| taken.has(thing), [Thing::Port(port)]).is_some() {
         return Ok(());
     }
     Err(target.invalid(&[FieldError::invalid(path, port, "provided port is already allocated")]))
@@ -252,11 +280,11 @@ mod tests {
     fn nothing_is_handed_out_twice() {
         let allocator = Allocator::default();
         let candidates = || (0..3).map(nth_address);
-        let taken = HashSet::from([nth_address(0)]);
-        assert_eq!(allocator.take(&taken, candidates()), Some(nth_address(1)));
-        assert_eq!(allocator.take(&taken, candidates()), Some(nth_address(2)));
-        assert_eq!(allocator.take(&taken, candidates()), None);
+        let taken = |thing: &Thing| *thing == nth_address(0);
+        assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
+        assert_eq!(allocator.take(taken, candidates()), Some(nth_address(2)));
+        assert_eq!(allocator.take(taken, candidates()), None);
         allocator.give_back(nth_address(1));
-        assert_eq!(allocator.take(&taken, candidates()), Some(nth_address(1)));
+        assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
     }
 }
