@@ -54,8 +54,15 @@ impl Allocator {
     ) -> Option<Thing> {
         let mut recent = self.recent.lock();
         let now = Instant::now();
-        recent.retain(|_, since| now.duration_since(*since) < REMEMBERED);
-        let free = candidates.into_iter().find(|thing| !recent.contains_key(thing) && !taken(thing))?;
+        let fresh = |since: &Instant| now.duration_since(*since) < REMEMBERED;
+        // Swept when it is full, and then with room for as many again: what is swept was paid for by what came.
+        if recent.len() == recent.capacity() {
+            recent.retain(|_, since| fresh(since));
+            let room = recent.len() + 1;
+            recent.reserve(room);
+        }
+        let held = |thing: &Thing| recent.get(thing).is_some_and(fresh);
+        let free = candidates.into_iter().find(|thing| !held(thing) && !taken(thing))?;
         recent.insert(free, now);
         Some(free)
     }
@@ -286,5 +293,18 @@ mod tests {
         assert_eq!(allocator.take(taken, candidates()), None);
         allocator.give_back(nth_address(1));
         assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
+    }
+
+    #[test]
+    fn what_was_handed_out_is_forgotten_in_time_and_without_piling_up() {
+        let allocator = Allocator::default();
+        let long_ago = Instant::now().checked_sub(REMEMBERED).unwrap();
+        let free = |_: &Thing| false;
+        for offset in 0..10_000 {
+            assert_eq!(allocator.take(free, [nth_address(offset)]), Some(nth_address(offset)));
+            allocator.recent.lock().values_mut().for_each(|since| *since = long_ago);
+        }
+        assert!(allocator.recent.lock().capacity() < 64, "the old make room for the new");
+        assert_eq!(allocator.take(free, [nth_address(9_999)]), Some(nth_address(9_999)));
     }
 }
