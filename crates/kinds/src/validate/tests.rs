@@ -1,0 +1,300 @@
+//! Complaints about whole objects, as users read them.
+
+use listwatch_wire::json::json;
+
+use super::*;
+use crate::{by_kind, defaults};
+
+fn decided(group: &str, kind: &str, mut object: Value) -> Vec<String> {
+    let kind = by_kind(group, "v1", kind).unwrap();
+    object.inner_or_new("metadata").unwrap().fill("name", "x");
+    if kind.is_namespaced() {
+        object.inner("metadata").unwrap().fill("namespace", "n");
+    }
+    defaults::apply(kind, &mut object);
+    create(kind, &object).iter().map(ToString::to_string).collect()
+}
+
+fn workload(labels: Value) -> Value {
+    json!({"spec": {"selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "m", "image": "i"}]}}}})
+}
+
+#[test]
+fn complaints_of_new_objects() {
+    let none: [&str; 0] = [];
+    for (group, kind, object, expected) in [
+        (
+            "",
+            "ConfigMap",
+            json!({"data": {"a b": ""}}),
+            vec![
+                "data[a b]: Invalid value: \"a b\": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
+            ],
+        ),
+        ("", "ConfigMap", json!({"data": {"k": "v"}}), none.to_vec()),
+        (
+            "",
+            "Secret",
+            json!({"type": "kubernetes.io/tls"}),
+            vec!["data[tls.crt]: Required value", "data[tls.key]: Required value"],
+        ),
+        ("", "Service", json!({"spec": {"ports": []}}), vec!["spec.ports: Required value"]),
+        (
+            "",
+            "Service",
+            json!({"spec": {"ports": [{"port": 0}]}}),
+            vec![
+                "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive",
+            ],
+        ),
+        (
+            "",
+            "Service",
+            json!({"spec": {"ports": [{"port": 80}, {"port": 81}]}}),
+            vec!["spec.ports[0].name: Required value", "spec.ports[1].name: Required value"],
+        ),
+        ("", "Pod", json!({"spec": {}}), vec!["spec.containers: Required value"]),
+        (
+            "",
+            "Pod",
+            json!({"spec": {"containers": [{"name": "A"}]}}),
+            vec![
+                "spec.containers[0].name: Invalid value: \"A\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+                "spec.containers[0].image: Required value",
+            ],
+        ),
+        (
+            "",
+            "Pod",
+            json!({"spec": {"containers": [{"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]}}),
+            vec!["spec.containers[0].volumeMounts[0].name: Not found: \"v\""],
+        ),
+        (
+            "",
+            "Pod",
+            json!({"spec": {"restartPolicy": "Maybe", "containers": [{"name": "a", "image": "i"}]}}),
+            vec![
+                "spec.restartPolicy: Unsupported value: \"Maybe\": supported values: \"Always\", \"Never\", \"OnFailure\"",
+            ],
+        ),
+        ("apps", "Deployment", workload(json!({"app": "d"})), none.to_vec()),
+        (
+            "apps",
+            "Deployment",
+            workload(json!({"app": "e"})),
+            vec![
+                "spec.template.metadata.labels: Invalid value: {\"app\":\"e\"}: `selector` does not match template `labels`",
+            ],
+        ),
+        ("apps", "ReplicaSet", workload(json!({"app": "d"})), none.to_vec()),
+        ("apps", "StatefulSet", workload(json!({"app": "d"})), none.to_vec()),
+        ("apps", "DaemonSet", workload(json!({"app": "d"})), none.to_vec()),
+        (
+            "batch",
+            "Job",
+            json!({"spec": {"manualSelector": true, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "m", "image": "i"}]}}}}),
+            vec!["spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""],
+        ),
+        (
+            "batch",
+            "CronJob",
+            json!({"spec": {"schedule": "* * *", "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "i"}]}}}}}}),
+            vec!["spec.schedule: Invalid value: \"* * *\": expected exactly 5 fields, found 3: [* * *]"],
+        ),
+        (
+            "coordination.k8s.io",
+            "Lease",
+            json!({"spec": {"leaseDurationSeconds": 0}}),
+            vec!["spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"],
+        ),
+        (
+            "rbac.authorization.k8s.io",
+            "Role",
+            json!({"rules": [{"verbs": []}]}),
+            vec![
+                "rules[0].verbs: Required value: verbs must contain at least one value",
+                "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+                "rules[0].resources: Required value: resource rules must supply at least one resource",
+            ],
+        ),
+        (
+            "rbac.authorization.k8s.io",
+            "RoleBinding",
+            json!({"roleRef": {"kind": "Role"}}),
+            vec!["roleRef.name: Required value"],
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            json!({"spec": {}}),
+            vec!["spec: Invalid value: {}: either `defaultBackend` or `rules` must be specified"],
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            json!({"spec": {"accessModes": ["ReadWriteOnce"]}}),
+            vec!["spec.resources[storage]: Required value"],
+        ),
+        (
+            "policy",
+            "PodDisruptionBudget",
+            json!({"spec": {"minAvailable": 1, "maxUnavailable": 1}}),
+            vec![
+                "spec: Invalid value: {\"maxUnavailable\":1,\"minAvailable\":1}: minAvailable and maxUnavailable cannot be both set",
+            ],
+        ),
+        (
+            "policy",
+            "PodDisruptionBudget",
+            json!({"spec": {"minAvailable": "150%"}}),
+            vec!["spec.minAvailable: Invalid value: \"150%\": must not be greater than 100%"],
+        ),
+        ("storage.k8s.io", "StorageClass", json!({}), vec!["provisioner: Required value"]),
+    ] {
+        assert_eq!(decided(group, kind, object.clone()), expected, "{kind} {object}");
+    }
+}
+
+fn changed(group: &str, kind: &str, old: Value, change: Value) -> Vec<String> {
+    let kind = by_kind(group, "v1", kind).unwrap();
+    let mut old = old;
+    old.inner_or_new("metadata")
+        .unwrap()
+        .extend(json!({"name": "x", "namespace": "n", "uid": "u"}).as_object().unwrap().clone());
+    defaults::apply(kind, &mut old);
+    let mut new = old.clone();
+    merge(&mut new, &change);
+    defaults::apply(kind, &mut new);
+    update(kind, &new, &old)
+        .into_iter()
+        .map(|error| format!("{} {}", error.field, error.kind.reason()))
+        .collect()
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into.as_object_mut(), from.as_object()) {
+        (Some(into), Some(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        _ => *into = from.clone(),
+    }
+}
+
+#[test]
+fn what_may_not_change() {
+    let pod = json!({"spec": {"containers": [{"name": "a", "image": "i"}]}});
+    let claim =
+        json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    for (group, kind, old, change, expected) in [
+        ("", "Secret", json!({}), json!({"type": "t/u"}), vec!["type FieldValueInvalid"]),
+        (
+            "",
+            "ConfigMap",
+            json!({"immutable": true, "data": {"a": "1"}}),
+            json!({"data": {"a": "2"}}),
+            vec!["data FieldValueForbidden"],
+        ),
+        (
+            "",
+            "ConfigMap",
+            json!({"immutable": true}),
+            json!({"immutable": false}),
+            vec!["immutable FieldValueForbidden"],
+        ),
+        (
+            "",
+            "Pod",
+            pod.clone(),
+            json!({"spec": {"containers": [{"name": "b", "image": "j"}]}}),
+            vec!["spec FieldValueForbidden"],
+        ),
+        (
+            "",
+            "Pod",
+            pod.clone(),
+            json!({"spec": {"restartPolicy": "Never"}}),
+            vec!["spec FieldValueForbidden"],
+        ),
+        ("", "Pod", pod, json!({"spec": {"activeDeadlineSeconds": 5}}), vec![]),
+        (
+            "apps",
+            "Deployment",
+            workload(json!({"app": "d"})),
+            json!({"spec": {"selector": {"matchLabels": {"app": "z"}}, "template": {"metadata": {"labels": {"app": "z"}}}}}),
+            vec!["spec.selector FieldValueInvalid"],
+        ),
+        ("apps", "Deployment", workload(json!({"app": "d"})), json!({"spec": {"replicas": 3}}), vec![]),
+        (
+            "apps",
+            "StatefulSet",
+            workload(json!({"app": "d"})),
+            json!({"spec": {"serviceName": "z"}}),
+            vec!["spec FieldValueForbidden"],
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            claim,
+            json!({"spec": {"accessModes": ["ReadWriteMany"]}}),
+            vec!["spec FieldValueForbidden"],
+        ),
+        (
+            "rbac.authorization.k8s.io",
+            "RoleBinding",
+            json!({"roleRef": {"kind": "Role", "name": "a"}}),
+            json!({"roleRef": {"name": "b"}}),
+            vec!["roleRef FieldValueInvalid"],
+        ),
+    ] {
+        assert_eq!(changed(group, kind, old, change.clone()), expected, "{kind} {change}");
+    }
+}
+
+#[test]
+fn what_was_added_to_a_running_pod_stays() {
+    let kind = by_kind("", "v1", "Pod").unwrap();
+    let pod = |ephemeral: Value| {
+        let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [{"name": "a", "image": "i"}], "ephemeralContainers": ephemeral}});
+        defaults::apply(kind, &mut pod);
+        pod
+    };
+    let old = pod(json!([{"name": "d", "image": "i"}]));
+    for (ephemeral, expected) in [
+        (json!([{"name": "d", "image": "i"}, {"name": "e", "image": "i"}]), vec![]),
+        (json!([{"name": "d", "image": "j"}]), vec!["spec.ephemeralContainers"]),
+        (json!([]), vec!["spec.ephemeralContainers"]),
+    ] {
+        let fields: Vec<_> = ephemeral_update(kind, &pod(ephemeral.clone()), &old)
+            .into_iter()
+            .map(|error| error.field)
+            .collect();
+        assert_eq!(fields, expected, "{ephemeral}");
+    }
+}
+
+#[test]
+fn a_resized_pod_keeps_its_quality_of_service() {
+    let kind = by_kind("", "v1", "Pod").unwrap();
+    let pod = |resources: Value| {
+        let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [{"name": "a", "image": "i", "resources": resources}]}});
+        defaults::apply(kind, &mut pod);
+        pod
+    };
+    let old = pod(json!({"requests": {"cpu": "1"}}));
+    assert_eq!(resize_update(kind, &pod(json!({"requests": {"cpu": "2"}})), &old), []);
+    let errors = resize_update(kind, &pod(json!({})), &old);
+    assert_eq!(errors.iter().map(|error| &*error.field).collect::<Vec<_>>(), ["spec"]);
+}
+
+#[test]
+fn the_image_of_a_running_container_may_change() {
+    let mut old = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [{"name": "a", "image": "i"}]}});
+    let kind = by_kind("", "v1", "Pod").unwrap();
+    defaults::apply(kind, &mut old);
+    let mut new = old.clone();
+    *new.pointer_mut("/spec/containers/0/image").unwrap() = json!("j");
+    assert_eq!(update(kind, &new, &old), []);
+}
