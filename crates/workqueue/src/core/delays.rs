@@ -123,8 +123,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     /// Whether [`Self::advance`] has something to do now.
     pub(crate) fn must_advance(&self, now: u64) -> bool {
-        let due = self.delays.next().is_some_and(|next| next <= wheel::tick_at(now));
-        due && Priority::ALL.into_iter().any(|priority| self.is_wanted(priority, wheel::tick_at(now)))
+        Priority::ALL.into_iter().any(|priority| self.is_wanted(priority, wheel::tick_at(now)))
     }
 
     /// Makes keys ready whose time has come, as far as they are wanted.
