@@ -79,6 +79,12 @@ impl Errors {
         self.0
     }
 
+    /// The fields that are complained about.
+    #[cfg(test)]
+    pub(crate) fn into_fields(self) -> Vec<String> {
+        self.into_vec().into_iter().map(|error| error.field).collect()
+    }
+
     /// Whether nothing was found wrong.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -265,7 +265,7 @@ mod tests {
     fn fields(check: impl FnOnce(&mut Errors)) -> Vec<String> {
         let mut errors = Errors::new();
         check(&mut errors);
-        errors.into_vec().into_iter().map(|error| error.field).collect()
+        errors.into_fields()
     }
 
     #[test]

@@ -45,6 +45,7 @@
 
 mod key;
 mod revision;
+mod skip_scalars;
 
 pub mod apply;
 pub mod continue_token;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Complaints about unknown and repeated fields in the order of the body. Paths that cannot be found in it come last.
 pub(super) fn complaints(unknown: &[String], duplicates: &[String], body: &[u8]) -> Vec<String> {
@@ -99,32 +99,5 @@ impl<'de> Visitor<'de> for Here<'_> {
         Ok(())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    /// Numbers and raw values that a format wraps in a type of its own.
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        IgnoredAny::deserialize(json).map(drop)
-    }
+    listwatch_wire::skip_scalars!();
 }

@@ -229,7 +229,7 @@ mod tests {
                 &Path::root("spec"),
                 &mut errors,
             );
-            errors.into_vec().into_iter().map(|error| error.field).collect()
+            errors.into_fields()
         };
         assert_eq!(
             found(json!({"selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}})),

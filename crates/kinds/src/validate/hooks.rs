@@ -137,7 +137,7 @@ mod tests {
     fn a_container_that_ends_has_none() {
         let mut errors = Errors::new();
         forbid(&json!({"lifecycle": {}, "startupProbe": {}}), &Path::root("c"), &mut errors);
-        let fields: Vec<String> = errors.into_vec().into_iter().map(|error| error.field).collect();
+        let fields: Vec<String> = errors.into_fields();
         assert_eq!(fields, ["c.lifecycle", "c.startupProbe"]);
     }
 }

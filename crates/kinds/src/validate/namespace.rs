@@ -33,13 +33,8 @@ pub(super) fn status(new: &Value, errors: &mut Errors) {
 mod tests {
     use listwatch_wire::json::json;
 
+    use super::super::tests::fields;
     use super::*;
-
-    fn fields(check: fn(&Value, &mut Errors), object: Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        check(&object, &mut errors);
-        errors.into_vec().into_iter().map(|error| error.field).collect()
-    }
 
     #[test]
     fn the_phase_fits_the_mark() {

@@ -223,7 +223,7 @@ mod tests {
         let found = |item: Value| -> Vec<String> {
             let mut errors = Errors::new();
             ingress_paths(&json!({"paths": [item]}), &Path::root("p"), &mut errors);
-            errors.into_vec().into_iter().map(|error| error.field).collect()
+            errors.into_fields()
         };
         let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
         assert_eq!(found(json!({"path": "/a", "pathType": "Exact", "backend": backend})), [""; 0]);

@@ -98,7 +98,7 @@ mod tests {
     fn fields(rule: Value) -> Vec<String> {
         let mut errors = Errors::new();
         check(&json!({"spec": {"podSelector": {}, "ingress": [rule]}}), &mut errors);
-        errors.into_vec().into_iter().map(|error| error.field).collect()
+        errors.into_fields()
     }
 
     #[test]

@@ -67,7 +67,7 @@ mod tests {
             json!([taint("a", "NoSchedule"), taint("a", "NoSchedule"), taint("b", "Odd"), taint("c", "")]);
         let mut errors = Errors::new();
         node(&json!({"spec": {"taints": taints}}), &mut errors);
-        let found: Vec<String> = errors.into_vec().into_iter().map(|error| error.field).collect();
+        let found: Vec<String> = errors.into_fields();
         assert_eq!(found, ["metadata.taints[1]", "metadata.taints[2].effect", "metadata.taints[3].effect"]);
     }
 }

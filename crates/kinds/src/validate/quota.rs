@@ -115,13 +115,8 @@ fn order(limit: &Value, path: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use listwatch_wire::json::json;
 
+    use super::super::tests::fields;
     use super::*;
-
-    fn fields(check: fn(&Value, &mut Errors), object: Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        check(&object, &mut errors);
-        errors.into_vec().into_iter().map(|error| error.field).collect()
-    }
 
     #[test]
     fn limits_are_in_order() {

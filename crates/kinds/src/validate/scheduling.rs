@@ -141,7 +141,7 @@ mod tests {
     fn fields(spec: Value) -> Vec<String> {
         let mut errors = Errors::new();
         check(&spec, &Path::root("spec"), &mut errors);
-        errors.into_vec().into_iter().map(|error| error.field).collect()
+        errors.into_fields()
     }
 
     #[test]

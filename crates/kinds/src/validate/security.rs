@@ -74,7 +74,7 @@ mod tests {
         let found = |check: fn(&Value, &Path<'_>, &mut Errors), context: Value| -> Vec<String> {
             let mut errors = Errors::new();
             check(&context, &Path::root("s"), &mut errors);
-            errors.into_vec().into_iter().map(|error| error.field).collect()
+            errors.into_fields()
         };
         assert_eq!(
             found(pod, json!({"runAsUser": -1, "supplementalGroups": [1, -1]})),

@@ -5,6 +5,13 @@ use listwatch_wire::json::json;
 use super::*;
 use crate::{by_kind, defaults};
 
+/// The fields of an object that a rule complains about.
+pub(super) fn fields(check: fn(&Value, &mut Errors), object: Value) -> Vec<String> {
+    let mut errors = Errors::new();
+    check(&object, &mut errors);
+    errors.into_fields()
+}
+
 fn decided(group: &str, kind: &str, mut object: Value) -> Vec<String> {
     let kind = by_kind(group, "v1", kind).unwrap();
     object.inner_or_new("metadata").unwrap().fill("name", "x");

@@ -126,7 +126,7 @@ mod tests {
         let found = |hook: Value| -> Vec<String> {
             let mut errors = Errors::new();
             configuration(&json!({"webhooks": [hook]}), &mut errors);
-            errors.into_vec().into_iter().map(|error| error.field).collect()
+            errors.into_fields()
         };
         let whole = json!({"name": "a.b.c", "clientConfig": {"url": "https://x"}, "sideEffects": "None", "admissionReviewVersions": ["v1"]});
         assert_eq!(found(whole.clone()), [""; 0]);

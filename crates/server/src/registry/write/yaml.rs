@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use listwatch_wire::json::Value;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
 
 /// A tree and what a strict reader would have refused.
@@ -117,49 +117,7 @@ impl<'de> Visitor<'de> for Finder<'_> {
         self.deserialize(yaml)
     }
 
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, yaml: D) -> Result<(), D::Error> {
-        IgnoredAny::deserialize(yaml).map(drop)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i128<E>(self, _: i128) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u128<E>(self, _: u128) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bytes<E>(self, _: &[u8]) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_none<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+    listwatch_wire::skip_scalars!();
 }
 
 #[cfg(test)]
