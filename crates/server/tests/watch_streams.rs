@@ -189,3 +189,32 @@ async fn bad_upgrades_are_refused_over_plain_http() {
     }
     server.shutdown().await;
 }
+
+/// A watch with initial events sent a gzip member per batch. Readers that wait for the next member withheld the first batch.
+#[tokio::test]
+async fn a_compressed_watch_is_one_gzip_member_readable_as_it_arrives() {
+    let server = start().await;
+    let mut writer = Client::new(&server).await;
+    let start = writer.create("a", "0").await;
+    let mut client = Client::new(&server).await;
+    let path = "/api/v1/namespaces/default/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=2";
+    client.send("GET", path, "accept-encoding: gzip\r\n", "").await;
+    let (status, head) = client.head().await;
+    assert!(status == 200 && head.to_ascii_lowercase().contains("content-encoding: gzip"), "{head}");
+    // This decoder reads one member only.
+    let mut decoder = flate2::write::GzDecoder::new(Vec::new());
+    let mut feed = |chunk: &[u8]| {
+        std::io::Write::write_all(&mut decoder, chunk).unwrap();
+        std::io::Write::flush(&mut decoder).unwrap();
+        String::from_utf8(std::mem::take(decoder.get_mut())).unwrap()
+    };
+    let initial = feed(&client.chunk().await.unwrap());
+    assert!(initial.contains(&start.to_string()) && initial.ends_with("}\n"), "{initial}");
+    let version = writer.update("a", "1").await;
+    assert!(feed(&client.chunk().await.unwrap()).contains(&version.to_string()));
+    while let Some(chunk) = client.chunk().await {
+        feed(&chunk);
+    }
+    decoder.finish().expect("checksum and length at the end");
+    server.shutdown().await;
+}

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::write::{DeflateEncoder, GzEncoder};
+use flate2::{Compression, Crc};
 use futures::{StreamExt, stream};
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 
@@ -66,10 +66,143 @@ fn pieces(input: PieceStream) -> PieceStream {
     .boxed()
 }
 
-/// One self-contained gzip member: a watch sends one per batch, and keeps no compressor while it is idle.
-pub(crate) fn member(frames: &[Bytes]) -> Bytes {
-    let mut encoder = GzEncoder::new(Vec::new(), LEVEL);
-    // Writing to memory does not fail.
-    let _ = frames.iter().try_for_each(|frame| encoder.write_all(frame));
-    encoder.finish().unwrap_or_default().into()
+/// The first bytes of a gzip member: deflate, no name, no time, compressed fast, unknown system.
+const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
+/// The last deflate block of a member, without contents.
+const LAST_BLOCK: [u8; 2] = [3, 0];
+
+/// A watch as one gzip member that grows by batches.
+///
+/// Go's reader returns the data before the end of a member only after it has seen the next one begin, so a member per batch
+/// would withhold each batch until the next. Here the member ends with the watch. Each batch is compressed by a compressor of
+/// its own: an idle watch keeps a checksum and a length only.
+#[derive(Debug, Default)]
+pub(crate) struct Member {
+    checksum: Crc,
+    stage: MemberStage,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum MemberStage {
+    #[default]
+    BeforeHeader,
+    Open,
+    Ended,
+}
+
+impl Member {
+    /// Compresses a batch up to its last byte. The header precedes the first.
+    pub(crate) fn batch(&mut self, frames: &[Bytes]) -> Bytes {
+        let mut out = Vec::with_capacity(HEADER.len());
+        if std::mem::replace(&mut self.stage, MemberStage::Open) == MemberStage::BeforeHeader {
+            out.extend_from_slice(&HEADER);
+        }
+        let mut encoder = DeflateEncoder::new(out, LEVEL);
+        for frame in frames {
+            self.checksum.update(frame);
+            // Writing to memory does not fail.
+            let _ = encoder.write_all(frame);
+        }
+        // A sync flush ends the blocks of this batch at a byte, so that the blocks of the next may follow.
+        let _ = encoder.flush();
+        std::mem::take(encoder.get_mut()).into()
+    }
+
+    /// Ends the member: the last block, then checksum and length. `None` if there is nothing to end.
+    pub(crate) fn end(&mut self) -> Option<Bytes> {
+        if std::mem::replace(&mut self.stage, MemberStage::Ended) != MemberStage::Open {
+            return None;
+        }
+        let mut out = LAST_BLOCK.to_vec();
+        out.extend_from_slice(&self.checksum.sum().to_le_bytes());
+        out.extend_from_slice(&self.checksum.amount().to_le_bytes());
+        Some(out.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::{Decompress, FlushDecompress, Status};
+
+    use super::*;
+
+    /// Go's `compress/gzip`, which reads on after a member: data before the end of a member is returned only when the next
+    /// member's header, or the end of the stream, has been seen.
+    #[derive(Default)]
+    struct GoReader {
+        input: Vec<u8>,
+        inflate: Option<Decompress>,
+        withheld: Vec<u8>,
+        checksum: Crc,
+    }
+
+    impl GoReader {
+        /// Returns what a read would return after these bytes have arrived.
+        fn read(&mut self, bytes: &[u8]) -> Vec<u8> {
+            self.input.extend_from_slice(bytes);
+            loop {
+                if self.inflate.is_none() {
+                    if self.input.len() < HEADER.len() {
+                        return Vec::new();
+                    }
+                    self.input.drain(..HEADER.len());
+                    self.inflate = Some(Decompress::new(false));
+                }
+                let inflate = self.inflate.as_mut().unwrap();
+                let (mut out, before) = (Vec::with_capacity(4 << 20), inflate.total_in());
+                let status = inflate.decompress_vec(&self.input, &mut out, FlushDecompress::Sync).unwrap();
+                let read = usize::try_from(inflate.total_in() - before).unwrap();
+                self.input.drain(..read);
+                self.checksum.update(&out);
+                self.withheld.extend(out);
+                if status != Status::StreamEnd {
+                    return std::mem::take(&mut self.withheld);
+                }
+                let trailer: Vec<u8> = self.input.drain(..8).collect();
+                assert_eq!(trailer[..4], self.checksum.sum().to_le_bytes(), "checksum");
+                assert_eq!(trailer[4..], self.checksum.amount().to_le_bytes(), "length");
+                (self.inflate, self.checksum) = (None, Crc::new());
+            }
+        }
+
+        /// Returns what was withheld when the stream ends here.
+        fn end(self) -> Vec<u8> {
+            assert!(self.inflate.is_none() && self.input.is_empty(), "unexpected EOF");
+            self.withheld
+        }
+    }
+
+    /// Go clients hung on their first list: each batch was a member of its own, and Go waits for the next one's header.
+    #[test]
+    fn a_reader_like_gos_gets_each_batch_when_it_arrives() {
+        let (mut member, mut reader) = (Member::default(), GoReader::default());
+        for batch in ["first\n", "second\n", &"third ".repeat(20_000)] {
+            let frames = [Bytes::from(batch.to_owned()), Bytes::from_static(b"end\n")];
+            let read = reader.read(&member.batch(&frames));
+            assert_eq!(String::from_utf8(read).unwrap(), format!("{batch}end\n"));
+        }
+        let read = reader.read(&member.end().unwrap());
+        assert_eq!((read.len(), reader.end().len()), (0, 0));
+        assert_eq!(member.end(), None);
+    }
+
+    /// A list is one member too, so that nothing of it is withheld.
+    #[tokio::test]
+    async fn a_list_is_one_member() {
+        let input = stream::iter((0..200).map(|i| Ok(Bytes::from(format!("{i} ").repeat(2000))))).boxed();
+        let (mut out, mut reader, mut text) = (pieces(input), GoReader::default(), Vec::new());
+        while let Some(piece) = out.next().await {
+            text.extend(reader.read(&piece.unwrap()));
+        }
+        text.extend(reader.end());
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            (0..200).map(|i| format!("{i} ").repeat(2000)).collect::<String>()
+        );
+    }
+
+    #[test]
+    fn a_watch_without_events_has_nothing_to_end() {
+        assert_eq!(Member::default().end(), None);
+    }
 }

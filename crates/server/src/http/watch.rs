@@ -126,7 +126,7 @@ async fn open(
         api: Arc::clone(api),
         stage,
         deadline,
-        compressed,
+        gzip: compressed.then(gzip::Member::default),
     });
     stream.schedule(Instant::now());
     Ok(stream)
@@ -155,7 +155,8 @@ pub(crate) struct WatchStream {
     next_bookmark: Option<Instant>,
     /// The newest version the watcher has been told.
     told: Revision,
-    compressed: bool,
+    /// Compresses what is written, if the client takes it.
+    gzip: Option<gzip::Member>,
 }
 
 #[derive(Debug)]
@@ -202,12 +203,17 @@ impl WatchStream {
 
     /// The next lines to write; `None` at the end. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Frames> {
-        let frames = self.frames().await?;
+        let Some(frames) = self.frames().await else {
+            return self.gzip.as_mut().and_then(gzip::Member::end).map(|end| smallvec![end]);
+        };
         if self.format.is_broken() {
             self.stage = Stage::Ended;
         }
         self.ticket.sent(&frames, self.cursor.position());
-        Some(if self.compressed { smallvec![gzip::member(&frames)] } else { frames })
+        Some(match &mut self.gzip {
+            Some(member) => smallvec![member.batch(&frames)],
+            None => frames,
+        })
     }
 
     async fn frames(&mut self) -> Option<Frames> {
