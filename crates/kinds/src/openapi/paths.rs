@@ -27,6 +27,8 @@ pub struct Resource<'a> {
     pub definition: String,
     /// Name of the definition of the list.
     pub list_definition: String,
+    /// Defined by a CustomResourceDefinition, so without strategic merge patch.
+    pub custom: bool,
 }
 
 /// What paths need to know of a subresource.
@@ -66,7 +68,14 @@ impl Resource<'static> {
             subresources: subresources.collect(),
             definition: definition(kind.group, kind.version, kind.kind).unwrap_or_default(),
             list_definition: definition(kind.group, kind.version, &kind.list_kind()).unwrap_or_default(),
+            custom: false,
         }
+    }
+}
+
+impl Resource<'_> {
+    fn patch_types(&self) -> &'static [&'static str] {
+        if self.custom { CUSTOM_PATCH_TYPES } else { PATCH_TYPES }
     }
 }
 
@@ -108,6 +117,10 @@ const PATCH_TYPES: &[&str] = &[
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 ];
+/// Custom kinds have no merge keys. `kubectl apply` sends a strategic merge patch wherever it is offered.
+const CUSTOM_PATCH_TYPES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+const ANY_TYPE: &[&str] = &["*/*"];
 
 /// One operation: an HTTP method and what it means.
 struct Operation<'a> {
@@ -117,6 +130,8 @@ struct Operation<'a> {
     parameters: &'static [(&'static str, &'static str)],
     /// Definition of the body, if it takes one.
     body: Option<&'a str>,
+    /// Media types of the body.
+    consumes: &'static [&'static str],
     /// Definition of the answer.
     answer: Option<&'a str>,
 }
@@ -143,7 +158,7 @@ pub(super) fn put_paths(out: &mut Vec<u8>, first: &mut bool, resource: &Resource
         put(out, first, &format!("{root}/{}", resource.plural), everywhere);
     }
     for sub in &resource.subresources {
-        let operations = on_object(&sub.verbs, sub.definition.as_deref());
+        let operations = on_object(&sub.verbs, sub.definition.as_deref(), resource.patch_types());
         let path = named(operations, sub.gvk, &camel(sub.name), &scope_and_name);
         put(out, first, &format!("{item}/{}", sub.name), path);
     }
@@ -161,6 +176,7 @@ fn list<'a>(resource: &'a Resource<'_>) -> Operation<'a> {
         action: "list",
         parameters: LIST,
         body: None,
+        consumes: ANY_TYPE,
         answer: Some(&resource.list_definition),
     }
 }
@@ -173,6 +189,7 @@ fn on_collection<'a>(resource: &'a Resource<'_>) -> Vec<Operation<'a>> {
     operations.extend(on_object(
         resource.verbs.iter().copied().filter(|v| *v == "create").collect::<Vec<_>>().as_slice(),
         Some(&resource.definition),
+        resource.patch_types(),
     ));
     if resource.verbs.contains(&"deletecollection") {
         operations.push(Operation {
@@ -180,6 +197,7 @@ fn on_collection<'a>(resource: &'a Resource<'_>) -> Vec<Operation<'a>> {
             action: "deletecollection",
             parameters: DELETE,
             body: Some(DELETE_OPTIONS),
+            consumes: ANY_TYPE,
             answer: Some(STATUS),
         });
     }
@@ -188,13 +206,19 @@ fn on_collection<'a>(resource: &'a Resource<'_>) -> Vec<Operation<'a>> {
 
 fn on_item<'a>(resource: &'a Resource<'_>) -> Vec<Operation<'a>> {
     let verbs: Vec<&str> = resource.verbs.iter().copied().filter(|v| *v != "create").collect();
-    on_object(&verbs, Some(&resource.definition))
+    on_object(&verbs, Some(&resource.definition), resource.patch_types())
 }
 
 /// The verbs that mean one object.
-fn on_object<'a>(verbs: &[&str], definition: Option<&'a str>) -> Vec<Operation<'a>> {
-    let operation =
-        |method, action, parameters, body, answer| Operation { method, action, parameters, body, answer };
+fn on_object<'a>(
+    verbs: &[&str],
+    definition: Option<&'a str>,
+    patch_types: &'static [&'static str],
+) -> Vec<Operation<'a>> {
+    let operation = |method, action, parameters, body, answer| {
+        let consumes = if method == "patch" { patch_types } else { ANY_TYPE };
+        Operation { method, action, parameters, body, consumes, answer }
+    };
     verbs
         .iter()
         .filter_map(|verb| match *verb {
@@ -243,12 +267,11 @@ fn operation(
     match (operation.body, dialect) {
         (Some(body), Dialect::V2) => {
             parameters.push(json!({"name": "body", "in": "body", "schema": dialect.reference(body)}));
-            let consumes = if body == PATCH { PATCH_TYPES } else { &["*/*"] };
-            out.insert("consumes".to_owned(), json!(consumes));
+            out.insert("consumes".to_owned(), json!(operation.consumes));
         }
         (Some(body), Dialect::V3) => {
-            let types: &[&str] = if body == PATCH { PATCH_TYPES } else { &["*/*"] };
-            let content: Map = types
+            let content: Map = operation
+                .consumes
                 .iter()
                 .map(|ty| ((*ty).to_owned(), json!({"schema": dialect.reference(body)})))
                 .collect();

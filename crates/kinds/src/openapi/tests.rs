@@ -109,6 +109,7 @@ fn custom_resources_bring_their_schemas() {
         subresources: Vec::new(),
         definition: "test.example.v1.Widget".to_owned(),
         list_definition: "test.example.v1.WidgetList".to_owned(),
+        custom: true,
     };
     let schemas = BTreeMap::from([(
         "test.example.v1.Widget".to_owned(),
@@ -121,4 +122,8 @@ fn custom_resources_bring_their_schemas() {
     let paths = &document["paths"]["/apis/example.test/v1/namespaces/{namespace}/widgets/{name}"];
     assert_eq!(paths["patch"]["operationId"], "patchExampleV1NamespacedWidget");
     assert!(paths["delete"].is_null());
+    // `kubectl apply` of a change to a custom resource failed with 415, because the document offered a strategic merge patch.
+    let types = paths["patch"]["requestBody"]["content"].as_object().unwrap();
+    assert!(types.contains_key("application/merge-patch+json"));
+    assert!(!types.contains_key("application/strategic-merge-patch+json"));
 }

@@ -19,6 +19,10 @@ use self::stages::Stages;
 use super::resource::{Field, Presenter, Resource, Subresource, type_prefix};
 use crate::cache::{Cache, Object};
 
+/// Media types of a patch of a custom resource.
+pub(crate) const PATCH_TYPES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// The resources of a definition, one per served version.

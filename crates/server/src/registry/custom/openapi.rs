@@ -46,6 +46,7 @@ fn paths(resource: &Resource) -> openapi::Resource<'_> {
             .collect(),
         definition: definition(resource, &resource.kind),
         list_definition: definition(resource, &resource.list_kind),
+        custom: true,
     }
 }
 

@@ -12,6 +12,7 @@ use listwatch_wire::apply::{Applied, FieldSet};
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 
+use super::PATCH_TYPES;
 use super::node::Node;
 use super::stages::Stages;
 use crate::registry::write::{Rules, ScalePaths, Tracking, View};
@@ -160,11 +161,7 @@ impl Rules for Custom {
     }
 
     fn strategic(&self, _object: &mut Value, _patch: &Value) -> Result<(), Status> {
-        Err(Status::unsupported_media_type(&[
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/apply-patch+yaml",
-        ]))
+        Err(Status::unsupported_media_type(PATCH_TYPES))
     }
 
     fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) {

@@ -16,6 +16,7 @@ use super::transaction::{Stored, Verdict, change, fresh, with_version};
 use super::view::View;
 use super::{Answer, WriteRequest, admission, body, create, scale, subresource, update, yaml};
 use crate::api::Api;
+use crate::registry::{Resource, custom};
 
 /// A patch that was understood.
 #[derive(Debug)]
@@ -81,14 +82,20 @@ fn read_options(request: &WriteRequest) -> Result<(PatchType, WriteOptions), Sta
     let media = media.split(';').next().unwrap_or_default().trim();
     let kind = PatchType::from_media_type(media)
         .filter(|kind| *kind != PatchType::Strategic || !request.resource.is_custom());
-    let Some(kind) = kind else {
-        let mut status = Status::unsupported_media_type(&[]);
-        status.message = "415: Unsupported Media Type".to_owned();
-        return Err(status);
-    };
+    let Some(kind) = kind else { return Err(unsupported(&request.resource)) };
     let options = WriteOptions::parse(&Query::parse(&request.query));
     options.check(WriteKind::Patch(kind))?;
     Ok((kind, options))
+}
+
+/// The 415 of a patch. Only the handler of custom kinds names the types it accepts.
+fn unsupported(resource: &Resource) -> Status {
+    if resource.is_custom() {
+        return Status::unsupported_media_type(custom::PATCH_TYPES);
+    }
+    let mut status = Status::unsupported_media_type(&[]);
+    status.message = "415: Unsupported Media Type".to_owned();
+    status
 }
 
 /// Reads the body of a patch.
