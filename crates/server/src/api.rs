@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use listwatch_storage::Engine;
 
+use crate::allocate::services::Allocator;
 use crate::auth::{Authenticator, Authorizer};
 use crate::cache::Cache;
 use crate::observe::Metrics;
 use crate::options::Options;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
-use crate::registry::write::{Allocator, Recent};
+use crate::registry::recent::Recent;
 
 /// What every request handler works with: the store, the state, the kinds, and the rules for using them.
 #[derive(Debug)]

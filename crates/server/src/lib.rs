@@ -9,11 +9,15 @@
 //! # Reading the source
 //!
 //! 1. [`cache`]: the current state, its recent history, and those who watch it. The heart.
-//! 2. `http/`: connections, requests, and one file per verb: `read`, `list`, `watch`, `write`.
-//! 3. [`registry`]: which kinds exist, and the rules of writing them.
-//! 4. [`auth`]: who asks, and whether they may.
-//! 5. `lifecycle/`: what happens by itself: first objects, namespaces that empty, dependents that follow their owners.
-//! 6. [`observe`]: what can be seen from outside.
+//! 2. `listen/`, `http/`: connections, TLS, HTTP/1.1, HTTP/2 and WebSocket.
+//! 3. `chain/`: what happens to every request: authentication, authorization, limits, and the way to its verb. `request/` holds
+//!    the values that it makes of a request, `respond/` the forms of a response.
+//! 4. `verbs/`: one file per verb; `endpoints/`: discovery, OpenAPI, health, metrics; `subresources/`.
+//! 5. `pipeline/`: the steps of every write. `admission/` and `allocate/` are two of them.
+//! 6. [`registry`]: which resources exist, and the strategy of each.
+//! 7. [`auth`]: authentication and authorization.
+//! 8. `lifecycle/`: controllers: bootstrap objects, namespaces that empty, dependents that follow their owners.
+//! 9. [`observe`]: metrics and debug pages.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,16 +33,26 @@
 //! # }
 //! ```
 
+mod admission;
+mod allocate;
 pub mod api;
 pub mod auth;
 pub mod cache;
+mod chain;
+mod endpoints;
 mod error;
 mod http;
 mod lifecycle;
+mod listen;
 pub mod observe;
 mod options;
+mod pipeline;
 pub mod registry;
+mod request;
+mod respond;
 mod server;
+mod subresources;
+mod verbs;
 
 pub use error::Error;
 pub use options::{

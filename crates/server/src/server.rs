@@ -13,17 +13,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
+use crate::allocate::services::Allocator;
 use crate::api::Api;
 use crate::auth::{Authenticator, Roles, ServiceAccounts, SigningKey, Token, User, parse_token_file};
 use crate::cache::Cache;
-use crate::http::service::Service;
-use crate::http::{listen, tls};
-use crate::lifecycle::{self, definitions::Definitions};
+use crate::chain::service::Service;
+use crate::lifecycle;
+use crate::lifecycle::definitions::Definitions;
+use crate::listen;
+use crate::listen::tls;
 use crate::observe::Metrics;
 use crate::options::{Options, Security};
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
-use crate::registry::write::{Allocator, Recent};
+use crate::registry::recent::Recent;
 
 /// How long connections may take to finish once the server stops: a slow client must not keep it alive.
 const DRAIN: Duration = Duration::from_secs(10);

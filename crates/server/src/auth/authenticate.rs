@@ -9,8 +9,8 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use jiff::Timestamp;
 
-use super::service_account::ISSUER;
-use super::{ServiceAccounts, User};
+use crate::auth::service_account::ISSUER;
+use crate::auth::{ServiceAccounts, User};
 
 /// The subprotocol in which browsers send a token, as they cannot set headers on a WebSocket.
 pub(crate) const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";

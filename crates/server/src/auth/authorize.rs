@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use super::User;
-use super::rbac::{PolicyRule, RoleRef};
+use crate::auth::User;
+use crate::auth::rbac::{PolicyRule, RoleRef};
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,8 +3,8 @@
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
-use super::rbac::{PolicyRule, RoleRef, uncovered};
-use super::{Attributes, Authorizer, Decision, User};
+use crate::auth::rbac::{PolicyRule, RoleRef, uncovered};
+use crate::auth::{Attributes, Authorizer, Decision, User};
 
 /// A role or binding about to be written.
 #[derive(Clone, Copy, Debug)]

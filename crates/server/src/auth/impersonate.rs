@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use listwatch_wire::Status;
 
-use super::{Attributes, Authorizer, Decision, User};
+use crate::auth::{Attributes, Authorizer, Decision, User};
 
 /// Groups, and other claims, one request may make: the headers could hold thousands, each of which costs a decision.
 const MAX_GROUPS: usize = 128;

@@ -1,12 +1,12 @@
 //! Questions about rights and identities, answered in the object that asks: access reviews and token reviews.
 //!
-//! None of these is stored. `registry::write::create` hands them over once their body is decoded.
+//! None of these is stored. `subresources` hands them over once their body is decoded.
 
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 
-use super::{Attributes, Authenticator, Authorizer, Decision, ISSUER, User};
+use crate::auth::{Attributes, Authenticator, Authorizer, Decision, ISSUER, User};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";

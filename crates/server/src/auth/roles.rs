@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use serde::de::DeserializeOwned;
 
-use super::rbac::{Policy, PolicyRule, RoleRef};
-use super::{Attributes, Authorizer, Decision, User};
+use crate::auth::rbac::{Policy, PolicyRule, RoleRef};
+use crate::auth::{Attributes, Authorizer, Decision, User};
 use crate::cache::{Cache, Collection, Filter, Object, Snapshot};
 
 /// What may be read without credentials.

@@ -1,7 +1,7 @@
 //! [`ServiceAccounts`]: programs as users, with tokens that expire and that end with what they are bound to.
 //!
 //! A token says whose it is, until when, for which audiences, and to which objects it is bound. It is believed as long as
-//! the account, and the object it is bound to, are still the ones they were. `registry::write` issues tokens at the
+//! the account, and the object it is bound to, are still the ones they were. `subresources/tokens.rs` issues tokens at the
 //! `token` subresource of an account.
 
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::User;
-use super::jwt::SigningKey;
+use crate::auth::User;
+use crate::auth::jwt::SigningKey;
 use crate::cache::{Cache, Collection};
 
 /// Who issues the tokens, and the audience that this server itself is.

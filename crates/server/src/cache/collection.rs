@@ -7,12 +7,12 @@ use arc_swap::ArcSwap;
 use listwatch_wire::Revision;
 use parking_lot::Mutex;
 
-use super::event::Event;
-use super::filter::Filter;
-use super::object::Object;
-use super::snapshot::{IndexedField, Snapshot, Walk, scope};
-use super::view::View;
-use super::views::Views;
+use crate::cache::event::Event;
+use crate::cache::filter::Filter;
+use crate::cache::object::Object;
+use crate::cache::snapshot::{IndexedField, Snapshot, Walk, scope};
+use crate::cache::view::View;
+use crate::cache::views::Views;
 
 /// All objects of one kind.
 #[derive(Debug)]

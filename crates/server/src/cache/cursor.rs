@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use listwatch_wire::Revision;
 
-use super::Cache;
-use super::collection::Collection;
-use super::filter::Filter;
-use super::history::History;
-use super::view::{Portion, Sights, View};
+use crate::cache::Cache;
+use crate::cache::collection::Collection;
+use crate::cache::filter::Filter;
+use crate::cache::history::History;
+use crate::cache::view::{Portion, Sights, View};
 
 /// Why a cursor cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

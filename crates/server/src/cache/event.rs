@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 use listwatch_wire::Revision;
 use listwatch_wire::event::{EventType, SUFFIX};
 
-use super::filter::Filter;
-use super::object::Object;
+use crate::cache::filter::Filter;
+use crate::cache::object::Object;
 
 /// One change of one object.
 #[derive(Debug)]

@@ -8,11 +8,11 @@ use listwatch_storage::{Batch, Change, Error, Range};
 use listwatch_wire::Revision;
 use tokio::time::Instant;
 
-use super::Cache;
-use super::collection::Collection;
-use super::event::Event;
-use super::snapshot::Snapshot;
-use super::view::View;
+use crate::cache::Cache;
+use crate::cache::collection::Collection;
+use crate::cache::event::Event;
+use crate::cache::snapshot::Snapshot;
+use crate::cache::view::View;
 
 /// What all storage keys of objects begin with.
 const ROOT: &str = "/registry/";

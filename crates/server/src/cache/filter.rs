@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
 
-use super::object::Object;
+use crate::cache::object::Object;
 use crate::registry::Field;
 
 /// Which objects of a collection somebody wants to see. Compiled once per request; watches with equal filters share

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use bytes::Bytes;
 
-use super::event::{Change, Event};
+use crate::cache::event::{Change, Event};
 
 /// Bytes that events of the log have taken up since they were weighed.
 ///

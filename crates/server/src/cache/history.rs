@@ -6,12 +6,12 @@ use std::sync::Arc;
 use listwatch_storage::{Changes, Error};
 use listwatch_wire::Revision;
 
-use super::Cache;
-use super::collection::Collection;
-use super::cursor::Lost;
-use super::event::Event;
-use super::filter::Filter;
-use super::view::{Portion, Sight, Sights};
+use crate::cache::Cache;
+use crate::cache::collection::Collection;
+use crate::cache::cursor::Lost;
+use crate::cache::event::Event;
+use crate::cache::filter::Filter;
+use crate::cache::view::{Portion, Sight, Sights};
 
 /// A watcher that lags reads the engine's log, as far as it likes and as fast as it can, until it has caught up with
 /// what is in memory. What it reads is its own: old events are asked for rarely and by few.

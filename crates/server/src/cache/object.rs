@@ -8,7 +8,7 @@ use listwatch_wire::Revision;
 use listwatch_wire::json::raw::{self, scalar};
 use memchr::memmem;
 
-use super::snapshot::IndexedField;
+use crate::cache::snapshot::IndexedField;
 
 /// One version of one object.
 ///

@@ -8,8 +8,8 @@ use listwatch_wire::Revision;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::collection::Collection;
-use super::snapshot::Snapshot;
+use crate::cache::collection::Collection;
+use crate::cache::snapshot::Snapshot;
 
 /// Snapshots that continue tokens point to. A token whose snapshot was dropped is served from the engine's history, so
 /// this is only a shortcut, and a small one suffices.

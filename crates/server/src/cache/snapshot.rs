@@ -8,8 +8,8 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use listwatch_wire::Revision;
 
-use super::filter::Filter;
-use super::object::Object;
+use crate::cache::filter::Filter;
+use crate::cache::object::Object;
 
 /// The state of one collection at one revision. Cloning it, and keeping it while the collection moves on, costs the few
 /// nodes that changed since.

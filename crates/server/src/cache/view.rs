@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 
-use super::event::{Change, Event};
-use super::filter::Filter;
+use crate::cache::event::{Change, Event};
+use crate::cache::filter::Filter;
 
 /// One event as a filter sees it.
 #[derive(Clone, Debug)]

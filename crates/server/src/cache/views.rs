@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::event::Event;
-use super::filter::Filter;
-use super::object::Object;
-use super::snapshot::IndexedField;
-use super::view::View;
+use crate::cache::event::Event;
+use crate::cache::filter::Filter;
+use crate::cache::object::Object;
+use crate::cache::snapshot::IndexedField;
+use crate::cache::view::View;
 
 /// Under what a view is filed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
-use super::watch::WatchStream;
+use crate::verbs::watch::WatchStream;
 
 /// An answer of which nothing can be written for so long is given up: its client holds a snapshot, and does not want it.
 pub(crate) const STALL: Duration = Duration::from_secs(60);

@@ -8,8 +8,8 @@ use flate2::{Compression, Crc};
 use futures::{StreamExt, stream};
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 
-use super::body::{Body, Broken, PieceStream, Response};
-use super::request::Request;
+use crate::http::body::{Body, Broken, PieceStream, Response};
+use crate::http::request::Request;
 
 /// The fastest level: the point is the network, and the CPU is shared with every other client.
 const LEVEL: Compression = Compression::new(1);

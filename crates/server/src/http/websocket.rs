@@ -14,12 +14,13 @@ use listwatch_wire::Status;
 use sha1::{Digest, Sha1};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::body::{Body, Response};
-use super::h1::head::lists;
-use super::request::Request;
-use super::watch::WatchStream;
-use super::{protobuf, respond};
 use crate::auth::TOKEN_PROTOCOL;
+use crate::http::body::{Body, Response};
+use crate::http::h1::head::lists;
+use crate::http::request::Request;
+use crate::respond;
+use crate::respond::protobuf;
+use crate::verbs::watch::WatchStream;
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Control frames have at most so much payload, and data frames from clients are passed over.

@@ -5,9 +5,10 @@ use futures::try_join;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 
-use super::bootstrap_roles;
+use crate::allocate::services::KUBERNETES_ADDRESS;
 use crate::api::Api;
-use crate::registry::write::{KUBERNETES_ADDRESS, ensure};
+use crate::lifecycle::bootstrap_roles;
+use crate::pipeline::internal::ensure;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 const RBAC: &str = "rbac.authorization.k8s.io";

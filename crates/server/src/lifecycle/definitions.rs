@@ -10,9 +10,9 @@ use listwatch_storage::{Expect, Write};
 use listwatch_wire::json::Value;
 use listwatch_wire::{Revision, json};
 
-use super::known::{Known, Stored};
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object, Portion};
+use crate::lifecycle::known::{Known, Stored};
 use crate::registry::{Resource, custom};
 
 /// What holds a definition until its objects are gone.
@@ -169,7 +169,7 @@ impl Definitions {
             self.write(object, None).await;
         } else if metadata.text("deletionTimestamp").is_empty() {
             if let Some(metadata) = value.inner("metadata") {
-                metadata.put("deletionTimestamp", crate::registry::write::now());
+                metadata.put("deletionTimestamp", crate::pipeline::now());
                 metadata.put("deletionGracePeriodSeconds", 0);
                 let generation = metadata.int("generation").unwrap_or(0);
                 metadata.put("generation", generation + 1);
@@ -232,5 +232,5 @@ fn set_status(object: &mut Value, field: &str, value: Value) {
 }
 
 fn condition(object: &mut Value, kind: &str, holds: bool, reason: &str, message: &str) {
-    listwatch_custom::set_condition(object, kind, holds, (reason, message), &crate::registry::write::now());
+    listwatch_custom::set_condition(object, kind, holds, (reason, message), &crate::pipeline::now());
 }

@@ -12,12 +12,13 @@ use listwatch_storage::{Change, Error, Expect, Write};
 use listwatch_wire::{Revision, Status};
 use tokio_util::sync::CancellationToken;
 
-use super::graph::{self, Graph};
-use super::place::split;
-use super::queue::Queue;
-use super::{birth, garbage, namespaces};
 use crate::NamespaceObjects;
 use crate::api::Api;
+use crate::lifecycle::graph;
+use crate::lifecycle::graph::Graph;
+use crate::lifecycle::place::split;
+use crate::lifecycle::queue::Queue;
+use crate::lifecycle::{birth, garbage, namespaces};
 
 /// How soon something that waits for others is looked at again.
 const AGAIN: Duration = Duration::from_millis(500);

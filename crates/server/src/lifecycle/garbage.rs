@@ -8,10 +8,10 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{DeleteOptions, Preconditions};
 
-use super::graph::Graph;
-use super::place::Place;
 use crate::api::Api;
-use crate::registry::write::{amend, remove};
+use crate::lifecycle::graph::Graph;
+use crate::lifecycle::place::Place;
+use crate::pipeline::internal::{amend, remove};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";

@@ -7,11 +7,11 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::options::DeleteOptions;
 
-use super::place::keeps_form;
 use crate::api::Api;
 use crate::cache::{Filter, Object};
+use crate::lifecycle::place::keeps_form;
+use crate::pipeline::internal::{amend, remove};
 use crate::registry::Resource;
-use crate::registry::write::{amend, remove};
 
 const FINALIZER: &str = "kubernetes";
 

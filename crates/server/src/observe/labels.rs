@@ -7,7 +7,7 @@ use http::Method;
 use http::header::CONTENT_TYPE;
 
 use crate::http::request::Request;
-use crate::http::request_info::{RequestInfo, ResourceInfo, Verb};
+use crate::request::info::{RequestInfo, ResourceInfo, Verb};
 
 /// The part of kube-apiserver that would have answered.
 pub(crate) const COMPONENT: &str = "apiserver";

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::Ordering;
 
-use super::labels::{COMPONENT, Resource, escape};
-use super::requests::{Requests, SECOND};
-use super::watches::{OpenWatch, Watches};
 use crate::api::Api;
+use crate::observe::labels::{COMPONENT, Resource, escape};
+use crate::observe::requests::{Requests, SECOND};
+use crate::observe::watches::{OpenWatch, Watches};
 
 /// What is counted.
 #[derive(Debug, Default)]

@@ -14,8 +14,8 @@ use foldhash::fast::RandomState;
 use http::StatusCode;
 use parking_lot::Mutex;
 
-use super::histogram::Histogram;
-use super::labels::Labels;
+use crate::observe::histogram::Histogram;
+use crate::observe::labels::Labels;
 
 /// Resources come from paths, and anybody can make those up: beyond this many combinations the rest is counted as one.
 const MAX_SERIES: usize = 2000;

@@ -12,10 +12,10 @@ use listwatch_wire::Revision;
 use listwatch_wire::json::{Value, json};
 use parking_lot::Mutex;
 
-use super::histogram::Histogram;
-use super::{labels, requests};
 use crate::cache::View;
-use crate::http::route::Target;
+use crate::chain::route::Target;
+use crate::observe::histogram::Histogram;
+use crate::observe::{labels, requests};
 use crate::registry::Resource;
 
 /// The bounds of kube-apiserver: 1 KiB, doubled up to 128 KiB.

@@ -1,12 +1,15 @@
 //! Which kinds exist, and what can be done with them.
 //!
 //! A kind is data: a [`Resource`] describes one resource of one group and version, built in or custom, and the handlers
-//! under `http/` serve any of them alike. The [`Registry`] maps paths to resources. [`mod@write`] holds the write verbs.
+//! (`verbs/`) serve any of them alike. The [`Registry`] maps paths to resources. A [`strategy`] is how objects of one resource
+//! are decoded, defaulted, prepared and validated; a [`view`] is a subresource that shows the object itself.
 
 pub mod custom;
+pub(crate) mod recent;
 mod resource;
 mod served;
-pub mod write;
+pub(crate) mod strategy;
+pub(crate) mod view;
 
 pub use resource::{Field, Presenter, Resource, Subresource};
 pub use served::{Registry, Served};

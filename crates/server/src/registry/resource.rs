@@ -7,8 +7,8 @@ use bytes::Bytes;
 use listwatch_custom::Version;
 use listwatch_kinds::Kind;
 
-use super::write::{Builtin, Rules};
 use crate::cache::{Collection, Object};
+use crate::registry::strategy::{Builtin, Rules};
 
 /// One resource of one group and version.
 ///

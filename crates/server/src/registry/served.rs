@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use listwatch_kinds::Kind;
 use parking_lot::Mutex;
 
-use super::resource::Resource;
 use crate::cache::{Cache, IndexedField};
+use crate::registry::resource::Resource;
 
 /// All resources served now. Reading takes no lock; custom resources come and go by publishing another map.
 #[derive(Debug)]

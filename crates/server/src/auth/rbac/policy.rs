@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use super::rule::PolicyRule;
+use crate::auth::rbac::rule::PolicyRule;
 use crate::auth::{Attributes, User};
 
 /// The roles and bindings of the whole server, compiled for look-up.

@@ -5,7 +5,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::head::Framing;
+use crate::http::h1::head::Framing;
 use crate::http::request::{BodyProblem, BodySource};
 
 /// What is left unread of a small body is skipped so that the connection can be used again; above it the connection is

@@ -10,15 +10,16 @@ use http::{HeaderMap, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::body::RequestBody;
-use super::head::{self, Delimiter, Head, Refused};
-use super::linger::linger;
-use super::output::{END, write_chunk, write_pieces};
+use crate::chain::service::Service;
 use crate::http::body::{Body, PieceStream, Response, STALL};
+use crate::http::h1::body::RequestBody;
+use crate::http::h1::head;
+use crate::http::h1::head::{Delimiter, Head, Refused};
+use crate::http::h1::linger::linger;
+use crate::http::h1::output::{END, write_chunk, write_pieces};
 use crate::http::request::Request;
-use crate::http::service::Service;
-use crate::http::watch::{WRITE_GRACE, WatchStream};
 use crate::http::websocket;
+use crate::verbs::watch::{WRITE_GRACE, WatchStream};
 
 /// The first read of a head: most fit, and the buffer goes away before a watch begins.
 const HEAD_BUFFER: usize = 2048;

@@ -15,9 +15,9 @@ use futures::{StreamExt, TryStreamExt};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::turn::Turn;
 use crate::http::body::{Body, Broken, PieceStream, STALL};
-use crate::http::watch::{WRITE_GRACE, WatchStream};
+use crate::http::h2::turn::Turn;
+use crate::verbs::watch::{WRITE_GRACE, WatchStream};
 
 /// An answer that fits into one frame goes out with its end, in one write. It is small enough to be left to a peer that
 /// does not want it: there are no more such than streams.

@@ -20,10 +20,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::body::OutBody;
-use self::turn::{Streams, Turn};
-use super::request::{BodyProblem, BodySource, Request};
-use super::service::Service;
+use crate::chain::service::Service;
+use crate::http::h2::body::OutBody;
+use crate::http::h2::turn::{Streams, Turn};
+use crate::http::request::{BodyProblem, BodySource, Request};
 
 /// Per-stream flow-control window, as in kube-apiserver: one slow watch must not hold back its neighbours.
 const STREAM_WINDOW: u32 = 256 << 10;

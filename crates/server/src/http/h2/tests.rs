@@ -12,8 +12,8 @@ use hyper::server::conn::http2;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::*;
 use crate::http::body::{Body, STALL};
+use crate::http::h2::*;
 
 /// What an answer holds on to.
 type Held = Arc<Vec<u8>>;

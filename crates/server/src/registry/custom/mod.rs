@@ -14,10 +14,10 @@ use std::sync::Arc;
 use listwatch_custom::{Definition, Scope, Version};
 use listwatch_wire::Revision;
 
-pub(crate) use self::hashes::Hashes;
-use self::stages::Stages;
-use super::resource::{Field, Presenter, Resource, Subresource, type_prefix};
 use crate::cache::{Cache, Object};
+pub(crate) use crate::registry::custom::hashes::Hashes;
+use crate::registry::custom::stages::Stages;
+use crate::registry::resource::{Field, Presenter, Resource, Subresource, type_prefix};
 
 /// Media types of a patch of a custom resource.
 pub(crate) const PATCH_TYPES: &[&str] =

@@ -1,0 +1,3 @@
+//! Allocation of what is unique in the cluster: Service addresses and node ports.
+
+pub(crate) mod services;

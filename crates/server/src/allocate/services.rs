@@ -1,0 +1,310 @@
+//! Addresses and node ports of Services.
+//!
+//! What is taken is asked of the Services themselves, by the cache's indexes, so there is no second record that could disagree.
+//! Between handing something out and the Service that has it reaching the cache lies a moment; [`Allocator`] remembers what was
+//! handed out for longer than that. It does not know what another server on the same store hands out in that moment.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use listwatch_kinds::prepare;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
+use listwatch_wire::status::FieldError;
+use parking_lot::Mutex;
+
+use crate::api::Api;
+use crate::cache::{Collection, Object, Snapshot};
+use crate::pipeline::target::Target;
+use crate::registry::Resource;
+
+/// The first address of the service range, a /16 that begins like kube-apiserver's default range.
+const RANGE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
+/// Addresses in the range; the first and last are not used, the one after the first is `default/kubernetes`.
+const RANGE_SIZE: u32 = 1 << 16;
+/// The address of `default/kubernetes`.
+pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+/// How long something handed out is remembered: far longer than the cache is ever behind.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Random tries before the range is searched in order.
+const TRIES: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Thing {
+    Address(IpAddr),
+    Port(i64),
+}
+
+/// What was handed out lately.
+#[derive(Debug, Default)]
+pub(crate) struct Allocator {
+    recent: Mutex<HashMap<Thing, Instant>>,
+}
+
+impl Allocator {
+    /// Takes the first free thing; nobody else gets it for a while.
+    fn take(
+        &self,
+        taken: impl Fn(&Thing) -> bool,
+        candidates: impl IntoIterator<Item = Thing>,
+    ) -> Option<Thing> {
+        let mut recent = self.recent.lock();
+        let now = Instant::now();
+        let fresh = |since: &Instant| now.duration_since(*since) < REMEMBERED;
+        // Swept when it is full, and then with room for as many again: what is swept was paid for by what came.
+        if recent.len() == recent.capacity() {
+            recent.retain(|_, since| fresh(since));
+            let room = recent.len() + 1;
+            recent.reserve(room);
+        }
+        let held = |thing: &Thing| recent.get(thing).is_some_and(fresh);
+        let free = candidates.into_iter().find(|thing| !held(thing) && !taken(thing))?;
+        recent.insert(free, now);
+        Some(free)
+    }
+
+    fn give_back(&self, thing: Thing) {
+        self.recent.lock().remove(&thing);
+    }
+}
+
+/// What the stored Services have, apart from one of them.
+struct Taken<'a> {
+    collection: &'a Collection,
+    snapshot: Arc<Snapshot>,
+    except: &'a str,
+    ports: HashSet<i64>,
+}
+
+impl<'a> Taken<'a> {
+    fn new(target: &'a Target<'_>) -> Self {
+        let collection = &*target.resource.collection;
+        let snapshot = collection.snapshot();
+        Self { collection, snapshot, except: &target.key, ports: HashSet::new() }
+    }
+
+    /// Reads the ports of the types that have some: Services with node ports are as few as node ports.
+    fn with_ports(mut self) -> Self {
+        for kind in ["NodePort", "LoadBalancer"] {
+            let read = self.others("spec.type", kind).filter_map(|other| Value::read(other.stored()).ok());
+            let ports: Vec<i64> = read.flat_map(|service| node_ports(&service).collect::<Vec<_>>()).collect();
+            self.ports.extend(ports);
+        }
+        self
+    }
+
+    fn has(&self, thing: &Thing) -> bool {
+        match thing {
+            Thing::Address(address) => self.others("spec.clusterIP", &address.to_string()).next().is_some(),
+            Thing::Port(port) => self.ports.contains(port),
+        }
+    }
+
+    fn others(&self, field: &str, value: &str) -> impl Iterator<Item = &Arc<Object>> {
+        let walk = self.collection.walk_indexed(field, value);
+        self.snapshot.range(&walk).filter(|object| &**object.key() != self.except)
+    }
+}
+
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+    service.at("spec").list("ports").iter().filter_map(|port| port.int("nodePort")).filter(|port| *port != 0)
+}
+
+fn nth_address(offset: u32) -> Thing {
+    Thing::Address(IpAddr::V4(Ipv4Addr::from(u32::from(RANGE).wrapping_add(offset))))
+}
+
+fn in_range(address: IpAddr) -> bool {
+    let IpAddr::V4(address) = address else { return false };
+    u32::from(address).checked_sub(u32::from(RANGE)).is_some_and(|offset| offset < RANGE_SIZE)
+}
+
+/// Gives a new Service the address and ports it needs.
+pub(crate) fn allocate(api: &Api, target: &Target<'_>, service: &mut Value) -> Result<(), Status> {
+    assign(api, target, service, &Value::Null)
+}
+
+/// Gives a Service what it needs. What it has had before, in `old`, it may keep, whether the cache knows of it yet or not.
+fn assign(api: &Api, target: &Target<'_>, service: &mut Value, old: &Value) -> Result<(), Status> {
+    let needs = prepare::service_needs(service.at("spec"));
+    let fixed = needs.wanted.is_some() || !needs.wanted_ports.is_empty();
+    if !needs.address && needs.ports.is_empty() && !fixed {
+        if let Some(spec) = service.get_mut("spec") {
+            prepare::assign_service(spec, None, &[]);
+        }
+        return Ok(());
+    }
+    let mut taken = Taken::new(target);
+    if !needs.ports.is_empty() || !needs.wanted_ports.is_empty() {
+        taken = taken.with_ports();
+    }
+    let address = if needs.address { Some(free_address(api, &taken, target)?) } else { None };
+    if let Some(wanted) = &needs.wanted {
+        let own = old.at("spec").text("clusterIP") == wanted;
+        if !own {
+            check_wanted_address(api, &taken, target, wanted)?;
+        }
+    }
+    for (index, port) in needs.wanted_ports.iter().enumerate() {
+        if !node_ports(old).any(|own| own == *port) {
+            check_wanted_port(api, &taken, target, index, *port)?;
+        }
+    }
+    let mut ports = Vec::with_capacity(needs.ports.len());
+    for position in needs.ports {
+        ports.push((position, free_port(api, &taken, target)?));
+    }
+    if let Some(spec) = service.get_mut("spec") {
+        prepare::assign_service(spec, address.as_deref(), &ports);
+    }
+    Ok(())
+}
+
+/// Gives a changed Service what its new type needs, and forgets what it no longer has.
+pub(crate) fn reallocate(api: &Api, target: &Target<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
+    let (now, before) = (new.at("spec"), old.at("spec"));
+    if now.text("type") == before.text("type")
+        && now.at("clusterIPs") == before.at("clusterIPs")
+        && now.at("ports") == before.at("ports")
+    {
+        return Ok(());
+    }
+    if now.text("type") == "ExternalName" {
+        if let Some(spec) = new.inner("spec") {
+            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                spec.remove(key);
+            }
+        }
+        return Ok(());
+    }
+    if now.text("type") == "ClusterIP" && before.text("type") != "ClusterIP" {
+        drop_old_ports(new, old);
+    }
+    // An address that differs from the stored one is for validation to refuse.
+    if before.has("clusterIP") && new.at("spec").at("clusterIP") != before.at("clusterIP") {
+        return Ok(());
+    }
+    assign(api, target, new, old)
+}
+
+/// Node ports that were given out go with the type that needed them.
+fn drop_old_ports(new: &mut Value, old: &Value) {
+    let before: Vec<i64> = node_ports(old).collect();
+    let Some(spec) = new.inner("spec") else { return };
+    for port in spec.each("ports") {
+        if port.int("nodePort").is_some_and(|number| before.contains(&number)) {
+            port.remove("nodePort");
+        }
+    }
+    spec.remove("externalTrafficPolicy");
+}
+
+/// Makes what a Service had available again at once.
+pub(crate) fn release(api: &Api, resource: &Resource, service: &Value) {
+    if (&*resource.group, &*resource.kind) != ("", "Service") {
+        return;
+    }
+    if let Ok(address) = service.at("spec").text("clusterIP").parse() {
+        api.allocator.give_back(Thing::Address(address));
+    }
+    node_ports(service).for_each(|port| api.allocator.give_back(Thing::Port(port)));
+}
+
+fn free_address(api: &Api, taken: &Taken<'_>, target: &Target<'_>) -> Result<String, Status> {
+    let random = (0..TRIES).map(|_| nth_address(rand::random_range(2..RANGE_SIZE - 1)));
+    let in_order = (2..RANGE_SIZE - 1).map(nth_address);
+    match api.allocator.take(|thing| taken.has(thing), random.chain(in_order)) {
+        Some(Thing::Address(address)) => Ok(address.to_string()),
+        _ => Err(Status::internal(format!(
+            "failed to allocate a serviceIP for {}: range is full",
+            target.name
+        ))),
+    }
+}
+
+fn free_port(api: &Api, taken: &Taken<'_>, target: &Target<'_>) -> Result<i64, Status> {
+    let random = (0..TRIES).map(|_| Thing::Port(rand::random_range(NODE_PORTS)));
+    match api.allocator.take(|thing| taken.has(thing), random.chain(NODE_PORTS.map(Thing::Port))) {
+        Some(Thing::Port(port)) => Ok(port),
+        _ => {
+            Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name)))
+        }
+    }
+}
+
+fn check_wanted_address(
+    api: &Api,
+    taken: &Taken<'_>,
+    target: &Target<'_>,
+    wanted: &str,
+) -> Result<(), Status> {
+    // What is no address at all is left to validation.
+    let Ok(address) = wanted.parse::<IpAddr>() else { return Ok(()) };
+    if !in_range(address) {
+        let detail = format!(
+            "failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {RANGE}/16"
+        );
+        return Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]));
+    }
+    if api.allocator.take(|thing| taken.has(thing), [Thing::Address(address)]).is_some() {
+        return Ok(());
+    }
+    let detail = format!("failed to allocate IP {wanted}: provided IP is already allocated");
+    Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]))
+}
+
+fn check_wanted_port(
+    api: &Api,
+    taken: &Taken<'_>,
+    target: &Target<'_>,
+    index: usize,
+    port: i64,
+) -> Result<(), Status> {
+    let path = format!("spec.ports[{index}].nodePort");
+    if !NODE_PORTS.contains(&port) {
+        let detail = format!(
+            "provided port is not in the valid range. The range of valid ports is {}-{}",
+            NODE_PORTS.start(),
+            NODE_PORTS.end()
+        );
+        return Err(target.invalid(&[FieldError::invalid(path, port, detail)]));
+    }
+    if api.allocator.take(|thing| taken.has(thing), [Thing::Port(port)]).is_some() {
+        return Ok(());
+    }
+    Err(target.invalid(&[FieldError::invalid(path, port, "provided port is already allocated")]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_handed_out_twice() {
+        let allocator = Allocator::default();
+        let candidates = || (0..3).map(nth_address);
+        let taken = |thing: &Thing| *thing == nth_address(0);
+        assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
+        assert_eq!(allocator.take(taken, candidates()), Some(nth_address(2)));
+        assert_eq!(allocator.take(taken, candidates()), None);
+        allocator.give_back(nth_address(1));
+        assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
+    }
+
+    #[test]
+    fn what_was_handed_out_is_forgotten_in_time_and_without_piling_up() {
+        let allocator = Allocator::default();
+        let long_ago = Instant::now().checked_sub(REMEMBERED).unwrap();
+        let free = |_: &Thing| false;
+        for offset in 0..10_000 {
+            assert_eq!(allocator.take(free, [nth_address(offset)]), Some(nth_address(offset)));
+            allocator.recent.lock().values_mut().for_each(|since| *since = long_ago);
+        }
+        assert!(allocator.recent.lock().capacity() < 64, "the old make room for the new");
+        assert_eq!(allocator.take(free, [nth_address(9_999)]), Some(nth_address(9_999)));
+    }
+}

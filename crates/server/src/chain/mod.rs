@@ -1,0 +1,7 @@
+//! The handler chain: what happens to every request before and after its verb.
+//!
+//! [`service`] authenticates, authorizes, limits and counts a request; [`route`] looks up the resource and calls the verb
+//! (`verbs/`) or the endpoint (`endpoints/`).
+
+pub(crate) mod route;
+pub(crate) mod service;

@@ -1,0 +1,188 @@
+//! From a request to its handler.
+
+use std::sync::Arc;
+
+use http::Method;
+use listwatch_wire::Status;
+
+use crate::auth::User;
+use crate::chain::service::Service;
+use crate::endpoints::{debug, discovery, health, openapi};
+use crate::http::body::Response;
+use crate::http::request::{BodySource, Request};
+use crate::registry::Resource;
+use crate::request::info::{RequestInfo, ResourceInfo, Verb};
+use crate::respond;
+use crate::verbs::{get, list, watch, write};
+
+/// A request for a resource that is served, by somebody who may.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) info: ResourceInfo,
+    pub(crate) user: Arc<User>,
+}
+
+impl Target {
+    /// The namespace to look in; `None` for all, and for cluster-scoped resources.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.info.namespace.as_deref().filter(|_| self.resource.namespaced)
+    }
+}
+
+/// Finds the handler and calls it.
+pub(crate) async fn route(
+    service: &Service,
+    request: &Request,
+    info: &RequestInfo,
+    user: Arc<User>,
+    body: &mut dyn BodySource,
+) -> Result<Response, Status> {
+    match info {
+        RequestInfo::Other => other(service, request).await,
+        RequestInfo::Resource(info) => resource(service, request, info.clone(), user, body).await,
+    }
+}
+
+async fn other(service: &Service, request: &Request) -> Result<Response, Status> {
+    let path = request.path.trim_end_matches('/');
+    if health::serves(path) {
+        return Ok(health::answer(service, request));
+    }
+    let response = match path {
+        "/version" => Some(discovery::version()),
+        "/metrics" => Some(debug::metrics(service)),
+        path if path.starts_with("/debug/listwatch") => debug::answer(service, path),
+        path if path.starts_with("/openapi/") => openapi::answer(service, request, path).await,
+        _ => discovery::answer(service, request, path)?,
+    };
+    match response {
+        Some(response) if request.method == Method::GET => Ok(response),
+        Some(_) => Err(Status::method_not_allowed()),
+        None => Ok(respond::no_such_page()),
+    }
+}
+
+async fn resource(
+    service: &Service,
+    request: &Request,
+    mut info: ResourceInfo,
+    user: Arc<User>,
+    body: &mut dyn BodySource,
+) -> Result<Response, Status> {
+    let Some(resource) = service.api.registry.find(&info.group, &info.version, &info.resource) else {
+        return unknown_resource(service, &info);
+    };
+    if let Some(refusal) = check_path(&resource, &info) {
+        return refusal;
+    }
+    if resource.is_custom() && info.verb == Verb::Create && info.subresource.is_none() {
+        // Where nothing but the object names it, a name in the path is passed over.
+        info.name = None;
+    }
+    let target = Target { resource, info, user };
+    match target.info.verb {
+        Verb::Get if target.info.subresource.is_none() => get::read(service, request, &target).await,
+        Verb::List => list::list(service, request, &target).await,
+        Verb::Watch => watch::watch(service, request, &target).await,
+        _ => write::write(service, request, target, body).await,
+    }
+}
+
+/// Outside the built-in groups it is like any unknown page; inside it is a Status.
+fn unknown_resource(service: &Service, info: &ResourceInfo) -> Result<Response, Status> {
+    let served = service.api.registry.served();
+    if served.has_builtin_group(&info.group) {
+        Err(Status::no_such_path())
+    } else {
+        Ok(respond::no_such_page())
+    }
+}
+
+/// Whether path and method fit the resource; if not, what to answer.
+fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
+    let refusal =
+        if resource.is_custom() { check_custom(resource, info) } else { check_builtin(resource, info) };
+    if refusal.is_some() {
+        return refusal;
+    }
+    let name = info.name.as_deref()?;
+    let why = bad_segment(name)?;
+    Some(Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}"))))
+}
+
+/// Built-in kinds have a fixed set of paths, each with its methods.
+fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
+    let of_namespaces = &*resource.plural == "namespaces" && resource.group.is_empty();
+    let wrong_scope = match (resource.namespaced, &info.namespace, &info.name) {
+        (true, None, Some(_)) => true,
+        (false, Some(_), _) => !of_namespaces,
+        _ => false,
+    };
+    // What is behind a proxy has paths of its own.
+    let proxied = info.subresource.as_deref() == Some("proxy");
+    if wrong_scope || (info.too_deep && !proxied) {
+        return Some(Err(Status::no_such_path()));
+    }
+    let offered = match &info.subresource {
+        Some(name) => match resource.subresource(name) {
+            Some(subresource) => subresource.verbs.iter().any(|v| &**v == info.verb.as_str()),
+            None => return Some(Err(Status::no_such_path())),
+        },
+        None => is_offered(resource, info),
+    };
+    (!offered || info.head).then(|| Err(Status::method_not_allowed()))
+}
+
+fn is_offered(resource: &Resource, info: &ResourceInfo) -> bool {
+    resource.allows(info.verb.as_str())
+        && match info.verb {
+            Verb::Create => info.name.is_none() && (!resource.namespaced || info.namespace.is_some()),
+            Verb::Update | Verb::Patch => info.name.is_some(),
+            // Deleting over all namespaces at once is not offered.
+            Verb::DeleteCollection => !resource.namespaced || info.namespace.is_some(),
+            _ => true,
+        }
+}
+
+/// One handler serves all paths of custom kinds: what it does not feel responsible for is like any unknown page.
+fn check_custom(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
+    let over_all = resource.namespaced && info.namespace.is_none();
+    let wrong_scope = !resource.namespaced && info.namespace.is_some();
+    if wrong_scope || (over_all && !matches!(info.verb, Verb::List | Verb::Watch)) {
+        return Some(Ok(respond::no_such_page()));
+    }
+    let unsupported = || Status::method_not_supported(&resource.group, &resource.plural, info.verb.as_str());
+    let refusal = match (&info.subresource, info.verb) {
+        (Some(name), verb) => match resource.subresource(name) {
+            Some(subresource) if subresource.verbs.iter().any(|v| &**v == verb.as_str()) => return None,
+            Some(_) => unsupported(),
+            None => {
+                let name = info.name.as_deref().unwrap_or_default();
+                Status::not_found(&resource.group, &resource.plural, name)
+            }
+        },
+        (None, Verb::Unknown) => unsupported(),
+        (None, Verb::Create) if !resource.allows("create") => {
+            let mut status = unsupported();
+            status.message = "create not allowed while custom resource definition is terminating".to_owned();
+            status
+        }
+        (None, Verb::Update | Verb::Patch) if info.name.is_none() => {
+            Status::bad_request("name must be provided")
+        }
+        _ => return None,
+    };
+    Some(Err(refusal))
+}
+
+/// Why a name can be no part of a path, and so no object has it.
+fn bad_segment(name: &str) -> Option<&'static str> {
+    match name {
+        "." => Some("may not be '.'"),
+        ".." => Some("may not be '..'"),
+        name if name.contains('/') => Some("may not contain '/'"),
+        name if name.contains('%') => Some("may not contain '%'"),
+        _ => None,
+    }
+}

@@ -1,0 +1,229 @@
+//! [`Service`]: what happens to every request before and after its handler.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use http::header::{ACCEPT, HeaderValue, USER_AGENT};
+use http::{Method, StatusCode};
+use listwatch_wire::Status;
+use tokio_util::sync::CancellationToken;
+
+use crate::HttpLimits;
+use crate::api::Api;
+use crate::auth::{Attributes, Decision, User, impersonate};
+use crate::chain::route;
+use crate::http::body::{Body, Response};
+use crate::http::request::{BodySource, Request};
+use crate::observe::{Labels, Seat};
+use crate::request::deadline;
+use crate::request::info::{RequestInfo, ResourceInfo, Verb};
+use crate::request::negotiate;
+use crate::request::negotiate::{Form, Subject};
+use crate::respond;
+
+/// The entry of every request.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) api: Arc<Api>,
+    stop: CancellationToken,
+}
+
+impl Service {
+    pub(crate) fn new(api: Arc<Api>, stop: CancellationToken) -> Self {
+        Self { api, stop }
+    }
+
+    pub(crate) fn http_limits(&self) -> &HttpLimits {
+        &self.api.options.http
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    pub(crate) fn stopping(&self) -> impl Future<Output = ()> + '_ {
+        self.stop.cancelled()
+    }
+
+    /// Answers a request.
+    pub(crate) async fn handle(&self, request: Request, body: &mut dyn BodySource) -> Response {
+        // No such request reaches a handler of the reference: its HTTP library answers for it.
+        if request.malformed {
+            return respond::text(StatusCode::BAD_REQUEST, "400 Bad Request");
+        }
+        let audit_id = audit_id(&request);
+        let form = status_form(&request);
+        let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
+        let series = self.api.metrics.requests.series(&Labels::new(&request, &info));
+        let started = tokio::time::Instant::now();
+        let mut response = match self.answer(&request, &info, body).await {
+            Ok(response) => response,
+            Err(status) => respond::status(&status, form),
+        };
+        let code = response.status();
+        match response.body_mut() {
+            Body::Watch(watch) | Body::WebSocket(watch) => watch.began_as(series, code),
+            _ => series.done(code, started.elapsed()),
+        }
+        let response = self.with_deprecation(&info, response);
+        respond::finish(response, audit_id)
+    }
+
+    /// Whoever uses a deprecated kind is told so in every answer, before anything else.
+    fn with_deprecation(&self, info: &RequestInfo, mut response: Response) -> Response {
+        let RequestInfo::Resource(info) = info else { return response };
+        if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return response;
+        }
+        let resource = self.api.registry.find(&info.group, &info.version, &info.resource);
+        if let Some(text) = resource.as_ref().and_then(|resource| resource.deprecation()) {
+            respond::warn_first(&mut response, text);
+        }
+        response
+    }
+
+    async fn answer(
+        &self,
+        request: &Request,
+        info: &RequestInfo,
+        body: &mut dyn BodySource,
+    ) -> Result<Response, Status> {
+        if is_long_running(info) {
+            let (user, _) = self.admit(request, info)?;
+            return route::route(self, request, info, user, body).await;
+        }
+        let allowed = deadline::allowed(request, self.api.options.requests.timeout)?;
+        let (user, _seat) = self.admit(request, info)?;
+        match tokio::time::timeout(allowed, route::route(self, request, info, user, body)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 0)),
+        }
+    }
+
+    /// Who asks, whether there is room, and whether they may; in the order of the reference.
+    fn admit(&self, request: &Request, info: &RequestInfo) -> Result<(Arc<User>, Option<Seat<'_>>), Status> {
+        let user = self.api.authenticator.authenticate(&request.headers).ok_or_else(Status::unauthorized)?;
+        let user = self.impersonated(request, info, user)?;
+        let seat = if is_long_running(info) { None } else { Some(self.seat(request, &user)?) };
+        self.authorize(request, info, &user)?;
+        Ok((user, seat))
+    }
+
+    fn seat(&self, request: &Request, user: &User) -> Result<Seat<'_>, Status> {
+        let mutating = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let (seat, taken) = self.api.metrics.requests.in_flight.enter(mutating);
+        // Administrators must be able to get in when everybody else has filled the server.
+        if taken >= self.api.options.requests.in_flight && !user.is_in("system:masters") {
+            return Err(Status::too_many_requests("too many requests, please try again later", 1));
+        }
+        Ok(seat)
+    }
+
+    fn impersonated(
+        &self,
+        request: &Request,
+        info: &RequestInfo,
+        user: Arc<User>,
+    ) -> Result<Arc<User>, Status> {
+        let refuse = |user: &User| {
+            with_attributes(request, info, |attributes| {
+                let verb = format!("impersonate-on:user-info:{}", attributes.verb);
+                forbidden(user, &Attributes { verb: &verb, ..*attributes }, "")
+            })
+        };
+        impersonate(&request.headers, user, &*self.api.authorizer, refuse)
+    }
+
+    fn authorize(&self, request: &Request, info: &RequestInfo, user: &User) -> Result<(), Status> {
+        with_attributes(request, info, |attributes| match self.api.authorizer.authorize(user, attributes) {
+            Decision::Allow => Ok(()),
+            Decision::NoOpinion(reason) => Err(forbidden(user, attributes, &reason)),
+        })
+    }
+}
+
+fn is_long_running(info: &RequestInfo) -> bool {
+    matches!(info, RequestInfo::Resource(ResourceInfo { verb: Verb::Watch, .. }))
+}
+
+/// What the request wants, as authorizers see it.
+fn with_attributes<T>(request: &Request, info: &RequestInfo, ask: impl FnOnce(&Attributes<'_>) -> T) -> T {
+    match info {
+        RequestInfo::Other => {
+            let method = request.method.as_str().to_ascii_lowercase();
+            ask(&Attributes { verb: &method, path: &request.path, ..Attributes::default() })
+        }
+        RequestInfo::Resource(resource) => {
+            let lifted = lifted_name(request, info);
+            ask(&Attributes {
+                verb: resource.verb.as_str(),
+                group: &resource.group,
+                version: &resource.version,
+                resource: &resource.resource,
+                subresource: resource.subresource.as_deref().unwrap_or_default(),
+                namespace: resource.namespace.as_deref().unwrap_or_default(),
+                name: resource.name.as_deref().or(lifted.as_deref()).unwrap_or_default(),
+                path: &request.path,
+            })
+        }
+    }
+}
+
+/// A list or watch of one name counts as a request for that name, so that rights to single names work for it.
+fn lifted_name(request: &Request, info: &RequestInfo) -> Option<String> {
+    let RequestInfo::Resource(ResourceInfo {
+        verb: Verb::List | Verb::Watch | Verb::DeleteCollection, ..
+    }) = info
+    else {
+        return None;
+    };
+    let query = request.query();
+    let selector: listwatch_wire::selector::FieldSelector = query.text("fieldSelector").parse().ok()?;
+    selector.exact("metadata.name").map(str::to_owned)
+}
+
+/// The text that clients and people know.
+pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) -> Status {
+    let Attributes { verb, group, resource, subresource, namespace, name, path, .. } = attributes;
+    let mut why = if resource.is_empty() {
+        format!("User {:?} cannot {verb} path {path:?}", user.name)
+    } else {
+        let full =
+            if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
+        let place = if namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace {namespace:?}")
+        };
+        format!("User {:?} cannot {verb} resource {full:?} in API group {group:?} {place}", user.name)
+    };
+    if !reason.is_empty() {
+        why = format!("{why}: {reason}");
+    }
+    Status::forbidden(group, resource, name, &why)
+}
+
+/// Statuses are negotiated too, but a client that accepts nothing we have still gets JSON.
+fn status_form(request: &Request) -> Form {
+    let form = negotiate::negotiate(request.header(ACCEPT), Subject::Object, true).unwrap_or(Form::JSON);
+    Form { shape: negotiate::Shape::Whole, pretty: form.pretty || wants_pretty(request), ..form }
+}
+
+/// Whether JSON should be spread over lines: asked for, or the client is a person's.
+pub(crate) fn wants_pretty(request: &Request) -> bool {
+    let query = request.query();
+    if let Some(value) = query.first("pretty") {
+        return matches!(value, "true" | "1");
+    }
+    let agent = request.header(USER_AGENT).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
+}
+
+fn audit_id(request: &Request) -> HeaderValue {
+    let sent = request.headers.get(respond::AUDIT_ID).filter(|id| id.len() <= 64).cloned();
+    sent.unwrap_or_else(|| {
+        let mut text = uuid::Uuid::encode_buffer();
+        let text = uuid::Uuid::new_v4().hyphenated().encode_lower(&mut text);
+        HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("-"))
+    })
+}

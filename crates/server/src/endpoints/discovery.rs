@@ -1,0 +1,266 @@
+//! Discovery in its old form, document by document, and the version. The form in one document is
+//! [`discovery_v2`].
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
+use listwatch_wire::Status;
+use listwatch_wire::gvk::version_order;
+use listwatch_wire::json::json;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::chain::service::Service;
+use crate::endpoints::discovery_v2;
+use crate::http::body::Response;
+use crate::http::request::Request;
+use crate::registry::{Resource, Served, Subresource};
+use crate::request::info::parts;
+use crate::request::negotiate::{Encoding, Subject};
+use crate::respond;
+use crate::respond::encode;
+use crate::verbs::get;
+
+/// The Kubernetes version whose behaviour is served.
+const MINOR: &str = "37";
+
+/// `/version`.
+pub(crate) fn version() -> Response {
+    let document = json!({
+        "major": "1",
+        "minor": MINOR,
+        "gitVersion": format!("v1.{MINOR}.0+listwatch-{}", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none (rust)",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, platform_arch()),
+    });
+    json_of(&document)
+}
+
+/// Architectures under the names clients know.
+fn platform_arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Answers paths of discovery; `None` for any other.
+///
+/// # Errors
+/// 404 for a version that a served group does not have, 406 for a form that there is not.
+pub(crate) fn answer(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
+    let served = service.api.registry.served();
+    Ok(Some(match parts(path).as_slice() {
+        [] => json_of(&json!({"paths": paths(&served)})),
+        ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, &served, true),
+        ["apis"] if discovery_v2::wanted(request) => discovery_v2::answer(request, &served, false),
+        ["api"] => document(
+            request,
+            &json!({
+                "kind": "APIVersions", "versions": ["v1"],
+                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+            }),
+        )?,
+        ["apis"] => document(
+            request,
+            &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served)}),
+        )?,
+        ["apis", name] if served.has_group(name) => {
+            match groups(&served).into_iter().find(|g| *g.name == **name) {
+                Some(group) => {
+                    document(request, &Group { kind: Some("APIGroup"), api_version: Some("v1"), ..group })?
+                }
+                None => return Ok(None),
+            }
+        }
+        ["api", version] if served.has_version("", version) => {
+            document(request, &resource_list(&served, "", version))?
+        }
+        ["apis", group, version] if served.has_version(group, version) => {
+            document(request, &resource_list(&served, group, version))?
+        }
+        ["api", _] => return Err(Status::no_such_path()),
+        ["apis", group, _] if served.has_builtin_group(group) => return Err(Status::no_such_path()),
+        _ => return Ok(None),
+    }))
+}
+
+/// A document in the encoding that the client asks for.
+fn document(request: &Request, document: &impl Serialize) -> Result<Response, Status> {
+    let mut form = get::negotiated(request, Subject::Plain, true)?;
+    // These documents are small and rarely asked for: whoever prefers protobuf gets the form that everybody reads.
+    if form.encoding == Encoding::Protobuf {
+        form.encoding = Encoding::Json;
+    }
+    let json = serde_json::to_vec(document).map_err(Status::internal)?;
+    Ok(respond::full(StatusCode::OK, form.content_type(), encode::document(json.into(), form)?))
+}
+
+fn json_of(document: &impl Serialize) -> Response {
+    respond::json(StatusCode::OK, serde_json::to_vec(document).unwrap_or_default())
+}
+
+/// A group and its versions, the preferred one first.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
+    name: Arc<str>,
+    versions: Vec<GroupVersion>,
+    preferred_version: Option<GroupVersion>,
+}
+
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupVersion {
+    group_version: String,
+    version: Arc<str>,
+}
+
+/// The resources of a group and version.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceList {
+    kind: &'static str,
+    /// The core group's list does not have it, and clients know it that way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
+    group_version: String,
+    resources: Vec<Entry>,
+}
+
+/// A resource, or a subresource under the name `resource/sub`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    name: String,
+    singular_name: Arc<str>,
+    namespaced: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    group: Arc<str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    version: Arc<str>,
+    kind: Arc<str>,
+    verbs: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage_version_hash: Option<String>,
+}
+
+/// Tells whether objects are still stored in the version they were, without saying which that is.
+fn storage_version_hash((group, version): &(Arc<str>, Arc<str>), kind: &str) -> String {
+    let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
+    STANDARD.encode(hash.get(..8).unwrap_or_default())
+}
+
+/// All paths that can be asked for.
+fn paths(served: &Served) -> Vec<String> {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for (group, versions) in by_group(served).iter().filter(|(group, _)| !group.is_empty()) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+    }
+    let others = ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+    paths.extend(others.map(str::to_owned));
+    paths
+}
+
+/// Groups and their versions, the preferred version of each first.
+pub(crate) fn by_group(served: &Served) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
+    let mut groups: Vec<(Arc<str>, Vec<Arc<str>>)> = Vec::new();
+    for resource in served.resources() {
+        match groups.iter_mut().find(|(group, _)| *group == resource.group) {
+            Some((_, versions)) if versions.contains(&resource.version) => {}
+            Some((_, versions)) => versions.push(Arc::clone(&resource.version)),
+            None => groups.push((Arc::clone(&resource.group), vec![Arc::clone(&resource.version)])),
+        }
+    }
+    for (_, versions) in &mut groups {
+        versions.sort_by(|a, b| version_order(b, a));
+    }
+    groups
+}
+
+fn groups(served: &Served) -> Vec<Group> {
+    let named = by_group(served).into_iter().filter(|(group, _)| !group.is_empty());
+    named
+        .map(|(name, versions)| {
+            let version = |v: Arc<str>| GroupVersion { group_version: format!("{name}/{v}"), version: v };
+            let versions: Vec<_> = versions.into_iter().map(version).collect();
+            Group {
+                kind: None,
+                api_version: None,
+                preferred_version: versions.first().cloned(),
+                versions,
+                name,
+            }
+        })
+        .collect()
+}
+
+fn resource_list(served: &Served, group: &str, version: &str) -> ResourceList {
+    let of_version = served.resources().iter().filter(|r| &*r.group == group && &*r.version == version);
+    ResourceList {
+        kind: "APIResourceList",
+        api_version: (!group.is_empty()).then_some("v1"),
+        group_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
+        resources: of_version.flat_map(|resource| entries(resource)).collect(),
+    }
+}
+
+fn entries(resource: &Resource) -> impl Iterator<Item = Entry> + '_ {
+    let own = Entry {
+        name: resource.plural.to_string(),
+        singular_name: Arc::clone(&resource.singular),
+        namespaced: resource.namespaced,
+        group: "".into(),
+        version: "".into(),
+        kind: Arc::clone(&resource.kind),
+        verbs: resource.verbs.clone(),
+        short_names: resource.short_names.clone(),
+        categories: resource.categories.clone(),
+        storage_version_hash: resource
+            .builtin
+            .is_none_or(|kind| kind.verbs.contains(&"list"))
+            .then(|| storage_version_hash(&resource.stored_as, &resource.kind)),
+    };
+    let sub = |sub: &Subresource| Entry {
+        name: format!("{}/{}", resource.plural, sub.name),
+        singular_name: "".into(),
+        namespaced: resource.namespaced,
+        group: Arc::clone(&sub.group),
+        version: Arc::clone(&sub.version),
+        kind: Arc::clone(&sub.kind),
+        verbs: sub.verbs.clone(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage_version_hash: None,
+    };
+    std::iter::once(own).chain(resource.subresources.iter().map(sub))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_versions_hash_as_in_the_reference() {
+        let hash = |group: &str, kind| storage_version_hash(&(group.into(), "v1".into()), kind);
+        assert_eq!(hash("", "Pod"), "xPOwRZ+Yhw8=");
+        assert_eq!(hash("", "ConfigMap"), "qFsyl6wFWjQ=");
+        assert_eq!(hash("apps", "Deployment"), "8aSe+NMegvE=");
+    }
+}

@@ -1,0 +1,162 @@
+//! Aggregated discovery: all groups and resources in one document, with an ETag so that it need not be fetched twice.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use serde::Serialize;
+use sha2::{Digest, Sha512};
+
+use crate::endpoints::discovery::by_group;
+use crate::http::body::{Body, Response};
+use crate::http::request::Request;
+use crate::registry::{Resource, Served, Subresource};
+use crate::respond;
+
+const CONTENT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+#[derive(Serialize)]
+struct Document {
+    kind: &'static str,
+    #[serde(rename = "apiVersion")]
+    api_version: &'static str,
+    metadata: Metadata,
+    items: Vec<Group>,
+}
+
+#[derive(Serialize)]
+struct Group {
+    metadata: Metadata,
+    versions: Vec<Version>,
+}
+
+#[derive(Serialize)]
+struct Metadata {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: Arc<str>,
+}
+
+#[derive(Serialize)]
+struct Version {
+    version: Arc<str>,
+    freshness: &'static str,
+    resources: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    resource: Arc<str>,
+    response_kind: ResponseKind,
+    scope: &'static str,
+    singular_resource: Arc<str>,
+    verbs: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subresources: Vec<SubEntry>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SubEntry {
+    subresource: Arc<str>,
+    response_kind: ResponseKind,
+    verbs: Vec<Arc<str>>,
+}
+
+/// Empty group and version mean those of the parent.
+#[derive(Serialize)]
+struct ResponseKind {
+    group: Arc<str>,
+    version: Arc<str>,
+    kind: Arc<str>,
+}
+
+/// Whether the aggregated form comes before the plain one in what the client accepts.
+pub(crate) fn wanted(request: &Request) -> bool {
+    let accept = request.header(ACCEPT).unwrap_or_default();
+    for clause in accept.split(',') {
+        let has = |part: &str| clause.split(';').any(|p| p.trim() == part);
+        if has("as=APIGroupDiscoveryList") && has("g=apidiscovery.k8s.io") && has("v=v2") {
+            return true;
+        }
+        if clause.trim() == "application/json" || clause.trim().starts_with("*/*") {
+            return false;
+        }
+    }
+    false
+}
+
+/// The core group, or all others.
+pub(crate) fn answer(request: &Request, served: &Served, core: bool) -> Response {
+    let groups = by_group(served).into_iter().filter(|(group, _)| group.is_empty() == core);
+    let items = groups.map(|(group, versions)| Group {
+        versions: versions.into_iter().map(|v| version(served, &group, v)).collect(),
+        metadata: Metadata { name: group },
+    });
+    let document = Document {
+        kind: "APIGroupDiscoveryList",
+        api_version: "apidiscovery.k8s.io/v2",
+        metadata: Metadata { name: "".into() },
+        items: items.collect(),
+    };
+    with_etag(request, serde_json::to_vec(&document).unwrap_or_default())
+}
+
+fn version(served: &Served, group: &str, version: Arc<str>) -> Version {
+    let of_version = served.resources().iter().filter(|r| &*r.group == group && r.version == version);
+    Version { resources: of_version.map(|r| entry(r)).collect(), version, freshness: "Current" }
+}
+
+fn entry(resource: &Resource) -> Entry {
+    Entry {
+        resource: Arc::clone(&resource.plural),
+        response_kind: own_kind(resource, &resource.kind),
+        scope: if resource.namespaced { "Namespaced" } else { "Cluster" },
+        singular_resource: Arc::clone(&resource.singular),
+        verbs: resource.verbs.clone(),
+        short_names: resource.short_names.clone(),
+        categories: resource.categories.clone(),
+        subresources: resource.subresources.iter().map(|sub| sub_entry(resource, sub)).collect(),
+    }
+}
+
+fn sub_entry(resource: &Resource, sub: &Subresource) -> SubEntry {
+    let (group, version, kind) = (Arc::clone(&sub.group), Arc::clone(&sub.version), Arc::clone(&sub.kind));
+    let response_kind =
+        if version.is_empty() { own_kind(resource, &kind) } else { ResponseKind { group, version, kind } };
+    SubEntry { subresource: Arc::clone(&sub.name), response_kind, verbs: sub.verbs.clone() }
+}
+
+/// Custom resources spell their group and version out.
+fn own_kind(resource: &Resource, kind: &Arc<str>) -> ResponseKind {
+    let kind = Arc::clone(kind);
+    match resource.is_custom() {
+        true => {
+            ResponseKind { group: Arc::clone(&resource.group), version: Arc::clone(&resource.version), kind }
+        }
+        false => ResponseKind { group: "".into(), version: "".into(), kind },
+    }
+}
+
+fn with_etag(request: &Request, body: Vec<u8>) -> Response {
+    let hash: String = Sha512::digest(&body).iter().map(|b| format!("{b:02X}")).collect();
+    let etag = format!("\"{hash}\"");
+    let known = request.header(IF_NONE_MATCH).is_some_and(|sent| sent.split(',').any(|e| e.trim() == etag));
+    let mut response = respond::json(StatusCode::OK, body);
+    if known {
+        response = response.map(|_| Body::Empty);
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(CONTENT));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        headers.insert(ETAG, etag);
+    }
+    response
+}

@@ -1,0 +1,102 @@
+//! Health endpoints: `/healthz`, `/livez`, `/readyz`, and one path per check.
+
+use http::StatusCode;
+use listwatch_storage::Health;
+
+use crate::chain::service::Service;
+use crate::http::body::Response;
+use crate::http::request::Request;
+use crate::respond;
+
+/// One thing that can be wrong.
+struct Check {
+    name: &'static str,
+    /// Why it fails; `None` if it does not.
+    failure: Option<String>,
+}
+
+/// Whether a path, without a slash at its end, is one of these.
+pub(crate) fn serves(path: &str) -> bool {
+    ["/healthz", "/livez", "/readyz"]
+        .iter()
+        .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+/// Answers any method, as probes differ.
+pub(crate) fn answer(service: &Service, request: &Request) -> Response {
+    let mut segments = request.path.trim_start_matches('/').splitn(2, '/');
+    let endpoint = segments.next().unwrap_or_default();
+    let checks = checks(service, endpoint);
+    match segments.next() {
+        Some(name) => single(&checks, name),
+        None => all(&checks, endpoint, request),
+    }
+}
+
+fn checks(service: &Service, endpoint: &str) -> Vec<Check> {
+    let store = match service.api.engine.health() {
+        Health::Ready => None,
+        // Reads go on, and a restart would not give the disk more room: alive, but not ready for work.
+        Health::ReadOnly(why) => (endpoint == "readyz").then_some(why),
+        Health::Unavailable(why) => Some(why),
+    };
+    let mut checks = vec![
+        Check { name: "ping", failure: None },
+        Check { name: "log", failure: None },
+        Check { name: "etcd", failure: store },
+    ];
+    if endpoint == "readyz" {
+        let stopping = service.is_stopping().then(|| "process is shutting down".to_owned());
+        checks.push(Check {
+            name: "etcd-readiness",
+            failure: checks.iter().find_map(|check| check.failure.clone()),
+        });
+        checks.push(Check { name: "informer-sync", failure: None });
+        checks.push(Check { name: "shutdown", failure: stopping });
+    }
+    checks
+}
+
+fn single(checks: &[Check], name: &str) -> Response {
+    match checks.iter().find(|check| check.name == name) {
+        None => respond::no_such_page(),
+        Some(Check { failure: None, .. }) => respond::text(StatusCode::OK, "ok"),
+        Some(Check { failure: Some(_), .. }) => {
+            respond::text(StatusCode::INTERNAL_SERVER_ERROR, "internal server error: reason withheld\n")
+        }
+    }
+}
+
+fn all(checks: &[Check], endpoint: &str, request: &Request) -> Response {
+    let query = request.query();
+    let excluded: Vec<&str> = query.all("exclude").collect();
+    let mut report = String::new();
+    let mut failed = false;
+    for check in checks {
+        let line = if excluded.contains(&check.name) {
+            format!("[+]{} excluded: ok\n", check.name)
+        } else if let Some(why) = &check.failure {
+            tracing::warn!(check = check.name, %why, "health check failed");
+            failed = true;
+            format!("[-]{} failed: reason withheld\n", check.name)
+        } else {
+            format!("[+]{} ok\n", check.name)
+        };
+        report.push_str(&line);
+    }
+    let unknown: Vec<String> =
+        excluded.iter().filter(|e| !checks.iter().any(|c| c.name == **e)).map(|e| format!("{e:?}")).collect();
+    if !unknown.is_empty() {
+        let unknown = unknown.join(",");
+        report.push_str(&format!("warn: some health checks cannot be excluded: no matches for {unknown}\n"));
+    }
+    if failed {
+        report.push_str(&format!("{endpoint} check failed\n"));
+        return respond::text(StatusCode::INTERNAL_SERVER_ERROR, report);
+    }
+    if query.first("verbose").is_none() {
+        return respond::text(StatusCode::OK, "ok");
+    }
+    report.push_str(&format!("{endpoint} check passed\n"));
+    respond::text(StatusCode::OK, report)
+}

@@ -1,0 +1,7 @@
+//! Endpoints that are no verbs of a resource: discovery, OpenAPI, health, metrics and debug pages.
+
+pub(crate) mod debug;
+pub(crate) mod discovery;
+pub(crate) mod discovery_v2;
+pub(crate) mod health;
+pub(crate) mod openapi;

@@ -1,0 +1,67 @@
+//! Accepting connections: TLS, the choice of HTTP version, the bound on how many, and the end of it all.
+
+pub(crate) mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::chain::service::Service;
+use crate::http::{h1, h2};
+
+/// After a failed accept (out of file descriptors, mostly) it is no use to try again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts until told to stop.
+pub(crate) async fn accept(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    service: Arc<Service>,
+    stop: CancellationToken,
+    connections: TaskTracker,
+) {
+    let room = Arc::new(Semaphore::new(service.http_limits().connections));
+    loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let (tls, service) = (tls.clone(), Arc::clone(&service));
+                connections.spawn(async move {
+                    serve(stream, peer, tls, service).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, service: Arc<Service>) {
+    // Events are written when they are complete; waiting for more to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else { return h1::connection::serve(stream, service, peer).await };
+    let handshake = tokio::time::timeout(service.http_limits().head_timeout, Box::pin(tls.accept(stream)));
+    let stream = match handshake.await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
+        Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
+    };
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        Box::pin(h2::serve(stream, service, peer)).await;
+    } else {
+        h1::connection::serve(stream, service, peer).await;
+    }
+}

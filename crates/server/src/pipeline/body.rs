@@ -1,0 +1,327 @@
+//! From the bytes of a request to an object of the right kind.
+//!
+//! One parse, in place: the tree that comes out here is the one that is defaulted, validated and written.
+
+use std::borrow::Cow;
+
+use listwatch_kinds::typecheck::Report;
+use listwatch_wire::json::Value;
+use listwatch_wire::options::FieldValidation;
+use listwatch_wire::status::FieldError;
+use listwatch_wire::{Status, go, json};
+
+use crate::pipeline::yaml;
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const YAML: &str = "application/yaml";
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// How much of a body that cannot be read is shown to whoever sent it.
+const SHOWN_BYTES: usize = 30;
+
+/// What kind of object a path takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) kind: &'a str,
+    /// Built-in kinds may come as protobuf and need not name themselves.
+    pub(crate) builtin: bool,
+}
+
+impl Expected<'_> {
+    pub(crate) fn api_version(&self) -> Cow<'_, str> {
+        if self.group.is_empty() {
+            self.version.into()
+        } else {
+            format!("{}/{}", self.group, self.version).into()
+        }
+    }
+}
+
+/// A body that could be read.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A tree and what a strict reader would have refused.
+struct Parsed {
+    value: Value,
+    repeated: Repeated,
+}
+
+/// Keys that an object has twice.
+enum Repeated {
+    /// Their paths.
+    Json(Vec<String>),
+    /// Their lines.
+    Yaml(Vec<String>),
+}
+
+/// Reads a whole object and checks it against its schema.
+pub(crate) fn decode(
+    content_type: Option<&str>,
+    bytes: &[u8],
+    expected: Expected<'_>,
+    check: &(dyn Fn(&mut Value) -> Report + Sync),
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
+    let parsed = parse(content_type, bytes, expected)?;
+    let mut object = parsed.value;
+    let version = name_kind(&mut object, expected, bytes)?;
+    let report = check(&mut object);
+    let refuse = |why: &str| {
+        let kind = expected.kind;
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
+    if let Some(error) = &report.error {
+        return Err(refuse(error));
+    }
+    let complaints = match parsed.repeated {
+        // Built-in kinds are read in the order of the body, custom ones first parsed and then pruned.
+        Repeated::Json(paths) if expected.builtin => report.complaints(&paths, bytes),
+        Repeated::Json(paths) => complaints(duplicate(&paths), &report.unknown),
+        Repeated::Yaml(lines) if validation == FieldValidation::Strict && !lines.is_empty() => {
+            complaints([yaml::unmarshal_errors(&lines)], &report.unknown)
+        }
+        Repeated::Yaml(lines) => complaints(lines, &report.unknown),
+    };
+    let warnings = judge(complaints, validation).map_err(|text| refuse(&text))?;
+    Ok(Decoded { object, warnings })
+}
+
+/// Words for fields that the text has twice.
+pub(crate) fn duplicate(paths: &[String]) -> impl Iterator<Item = String> {
+    paths.iter().map(|path| format!("duplicate field {path:?}"))
+}
+
+/// What the text is told off for, then the fields that do not exist.
+pub(crate) fn complaints(text: impl IntoIterator<Item = String>, unknown: &[String]) -> Vec<String> {
+    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+    text.into_iter().chain(unknown).collect()
+}
+
+/// What complaints come to: nothing, warnings, or an error.
+pub(crate) fn judge(complaints: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, String> {
+    match validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Strict if !complaints.is_empty() => {
+            Err(format!("strict decoding error: {}", complaints.join(", ")))
+        }
+        _ => Ok(complaints),
+    }
+}
+
+fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Result<Parsed, Status> {
+    let media = media_type(content_type);
+    let unreadable = |why: String| {
+        let kind = expected.kind;
+        let shown = summary(bytes);
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        ))
+    };
+    match &*media {
+        "" | JSON => {
+            let parsed = json::parse(bytes).map_err(|error| {
+                unreadable(format!("couldn't get version/kind; json parse error: {error}"))
+            })?;
+            Ok(Parsed { value: parsed.value, repeated: Repeated::Json(parsed.duplicates) })
+        }
+        YAML => {
+            let document = yaml::read(bytes).map_err(unreadable)?;
+            Ok(Parsed { value: document.value, repeated: Repeated::Yaml(document.repeated) })
+        }
+        PROTOBUF if expected.builtin => {
+            let value = protobuf(bytes, expected).map_err(unreadable)?;
+            Ok(Parsed { value, repeated: Repeated::Yaml(Vec::new()) })
+        }
+        _ if expected.builtin => Err(Status::unsupported_media_type(&[JSON, YAML, PROTOBUF])),
+        _ => Err(Status::unsupported_media_type(&[JSON, YAML])),
+    }
+}
+
+/// The media type in lower case, without parameters.
+pub(crate) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
+    let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if media.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        media.to_ascii_lowercase().into()
+    } else {
+        media.into()
+    }
+}
+
+fn protobuf(bytes: &[u8], expected: Expected<'_>) -> Result<Value, String> {
+    listwatch_kinds::proto::decode(bytes, (&expected.api_version(), expected.kind))
+        .map_err(|error| error.to_string())
+}
+
+/// Says what the object is, after checking that it does not say otherwise; the version it named.
+fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result<String, Status> {
+    if object.is_null() {
+        *object = Value::Object(listwatch_wire::json::Map::new());
+    }
+    let unrecognized = |why: String| {
+        let (kind, shown) = (expected.kind, summary(bytes));
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        ))
+    };
+    let Some(fields) = object.as_object_mut() else {
+        return Err(unrecognized(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            go::json_type(object)
+        )));
+    };
+    let text = |key: &str| match fields.get(key) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(other) => Err(unrecognized(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
+            go::json_type(other)
+        ))),
+    };
+    let (kind, api_version) = (text("kind")?, text("apiVersion")?);
+    if api_version.matches('/').count() > 1 {
+        return Err(unrecognized(format!("unexpected GroupVersion string: {api_version}")));
+    }
+    if !expected.builtin && kind.is_empty() {
+        return Err(unrecognized("Object 'Kind' is missing in '".to_owned() + &summary(bytes) + "'"));
+    }
+    let wanted = expected.api_version();
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let version = if version.is_empty() { expected.version } else { version }.to_owned();
+    let wrong_kind = !kind.is_empty() && kind != expected.kind;
+    let wrong_version = !api_version.is_empty() && api_version != wanted;
+    if wrong_kind || wrong_version {
+        return Err(mismatch(
+            if kind.is_empty() { expected.kind } else { kind },
+            fields
+                .get("metadata")
+                .and_then(|meta| meta.get("name"))
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+            api_version,
+            expected,
+            wrong_version,
+        ));
+    }
+    fields.insert("kind".to_owned(), expected.kind.into());
+    fields.insert("apiVersion".to_owned(), wanted.into_owned().into());
+    Ok(version)
+}
+
+fn mismatch(
+    kind: &str,
+    name: &str,
+    api_version: &str,
+    expected: Expected<'_>,
+    wrong_version: bool,
+) -> Status {
+    let wanted = expected.api_version();
+    if !expected.builtin {
+        if wrong_version {
+            return Status::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
+            ));
+        }
+        let error = FieldError::invalid("kind", kind, format!("must be {}", expected.kind));
+        return Status::invalid(expected.group, kind, name, &[error]);
+    }
+    let api_version = if api_version.is_empty() { &*wanted } else { api_version };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let known = listwatch_kinds::by_kind(group, version, kind).is_some()
+        || kind
+            .strip_suffix("List")
+            .is_some_and(|item| listwatch_kinds::by_kind(group, version, item).is_some());
+    let why = if known {
+        let home = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
+        format!("converting ({version}.{kind}) to ({home}.{}): unknown conversion", expected.kind)
+    } else {
+        format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        )
+    };
+    Status::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {}: {why}",
+        expected.kind
+    ))
+}
+
+/// The beginning of a body: text if it looks like an object, else hexadecimal.
+fn summary(bytes: &[u8]) -> String {
+    let shown = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
+    let more = if bytes.len() > SHOWN_BYTES { " ..." } else { "" };
+    match bytes.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{more}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG_MAP: Expected<'static> =
+        Expected { group: "", version: "v1", kind: "ConfigMap", builtin: true };
+
+    fn refused(content_type: Option<&str>, body: &str) -> String {
+        let node = listwatch_kinds::schema::node("", "v1", "ConfigMap").unwrap();
+        let check = |object: &mut Value| listwatch_kinds::typecheck::decode(node, object, None);
+        decode(content_type, body.as_bytes(), CONFIG_MAP, &check, FieldValidation::Strict)
+            .unwrap_err()
+            .message
+    }
+
+    #[test]
+    fn recorded_refusals() {
+        for (body, expected) in [
+            (
+                "{",
+                "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input ({)",
+            ),
+            (
+                "not json",
+                "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: invalid character 'o' in literal null (expecting 'u') (6e6f74206a736f6e)",
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"Secret"}"#,
+                "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion",
+            ),
+            (
+                r#"{"apiVersion":"v2","kind":"ConfigMap"}"#,
+                "ConfigMap in version \"v2\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" is registered for version \"v2\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            ),
+            (
+                r#"{"apiVersion":"a/b/c","kind":"ConfigMap"}"#,
+                "the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({\"apiVersion\":\"a/b/c\",\"kind\":\" ...)",
+            ),
+            (
+                r#"{"data":{"k":5}}"#,
+                "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+            ),
+            (
+                r#"{"extra":1}"#,
+                "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"extra\"",
+            ),
+            (
+                r#"{"data":{},"data":{}}"#,
+                "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \"data\"",
+            ),
+        ] {
+            assert_eq!(refused(None, body), expected, "{body}");
+        }
+        assert_eq!(
+            refused(Some(YAML), "data:\n  k: a\n  k: b\nextra: 1\n"),
+            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: unmarshal errors:\n  line 3: key \"k\" already set in map, unknown field \"extra\"",
+        );
+        assert!(
+            refused(Some("text/plain"), "{}").starts_with("the body of the request was in an unknown format")
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! Writes the server makes on its own behalf. They go the same way as anybody's.
+
+use std::sync::Arc;
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+use listwatch_wire::options::DeleteOptions;
+use listwatch_wire::status::StatusReason;
+
+use crate::api::Api;
+use crate::auth::User;
+use crate::pipeline::WriteRequest;
+use crate::pipeline::target::Target;
+use crate::pipeline::transaction::{Done, Verdict, change};
+use crate::registry::Resource;
+use crate::verbs::delete::delete_target;
+use crate::verbs::{create, update};
+
+/// The manager of what the server writes itself.
+const AGENT: &str = "listwatch";
+
+/// Creates an object unless there is one of that name.
+///
+/// # Errors
+/// As [`create::create`].
+pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -> Result<(), Status> {
+    let user = User {
+        name: "system:apiserver".to_owned(),
+        groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+        ..User::default()
+    };
+    let namespace = object.at("metadata").text("namespace");
+    let request = WriteRequest {
+        namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
+        resource,
+        name: None,
+        subresource: None,
+        query: String::new(),
+        content_type: None,
+        body: listwatch_wire::json::encode(object).into(),
+        user: Arc::new(user),
+        user_agent: AGENT.to_owned(),
+    };
+    match create::create(api, request).await {
+        Err(status) if status.reason != StatusReason::AlreadyExists => Err(status),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes an object; whether it is gone now. One that is not there is gone.
+///
+/// # Errors
+/// 409 if the preconditions do not hold, 5xx if the store fails.
+pub(crate) async fn remove(
+    api: &Api,
+    resource: &Resource,
+    namespace: Option<&str>,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<bool, Status> {
+    match delete_target(api, &Target::new(resource, namespace, name), options).await {
+        Ok(done) => Ok(matches!(done, Done::Removed { .. })),
+        Err(status) if status.reason == StatusReason::NotFound => Ok(true),
+        Err(status) => Err(status),
+    }
+}
+
+/// Changes an object as it is now; `None` leaves it. One that is not there is left alone, too.
+///
+/// # Errors
+/// 5xx if the store fails.
+pub(crate) async fn amend(
+    api: &Api,
+    resource: &Resource,
+    namespace: Option<&str>,
+    name: &str,
+    mut decide: impl FnMut(&Value) -> Option<Value> + Send,
+) -> Result<(), Status> {
+    let target = Target::new(resource, namespace, name);
+    let done = change(api, &target, false, |stored| {
+        let stored = stored.ok_or_else(|| target.not_found())?;
+        Ok(match decide(&stored.value) {
+            Some(new) if update::is_done(&new) => Verdict::Remove(new),
+            Some(new) if new == stored.value => Verdict::Keep,
+            Some(new) => Verdict::Write(new),
+            None => Verdict::Keep,
+        })
+    })
+    .await;
+    match done {
+        Err(status) if status.reason != StatusReason::NotFound => Err(status),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,265 @@
+//! The optimistic loop that every change of an object goes through.
+//!
+//! A verb decides, from what is stored, what should be stored. It first decides on what the cache has, which is nearly always
+//! current and costs no read. The engine writes only if the object is still at that revision; if not, it says what is there
+//! instead and the verb decides again. Before anything but a write becomes the answer (an error, "nothing to do"), the
+//! engine is asked whether the cache was current, so that no client sees its own earlier write ignored.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use listwatch_storage::{self as storage, Expect, KeyValue, Write};
+use listwatch_wire::json::{Encoded, Spans, Value, Written};
+use listwatch_wire::{Revision, Status, json};
+
+use crate::admission::namespaces;
+use crate::api::Api;
+use crate::cache::Object;
+use crate::pipeline::target::Target;
+use crate::pipeline::{Answer, AnswerBody};
+use crate::registry::recent::Version;
+use crate::verbs::get::storage_status;
+
+/// An object as it is stored.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) value: Value,
+    pub(crate) revision: Revision,
+    bytes: Bytes,
+    /// Where the containers of the tree are in the bytes, if it was written lately.
+    spans: Option<Arc<Spans>>,
+}
+
+impl Stored {
+    fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
+        let rules = &target.resource.rules;
+        if let Some((revision, version)) = api.recent.get(&target.key, revision, rules) {
+            let Version { value, bytes, spans } = version;
+            return Ok(Self { value, revision, bytes, spans: Some(spans) });
+        }
+        let mut value = Value::read(&bytes).map_err(Status::internal)?;
+        rules.served_form(&mut value);
+        Ok(Self { value, revision, bytes, spans: None })
+    }
+
+    /// What an encoding of its successor can copy from.
+    fn written(&self) -> Option<Written<'_>> {
+        self.spans.as_deref().map(|spans| Written { bytes: &self.bytes, spans })
+    }
+
+    fn from_engine(api: &Api, target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
+        Self::read(api, target, found.value, found.revision)
+    }
+}
+
+/// What a verb wants done.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Store a new object where there is none.
+    Create(Value),
+    /// Store a changed object.
+    Write(Value),
+    /// Take the object away; this is its last state.
+    Remove(Value),
+    /// Leave it as it is.
+    Keep,
+}
+
+/// What was done.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// Stored, or already so.
+    Stored { object: Arc<Object>, created: bool },
+    /// Taken away; the last state under its last revision, and the revision at which it went.
+    Removed { object: Arc<Object>, at: Revision },
+    /// Would have been done.
+    Dry { object: Value, created: bool, removed: bool },
+}
+
+impl Done {
+    /// The answer of a create, update or patch.
+    pub(crate) fn answer(self) -> Answer {
+        let (code, body) = match self {
+            Self::Stored { object, created } => (if created { 201 } else { 200 }, AnswerBody::Object(object)),
+            Self::Removed { object, .. } => (200, AnswerBody::Object(object)),
+            Self::Dry { object, created, .. } => {
+                (if created { 201 } else { 200 }, AnswerBody::Document(object))
+            }
+        };
+        Answer { code, body, warnings: Vec::new() }
+    }
+}
+
+/// What the cache has.
+pub(crate) fn cached(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
+    let snapshot = target.resource.collection.snapshot();
+    let found = snapshot.get(&target.key);
+    found.map(|object| Stored::read(api, target, object.stored().clone(), object.revision())).transpose()
+}
+
+/// What the engine has.
+pub(crate) async fn fresh(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
+    let found = api.engine.get(&target.key, None).await.map_err(|error| storage_status(&error))?;
+    found.map(|found| Stored::from_engine(api, target, found)).transpose()
+}
+
+/// Runs a change to its end.
+pub(crate) async fn change(
+    api: &Api,
+    target: &Target<'_>,
+    dry_run: bool,
+    mut decide: impl FnMut(Option<&Stored>) -> Result<Verdict, Status> + Send,
+) -> Result<Done, Status> {
+    let mut seen = cached(api, target)?;
+    let mut sure = false;
+    loop {
+        let verdict = decide(seen.as_ref());
+        let final_word = !matches!(verdict, Ok(Verdict::Create(_) | Verdict::Write(_) | Verdict::Remove(_)));
+        if !sure && (final_word || dry_run) {
+            sure = true;
+            let now = fresh(api, target).await?;
+            if now.as_ref().map(|stored| stored.revision) != seen.as_ref().map(|stored| stored.revision) {
+                seen = now;
+                continue;
+            }
+        }
+        let verdict = verdict?;
+        if matches!(verdict, Verdict::Create(_)) {
+            namespaces::namespace_takes_new(api, target).await?;
+        }
+        if dry_run {
+            return dry(target, verdict, seen);
+        }
+        match attempt(api, target, verdict, seen).await? {
+            Ok(done) => return Ok(done),
+            Err(current) => seen = current,
+        }
+        sure = true;
+    }
+}
+
+/// One try; the inner error is what stands there instead.
+async fn attempt(
+    api: &Api,
+    target: &Target<'_>,
+    verdict: Verdict,
+    seen: Option<Stored>,
+) -> Result<Result<Done, Option<Stored>>, Status> {
+    let expect = seen.as_ref().map_or(Expect::Absent, |stored| Expect::At(stored.revision));
+    let (value, created) = match verdict {
+        Verdict::Keep => return kept(target, seen).map(Ok),
+        Verdict::Remove(last) => return remove(api, target, last, seen).await,
+        Verdict::Create(object) => (object, true),
+        Verdict::Write(object) => (object, false),
+    };
+    match store(api, target, value, seen.as_ref(), expect).await? {
+        Ok(object) => Ok(Ok(Done::Stored { object, created })),
+        Err(current) => Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?)),
+    }
+}
+
+fn kept(target: &Target<'_>, seen: Option<Stored>) -> Result<Done, Status> {
+    let stored = seen.ok_or_else(|| target.not_found())?;
+    Ok(Done::Stored { object: shown(target, stored.bytes, stored.revision)?, created: false })
+}
+
+async fn remove(
+    api: &Api,
+    target: &Target<'_>,
+    last: Value,
+    seen: Option<Stored>,
+) -> Result<Result<Done, Option<Stored>>, Status> {
+    let Some(stored) = seen else { return Err(target.not_found()) };
+    match put(api, target, None, Expect::At(stored.revision)).await? {
+        storage::Written::Done { revision } => {
+            let object = shown(target, encode(target, last), stored.revision)?;
+            Ok(Ok(Done::Removed { object, at: revision }))
+        }
+        storage::Written::Refused { current } => {
+            Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?))
+        }
+    }
+}
+
+/// Stores an object if the condition holds; the inner error is what is there instead.
+async fn store(
+    api: &Api,
+    target: &Target<'_>,
+    object: Value,
+    before: Option<&Stored>,
+    expect: Expect,
+) -> Result<Result<Arc<Object>, Option<KeyValue>>, Status> {
+    let rules = &target.resource.rules;
+    let mut stored = object.clone();
+    rules.stored_form(&mut stored);
+    let Encoded { bytes, spans, exact } = json::encode_after(&stored, before.and_then(Stored::written));
+    let bytes = Bytes::from(bytes);
+    match put(api, target, Some(bytes.clone()), expect).await? {
+        storage::Written::Done { revision } => {
+            // A tree that was converted may read back as another one.
+            if exact && stored.is_same(&object) {
+                let version = Version { value: object, bytes: bytes.clone(), spans: spans.into() };
+                api.recent.put(&target.key, revision, rules, version);
+            }
+            shown(target, bytes, revision).map(Ok)
+        }
+        storage::Written::Refused { current } => Ok(Err(current)),
+    }
+}
+
+async fn put(
+    api: &Api,
+    target: &Target<'_>,
+    value: Option<Bytes>,
+    expect: Expect,
+) -> Result<storage::Written, Status> {
+    let write = Write { key: Arc::clone(&target.key), value, expect };
+    api.engine.write(write).await.map_err(|error| storage_status(&error))
+}
+
+/// Stores a new object; the inner error is the one that is there already.
+pub(crate) async fn insert(
+    api: &Api,
+    target: &Target<'_>,
+    object: Value,
+) -> Result<Result<Done, Stored>, Status> {
+    match store(api, target, object, None, Expect::Absent).await? {
+        Ok(object) => Ok(Ok(Done::Stored { object, created: true })),
+        Err(Some(current)) => Ok(Err(Stored::from_engine(api, target, current)?)),
+        Err(None) => Err(Status::internal("a write was refused for no reason")),
+    }
+}
+
+/// The bytes to store.
+fn encode(target: &Target<'_>, mut object: Value) -> Bytes {
+    target.resource.rules.stored_form(&mut object);
+    json::encode_stored(&object).into()
+}
+
+/// An object as clients see it under a revision.
+pub(crate) fn shown(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Arc<Object>, Status> {
+    let object = target.resource.collection.object(&target.key, bytes, revision);
+    object.ok_or_else(|| Status::internal("the object that was written cannot be read"))
+}
+
+/// What a dry run would have led to: a changed object keeps its version, a new one has none.
+fn dry(target: &Target<'_>, verdict: Verdict, seen: Option<Stored>) -> Result<Done, Status> {
+    let revision = seen.as_ref().map(|stored| stored.revision);
+    let (mut object, created, removed) = match verdict {
+        Verdict::Create(object) => return Ok(Done::Dry { object, created: true, removed: false }),
+        Verdict::Write(object) => (object, false, false),
+        Verdict::Remove(object) => (object, false, true),
+        Verdict::Keep => (seen.ok_or_else(|| target.not_found())?.value, false, false),
+    };
+    if let Some(revision) = revision {
+        with_version(&mut object, revision);
+    }
+    Ok(Done::Dry { object, created, removed })
+}
+
+/// Shows an object's version in its metadata.
+pub(crate) fn with_version(object: &mut Value, revision: Revision) {
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.insert("resourceVersion".to_owned(), revision.to_string().into());
+    }
+}

@@ -1,0 +1,152 @@
+//! YAML bodies: the tree, and the keys that a mapping has twice.
+//!
+//! As in the reference the last of equal keys wins, and each repetition is told with its line: to a client that asks for
+//! strictness as an error, to others as a warning.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::fmt;
+
+use listwatch_wire::json::Value;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
+
+/// A tree and what a strict reader would have refused.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) value: Value,
+    /// Such as `line 5: key "name" already set in map`.
+    pub(crate) repeated: Vec<String>,
+}
+
+/// The most repetitions that are told; more would only make the answer large.
+const MAX_REPEATED: usize = 100;
+
+/// The first document of a YAML stream.
+pub(crate) fn read(bytes: &[u8]) -> Result<Document, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
+    let text = first_document(text);
+    let failed = |error: Error| format!("yaml: {error}");
+    match serde_saphyr::from_str(text) {
+        Ok(value) => Ok(Document { value, repeated: Vec::new() }),
+        Err(error) if is_repetition(&error) => {
+            let value = serde_saphyr::from_str_with_options(text, lenient()).map_err(failed)?;
+            Ok(Document { value, repeated: repeated(text).map_err(failed)? })
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// What the strict reader of the reference says about repeated keys.
+pub(crate) fn unmarshal_errors(repeated: &[String]) -> String {
+    format!("yaml: unmarshal errors:\n  {}", repeated.join("\n  "))
+}
+
+fn lenient() -> Options {
+    serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins }
+}
+
+fn is_repetition(error: &Error) -> bool {
+    matches!(error.without_snippet(), Error::DuplicateMappingKey { .. })
+}
+
+/// The text up to the line that starts the second document.
+fn first_document(text: &str) -> &str {
+    let body = text.strip_prefix("---\n").unwrap_or(text);
+    let start = text.len() - body.len();
+    match body.find("\n---\n").or_else(|| body.find("\n---\r\n")) {
+        Some(end) => text.get(..=start + end).unwrap_or(text),
+        None => text.strip_suffix("\n---").unwrap_or(text),
+    }
+}
+
+fn repeated(text: &str) -> Result<Vec<String>, Error> {
+    let found = RefCell::new(Vec::new());
+    serde_saphyr::with_deserializer_from_str_with_options(text, lenient(), |yaml| {
+        Finder(&found).deserialize(yaml)
+    })?;
+    Ok(found.into_inner())
+}
+
+/// Reads a document, forgets its values, and notes the keys that stand in a mapping twice.
+#[derive(Clone, Copy)]
+struct Finder<'a>(&'a RefCell<Vec<String>>);
+
+impl Finder<'_> {
+    fn note(self, key: &Spanned<String>) {
+        let mut found = self.0.borrow_mut();
+        if found.len() < MAX_REPEATED {
+            found.push(format!("line {}: key {:?} already set in map", key.referenced.line(), key.value));
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Finder<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, yaml: D) -> Result<(), D::Error> {
+        yaml.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Finder<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = HashSet::new();
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            if seen.contains(&key.value) {
+                self.note(&key);
+            }
+            seen.insert(key.value);
+            map.next_value_seed(self)?;
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, yaml: D) -> Result<(), D::Error> {
+        self.deserialize(yaml)
+    }
+
+    listwatch_wire::skip_scalars!();
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_document_counts() {
+        let value = |text: &str| read(text.as_bytes()).unwrap().value;
+        assert_eq!(value("a: 1\n---\na: 2\n"), json!({"a": 1}));
+        assert_eq!(value("---\na: 1\n"), json!({"a": 1}));
+        assert!(read(b"a: [b").is_err());
+    }
+
+    #[test]
+    fn the_last_of_equal_keys_wins_and_each_is_told_with_its_line() {
+        let document = read(b"a: 1\nb:\n- c: null\n  d: x\n  c: true\na: 2\na: 3\n").unwrap();
+        assert_eq!(document.value, json!({"a": 3, "b": [{"c": true, "d": "x"}]}));
+        let told = [
+            "line 5: key \"c\" already set in map",
+            "line 6: key \"a\" already set in map",
+            "line 7: key \"a\" already set in map",
+        ];
+        assert_eq!(document.repeated, told);
+        assert_eq!(
+            read(b"{\"k\": 1,\n\"k\": 2}").unwrap().repeated,
+            ["line 2: key \"k\" already set in map"]
+        );
+    }
+}

@@ -1,0 +1,264 @@
+//! [`Rules`]: how objects of one kind are treated on the way into the store.
+//!
+//! The verbs in this directory are the same for all kinds; everything that differs between kinds is behind this trait. Built-in
+//! kinds answer from the tables of `listwatch_kinds`, custom ones from their definition.
+
+use std::fmt::Debug;
+
+use listwatch_kinds::schema::{self, Node};
+use listwatch_kinds::typecheck::Report;
+use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
+use listwatch_wire::Status;
+use listwatch_wire::apply::{Applied, FieldSet};
+use listwatch_wire::json::Value;
+use listwatch_wire::patch::strategic_merge_patch;
+use listwatch_wire::status::FieldError;
+
+use crate::pipeline::managed::Tracking;
+use crate::registry::view::View;
+use crate::subresources::scale::ScalePaths;
+
+/// How objects of one kind are treated on the way into the store, in the order a write meets them.
+pub(crate) trait Rules: Debug + Send + Sync {
+    /// Checks types, drops what the schema does not know, and writes scalars in their canonical form. What the object
+    /// shares with the stored one, if it was made from it, has been through this.
+    fn decode(&self, object: &mut Value, stored: Option<&Value>) -> Report;
+
+    /// Fills in defaults, but for what is shared with the stored object.
+    fn complete(&self, object: &mut Value, stored: Option<&Value>);
+
+    /// Makes it a new object.
+    fn prepare_create(&self, object: &mut Value);
+
+    /// Makes it the successor of the stored one.
+    fn prepare_update(&self, view: View, new: &mut Value, old: &Value);
+
+    /// Turns an object into the form that is stored, if this version is not that form.
+    fn stored_form(&self, _object: &mut Value) {}
+
+    /// Turns a stored object into the form of this version.
+    fn served_form(&self, _object: &mut Value) {}
+
+    /// Complaints about a new object.
+    fn validate_create(&self, object: &Value) -> Vec<FieldError>;
+
+    /// Complaints about a changed object.
+    fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError>;
+
+    /// What to tell the writer though nothing is wrong.
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String>;
+
+    /// Whether a PUT without a resourceVersion is "last write wins".
+    fn unconditional_update(&self) -> bool;
+
+    /// Whether a PUT to a free name creates.
+    fn create_on_update(&self) -> bool;
+
+    /// Whether a DELETE answers with the object.
+    fn returns_deleted_object(&self) -> bool;
+
+    /// What holds an object of this kind from the moment it is deleted, besides its own finalizers.
+    fn held_by(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Where the numbers of the `scale` subresource are, if it has one.
+    fn scale(&self) -> Option<ScalePaths>;
+
+    /// Merges a strategic merge patch into an object.
+    ///
+    /// # Errors
+    /// If the kind has no merge keys (415) or the patch makes no sense (500, as in the reference).
+    fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status>;
+
+    /// Records who wrote what in a create, update or patch.
+    fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value);
+
+    /// Merges an applied configuration into the live object.
+    ///
+    /// # Errors
+    /// 409 on conflicts with other managers, 500 if the configuration does not fit the schema.
+    fn apply(
+        &self,
+        tracking: &Tracking<'_>,
+        live: Option<&Value>,
+        applied: &Value,
+        force: bool,
+    ) -> Result<Applied, Status>;
+}
+
+/// The rules of a built-in kind.
+#[derive(Debug)]
+pub(crate) struct Builtin {
+    kind: &'static Kind,
+    node: Option<Node>,
+    /// An object with nothing set, against which a new one is compared.
+    zero: Value,
+    /// What the object's own path does not take.
+    ignored: FieldSet,
+    /// What the path of its status does not take.
+    ignored_by_status: FieldSet,
+    /// What other paths do not take.
+    nothing: FieldSet,
+}
+
+impl Builtin {
+    pub(crate) fn new(kind: &'static Kind) -> Self {
+        let node = schema::node(kind.group, kind.version, kind.kind);
+        let mut zero = listwatch_wire::json::json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {}});
+        if let Some(node) = node {
+            typecheck::fill(node, &mut zero, None);
+        }
+        Self {
+            kind,
+            node,
+            zero,
+            ignored: FieldSet::of_fields(prepare::reset_fields(kind, "")),
+            ignored_by_status: FieldSet::of_fields(prepare::reset_fields(kind, "status")),
+            nothing: FieldSet::new(),
+        }
+    }
+
+    fn fill(&self, object: &mut Value, stored: Option<&Value>) {
+        if let Some(node) = self.node {
+            typecheck::fill(node, object, stored);
+        }
+    }
+
+    /// Whether objects of this kind define other kinds.
+    fn is_definition(&self) -> bool {
+        (self.kind.group, self.kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
+    }
+
+    fn node(&self) -> Result<Node, Status> {
+        self.node.ok_or_else(|| Status::internal(format!("no schema for kind {}", self.kind.kind)))
+    }
+
+    fn ignored(&self, subresource: &str) -> &FieldSet {
+        match subresource {
+            "" => &self.ignored,
+            "status" => &self.ignored_by_status,
+            _ => &self.nothing,
+        }
+    }
+}
+
+impl Rules for Builtin {
+    fn decode(&self, object: &mut Value, stored: Option<&Value>) -> Report {
+        self.node.map(|node| typecheck::decode(node, object, stored)).unwrap_or_default()
+    }
+
+    fn complete(&self, object: &mut Value, stored: Option<&Value>) {
+        match stored {
+            Some(stored) => defaults::apply_change(self.kind, object, stored),
+            None => defaults::apply(self.kind, object),
+        }
+        self.fill(object, stored);
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        prepare::create(self.kind, object);
+        if self.is_definition() {
+            listwatch_custom::begin(object);
+        }
+        if self.kind.has_status() {
+            self.fill(object, None);
+        }
+    }
+
+    fn prepare_update(&self, view: View, new: &mut Value, old: &Value) {
+        match view {
+            View::Whole => {
+                prepare::update(self.kind, new, old);
+                if self.is_definition() {
+                    listwatch_custom::remember_version(new);
+                }
+            }
+            View::Status => {
+                prepare::status_update(self.kind, new, old);
+                self.fill(new, Some(old));
+            }
+            other => other.prepare(new, old),
+        }
+    }
+
+    fn stored_form(&self, object: &mut Value) {
+        convert::to_stored(self.kind, object);
+    }
+
+    fn served_form(&self, object: &mut Value) {
+        convert::from_stored(self.kind, object);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = validate::create(self.kind, object);
+        if self.is_definition() {
+            errors.extend(listwatch_custom::validate_create(object));
+        }
+        errors
+    }
+
+    fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError> {
+        match view {
+            View::Whole if self.is_definition() => {
+                let mut errors = validate::update(self.kind, new, old);
+                errors.extend(listwatch_custom::validate_update(new, old));
+                errors
+            }
+            View::Whole => validate::update(self.kind, new, old),
+            View::Status if self.is_definition() => {
+                let mut errors = validate::status_update(self.kind, new, old);
+                errors.extend(listwatch_custom::validate_status(new));
+                errors
+            }
+            View::EphemeralContainers => validate::ephemeral_update(self.kind, new, old),
+            View::Resize => validate::resize_update(self.kind, new, old),
+            _ => validate::status_update(self.kind, new, old),
+        }
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        warnings::of(self.kind, object)
+    }
+
+    fn unconditional_update(&self) -> bool {
+        self.kind.flags.unconditional_update
+    }
+
+    fn create_on_update(&self) -> bool {
+        self.kind.flags.create_on_update
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        self.kind.flags.returns_deleted_object
+    }
+
+    fn held_by(&self) -> Option<&'static str> {
+        self.is_definition().then_some(crate::lifecycle::definitions::CLEANUP)
+    }
+
+    fn scale(&self) -> Option<ScalePaths> {
+        self.kind.subresource("scale").map(|_| ScalePaths::builtin())
+    }
+
+    fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status> {
+        Ok(strategic_merge_patch(object, patch.clone(), self.node()?)?)
+    }
+
+    fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) {
+        if let Some(node) = self.node {
+            tracking.manager(node, &self.zero, self.ignored(tracking.subresource)).update(live, new);
+        }
+    }
+
+    fn apply(
+        &self,
+        tracking: &Tracking<'_>,
+        live: Option<&Value>,
+        applied: &Value,
+        force: bool,
+    ) -> Result<Applied, Status> {
+        let manager = tracking.manager(self.node()?, &self.zero, self.ignored(tracking.subresource));
+        Ok(manager.apply(live, applied, force)?)
+    }
+}

@@ -1,0 +1,226 @@
+//! What form of an answer a client accepts. Pure.
+
+use crate::respond::protobuf;
+
+/// How an answer is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+/// What an answer shows of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// All of it.
+    Whole,
+    /// Rows and columns for people.
+    Table(Meta),
+    /// Only the metadata.
+    Metadata(Meta),
+}
+
+/// The version of `meta.k8s.io` that such an answer names. They differ in nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meta {
+    V1,
+    V1Beta1,
+}
+
+impl Meta {
+    fn of(group: &str, version: &str) -> Option<Self> {
+        match (group, version) {
+            ("meta.k8s.io", "v1") => Some(Self::V1),
+            ("meta.k8s.io", "v1beta1") => Some(Self::V1Beta1),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+
+    /// What metadata-only objects begin with.
+    pub(crate) fn partial_prefix(self) -> &'static [u8] {
+        match self {
+            Self::V1 => b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",",
+            Self::V1Beta1 => b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1beta1\",",
+        }
+    }
+}
+
+/// The agreed form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) encoding: Encoding,
+    pub(crate) shape: Shape,
+    /// Spread over lines; JSON only.
+    pub(crate) pretty: bool,
+}
+
+/// What is asked for: the kind of metadata-only answer differs between one object and a list of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Object,
+    List,
+    Stream,
+    /// Not about objects: no transformation is on offer.
+    Plain,
+}
+
+impl Form {
+    pub(crate) const JSON: Self = Self { encoding: Encoding::Json, shape: Shape::Whole, pretty: false };
+
+    pub(crate) fn content_type(self) -> &'static str {
+        match self.encoding {
+            Encoding::Json => "application/json",
+            Encoding::Yaml => "application/yaml",
+            Encoding::Protobuf => protobuf::CONTENT_TYPE,
+        }
+    }
+
+    /// The type of a watch.
+    pub(crate) fn stream_type(self) -> &'static str {
+        match self.encoding {
+            Encoding::Protobuf => protobuf::STREAM_TYPE,
+            _ => self.content_type(),
+        }
+    }
+}
+
+impl Subject {
+    /// The media types on offer, as error messages name them.
+    pub(crate) fn offered(self) -> &'static [&'static str] {
+        match self {
+            Self::Stream => &["application/json;stream=watch", protobuf::STREAM_TYPE],
+            _ => &["application/json", "application/yaml", protobuf::CONTENT_TYPE],
+        }
+    }
+}
+
+/// The first form on offer that the `Accept` header allows, in the client's order of preference. `None` means 406.
+/// Only what is `typed` has a protobuf form as a whole; metadata always has one.
+pub(crate) fn negotiate(accept: Option<&str>, subject: Subject, typed: bool) -> Option<Form> {
+    let accept = accept.map(str::trim).filter(|a| !a.is_empty());
+    let Some(accept) = accept else { return Some(Form::JSON) };
+    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    clauses.iter().find_map(|clause| clause.form(subject, typed))
+}
+
+/// One alternative of an `Accept` header.
+#[derive(Debug, Default)]
+struct Clause<'a> {
+    media_type: &'a str,
+    quality: f32,
+    transform: Option<&'a str>,
+    group: &'a str,
+    version: &'a str,
+    pretty: bool,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(';').map(str::trim);
+        let mut clause = Self { media_type: parts.next()?, quality: 1.0, ..Self::default() };
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+            let value = value.trim_matches('"');
+            match key.trim() {
+                "q" => clause.quality = value.parse().unwrap_or(1.0),
+                "as" => clause.transform = Some(value),
+                "g" => clause.group = value,
+                "v" => clause.version = value,
+                "pretty" => clause.pretty = value == "1",
+                _ => {}
+            }
+        }
+        Some(clause)
+    }
+
+    fn form(&self, subject: Subject, typed: bool) -> Option<Form> {
+        let encoding = match self.media_type {
+            m if m.eq_ignore_ascii_case("application/json") || m == "*/*" => Encoding::Json,
+            // A stream of YAML documents is not a thing.
+            m if m.eq_ignore_ascii_case("application/yaml") && subject != Subject::Stream => Encoding::Yaml,
+            m if m.eq_ignore_ascii_case(protobuf::CONTENT_TYPE) => Encoding::Protobuf,
+            _ => return None,
+        };
+        let meta = Meta::of(self.group, self.version);
+        let shape = match (self.transform, subject, meta) {
+            (None, ..) => Shape::Whole,
+            (Some("Table"), s, Some(meta)) if s != Subject::Plain => Shape::Table(meta),
+            (Some("PartialObjectMetadata"), Subject::Object | Subject::Stream, Some(meta))
+            | (Some("PartialObjectMetadataList"), Subject::List, Some(meta)) => Shape::Metadata(meta),
+            _ => return None,
+        };
+        let offered = match (encoding, shape) {
+            (Encoding::Protobuf, Shape::Whole) => typed,
+            // Cells are of any type, which no message can say; messages of the old version are not spoken.
+            (Encoding::Protobuf, Shape::Table(_) | Shape::Metadata(Meta::V1Beta1)) => false,
+            _ => true,
+        };
+        offered.then_some(Form { encoding, shape, pretty: self.pretty })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(accept: &str, subject: Subject) -> String {
+        form_of(accept, subject, true)
+    }
+
+    fn form_of(accept: &str, subject: Subject, typed: bool) -> String {
+        match negotiate(Some(accept), subject, typed) {
+            None => "406".to_owned(),
+            Some(form) => format!("{:?} {:?}", form.encoding, form.shape),
+        }
+    }
+
+    #[test]
+    fn the_clients_order_decides() {
+        assert_eq!(form("application/json;q=0.5,application/yaml;q=0.9", Subject::Object), "Yaml Whole");
+        assert_eq!(form("text/html;q=0.9,*/*;q=0.1", Subject::Object), "Json Whole");
+        assert_eq!(form("application/*", Subject::Object), "406");
+        assert_eq!(form("", Subject::Object), "Json Whole");
+        assert_eq!(form("application/yaml", Subject::Stream), "406");
+    }
+
+    #[test]
+    fn protobuf_is_for_known_types_and_for_metadata() {
+        let typed_client = "application/vnd.kubernetes.protobuf,application/json";
+        assert_eq!(form_of(typed_client, Subject::List, true), "Protobuf Whole");
+        assert_eq!(form_of(typed_client, Subject::List, false), "Json Whole");
+        assert_eq!(form_of("application/vnd.kubernetes.protobuf", Subject::Stream, false), "406");
+        assert_eq!(
+            form_of("application/vnd.kubernetes.protobuf;stream=watch", Subject::Stream, true),
+            "Protobuf Whole"
+        );
+        let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
+        assert_eq!(form_of(table, Subject::List, true), "406");
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(form_of(metadata, Subject::Object, false), "Protobuf Metadata(V1)");
+    }
+
+    #[test]
+    fn transformations_fit_their_subject() {
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        assert_eq!(form(kubectl, Subject::List), "Json Table(V1)");
+        let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+        assert_eq!(form(one, Subject::List), "406");
+        assert_eq!(form(one, Subject::Stream), "Json Metadata(V1)");
+        let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        assert_eq!(form(old, Subject::List), "Json Table(V1Beta1)");
+        assert_eq!(form(&old.replace("v1beta1", "v2"), Subject::List), "Json Whole");
+        let list = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+        assert_eq!(
+            (form(list, Subject::List).as_str(), form(list, Subject::Object).as_str()),
+            ("Json Metadata(V1)", "406")
+        );
+    }
+}

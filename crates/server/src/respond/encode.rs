@@ -1,0 +1,102 @@
+//! Documents in the form a client asked for. Pure.
+
+use bytes::{Bytes, BytesMut};
+use listwatch_wire::{Revision, Status};
+
+use crate::cache::Object;
+use crate::registry::Resource;
+use crate::request::negotiate::{Encoding, Form, Meta};
+use crate::respond::protobuf;
+
+/// Compact JSON in the encoding of a form.
+///
+/// # Errors
+/// 500 for a document that does not have the type it says, which protobuf cannot express.
+pub(crate) fn document(json: Bytes, form: Form) -> Result<Bytes, Status> {
+    Ok(match form.encoding {
+        Encoding::Json if form.pretty => pretty(&json).into(),
+        Encoding::Json => json,
+        Encoding::Yaml => yaml(&json).into(),
+        Encoding::Protobuf => protobuf::document(&json)?,
+    })
+}
+
+/// An object as clients see it.
+pub(crate) fn object(object: &Object, resource: &Resource) -> Bytes {
+    let mut out = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
+    object.write(&resource.type_prefix, &mut out);
+    out.freeze()
+}
+
+/// Its metadata alone.
+pub(crate) fn partial(object: &Object, revision: Revision, meta: Meta) -> Bytes {
+    let prefix = meta.partial_prefix();
+    let mut out = BytesMut::with_capacity(object.written_len(prefix));
+    object.write_metadata(revision, prefix, &mut out);
+    out.freeze()
+}
+
+/// YAML with sorted keys, as the reference writes it. Input that is not JSON comes back as it is.
+fn yaml(json: &[u8]) -> Vec<u8> {
+    let value = listwatch_wire::json::Value::read(json).ok();
+    let text = value.and_then(|value| serde_saphyr::to_string(&value).ok());
+    text.map_or_else(|| json.to_vec(), String::into_bytes)
+}
+
+/// Spreads compact JSON over lines, two spaces per level, in the order it has.
+pub(crate) fn pretty(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len() * 2);
+    let (mut depth, mut in_string, mut escaped, mut opened) = (0usize, false, false, false);
+    for &byte in json {
+        if in_string {
+            out.push(byte);
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            continue;
+        }
+        let closes = matches!(byte, b'}' | b']');
+        if closes {
+            depth = depth.saturating_sub(1);
+        }
+        // An empty object or array stays on its line.
+        if opened != closes && (opened || closes) {
+            new_line(&mut out, depth);
+        }
+        opened = matches!(byte, b'{' | b'[');
+        out.push(byte);
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b',' => new_line(&mut out, depth),
+            b':' => out.push(b' '),
+            b'"' => in_string = true,
+            _ => {}
+        }
+    }
+    out
+}
+
+fn new_line(out: &mut Vec<u8>, depth: usize) {
+    out.push(b'\n');
+    out.extend(std::iter::repeat_n(b' ', depth * 2));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pretty_keeps_order_and_meaning() {
+        let json = br#"{"kind":"A","b":{},"c":[],"d":[1,{"e":"x\"{,"}],"f":null}"#;
+        let text = String::from_utf8(pretty(json)).unwrap();
+        assert_eq!(
+            text,
+            "{\n  \"kind\": \"A\",\n  \"b\": {},\n  \"c\": [],\n  \"d\": [\n    1,\n    {\n      \"e\": \"x\\\"{,\"\n    }\n  ],\n  \"f\": null\n}"
+        );
+    }
+
+    #[test]
+    fn yaml_quotes_what_would_not_be_text() {
+        let text = String::from_utf8(yaml(br#"{"kind":"A","data":{"k":"1","m":"plain"}}"#)).unwrap();
+        assert!(text.contains("data:\n  k: \"1\"\n  m: plain\n"), "{text}");
+    }
+}

@@ -1,0 +1,150 @@
+//! Answers and their headers.
+
+pub(crate) mod encode;
+pub(crate) mod protobuf;
+pub(crate) mod table;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Response as HttpResponse, StatusCode};
+use listwatch_wire::Status;
+
+use crate::http::body::{Body, Response};
+use crate::request::negotiate::Form;
+
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const WARNING: HeaderName = HeaderName::from_static("warning");
+const NO_SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
+
+/// An answer with a body of some type.
+pub(crate) fn full(code: StatusCode, content_type: &'static str, body: Bytes) -> Response {
+    with_type(code, content_type, Body::Full(body))
+}
+
+/// The same for any body.
+pub(crate) fn with_type(code: StatusCode, content_type: &'static str, body: Body) -> Response {
+    let mut response = HttpResponse::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// An answer without a body.
+pub(crate) fn empty(code: StatusCode) -> Response {
+    let mut response = HttpResponse::new(Body::Empty);
+    *response.status_mut() = code;
+    response
+}
+
+/// Text for people and probes.
+pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
+    let mut response = full(code, "text/plain; charset=utf-8", text.into());
+    response.headers_mut().insert(NO_SNIFF, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// What a path that nobody serves answers.
+pub(crate) fn no_such_page() -> Response {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// Tells the client what it should know though nothing failed.
+pub(crate) fn warn<'a>(response: &mut Response, texts: impl IntoIterator<Item = &'a str>) {
+    for text in fitting(texts) {
+        if let Ok(value) = HeaderValue::from_str(&warning(&text)) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+}
+
+/// As many characters of all warnings are told whole.
+const ALL_WARNINGS: usize = 4096;
+/// Of each that many, if they are too many together.
+const ONE_WARNING: usize = 256;
+
+/// Warnings, each once, cut as the reference cuts them: headers are for programs, and their room is limited.
+fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<Cow<'a, str>> {
+    let mut seen = HashSet::new();
+    let sendable = |text: &&str| !text.is_empty() && !text.contains(char::is_control);
+    let texts: Vec<&str> = texts.into_iter().filter(sendable).filter(|text| seen.insert(*text)).collect();
+    let mut whole = 0;
+    let over = texts.iter().position(|text| {
+        whole += text.chars().count();
+        whole > ALL_WARNINGS
+    });
+    let Some(over) = over else { return texts.into_iter().map(Cow::Borrowed).collect() };
+    let mut told = 0;
+    let mut cut = Vec::new();
+    for (index, text) in texts.into_iter().enumerate() {
+        if index > over && told >= ALL_WARNINGS {
+            break;
+        }
+        let text: String = text.chars().take(ONE_WARNING).collect();
+        told += text.chars().count();
+        cut.push(Cow::Owned(text));
+    }
+    cut
+}
+
+/// The same, before what it is told already.
+pub(crate) fn warn_first(response: &mut Response, text: &str) {
+    let headers = response.headers_mut();
+    let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    warn(response, [text]);
+    for value in others {
+        response.headers_mut().append(WARNING, value);
+    }
+}
+
+/// `299 - "text"` with quotes and backslashes escaped.
+fn warning(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("299 - \"{escaped}\"")
+}
+
+/// A JSON document.
+pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response {
+    full(code, "application/json", body.into())
+}
+
+/// A failure, or the success of a deletion, in the form the client asked for.
+pub(crate) fn status(status: &Status, form: Form) -> Response {
+    let code = if status.code == 0 { 200 } else { status.code };
+    let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = match encode::document(status.to_json().into(), form) {
+        Ok(body) => full(code, form.content_type(), body),
+        Err(_) => json(code, status.to_json()),
+    };
+    if let Some(seconds) = status.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// The headers every answer has.
+pub(crate) fn finish(mut response: Response, audit_id: HeaderValue) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(AUDIT_ID, audit_id);
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_told_once_and_cut_if_they_are_too_much() {
+        assert_eq!(fitting(["a", "b", "a", "", "c\nd"]), ["a", "b"]);
+        let long: Vec<String> = (0..20).map(|n| format!("{n:02}{}", "x".repeat(400))).collect();
+        let lengths = |texts: &[String]| -> Vec<usize> {
+            fitting(texts.iter().map(String::as_str)).iter().map(|text| text.len()).collect()
+        };
+        assert_eq!(lengths(&long[..10]), [402; 10]);
+        assert_eq!(lengths(&long), [256; 16]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Tables: rows and columns for people.
+
+use bytes::{Bytes, BytesMut};
+use jiff::Timestamp;
+use listwatch_kinds::tree::Tree;
+use listwatch_kinds::{age, columns};
+use listwatch_wire::Status;
+use listwatch_wire::json;
+use listwatch_wire::json::{Value, json};
+
+use crate::http::request::Request;
+use crate::registry::Resource;
+use crate::request::negotiate::{Form, Meta, Shape};
+
+/// What each row carries of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    /// What rows carry in an answer of this form, if it has any.
+    pub(crate) fn wanted(form: Form, request: &Request) -> Result<Self, Status> {
+        if matches!(form.shape, Shape::Table(_)) { Self::parse(request) } else { Ok(Self::Metadata) }
+    }
+
+    /// The `includeObject` parameter.
+    ///
+    /// # Errors
+    /// 400 for any other word.
+    fn parse(request: &Request) -> Result<Self, Status> {
+        let query = request.query();
+        match query.text("includeObject") {
+            "None" => Ok(Self::Nothing),
+            "" | "Metadata" => Ok(Self::Metadata),
+            "Object" => Ok(Self::Object),
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
+                listwatch_wire::go::quote(other),
+            ))),
+        }
+    }
+}
+
+/// The column definitions of a resource, as JSON.
+pub(crate) fn columns(resource: &Resource) -> Vec<u8> {
+    let columns: Vec<Value> = match (resource.builtin, &resource.custom) {
+        (Some(kind), _) => columns::definitions(kind).iter().map(definition).collect(),
+        (None, Some(version)) => version.columns.definitions().collect(),
+        (None, None) => Vec::new(),
+    };
+    json::encode(&columns.into())
+}
+
+fn definition(column: &columns::Column) -> Value {
+    json!({
+        "name": column.name, "type": column.kind, "format": column.format, "description": "",
+        "priority": column.priority,
+    })
+}
+
+/// The cells of one object.
+fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    match (resource.builtin, &resource.custom) {
+        (Some(kind), _) => columns::row(kind, object, now),
+        (None, Some(version)) => version.columns.cells(object, |time| age::since(time, now)),
+        (None, None) => Vec::new(),
+    }
+}
+
+/// Writes one row for an object, given as clients see it.
+pub(crate) fn row(resource: &Resource, object: &[u8], (meta, include): (Meta, Include), out: &mut BytesMut) {
+    let value = Value::read(object).unwrap_or_default();
+    out.extend_from_slice(b"{\"cells\":");
+    out.extend_from_slice(&json::encode(&cells(resource, &value, Timestamp::now()).into()));
+    out.extend_from_slice(b",\"object\":");
+    match include {
+        Include::Nothing => out.extend_from_slice(b"null"),
+        Include::Object => out.extend_from_slice(object),
+        Include::Metadata => {
+            out.extend_from_slice(meta.partial_prefix());
+            out.extend_from_slice(b"\"metadata\":");
+            out.extend_from_slice(json::raw::lookup(object, &["metadata"]).unwrap_or(b"{}"));
+            out.extend_from_slice(b"}");
+        }
+    }
+    out.extend_from_slice(b"}");
+}
+
+/// The table of one object; its version is the object's.
+pub(crate) fn single(resource: &Resource, object: &[u8], meta: Meta, include: Include) -> Bytes {
+    let version = json::raw::lookup(object, &["metadata", "resourceVersion"]).unwrap_or(b"\"\"");
+    let mut out = BytesMut::with_capacity(object.len() + 512);
+    head(&mut out, meta, &[b"{\"resourceVersion\":", version, b"}"].concat(), &columns(resource));
+    row(resource, object, (meta, include), &mut out);
+    out.extend_from_slice(b"]}");
+    out.freeze()
+}
+
+/// The table of a Scale, which is not an object of any resource.
+pub(crate) fn scale(scale: &Value, meta: Meta, include: Include) -> Bytes {
+    let column = |name: &str, kind: &str, format: &str| json!({"name": name, "type": kind, "format": format, "description": "", "priority": 0});
+    let (metadata, zero) = (scale.at("metadata"), 0);
+    let object = match include {
+        Include::Nothing => Value::Null,
+        Include::Object => scale.clone(),
+        Include::Metadata => {
+            json!({"kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": metadata})
+        }
+    };
+    let cells = json!([
+        metadata.at("name"),
+        scale.at("spec").int("replicas").unwrap_or(zero),
+        scale.at("status").int("replicas").unwrap_or(zero),
+        age::since(metadata.text("creationTimestamp"), Timestamp::now()),
+    ]);
+    let table = json!({
+        "kind": "Table",
+        "apiVersion": meta.api_version(),
+        "metadata": {"resourceVersion": metadata.at("resourceVersion")},
+        "columnDefinitions": [
+            column("Name", "string", "name"), column("Desired", "integer", ""),
+            column("Available", "integer", ""), column("Age", "string", ""),
+        ],
+        "rows": [{"cells": cells, "object": object}],
+    });
+    json::encode(&table).into()
+}
+
+/// Everything up to the rows.
+pub(crate) fn head(out: &mut BytesMut, meta: Meta, metadata: &[u8], columns: &[u8]) {
+    out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
+    out.extend_from_slice(meta.api_version().as_bytes());
+    out.extend_from_slice(b"\",\"metadata\":");
+    out.extend_from_slice(metadata);
+    out.extend_from_slice(b",\"columnDefinitions\":");
+    out.extend_from_slice(columns);
+    out.extend_from_slice(b",\"rows\":[");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_has_one_row() {
+        let object = json!({"kind": "Scale", "metadata": {"name": "d", "resourceVersion": "7", "creationTimestamp": "2020-01-01T00:00:00Z"}, "spec": {"replicas": 3}, "status": {"replicas": 1}});
+        let table = Value::read(&scale(&object, Meta::V1, Include::Nothing)).unwrap();
+        assert_eq!(table.at("metadata"), &json!({"resourceVersion": "7"}));
+        let row = table.list("rows").first().unwrap();
+        assert_eq!(row.list("cells").get(..3).unwrap(), &[json!("d"), json!(3), json!(1)]);
+        assert_eq!(row.at("object"), &Value::Null);
+    }
+}

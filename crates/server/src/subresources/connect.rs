@@ -1,0 +1,221 @@
+//! Subresources behind which a node would answer: logs, commands, forwarded ports, proxies.
+//!
+//! There are no nodes here. What the API server itself finds out before it turns to one is found out all the same, in the
+//! same order, so that a client learns of a wrong name or a Pod that runs nowhere as it would in a cluster.
+
+use listwatch_kinds::field::{Errors, Path};
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+use listwatch_wire::options::Query;
+
+use crate::api::Api;
+use crate::pipeline::target::Target;
+use crate::pipeline::transaction::fresh;
+use crate::pipeline::{Answer, AnswerBody, WriteRequest};
+
+/// Whether a request is for one of these.
+#[must_use]
+pub(crate) fn is_connection(request: &WriteRequest) -> bool {
+    let name = request.subresource.as_deref().unwrap_or_default();
+    matches!(name, "log" | "exec" | "attach" | "portforward" | "proxy")
+        && request.resource.subresource(name).is_some()
+}
+
+/// As far as it goes without a node.
+///
+/// # Errors
+/// The Status to answer with.
+pub(crate) async fn connect(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
+    let name = request.name.as_deref().unwrap_or_default();
+    match (&*request.resource.plural, request.subresource.as_deref().unwrap_or_default()) {
+        ("pods", "log") => log(api, &request, name).await,
+        ("pods", "proxy") => {
+            let pod = object(api, &request, bare(name)).await?;
+            let address = pod.at("status").text("podIP").to_owned();
+            Err(if address.is_empty() {
+                Status::bad_request("address not allowed")
+            } else {
+                unreachable(&address)
+            })
+        }
+        ("pods", connection) => {
+            let pod = object(api, &request, name).await?;
+            if connection != "portforward" {
+                container(&Query::parse(&request.query), &pod)?;
+            }
+            if pod.at("spec").text("nodeName").is_empty() {
+                return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
+            }
+            Err(no_connection(api, &pod).await?)
+        }
+        ("services", _) => Err(service(api, &request, bare(name)).await?),
+        _ => {
+            object(api, &request, bare(name)).await?;
+            Err(no_address())
+        }
+    }
+}
+
+/// The name in `scheme:name:port`, each but the name optional.
+fn bare(id: &str) -> &str {
+    let mut parts = id.split(':');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(_), Some(name), Some(_)) => name,
+        (Some(name), ..) => name,
+        _ => id,
+    }
+}
+
+async fn object(api: &Api, request: &WriteRequest, name: &str) -> Result<Value, Status> {
+    let target = Target::new(&request.resource, request.namespace.as_deref(), name);
+    Ok(fresh(api, &target).await?.ok_or_else(|| target.not_found())?.value)
+}
+
+/// A Pod that runs nowhere has an empty log.
+async fn log(api: &Api, request: &WriteRequest, name: &str) -> Result<Answer, Status> {
+    let query = Query::parse(&request.query);
+    check_log_options(&query, name)?;
+    let pod = object(api, request, name).await?;
+    container(&query, &pod)?;
+    if pod.at("spec").text("nodeName").is_empty() {
+        return Ok(Answer { code: 204, body: AnswerBody::Empty, warnings: Vec::new() });
+    }
+    Err(no_connection(api, &pod).await?)
+}
+
+fn check_log_options(query: &Query<'_>, name: &str) -> Result<(), Status> {
+    let number = |key: &str| -> Result<Option<i64>, Status> {
+        let Some(text) = query.first(key).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let wrong = |_| {
+            let text = listwatch_wire::go::quote(text);
+            Status::bad_request(format!("strconv.ParseInt: parsing {text}: invalid syntax"))
+        };
+        text.parse().map(Some).map_err(wrong)
+    };
+    let (lines, bytes, seconds) = (number("tailLines")?, number("limitBytes")?, number("sinceSeconds")?);
+    let mut errors = Errors::new();
+    errors.non_negative(&Path::root("tailLines"), lines);
+    errors.positive(&Path::root("limitBytes"), bytes);
+    if seconds.is_some() && query.first("sinceTime").is_some() {
+        let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+        errors.forbidden(&Path::root(""), detail);
+    } else {
+        errors.positive(&Path::root("sinceSeconds"), seconds);
+    }
+    let errors = errors.into_vec();
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid("", "PodLogOptions", name, &errors)) }
+}
+
+/// Which container is meant; only one that is alone need not be named.
+fn container(query: &Query<'_>, pod: &Value) -> Result<(), Status> {
+    let (wanted, pod_name) = (query.text("container"), pod.at("metadata").text("name"));
+    let names = |key: &str| -> Vec<&str> {
+        pod.at("spec").list(key).iter().map(|container| container.text("name")).collect()
+    };
+    let (own, first) = (names("containers"), names("initContainers"));
+    if wanted.is_empty() {
+        if own.len() == 1 {
+            return Ok(());
+        }
+        let mut why = format!(
+            "a container name must be specified for pod {pod_name}, choose one of: [{}]",
+            own.join(" ")
+        );
+        if !first.is_empty() {
+            why.push_str(&format!(" or one of the init containers: [{}]", first.join(" ")));
+        }
+        return Err(Status::bad_request(why));
+    }
+    if own.contains(&wanted) || first.contains(&wanted) || names("ephemeralContainers").contains(&wanted) {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!("container {wanted} is not valid for pod {pod_name}")))
+}
+
+/// Why the node of a Pod cannot be asked.
+async fn no_connection(api: &Api, pod: &Value) -> Result<Status, Status> {
+    let Some(nodes) = api.registry.find("", "v1", "nodes") else { return Err(Status::no_such_path()) };
+    let target = Target::new(&nodes, None, pod.at("spec").text("nodeName"));
+    Ok(fresh(api, &target).await?.map_or_else(|| target.not_found(), |_| no_address()))
+}
+
+fn no_address() -> Status {
+    Status::unforeseen("no preferred addresses found; known addresses: []")
+}
+
+fn unreachable(address: &str) -> Status {
+    Status::service_unavailable(format!(
+        "error trying to reach service: dial tcp {address}: no route to host"
+    ))
+}
+
+/// Why a Service cannot be reached.
+async fn service(api: &Api, request: &WriteRequest, name: &str) -> Result<Status, Status> {
+    object(api, request, name).await?;
+    let Some(endpoints) = api.registry.find("", "v1", "endpoints") else {
+        return Err(Status::no_such_path());
+    };
+    let target = Target::new(&endpoints, request.namespace.as_deref(), name);
+    let none = || Status::service_unavailable(format!("no endpoints available for service {name:?}"));
+    Ok(match fresh(api, &target).await? {
+        None => target.not_found(),
+        Some(found) => {
+            let address =
+                found.value.list("subsets").iter().find_map(|subset| subset.list("addresses").first());
+            address.map_or_else(none, |address| unreachable(address.text("ip")))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_is_named_unless_it_is_alone() {
+        let pod = |containers: Value| json!({"metadata": {"name": "p"}, "spec": {"containers": containers, "initContainers": [{"name": "i"}]}});
+        let (one, two) = (pod(json!([{"name": "a"}])), pod(json!([{"name": "a"}, {"name": "b"}])));
+        for (pod, query, expected) in [
+            (&one, "", None),
+            (&two, "container=b", None),
+            (&two, "container=i", None),
+            (&one, "container=z", Some("container z is not valid for pod p")),
+            (
+                &two,
+                "",
+                Some(
+                    "a container name must be specified for pod p, choose one of: [a b] or one of the init containers: [i]",
+                ),
+            ),
+        ] {
+            let refused = container(&Query::parse(query), pod).err().map(|status| status.message);
+            assert_eq!(refused.as_deref(), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn options_of_logs_are_checked_first() {
+        let code =
+            |query: &str| check_log_options(&Query::parse(query), "p").map_or_else(|s| s.code, |()| 200);
+        for (query, expected) in [
+            ("tailLines=5&limitBytes=1&sinceSeconds=1", 200),
+            ("tailLines=x", 400),
+            ("tailLines=-1", 422),
+            ("limitBytes=0", 422),
+            ("sinceSeconds=0", 422),
+            ("sinceSeconds=5&sinceTime=2020-01-01T00:00:00Z", 422),
+        ] {
+            assert_eq!(code(query), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn proxies_are_asked_for_with_scheme_and_port() {
+        for (id, name) in [("a", "a"), ("a:80", "a"), ("https:a:80", "a"), (":a:", "a")] {
+            assert_eq!(bare(id), name, "{id}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Where a request for a subresource goes.
+
+pub(crate) mod connect;
+pub(crate) mod pods;
+pub(crate) mod scale;
+pub(crate) mod tokens;
+
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+
+use crate::api::Api;
+use crate::auth::review;
+use crate::auth::review::Reviewer;
+use crate::pipeline::target::{Target, expected};
+use crate::pipeline::transaction::{fresh, with_version};
+use crate::pipeline::{Answer, WriteRequest, body};
+use crate::registry::view::View;
+
+/// GET of a subresource.
+///
+/// # Errors
+/// The Status to answer with.
+pub(crate) async fn read_subresource(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
+    if request.subresource.as_deref() == Some("scale") {
+        return scale::read(api, &request).await;
+    }
+    let target = Target::new(
+        &request.resource,
+        request.namespace.as_deref(),
+        request.name.as_deref().unwrap_or_default(),
+    );
+    let mut stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
+    if View::of(request.subresource.as_deref()).is_none() {
+        return Err(unsupported(&request));
+    }
+    with_version(&mut stored.value, stored.revision);
+    Ok(Answer::document(200, stored.value))
+}
+
+/// POST to a subresource.
+pub(crate) async fn create(api: &Api, request: &WriteRequest, name: &str) -> Result<Answer, Status> {
+    match (&*request.resource.group, &*request.resource.plural, name) {
+        ("", "pods", "binding") => pods::bind(api, request).await,
+        ("", "pods", "eviction") => pods::evict(api, request).await,
+        ("", "serviceaccounts", "token") => tokens::issue(api, request).await,
+        _ => Err(unsupported(request)),
+    }
+}
+
+/// POST of what is answered and forgotten.
+pub(crate) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    match (&*request.resource.group, &*request.resource.plural) {
+        ("", "bindings") => pods::bind(api, request).await,
+        (group, plural) if review::is_review(group, plural) => answer_review(api, request),
+        _ => Err(unsupported(request)),
+    }
+}
+
+/// A question about rights or identities: the answer is the question with its status filled in.
+fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    let resource = &*request.resource;
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Create)?;
+    let check = |object: &mut Value| resource.rules.decode(object, None);
+    let content_type = request.content_type.as_deref();
+    let decoded =
+        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
+    let mut review = decoded.object;
+    let reviewer =
+        Reviewer { authorizer: &*api.authorizer, authenticator: &api.authenticator, user: &request.user };
+    reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review)?;
+    Ok(Answer::document(201, review).with_warnings(decoded.warnings))
+}
+
+/// A subresource that does not take this verb, or does not exist.
+pub(crate) fn unsupported(request: &WriteRequest) -> Status {
+    let name = request.subresource.as_deref().unwrap_or_default();
+    match request.resource.subresource(name) {
+        Some(_) => Status::method_not_allowed(),
+        None => Status::no_such_path(),
+    }
+}

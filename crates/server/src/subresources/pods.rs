@@ -1,0 +1,215 @@
+//! What can be done to a Pod besides changing it: placing it and evicting it.
+
+use listwatch_kinds::prepare;
+use listwatch_kinds::tree::Tree;
+use listwatch_kinds::typecheck::{self, Report};
+use listwatch_kinds::validate::selector_matches;
+use listwatch_kinds::{field, schema};
+use listwatch_wire::Status;
+use listwatch_wire::json::{Map, Value};
+use listwatch_wire::options::{DeleteOptions, FieldValidation, Query, WriteKind, WriteOptions};
+use listwatch_wire::status::Outcome;
+
+use crate::api::Api;
+use crate::pipeline::body;
+use crate::pipeline::body::Expected;
+use crate::pipeline::managed::Tracking;
+use crate::pipeline::target::{Target, place};
+use crate::pipeline::transaction::{Verdict, change, fresh};
+use crate::pipeline::{Answer, WriteRequest, now};
+use crate::registry::Resource;
+use crate::verbs::delete::delete_target;
+use crate::verbs::get::wait_for;
+
+const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", builtin: true };
+const EVICTION: Expected<'static> =
+    Expected { group: "policy", version: "v1", kind: "Eviction", builtin: true };
+
+fn success() -> Answer {
+    let mut status = Status::default();
+    status.status = Outcome::Success;
+    status.code = 201;
+    Answer::status(201, status)
+}
+
+pub(crate) fn read_body(
+    request: &WriteRequest,
+    expected: Expected<'_>,
+    validation: FieldValidation,
+) -> Result<body::Decoded, Status> {
+    let decode = |object: &mut Value| -> Report {
+        let node = schema::node(expected.group, expected.version, expected.kind);
+        node.map(|node| typecheck::decode(node, object, None)).unwrap_or_default()
+    };
+    let mut decoded =
+        body::decode(request.content_type.as_deref(), &request.body, expected, &decode, validation)?;
+    place(&mut decoded.object, request.namespace.as_deref())?;
+    Ok(decoded)
+}
+
+/// POST of a Binding: the Pod runs there from now on.
+pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Create)?;
+    let decoded = read_body(request, BINDING, options.validation())?;
+    let binding = decoded.object;
+    let named = binding.at("metadata").text("name");
+    let name = request.name.as_deref().unwrap_or(named);
+    if named != name {
+        return Err(Status::bad_request(format!(
+            "name in URL does not match name in Binding object: {name:?} != {named:?}"
+        )));
+    }
+    check_binding(&binding, name)?;
+    let pods = pods(api)?;
+    let target = Target::new(&pods, request.namespace.as_deref(), name);
+    let node = binding.at("target").text("name");
+    let tracking = Tracking::new(request, &options);
+    let time = now();
+    change(api, &target, options.is_dry_run(), |stored| {
+        let stored = stored.ok_or_else(|| target.not_found())?;
+        target.check_uid(binding.at("metadata").text("uid"), &stored.value)?;
+        let mut new = stored.value.clone();
+        prepare::bind(&mut new, node, binding.at("metadata").at("annotations"), &time)
+            .map_err(|why| Status::conflict("", "pods/binding", name, &why))?;
+        pods.rules.track(&tracking, Some(&stored.value), &mut new);
+        Ok(Verdict::Write(new))
+    })
+    .await?;
+    Ok(success().with_warnings(decoded.warnings))
+}
+
+fn check_binding(binding: &Value, name: &str) -> Result<(), Status> {
+    let mut errors = field::Errors::new();
+    let path = field::Path::root("target");
+    let kind = binding.at("target").text("kind");
+    if !kind.is_empty() {
+        errors.one_of(&path.child("kind"), kind, &["Node", "<empty>"]);
+    }
+    if binding.at("target").text("name").is_empty() {
+        errors.required(&path.child("name"), "");
+    }
+    let errors = errors.into_vec();
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid("", "Binding", name, &errors)) }
+}
+
+fn pods(api: &Api) -> Result<std::sync::Arc<Resource>, Status> {
+    api.registry.find("", "v1", "pods").ok_or_else(Status::no_such_path)
+}
+
+/// POST of an Eviction: a deletion that asks the disruption budgets first.
+pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Create)?;
+    let decoded = read_body(request, EVICTION, options.validation())?;
+    let name = request.name.as_deref().unwrap_or_default();
+    let named = decoded.object.at("metadata").text("name");
+    if named != name {
+        return Err(Status::bad_request(format!(
+            "name in URL does not match name in Eviction object: {name:?} != {named:?}"
+        )));
+    }
+    let mut deleting: DeleteOptions = match decoded.object.at("deleteOptions") {
+        Value::Null => DeleteOptions::default(),
+        given => given.to_type().map_err(|error| Status::bad_request(error.to_string()))?,
+    };
+    deleting.check()?;
+    if options.is_dry_run() {
+        deleting.dry_run.clone_from(&options.dry_run);
+    }
+    let pods = pods(api)?;
+    let target = Target::new(&pods, request.namespace.as_deref(), name);
+    let pod = fresh(api, &target).await?.ok_or_else(|| target.not_found())?.value;
+    if needs_budget(&pod) {
+        spend_budget(api, &target, &pod, deleting.is_dry_run()).await?;
+    }
+    delete_target(api, &target, &deleting).await?;
+    Ok(success().with_warnings(decoded.warnings))
+}
+
+/// A Pod that has ended or is going anyway, or never began, disturbs nobody.
+fn needs_budget(pod: &Value) -> bool {
+    !matches!(pod.at("status").text("phase"), "Succeeded" | "Failed" | "Pending")
+        && !pod.at("metadata").has("deletionTimestamp")
+}
+
+/// Takes one disruption from the budget that covers the Pod.
+async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool) -> Result<(), Status> {
+    let Some(budgets) = api.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
+    // A budget made a moment ago counts.
+    wait_for(api, None).await?;
+    let names = covering(&budgets, target.namespace.unwrap_or_default(), pod)?;
+    let [name] = &names[..] else {
+        if names.is_empty() {
+            return Ok(());
+        }
+        return Err(Status::internal(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        ));
+    };
+    let budget = Target::new(&budgets, target.namespace, name);
+    let pod_name = target.name;
+    let time = now();
+    change(api, &budget, dry_run, |stored| {
+        let stored = stored.ok_or_else(|| budget.not_found())?;
+        let mut new = stored.value.clone();
+        let refused = |message: &str, retry_after: u32| {
+            let text = "Cannot evict pod as it would violate the pod's disruption budget.";
+            Status::too_many_requests(text, retry_after).with_cause(
+                "DisruptionBudget",
+                format!("The disruption budget {name} {message}"),
+                "",
+            )
+        };
+        let Some(status) = new.inner_or_new("status") else { return Err(refused("cannot be read", 0)) };
+        if disturbs_nobody(pod, stored.value.at("spec"), status) {
+            return Ok(Verdict::Keep);
+        }
+        if status.int("observedGeneration").unwrap_or(0)
+            < stored.value.at("metadata").int("generation").unwrap_or(0)
+        {
+            return Err(refused("is still being processed by the server.", 10));
+        }
+        let allowed = status.int("disruptionsAllowed").unwrap_or(0);
+        if allowed <= 0 {
+            let (wanted, healthy) =
+                (status.int("desiredHealthy").unwrap_or(0), status.int("currentHealthy").unwrap_or(0));
+            return Err(refused(&format!("needs {wanted} healthy pods and has {healthy} currently"), 0));
+        }
+        status.put("disruptionsAllowed", allowed - 1);
+        if let Some(disrupted) = status.inner_or_new("disruptedPods") {
+            disrupted.put(pod_name, time.as_str());
+        }
+        Ok(Verdict::Write(new))
+    })
+    .await?;
+    Ok(())
+}
+
+/// A Pod that is not ready may go if the budget says so, or if enough others are ready.
+fn disturbs_nobody(pod: &Value, spec: &Value, status: &Map) -> bool {
+    let mut conditions = pod.at("status").list("conditions").iter();
+    if conditions.any(|condition| condition.text("type") == "Ready" && condition.text("status") == "True") {
+        return false;
+    }
+    let (wanted, healthy) =
+        (status.int("desiredHealthy").unwrap_or(0), status.int("currentHealthy").unwrap_or(0));
+    spec.text("unhealthyPodEvictionPolicy") == "AlwaysAllow" || (healthy >= wanted && wanted > 0)
+}
+
+/// The budgets of a namespace that cover a Pod.
+fn covering(budgets: &Resource, namespace: &str, pod: &Value) -> Result<Vec<String>, Status> {
+    let snapshot = budgets.collection.snapshot();
+    let mut filter = crate::cache::Filter::default();
+    filter.namespace = Some(namespace.into());
+    let walk = budgets.collection.walk(&filter, None);
+    let mut names = Vec::new();
+    for budget in snapshot.range(&walk) {
+        let value = Value::read(budget.stored()).map_err(Status::internal)?;
+        let selector = value.at("spec").at("selector");
+        if !selector.is_null() && selector_matches(selector, pod.at("metadata").at("labels")) {
+            names.push(budget.name().to_owned());
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,254 @@
+//! The `scale` subresource: how many, without knowing of what.
+//!
+//! A Scale is made from its target on every read and never stored. Writing one changes the target's `spec.replicas`.
+
+use listwatch_kinds::columns::selector_text;
+use listwatch_kinds::tree::Tree;
+use listwatch_kinds::{schema, typecheck};
+use listwatch_wire::json::{Map, Value, json};
+use listwatch_wire::options::{PatchType, Query, WriteKind, WriteOptions};
+use listwatch_wire::patch::merge_patch;
+use listwatch_wire::status::FieldError;
+use listwatch_wire::{Revision, Status};
+
+use crate::api::Api;
+use crate::pipeline::body;
+use crate::pipeline::body::Expected;
+use crate::pipeline::managed::Tracking;
+use crate::pipeline::target::Target;
+use crate::pipeline::transaction::{Done, Stored, Verdict, change, fresh};
+use crate::pipeline::{Answer, WriteRequest, yaml};
+use crate::registry::view::View;
+use crate::verbs::patch::{Patch, check_patched};
+use crate::verbs::{patch as patching, update as updating};
+
+const SCALE: Expected<'static> =
+    Expected { group: "autoscaling", version: "v1", kind: "Scale", builtin: true };
+
+/// Where a kind keeps the numbers, as paths of field names.
+#[derive(Clone, Debug)]
+pub(crate) struct ScalePaths {
+    /// How many are wanted.
+    pub(crate) spec: Vec<String>,
+    /// How many there are.
+    pub(crate) status: Vec<String>,
+    /// Which ones they are: text, or a label selector.
+    pub(crate) selector: Option<Vec<String>>,
+}
+
+impl ScalePaths {
+    /// The paths of built-in workloads.
+    pub(crate) fn builtin() -> Self {
+        let path = |keys: [&str; 2]| keys.map(str::to_owned).to_vec();
+        Self {
+            spec: path(["spec", "replicas"]),
+            status: path(["status", "replicas"]),
+            selector: Some(path(["spec", "selector"])),
+        }
+    }
+}
+
+fn walk<'a>(object: &'a Value, path: &[String]) -> &'a Value {
+    path.iter().fold(object, |value, key| value.at(key))
+}
+
+fn set(object: &mut Value, path: &[String], value: Value) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let mut place = object.as_object_mut();
+    for key in parents {
+        place = place.and_then(|fields| fields.inner_or_new(key));
+    }
+    if let Some(fields) = place {
+        fields.put(last, value);
+    }
+}
+
+/// The Scale of an object.
+fn scale_of(paths: &ScalePaths, object: &Value, revision: Option<Revision>) -> Value {
+    let mut meta = Map::new();
+    for key in ["name", "namespace", "uid", "creationTimestamp"] {
+        let value = object.at("metadata").at(key);
+        if !value.is_null() {
+            meta.put(key, value.clone());
+        }
+    }
+    if let Some(revision) = revision {
+        meta.put("resourceVersion", revision.to_string());
+    }
+    let wanted = walk(object, &paths.spec).as_i64().unwrap_or(0);
+    let mut status = json!({"replicas": walk(object, &paths.status).as_i64().unwrap_or(0)});
+    let chosen = match paths.selector.as_deref().map(|path| walk(object, path)) {
+        Some(Value::String(text)) => text.to_string(),
+        Some(selector) if selector.is_object() => selector_text(selector),
+        _ => String::new(),
+    };
+    if !chosen.is_empty() {
+        status.put("selector", chosen);
+    }
+    let spec = if wanted == 0 { json!({}) } else { json!({"replicas": wanted}) };
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status})
+}
+
+fn paths_of(request: &WriteRequest) -> Result<ScalePaths, Status> {
+    request.resource.rules.scale().ok_or_else(Status::no_such_path)
+}
+
+fn target_of(request: &WriteRequest) -> Target<'_> {
+    Target::new(&request.resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default())
+}
+
+/// GET.
+pub(crate) async fn read(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    let (paths, target) = (paths_of(request)?, target_of(request));
+    let stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
+    // Only a built-in kind is sure to say how many it wants.
+    if walk(&stored.value, &paths.spec).is_null() && request.resource.is_custom() {
+        let field = paths.spec.join(".");
+        return Err(Status::internal(format!("the spec replicas field \".{field}\" does not exist")));
+    }
+    Ok(Answer::document(200, scale_of(&paths, &stored.value, Some(stored.revision))))
+}
+
+/// PUT.
+pub(crate) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Update)?;
+    let decoded =
+        body::decode(request.content_type.as_deref(), &request.body, SCALE, &decode, options.validation())?;
+    let mut sent = decoded.object;
+    target_of(request).check_identity(&mut sent)?;
+    let answer = write(api, request, &options, |_, _| Ok(sent.clone())).await?;
+    Ok(answer.with_warnings(decoded.warnings))
+}
+
+/// PATCH.
+pub(crate) async fn patch(
+    api: &Api,
+    request: &WriteRequest,
+    kind: PatchType,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
+    if kind == PatchType::Apply {
+        return apply(api, request, options).await;
+    }
+    let parsed = patching::parse(kind, request)?;
+    let warnings = std::sync::Mutex::new(Vec::new());
+    let answer = write(api, request, options, |paths, stored| {
+        let mut scale = scale_of(paths, &stored.value, Some(stored.revision));
+        match &parsed.patch {
+            Patch::Json(patch) => patch.apply(&mut scale)?,
+            Patch::Merge(patch) | Patch::Strategic(patch) | Patch::Apply(patch) => {
+                merge_patch(&mut scale, patch.clone())
+            }
+        }
+        let told = check_patched(&mut scale, &parsed.complaints, options.validation(), decode)?;
+        if let Ok(mut warnings) = warnings.lock() {
+            *warnings = told;
+        }
+        Ok(scale)
+    })
+    .await?;
+    Ok(answer.with_warnings(warnings.into_inner().unwrap_or_default()))
+}
+
+/// Apply: the applied Scale owns the one field of its target that it sets.
+async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Result<Answer, Status> {
+    let mut applied = yaml::read(&request.body).map_err(Status::bad_request)?.value;
+    let (paths, target) = (paths_of(request)?, target_of(request));
+    if applied.at("metadata").text("name").is_empty()
+        && let Some(meta) = applied.inner_or_new("metadata")
+    {
+        meta.put("name", target.name);
+    }
+    target.check_identity(&mut applied)?;
+    check_patched(&mut applied, &[], options.validation(), decode)?;
+    let resource = &*request.resource;
+    let mut owned = json!({"apiVersion": resource.api_version(), "kind": &*resource.kind, "metadata": {"name": target.name}});
+    if let Some(replicas) = applied.at("spec").int("replicas") {
+        if replicas < 0 {
+            return Err(negative(&target, replicas));
+        }
+        set(&mut owned, &paths.spec, replicas.into());
+    }
+    let tracking = Tracking::new(request, options);
+    let force = options.force.unwrap_or(false);
+    let done = change(api, &target, options.is_dry_run(), |stored| {
+        let stored = stored.ok_or_else(|| target.not_found())?;
+        target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
+        let mut new = resource.rules.apply(&tracking, Some(&stored.value), &owned, force)?.object;
+        resource.rules.complete(&mut new, Some(&stored.value));
+        updating::carry_over(&mut new, &stored.value, &mut Vec::new());
+        updating::settle(api, &target, View::Whole, &mut new, stored, &mut Vec::new())
+    })
+    .await?;
+    shown(&paths, done)
+}
+
+fn decode(object: &mut Value) -> typecheck::Report {
+    schema::node(SCALE.group, SCALE.version, SCALE.kind)
+        .map(|node| typecheck::decode(node, object, None))
+        .unwrap_or_default()
+}
+
+/// Puts the replicas of a Scale into its target.
+async fn write(
+    api: &Api,
+    request: &WriteRequest,
+    options: &WriteOptions,
+    wanted: impl Fn(&ScalePaths, &Stored) -> Result<Value, Status> + Send + Sync,
+) -> Result<Answer, Status> {
+    let (paths, target) = (paths_of(request)?, target_of(request));
+    let tracking = Tracking::new(request, options);
+    let done = change(api, &target, options.is_dry_run(), |stored| {
+        let stored = stored.ok_or_else(|| target.not_found())?;
+        let scale = wanted(&paths, stored)?;
+        target.check_uid(scale.at("metadata").text("uid"), &stored.value)?;
+        target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
+        let replicas = scale.at("spec").int("replicas").unwrap_or(0);
+        if replicas < 0 {
+            return Err(negative(&target, replicas));
+        }
+        if walk(&stored.value, &paths.spec).as_i64() == Some(replicas) {
+            return Ok(Verdict::Keep);
+        }
+        let mut new = stored.value.clone();
+        set(&mut new, &paths.spec, replicas.into());
+        request.resource.rules.track(&tracking, Some(&stored.value), &mut new);
+        updating::settle(api, &target, View::Whole, &mut new, stored, &mut Vec::new())
+    })
+    .await?;
+    shown(&paths, done)
+}
+
+fn negative(target: &Target<'_>, replicas: i64) -> Status {
+    let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+    Status::invalid(SCALE.group, SCALE.kind, target.name, &[error])
+}
+
+/// The Scale of what was written.
+fn shown(paths: &ScalePaths, done: Done) -> Result<Answer, Status> {
+    let (object, revision) = match done {
+        Done::Stored { object, .. } | Done::Removed { object, .. } => {
+            (Value::read(object.stored()).map_err(Status::internal)?, Some(object.revision()))
+        }
+        Done::Dry { object, .. } => {
+            let revision = object.at("metadata").text("resourceVersion").parse().ok().map(Revision);
+            (object, revision)
+        }
+    };
+    Ok(Answer::document(200, scale_of(paths, &object, revision)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_shares_the_identity_of_its_target() {
+        let object = json!({"metadata": {"name": "d", "uid": "u", "labels": {"l": "1"}}, "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "d"}}}, "status": {}});
+        assert_eq!(
+            scale_of(&ScalePaths::builtin(), &object, Some(Revision(7))),
+            json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "d", "uid": "u", "resourceVersion": "7"}, "spec": {"replicas": 3}, "status": {"replicas": 0, "selector": "app=d"}})
+        );
+    }
+}

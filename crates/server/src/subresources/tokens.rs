@@ -1,0 +1,150 @@
+//! Tokens of service accounts: POST of a TokenRequest to the account.
+
+use jiff::Timestamp;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
+use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+use listwatch_wire::status::FieldError;
+
+use crate::api::Api;
+use crate::auth::{Bound, ISSUER, Identity, Ticket};
+use crate::pipeline::body::Expected;
+use crate::pipeline::target::Target;
+use crate::pipeline::transaction::fresh;
+use crate::pipeline::{Answer, WriteRequest, seconds};
+use crate::subresources::pods::read_body;
+
+const GROUP: &str = "authentication.k8s.io";
+const KIND: &str = "TokenRequest";
+const EXPECTED: Expected<'static> = Expected { group: GROUP, version: "v1", kind: KIND, builtin: true };
+
+/// How long a token holds if the request does not say.
+const DEFAULT_SECONDS: i64 = 3600;
+/// Shorter, and clients would do little else than fetch tokens.
+const MIN_SECONDS: i64 = 600;
+const MAX_SECONDS: i64 = 1 << 32;
+
+/// Issues a token for the account that the request names. A dry run checks everything and issues none.
+pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Create)?;
+    let decoded = read_body(request, EXPECTED, options.validation())?;
+    let mut asked = decoded.object;
+    let name = request.name.as_deref().unwrap_or_default();
+    check_name(&asked, name)?;
+    let account = Target::new(&request.resource, request.namespace.as_deref(), name);
+    let uid = uid_of(api, &account).await?;
+    let spec = Spec::read(&asked)?;
+    let namespace = request.namespace.clone().unwrap_or_default();
+    let bound = bound(api, &namespace, name, asked.at("spec").at("boundObjectRef")).await?;
+    let now = Timestamp::now().as_second();
+    let expires = now.saturating_add(spec.seconds);
+    let mut status = json!({"token": "", "expirationTimestamp": time(expires)});
+    if !options.is_dry_run() {
+        let account = Identity { name: name.to_owned(), uid };
+        let audiences = spec.audiences.clone();
+        let ticket = Ticket { namespace, account, audiences, bound, issued: now, expires };
+        let issuer = api.authenticator.service_accounts().ok_or_else(Status::method_not_allowed)?;
+        status.put("token", issuer.issue(ticket).map_err(Status::internal)?);
+    }
+    if let Some(meta) = asked.inner_or_new("metadata") {
+        meta.put("name", name);
+        meta.put("creationTimestamp", time(now));
+    }
+    if let Some(written) = asked.inner_or_new("spec") {
+        let reference = written.at("boundObjectRef").clone();
+        written.put("audiences", spec.audiences);
+        written.put("expirationSeconds", spec.seconds);
+        written.put("boundObjectRef", reference);
+    }
+    asked.put("status", status);
+    Ok(Answer::document(201, asked).with_warnings(decoded.warnings))
+}
+
+fn time(second: i64) -> String {
+    seconds(Timestamp::from_second(second).unwrap_or(Timestamp::MAX))
+}
+
+fn check_name(asked: &Value, name: &str) -> Result<(), Status> {
+    let given = asked.at("metadata").text("name");
+    if given.is_empty() || given == name {
+        return Ok(());
+    }
+    let detail = "must match the service account name if specified";
+    Err(Status::invalid(GROUP, KIND, name, &[FieldError::invalid("metadata.name", given, detail)]))
+}
+
+/// What is asked for, with what is left out filled in.
+struct Spec {
+    audiences: Vec<String>,
+    seconds: i64,
+}
+
+impl Spec {
+    fn read(asked: &Value) -> Result<Self, Status> {
+        let spec = asked.at("spec");
+        let given = spec.list("audiences").iter().filter_map(Value::as_str);
+        let mut audiences: Vec<String> = given.map(str::to_owned).collect();
+        if audiences.is_empty() {
+            audiences.push(ISSUER.to_owned());
+        }
+        let seconds = spec.int("expirationSeconds").unwrap_or(DEFAULT_SECONDS);
+        let wrong = match seconds {
+            s if s < MIN_SECONDS => Some("may not specify a duration less than 10 minutes"),
+            s if s > MAX_SECONDS => Some("may not specify a duration larger than 2^32 seconds"),
+            _ => None,
+        };
+        match wrong {
+            None => Ok(Self { audiences, seconds }),
+            Some(detail) => {
+                let error = FieldError::invalid("spec.expirationSeconds", seconds, detail);
+                Err(Status::invalid(GROUP, KIND, "", &[error]))
+            }
+        }
+    }
+}
+
+/// The object the token is to be bound to, which must be there.
+async fn bound(
+    api: &Api,
+    namespace: &str,
+    account: &str,
+    reference: &Value,
+) -> Result<Option<(Bound, Identity)>, Status> {
+    if reference.is_null() {
+        return Ok(None);
+    }
+    let (version, kind, name) =
+        (reference.text("apiVersion"), reference.text("kind"), reference.text("name"));
+    let (bound, plural) = match (version, kind) {
+        ("v1", "Pod") => (Bound::Pod, "pods"),
+        ("v1", "Secret") => (Bound::Secret, "secrets"),
+        ("v1", "Node") => (Bound::Node, "nodes"),
+        _ => {
+            return Err(Status::bad_request(format!(
+                "cannot bind token to object of type {version}, Kind={kind}"
+            )));
+        }
+    };
+    let resource = api.registry.find("", "v1", plural).ok_or_else(Status::no_such_path)?;
+    let target = Target::new(&resource, (bound != Bound::Node).then_some(namespace), name);
+    let object = fresh(api, &target).await?.ok_or_else(|| target.not_found())?.value;
+    if bound == Bound::Pod && object.at("spec").text("serviceAccountName") != account {
+        return Err(Status::bad_request(format!(
+            "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
+        )));
+    }
+    let (asked, uid) = (reference.text("uid"), object.at("metadata").text("uid"));
+    if !asked.is_empty() && asked != uid {
+        return Err(target.conflict(&format!(
+            "the UID in the bound object reference ({asked}) does not match the UID in record. The object might have been deleted and then recreated"
+        )));
+    }
+    Ok(Some((bound, Identity { name: name.to_owned(), uid: uid.to_owned() })))
+}
+
+async fn uid_of(api: &Api, target: &Target<'_>) -> Result<String, Status> {
+    let stored = fresh(api, target).await?.ok_or_else(|| target.not_found())?;
+    Ok(stored.value.at("metadata").text("uid").to_owned())
+}

@@ -1,0 +1,173 @@
+//! POST: a new object.
+
+use listwatch_kinds::meta;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+
+use crate::admission::namespaces;
+use crate::admission::pod_classes;
+use crate::admission::pod_classes::AskedPriority;
+use crate::allocate::services;
+use crate::api::Api;
+use crate::pipeline::managed::Tracking;
+use crate::pipeline::target::{Target, expected, place};
+use crate::pipeline::transaction::{Done, fresh, insert};
+use crate::pipeline::{Answer, WriteRequest, body, now};
+use crate::subresources;
+use crate::verbs::get::wait_for;
+
+/// How often a generated name is tried before giving up.
+const NAME_ATTEMPTS: usize = 8;
+
+/// POST.
+///
+/// # Errors
+/// The Status to answer with.
+pub(crate) async fn create(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
+    if let Some(name) = request.subresource.as_deref() {
+        return subresources::create(api, &request, name).await;
+    }
+    let resource = &*request.resource;
+    if resource.builtin.is_some_and(|kind| !kind.flags.stored) {
+        return subresources::create_unstored(api, &request).await;
+    }
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Create)?;
+    let content_type = request.content_type.as_deref();
+    let check = |object: &mut Value| resource.rules.decode(object, None);
+    let decoded =
+        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
+    let mut object = decoded.object;
+    place(&mut object, request.namespace.as_deref())?;
+    if !object.at("metadata").text("resourceVersion").is_empty() {
+        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    let mut warnings = decoded.warnings;
+    let done = create_object(api, &request, &options, object, &mut warnings).await?;
+    Ok(done.answer().with_warnings(warnings))
+}
+
+/// Names the object, trying other names if it was left to the server and the first ones are taken.
+async fn create_object(
+    api: &Api,
+    request: &WriteRequest,
+    options: &WriteOptions,
+    object: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Done, Status> {
+    let meta = object.at("metadata");
+    let generated = meta.text("name").is_empty() && !meta.text("generateName").is_empty();
+    if !generated {
+        return create_named(api, request, options, object, warnings).await;
+    }
+    let prefix = meta.text("generateName").to_owned();
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let mut named = object.clone();
+        if let Some(meta) = named.inner("metadata") {
+            meta.put("name", meta::generated_name(&prefix, rand::random()));
+        }
+        let result = create_named(api, request, options, named, warnings).await;
+        match result {
+            Err(status) if is_taken(&status) && attempt < NAME_ATTEMPTS => {}
+            Err(status) if is_taken(&status) => {
+                let resource = &request.resource;
+                return Err(Status::generate_name_exhausted(&resource.group, &resource.plural, &prefix));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn is_taken(status: &Status) -> bool {
+    status.reason == listwatch_wire::status::StatusReason::AlreadyExists
+}
+
+async fn create_named(
+    api: &Api,
+    request: &WriteRequest,
+    options: &WriteOptions,
+    mut object: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Done, Status> {
+    let resource = &*request.resource;
+    let name = object.at("metadata").text("name").to_owned();
+    let target = Target::new(resource, request.namespace.as_deref(), &name);
+    namespaces::namespace_takes_new(api, &target).await?;
+    if ["priorityClassName", "runtimeClassName"].iter().any(|key| object.at("spec").has(key)) {
+        // A class made a moment ago counts.
+        wait_for(api, None).await?;
+    }
+    resource.rules.complete(&mut object, None);
+    resource.rules.track(&Tracking::new(request, options), None, &mut object);
+    warnings.extend(finish_new(api, &target, request, &mut object)?);
+    if options.is_dry_run() {
+        return match fresh(api, &target).await? {
+            Some(_) => Err(exists(&target)),
+            None => Ok(Done::Dry { object, created: true, removed: false }),
+        };
+    }
+    match insert(api, &target, object).await? {
+        Ok(done) => Ok(done),
+        Err(there) => {
+            let mut status = exists(&target);
+            if there.value.at("metadata").has("deletionTimestamp") {
+                status.message = format!("object is being deleted: {}", status.message);
+            }
+            Err(status)
+        }
+    }
+}
+
+fn exists(target: &Target<'_>) -> Status {
+    Status::already_exists(&target.resource.group, &target.resource.plural, target.name)
+}
+
+/// Everything between a decoded object with its owners and one that can be stored; what to warn of.
+pub(crate) fn finish_new(
+    api: &Api,
+    target: &Target<'_>,
+    request: &WriteRequest,
+    object: &mut Value,
+) -> Result<Vec<String>, Status> {
+    let resource = target.resource;
+    let rules = &resource.rules;
+    let mut warnings = Vec::new();
+    if let Some(meta) = object.inner_or_new("metadata") {
+        meta::stamp_new(meta, &uuid::Uuid::new_v4().to_string(), &now());
+        warnings.extend(meta::drop_duplicate_owners(meta));
+    }
+    let asked = AskedPriority::take(resource, object);
+    rules.prepare_create(object);
+    match (&*resource.group, &*resource.kind) {
+        ("", "Service") => services::allocate(api, target, object)?,
+        ("", "Pod") => {
+            pod_classes::priority(api, target, object)?;
+            asked.check(target, object)?;
+            pod_classes::runtime_class(api, target, object)?;
+        }
+        ("certificates.k8s.io", "CertificateSigningRequest") => name_requester(request, object),
+        _ => {}
+    }
+    namespaces::may_grant(api, request, target, object)?;
+    let errors = rules.validate_create(object);
+    if !errors.is_empty() {
+        services::release(api, resource, object);
+        return Err(target.invalid(&errors));
+    }
+    warnings.extend(rules.warnings(object, None));
+    Ok(warnings)
+}
+
+/// Who asks for a certificate is for the server to say.
+fn name_requester(request: &WriteRequest, object: &mut Value) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    spec.put("username", request.user.name.as_str());
+    spec.put("groups", request.user.groups.clone());
+    if !request.user.uid.is_empty() {
+        spec.put("uid", request.user.uid.as_str());
+    }
+}

@@ -1,0 +1,41 @@
+//! DELETE of everything that a selector takes.
+
+use listwatch_wire::Status;
+use listwatch_wire::options::{ListOptions, Query};
+
+use crate::api::Api;
+use crate::pipeline::target::Target;
+use crate::pipeline::{Answer, AnswerBody, WriteRequest};
+use crate::request::selectors;
+use crate::verbs::delete::{delete_target, read_options};
+use crate::verbs::list;
+use crate::verbs::list::Collected;
+
+/// DELETE of a collection. The answer is the list that was deleted, as it was; those that something holds are only marked.
+///
+/// # Errors
+/// The Status to answer with. What was deleted before an error stays deleted.
+pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
+    let listing = ListOptions::parse(&Query::parse(&request.query))?;
+    listing.check()?;
+    let options = read_options(&request)?;
+    let listed = listed(api, &request, &listing).await?;
+    for object in &listed.objects {
+        let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
+        let target = Target::new(&request.resource, namespace, object.name());
+        match delete_target(api, &target, &options).await {
+            Ok(_) => {}
+            // Somebody else was faster.
+            Err(status) if status.code == 404 => {}
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(Answer { code: 200, body: AnswerBody::List(listed), warnings: Vec::new() })
+}
+
+/// What a list with the same options shows.
+async fn listed(api: &Api, request: &WriteRequest, listing: &ListOptions) -> Result<Collected, Status> {
+    let resource = &*request.resource;
+    let filter = selectors::filter(resource, request.namespace.as_deref(), None, listing)?;
+    list::collect(api, resource, &filter, listing).await
+}

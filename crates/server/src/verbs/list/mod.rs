@@ -1,0 +1,310 @@
+//! LIST: a collection at one moment, whole or in pages, written piece by piece.
+
+mod protobuf;
+mod source;
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
+use http::StatusCode;
+use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
+use listwatch_wire::options::ListOptions;
+use listwatch_wire::{Revision, Status};
+
+use crate::api::Api;
+use crate::cache::{Filter, Object, push_number};
+use crate::chain::route::Target;
+use crate::chain::service::Service;
+use crate::http::body::{Body, Broken, PieceStream, Response};
+use crate::http::gzip;
+use crate::http::request::Request;
+use crate::registry::Resource;
+use crate::request::negotiate::{Encoding, Form, Shape, Subject};
+use crate::request::selectors;
+use crate::respond;
+use crate::respond::encode;
+use crate::respond::table;
+use crate::respond::table::Include;
+use crate::verbs::get;
+use crate::verbs::list::protobuf::Encoder;
+use crate::verbs::list::source::{Objects, Source, resolve};
+
+/// Objects looked at before the first piece is given out: enough to fill one, few enough not to hold up the thread.
+const LOOK: usize = 128;
+
+/// Answers a list.
+pub(crate) async fn list(service: &Service, request: &Request, target: &Target) -> Result<Response, Status> {
+    let api = &service.api;
+    let form = get::negotiated(request, Subject::List, !target.resource.is_custom())?;
+    let options = ListOptions::parse(&request.query())?;
+    options.check()?;
+    let resource = &target.resource;
+    let filter = selectors::filter(resource, target.namespace(), None, &options)?;
+    let include = Include::wanted(form, request)?;
+    let mut source = resolve(api, &resource.collection, &filter, &options).await?;
+    let page = first(api, resource, &filter, &mut source).await.map_err(|error| source.refusal(&error))?;
+    let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
+    let limits = api.options.requests;
+    let metadata = writer.metadata(source.revision, page.more.as_ref());
+    let objects = Objects::new(page.objects, page.whole.then_some(source.walker), filter);
+    let body = match form.encoding {
+        Encoding::Protobuf => Encoder::new(resource, form.shape, &metadata)?.body(objects, &limits).await?,
+        _ => {
+            body(Pieces::new(writer, &metadata, objects, limits.piece_bytes), form, limits.gzip_above).await?
+        }
+    };
+    let response = respond::with_type(StatusCode::OK, form.content_type(), body);
+    Ok(gzip::compress(response, request, limits.gzip_above))
+}
+
+/// What is known before the first byte is written.
+struct Page {
+    objects: Vec<Arc<Object>>,
+    /// Whether the list goes on to the end of the walk.
+    whole: bool,
+    more: Option<More>,
+}
+
+/// Objects of a list, with what the list says about itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Collected {
+    pub(crate) objects: Vec<Arc<Object>>,
+    revision: Revision,
+    more: Option<More>,
+}
+
+/// All that match, or one page of them if there is a limit.
+pub(crate) async fn collect(
+    api: &Api,
+    resource: &Resource,
+    filter: &Filter,
+    options: &ListOptions,
+) -> Result<Collected, Status> {
+    let mut source = resolve(api, &resource.collection, filter, options).await?;
+    let page = first(api, resource, filter, &mut source).await.map_err(|error| source.refusal(&error))?;
+    let (revision, mut objects) = (source.revision, page.objects);
+    let mut rest = Objects::new(Vec::new(), page.whole.then_some(source.walker), filter.clone());
+    while rest.refill().await.map_err(|error| get::storage_status(&error))? {
+        objects.extend(std::iter::from_fn(|| rest.next_ready()));
+    }
+    Ok(Collected { objects, revision, more: page.more })
+}
+
+impl Collected {
+    /// The list as JSON in the shape asked for.
+    pub(crate) fn document(&self, resource: &Arc<Resource>, shape: Shape, include: Include) -> Bytes {
+        let writer = Writer { resource: Arc::clone(resource), shape, include };
+        let mut out = writer.head(&writer.metadata(self.revision, self.more.as_ref()));
+        for (index, object) in self.objects.iter().enumerate() {
+            if index > 0 {
+                out.extend_from_slice(b",");
+            }
+            writer.item(object, &mut out);
+        }
+        out.extend_from_slice(b"]}");
+        out.freeze()
+    }
+}
+
+/// What a page says about those after it.
+#[derive(Clone, Debug)]
+struct More {
+    token: String,
+    remaining: Option<u64>,
+}
+
+/// The first objects, or the whole page if there is a limit: what comes after it stands before it in the answer.
+async fn first(
+    api: &Api,
+    resource: &Resource,
+    filter: &Filter,
+    source: &mut Source,
+) -> Result<Page, listwatch_storage::Error> {
+    let limit = usize::try_from(source.limit).unwrap_or(usize::MAX);
+    let mut objects = Vec::new();
+    loop {
+        // One more than the page, to know whether there is more.
+        let wanted =
+            if limit == 0 { LOOK } else { LOOK.min(limit.saturating_sub(objects.len()).saturating_add(1)) };
+        let found = source.walker.next(wanted).await?;
+        if found.is_empty() {
+            return Ok(Page { objects, whole: false, more: None });
+        }
+        if limit == 0 {
+            objects.extend(found.into_iter().filter(|o| filter.matches(o)));
+            return Ok(Page { objects, whole: true, more: None });
+        }
+        for (i, object) in found.iter().enumerate() {
+            if objects.len() == limit {
+                let held = found.len() - i;
+                let more = more(api, resource, filter, source, &objects, held);
+                return Ok(Page { objects, whole: false, more });
+            }
+            if filter.matches(object) {
+                objects.push(Arc::clone(object));
+            }
+        }
+    }
+}
+
+fn more(
+    api: &Api,
+    resource: &Resource,
+    filter: &Filter,
+    source: &Source,
+    objects: &[Arc<Object>],
+    held: usize,
+) -> Option<More> {
+    let last = objects.last()?;
+    let collection = &resource.collection;
+    let scope = collection.scope(filter);
+    let relative = last.key().strip_prefix(scope.as_str()).unwrap_or(last.path());
+    let token = ContinueToken::after(TokenVersion::At(source.revision.0), relative);
+    if let Some(snapshot) = source.walker.snapshot() {
+        api.cache.pins.keep(collection, source.revision, snapshot);
+    }
+    let remaining = (!filter.has_selector()).then(|| {
+        let known = source
+            .from
+            .as_deref()
+            .and_then(|from| api.cache.pins.remaining(collection, source.revision, from));
+        let remaining = match known {
+            Some(known) => known.saturating_sub(objects.len() as u64),
+            None => source.walker.remaining(held),
+        };
+        api.cache.pins.remember(collection, source.revision, &format!("{scope}{}", token.start()), remaining);
+        remaining
+    });
+    Some(More { token: token.encode(), remaining })
+}
+
+/// Writes the parts of a list.
+struct Writer {
+    resource: Arc<Resource>,
+    shape: Shape,
+    include: Include,
+}
+
+impl Writer {
+    fn head(&self, metadata: &[u8]) -> BytesMut {
+        let mut out = BytesMut::with_capacity(1024);
+        let (kind, version) = match self.shape {
+            Shape::Table(meta) => {
+                table::head(&mut out, meta, metadata, &table::columns(&self.resource));
+                return out;
+            }
+            Shape::Metadata(meta) => ("PartialObjectMetadataList", meta.api_version().to_owned()),
+            Shape::Whole => (&*self.resource.list_kind, self.resource.api_version()),
+        };
+        for part in [b"{\"kind\":\"", kind.as_bytes(), b"\",\"apiVersion\":\"", version.as_bytes()] {
+            out.extend_from_slice(part);
+        }
+        out.extend_from_slice(b"\",\"metadata\":");
+        out.extend_from_slice(metadata);
+        out.extend_from_slice(b",\"items\":[");
+        out
+    }
+
+    fn metadata(&self, revision: Revision, more: Option<&More>) -> BytesMut {
+        let mut out = BytesMut::from(&b"{\"resourceVersion\":\""[..]);
+        push_number(&mut out, revision.0);
+        out.extend_from_slice(b"\"");
+        // Lists of custom resources spell out an empty token.
+        let spelled = self.resource.is_custom() && self.shape == Shape::Whole;
+        if more.is_some() || spelled {
+            out.extend_from_slice(b",\"continue\":\"");
+            out.extend_from_slice(more.map_or("", |m| m.token.as_str()).as_bytes());
+            out.extend_from_slice(b"\"");
+        }
+        if let Some(remaining) = more.and_then(|m| m.remaining) {
+            out.extend_from_slice(b",\"remainingItemCount\":");
+            push_number(&mut out, remaining);
+        }
+        out.extend_from_slice(b"}");
+        out
+    }
+
+    fn item(&self, object: &Arc<Object>, out: &mut BytesMut) {
+        let object = self.resource.present(object);
+        match self.shape {
+            // Items of built-in kinds leave out what the list already says.
+            Shape::Whole if !self.resource.is_custom() => object.write(b"{", out),
+            Shape::Whole => object.write(&self.resource.type_prefix, out),
+            Shape::Metadata(meta) => object.write_metadata(object.revision(), meta.partial_prefix(), out),
+            Shape::Table(meta) => {
+                let whole = encode::object(&object, &self.resource);
+                table::row(&self.resource, &whole, (meta, self.include), out);
+            }
+        }
+    }
+}
+
+/// A list on its way out. Holds one batch of objects and one piece of output, however long the list is.
+struct Pieces {
+    head: Option<BytesMut>,
+    writer: Writer,
+    objects: Objects,
+    /// Whether the next object is preceded by a comma.
+    separate: bool,
+    finished: bool,
+    piece_bytes: usize,
+}
+
+impl Pieces {
+    fn new(writer: Writer, metadata: &[u8], objects: Objects, piece_bytes: usize) -> Self {
+        let head = Some(writer.head(metadata));
+        Self { head, writer, objects, separate: false, finished: false, piece_bytes }
+    }
+
+    /// The next piece; the last one sets `finished`.
+    async fn next(&mut self) -> Result<Bytes, Broken> {
+        let mut out = self.head.take().unwrap_or_default();
+        out.reserve(self.piece_bytes);
+        loop {
+            while let Some(object) = self.objects.next_ready() {
+                if std::mem::replace(&mut self.separate, true) {
+                    out.extend_from_slice(b",");
+                }
+                self.writer.item(&object, &mut out);
+                if out.len() >= self.piece_bytes {
+                    return Ok(out.freeze());
+                }
+            }
+            if !self.objects.refill().await.map_err(|error| Broken(error.to_string()))? {
+                break;
+            }
+        }
+        out.extend_from_slice(b"]}");
+        self.finished = true;
+        Ok(out.freeze())
+    }
+}
+
+/// A short list as one body, a long one in pieces. Forms that need the whole document get it.
+async fn body(mut pieces: Pieces, form: Form, short: usize) -> Result<Body, Status> {
+    let whole = form.encoding == Encoding::Yaml || form.pretty;
+    let mut begun = BytesMut::new();
+    while !pieces.finished && (whole || begun.len() <= short) {
+        let piece = pieces.next().await.map_err(Status::internal)?;
+        if pieces.finished && begun.is_empty() {
+            return Ok(Body::Full(encode::document(piece, form)?));
+        }
+        begun.extend_from_slice(&piece);
+    }
+    if pieces.finished {
+        return Ok(Body::Full(encode::document(begun.freeze(), form)?));
+    }
+    Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(pieces)).boxed()))
+}
+
+fn rest(pieces: Pieces) -> PieceStream {
+    stream::unfold(Some(pieces), |state| async move {
+        let mut pieces = state.filter(|pieces| !pieces.finished)?;
+        match pieces.next().await {
+            Ok(piece) => Some((Ok(piece), Some(pieces))),
+            Err(error) => Some((Err(error), None)),
+        }
+    })
+    .boxed()
+}

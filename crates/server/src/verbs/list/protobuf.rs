@@ -1,0 +1,133 @@
+//! A list in protobuf.
+//!
+//! The envelope says how long the list is before its first item, so that all items are encoded before the first byte goes
+//! out. What is encoded first is kept, up to a bound; of what comes after it only the length is, and it is encoded once more
+//! when its turn has come. A list shows one moment, so it is the same both times.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt, stream};
+use listwatch_kinds::proto::ListWriter;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use crate::RequestLimits;
+use crate::cache::Object;
+use crate::http::body::{Body, Broken};
+use crate::registry::Resource;
+use crate::request::negotiate::Shape;
+use crate::verbs::get;
+use crate::verbs::list::source::Objects;
+
+/// Writes items.
+pub(crate) struct Encoder {
+    resource: Arc<Resource>,
+    shape: Shape,
+    list: ListWriter,
+    /// The JSON of one object at a time.
+    scratch: BytesMut,
+}
+
+/// What is known of a list once all of it has been encoded.
+struct Measured {
+    /// All bytes of all items.
+    items: u64,
+    /// The first of them.
+    kept: Vec<Bytes>,
+    /// The objects after those, to be encoded again.
+    rest: Option<Objects>,
+}
+
+impl Encoder {
+    /// For a list with its own metadata, in JSON.
+    pub(crate) fn new(resource: &Arc<Resource>, shape: Shape, metadata: &[u8]) -> Result<Self, Status> {
+        let metadata = Value::read(metadata).map_err(Status::internal)?;
+        let list = match shape {
+            Shape::Metadata(meta) => ListWriter::new(meta.api_version(), "PartialObjectMetadata", &metadata),
+            _ => ListWriter::new(&resource.api_version(), &resource.kind, &metadata),
+        };
+        let list = list.map_err(Status::internal)?;
+        Ok(Self { resource: Arc::clone(resource), shape, list, scratch: BytesMut::new() })
+    }
+
+    /// The list of these objects.
+    pub(crate) async fn body(mut self, objects: Objects, limits: &RequestLimits) -> Result<Body, Status> {
+        let measured = self.measure(objects, limits).await?;
+        let head = Bytes::from(self.list.begin(measured.items));
+        let pieces = [head].into_iter().chain(measured.kept);
+        let Some(rest) = measured.rest else {
+            let pieces: Vec<Bytes> = pieces.chain([Bytes::from_static(self.list.end())]).collect();
+            return Ok(whole(pieces, limits));
+        };
+        let pieces = stream::iter(pieces.map(Ok)).chain(self.again(rest, limits.piece_bytes));
+        Ok(Body::Pieces(pieces.boxed()))
+    }
+
+    async fn measure(&mut self, mut objects: Objects, limits: &RequestLimits) -> Result<Measured, Status> {
+        let mut measured = Measured { items: 0, kept: Vec::new(), rest: None };
+        loop {
+            if measured.rest.is_none() && measured.items >= limits.protobuf_bytes as u64 {
+                measured.rest = Some(objects.clone());
+            }
+            let Some(piece) = self.piece(&mut objects, limits.piece_bytes).await? else {
+                return Ok(measured);
+            };
+            measured.items += piece.len() as u64;
+            if measured.rest.is_none() {
+                measured.kept.push(piece);
+            }
+            // Nothing is written meanwhile, so that this is where others get their turn.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The items that were not kept, and what stands behind them.
+    fn again(self, rest: Objects, bytes: usize) -> impl Stream<Item = Result<Bytes, Broken>> {
+        stream::unfold(Some((self, rest)), move |state| async move {
+            let (mut encoder, mut objects) = state?;
+            match encoder.piece(&mut objects, bytes).await {
+                Ok(Some(piece)) => Some((Ok(piece), Some((encoder, objects)))),
+                Ok(None) => Some((Ok(Bytes::from_static(encoder.list.end())), None)),
+                Err(status) => Some((Err(Broken(status.message)), None)),
+            }
+        })
+    }
+
+    /// The next items, about so many bytes; `None` at the end.
+    async fn piece(&mut self, objects: &mut Objects, bytes: usize) -> Result<Option<Bytes>, Status> {
+        let mut out = Vec::new();
+        loop {
+            while let Some(object) = objects.next_ready() {
+                self.item(&object, &mut out)?;
+                if out.len() >= bytes {
+                    return Ok(Some(out.into()));
+                }
+            }
+            if !objects.refill().await.map_err(|error| get::storage_status(&error))? {
+                return Ok((!out.is_empty()).then(|| out.into()));
+            }
+        }
+    }
+
+    fn item(&mut self, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), Status> {
+        let object = self.resource.present(object);
+        self.scratch.clear();
+        match self.shape {
+            Shape::Metadata(meta) => {
+                object.write_metadata(object.revision(), meta.partial_prefix(), &mut self.scratch);
+            }
+            _ => object.write(b"{", &mut self.scratch),
+        }
+        let value = Value::read(&self.scratch).map_err(Status::internal)?;
+        self.list.item(&value, out).map_err(Status::internal)
+    }
+}
+
+/// A list that is all there: as one if it is short.
+fn whole(pieces: Vec<Bytes>, limits: &RequestLimits) -> Body {
+    if pieces.iter().map(Bytes::len).sum::<usize>() <= limits.gzip_above {
+        return Body::Full(pieces.concat().into());
+    }
+    Body::Pieces(stream::iter(pieces.into_iter().map(Ok)).boxed())
+}

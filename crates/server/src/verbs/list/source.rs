@@ -1,0 +1,237 @@
+//! Which state a list shows, and walking through it.
+
+use std::sync::Arc;
+
+use listwatch_storage::{Engine, Range};
+use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
+use listwatch_wire::options::{ListOptions, VersionMatch};
+use listwatch_wire::{Revision, Status};
+
+use crate::api::Api;
+use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
+use crate::verbs::get::{parse_version, storage_status, wait_for};
+
+/// What the reference reads from its store every time.
+const UNCACHED: &str = "events";
+
+/// How many objects are looked at in one go: few enough not to hold up the thread.
+const REFILL: usize = 32;
+
+/// The state a list shows.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// What the list says it shows.
+    pub(crate) revision: Revision,
+    /// The storage key a continued list begins at.
+    pub(crate) from: Option<String>,
+    pub(crate) walker: Walker,
+    /// The limit to keep to; zero for none.
+    pub(crate) limit: u64,
+    /// The token that led here.
+    token: Option<ContinueToken>,
+}
+
+/// Goes through a state in key order.
+#[derive(Clone, Debug)]
+pub(crate) enum Walker {
+    /// In memory.
+    Memory { snapshot: Arc<Snapshot>, walk: Walk },
+    /// In the engine's history.
+    History { engine: Arc<dyn Engine>, collection: Arc<Collection>, next: Option<Range>, remaining: u64 },
+}
+
+/// The objects of a list, a few of them at hand and the others still in the state.
+#[derive(Clone, Debug)]
+pub(crate) struct Objects {
+    ready: std::vec::IntoIter<Arc<Object>>,
+    /// Where more come from, until the end.
+    walker: Option<Walker>,
+    filter: Filter,
+}
+
+/// What a position in the state means.
+enum Moment {
+    /// At least as new as whatever was waited for.
+    Now,
+    /// Exactly then.
+    Exactly(Revision),
+}
+
+/// Decides which state the options ask for, and waits for it if need be.
+///
+/// # Errors
+/// 400 for what cannot be understood, 410 for what is forgotten, 504 for what does not come.
+pub(crate) async fn resolve(
+    api: &Api,
+    collection: &Arc<Collection>,
+    filter: &Filter,
+    options: &ListOptions,
+) -> Result<Source, Status> {
+    let version = parse_version(&options.resource_version)?;
+    let token = continued(options, version)?;
+    let uncached = collection.name() == UNCACHED;
+    let wanted = version.filter(|version| !(uncached && *version == Revision::ZERO));
+    let moment = moment(api, options, wanted, token.as_ref()).await?;
+    let from = token.as_ref().map(|token| format!("{}{}", collection.scope(filter), token.start()));
+    let (revision, walker) = open(api, collection, filter, moment, from.as_deref());
+    // Any version will do, so the whole of it is cheaper than pages: that is how the reference has it, too, for all that it
+    // keeps in memory.
+    let any = version == Some(Revision::ZERO) && token.is_none() && !uncached;
+    let limit = if any { 0 } else { options.limit };
+    Ok(Source { revision, from, walker, limit, token })
+}
+
+fn continued(options: &ListOptions, version: Option<Revision>) -> Result<Option<ContinueToken>, Status> {
+    if options.continue_token.is_empty() {
+        return Ok(None);
+    }
+    if version.is_some_and(|v| v != Revision::ZERO) {
+        return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    let token = ContinueToken::decode(&options.continue_token);
+    token.map(Some).map_err(|error| Status::bad_request(format!("invalid continue token: {error}")))
+}
+
+async fn moment(
+    api: &Api,
+    options: &ListOptions,
+    version: Option<Revision>,
+    token: Option<&ContinueToken>,
+) -> Result<Moment, Status> {
+    match token.map(ContinueToken::version) {
+        Some(TokenVersion::At(revision)) => return exactly(api, Revision(revision)).await,
+        Some(TokenVersion::Latest) => {
+            wait_for(api, None).await?;
+            return Ok(Moment::Now);
+        }
+        None => {}
+    }
+    match (version, &options.resource_version_match) {
+        (Some(version), Some(VersionMatch::Exact)) => exactly(api, version).await,
+        // A limit makes a version exact, so that the pages of old clients fit together.
+        (Some(version), None) if version != Revision::ZERO && options.limit > 0 => {
+            exactly(api, version).await
+        }
+        (version, _) => {
+            wait_for(api, version).await?;
+            Ok(Moment::Now)
+        }
+    }
+}
+
+async fn exactly(api: &Api, revision: Revision) -> Result<Moment, Status> {
+    wait_for(api, Some(revision)).await?;
+    Ok(Moment::Exactly(revision))
+}
+
+fn open(
+    api: &Api,
+    collection: &Arc<Collection>,
+    filter: &Filter,
+    moment: Moment,
+    from: Option<&str>,
+) -> (Revision, Walker) {
+    let walk = collection.walk(filter, from);
+    let (snapshot, now) = api.cache.read(collection);
+    let Moment::Exactly(revision) = moment else { return (now, Walker::Memory { snapshot, walk }) };
+    // A state that has not changed since is that state.
+    if snapshot.revision() <= revision {
+        return (revision, Walker::Memory { snapshot, walk });
+    }
+    if let Some(snapshot) = api.cache.pins.get(collection, revision) {
+        return (revision, Walker::Memory { snapshot, walk });
+    }
+    let (start, end) = walk.bounds();
+    let range = Range { start, end, limit: api.options.cache.engine_page, at: Some(revision) };
+    let (engine, collection) = (Arc::clone(&api.engine), Arc::clone(collection));
+    (revision, Walker::History { engine, collection, next: Some(range), remaining: 0 })
+}
+
+impl Source {
+    /// What to tell a client whose state is forgotten. A continued list may go on at the latest one.
+    pub(crate) fn refusal(&self, error: &listwatch_storage::Error) -> Status {
+        let mut status = storage_status(error);
+        if let (true, Some(token)) = (status.is_expired(), &self.token) {
+            status.message = "The provided continue parameter is too old to display a consistent list result. \
+                 You can start a new list without the continue parameter, or use the continue token in this response \
+                 to retrieve the remainder of the results. Continuing with the provided token results in an \
+                 inconsistent list - objects that were created, modified, or deleted between the time the first \
+                 chunk was returned and now may show up in the list."
+                .to_owned();
+            status.metadata.continue_token = token.at_latest().encode();
+        }
+        status
+    }
+}
+
+impl Objects {
+    /// Those at hand, then what matches of those to come.
+    pub(crate) fn new(ready: Vec<Arc<Object>>, walker: Option<Walker>, filter: Filter) -> Self {
+        Self { ready: ready.into_iter(), walker, filter }
+    }
+
+    /// The next one at hand.
+    pub(crate) fn next_ready(&mut self) -> Option<Arc<Object>> {
+        self.ready.next()
+    }
+
+    /// Gets more to hand, if only to find that none of them match; false at the end.
+    pub(crate) async fn refill(&mut self) -> Result<bool, listwatch_storage::Error> {
+        let Some(walker) = &mut self.walker else { return Ok(false) };
+        let found = walker.next(REFILL).await?;
+        if found.is_empty() {
+            self.walker = None;
+        }
+        let wanted: Vec<_> = found.into_iter().filter(|object| self.filter.matches(object)).collect();
+        self.ready = wanted.into_iter();
+        Ok(true)
+    }
+}
+
+impl Walker {
+    /// The next objects in key order, whether they match or not, about `max` of them. None at the end.
+    pub(crate) async fn next(&mut self, max: usize) -> Result<Vec<Arc<Object>>, listwatch_storage::Error> {
+        match self {
+            Self::Memory { snapshot, walk } => {
+                let objects: Vec<_> = snapshot.range(walk).take(max).cloned().collect();
+                if let Some(last) = objects.last() {
+                    walk.advance(last.key());
+                }
+                Ok(objects)
+            }
+            Self::History { engine, collection, next, remaining } => loop {
+                let Some(range) = next.take() else { return Ok(Vec::new()) };
+                let page = engine.range(range.clone()).await?;
+                let read = page.items.len() as u64;
+                *remaining = page.count.saturating_sub(read);
+                if let (Some(last), true) = (page.items.last(), *remaining > 0) {
+                    *next = Some(Range { start: format!("{}\0", last.key).into(), ..range });
+                }
+                let objects: Vec<_> = page
+                    .items
+                    .into_iter()
+                    .filter_map(|i| collection.object(&i.key, i.value, i.revision))
+                    .collect();
+                if !objects.is_empty() {
+                    return Ok(objects);
+                }
+            },
+        }
+    }
+
+    /// How many objects come after the given key, which was handed out last; `held` were handed out after it.
+    pub(crate) fn remaining(&self, held: usize) -> u64 {
+        match self {
+            Self::Memory { snapshot, walk } => (snapshot.count(walk) + held) as u64,
+            Self::History { remaining, .. } => remaining + held as u64,
+        }
+    }
+
+    /// The snapshot it goes through, if it is one.
+    pub(crate) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        match self {
+            Self::Memory { snapshot, .. } => Some(snapshot),
+            Self::History { .. } => None,
+        }
+    }
+}

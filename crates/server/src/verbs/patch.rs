@@ -1,0 +1,321 @@
+//! PATCH: a change described instead of a new state.
+//!
+//! JSON, merge and strategic patches are applied to what is stored; the result then goes the way of a PUT. Server-side apply
+//! instead merges by ownership, and creates what is missing.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, WriteOptions};
+use listwatch_wire::patch::{JsonPatch, merge_patch, parse_object_patch};
+use listwatch_wire::status::FieldError;
+
+use crate::admission::namespaces;
+use crate::api::Api;
+use crate::pipeline::managed::Tracking;
+use crate::pipeline::target::{Target, expected, place};
+use crate::pipeline::transaction::{Stored, Verdict, change, fresh, with_version};
+use crate::pipeline::{Answer, WriteRequest, body, yaml};
+use crate::registry::view::View;
+use crate::registry::{Resource, custom};
+use crate::subresources;
+use crate::subresources::scale;
+use crate::verbs::{create, update};
+
+/// A patch that was understood.
+#[derive(Debug)]
+pub(crate) enum Patch {
+    Json(JsonPatch),
+    Merge(Value),
+    Strategic(Value),
+    Apply(Value),
+}
+
+/// A patch with what its own text is told off for.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) patch: Patch,
+    pub(crate) complaints: Vec<String>,
+}
+
+/// PATCH.
+///
+/// # Errors
+/// The Status to answer with.
+pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
+    let (kind, options) = read_options(&request)?;
+    if request.subresource.as_deref() == Some("scale") {
+        return scale::patch(api, &request, kind, &options).await;
+    }
+    let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
+    let resource = &*request.resource;
+    let target =
+        Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let parsed = match parse(kind, &request) {
+        Ok(parsed) => parsed,
+        Err(status) => return Err(refusal(api, &target, kind, status).await?),
+    };
+    let work = Work { api, request: &request, target: &target, options: &options, view };
+    let mut told = Vec::new();
+    let done = change(api, &target, options.is_dry_run(), |stored| {
+        told.clear();
+        match (&parsed.patch, stored) {
+            (Patch::Apply(applied), Some(stored)) => {
+                work.strictly(&parsed, work.apply(applied, stored, &mut told), &mut told)
+            }
+            (Patch::Apply(applied), None) if view == View::Whole => {
+                work.strictly(&parsed, work.apply_new(applied, &mut told), &mut told)
+            }
+            (_, None) => Err(target.not_found()),
+            (_, Some(stored)) => work.change(&parsed, stored, &mut told),
+        }
+    })
+    .await?;
+    Ok(done.answer().with_warnings(told))
+}
+
+/// A patch is read only once there is something to change, so that the absence of that is told first.
+async fn refusal(api: &Api, target: &Target<'_>, kind: PatchType, status: Status) -> Result<Status, Status> {
+    let missing = kind != PatchType::Apply && fresh(api, target).await?.is_none();
+    Ok(if missing { target.not_found() } else { status })
+}
+
+/// What kind of patch it is and how it should be taken. Unlike other media types these are told apart by case, too.
+fn read_options(request: &WriteRequest) -> Result<(PatchType, WriteOptions), Status> {
+    let media = request.content_type.as_deref().unwrap_or_default();
+    let media = media.split(';').next().unwrap_or_default().trim();
+    let kind = PatchType::from_media_type(media)
+        .filter(|kind| *kind != PatchType::Strategic || !request.resource.is_custom());
+    let Some(kind) = kind else { return Err(unsupported(&request.resource)) };
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Patch(kind))?;
+    Ok((kind, options))
+}
+
+/// The 415 of a patch. Only the handler of custom kinds names the types it accepts.
+fn unsupported(resource: &Resource) -> Status {
+    if resource.is_custom() {
+        return Status::unsupported_media_type(custom::PATCH_TYPES);
+    }
+    let mut status = Status::unsupported_media_type(&[]);
+    status.message = "415: Unsupported Media Type".to_owned();
+    status
+}
+
+/// Reads the body of a patch.
+pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<Parsed, Status> {
+    let body = &request.body;
+    let mut complaints = Vec::new();
+    let mut object = || -> Result<Value, Status> {
+        let parsed = parse_object_patch(body)?;
+        complaints = body::duplicate(&parsed.duplicates).collect();
+        Ok(parsed.value)
+    };
+    let patch = match kind {
+        PatchType::Json => {
+            let patch = JsonPatch::parse(body)?;
+            complaints = patch.complaints().to_vec();
+            Patch::Json(patch)
+        }
+        PatchType::Merge => Patch::Merge(object()?),
+        PatchType::Strategic => Patch::Strategic(object()?),
+        PatchType::Apply => {
+            let document = applied(request)?;
+            complaints = document.repeated;
+            Patch::Apply(document.value)
+        }
+    };
+    Ok(Parsed { patch, complaints })
+}
+
+/// An applied configuration, which must say what it is.
+fn applied(request: &WriteRequest) -> Result<yaml::Document, Status> {
+    let text = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
+    let document = match listwatch_wire::json::parse(&request.body) {
+        Ok(parsed) if parsed.duplicates.is_empty() => {
+            yaml::Document { value: parsed.value, repeated: Vec::new() }
+        }
+        _ => yaml::read(&request.body).map_err(text)?,
+    };
+    let object = &document.value;
+    if !object.is_object() {
+        return Err(text(format!(
+            "cannot unmarshal {} into an object",
+            listwatch_wire::go::json_type(object)
+        )));
+    }
+    if object.at("metadata").count("managedFields") > 0 {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    let wanted = expected(&request.resource);
+    for (key, wanted) in [("kind", wanted.kind), ("apiVersion", &*wanted.api_version())] {
+        match object.text(key) {
+            "" => {
+                return Err(Status::bad_request(format!(
+                    "Object '{}' is missing",
+                    if key == "kind" { "Kind" } else { "apiVersion" }
+                )));
+            }
+            found if found != wanted => {
+                return Err(Status::bad_request(format!(
+                    "{key} in the applied configuration ({found}) is not that of the path ({wanted})"
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(document)
+}
+
+/// What is the same for every try.
+struct Work<'a> {
+    api: &'a Api,
+    request: &'a WriteRequest,
+    target: &'a Target<'a>,
+    options: &'a WriteOptions,
+    view: View,
+}
+
+impl Work<'_> {
+    fn tracking(&self) -> Tracking<'_> {
+        Tracking::new(self.request, self.options)
+    }
+
+    /// A JSON, merge or strategic patch of an object.
+    fn change(&self, parsed: &Parsed, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let rules = &self.target.resource.rules;
+        let mut new = stored.value.clone();
+        with_version(&mut new, stored.revision);
+        match &parsed.patch {
+            Patch::Json(patch) => patch.apply(&mut new)?,
+            Patch::Merge(patch) => merge_patch(&mut new, patch.clone()),
+            Patch::Strategic(patch) => rules.strategic(&mut new, patch)?,
+            Patch::Apply(_) => {}
+        }
+        match parsed.patch {
+            // Merged field by field into an object of the kind, which it stays whatever it says it is.
+            Patch::Strategic(_) => self.name_type(&mut new),
+            _ => self.check_type(&new)?,
+        }
+        told.extend(check_patched(&mut new, &parsed.complaints, self.options.validation(), |object| {
+            rules.decode(object, Some(&stored.value))
+        })?);
+        self.target.check_identity(&mut new)?;
+        self.target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
+        rules.complete(&mut new, Some(&stored.value));
+        namespaces::may_grant(self.api, self.request, self.target, &new)?;
+        update::successor(self.api, self.target, self.view, &self.tracking(), &mut new, stored, told)
+    }
+
+    fn name_type(&self, new: &mut Value) {
+        let wanted = expected(self.target.resource);
+        new.put("kind", wanted.kind);
+        new.put("apiVersion", wanted.api_version().into_owned());
+    }
+
+    fn check_type(&self, new: &Value) -> Result<(), Status> {
+        let wanted = expected(self.target.resource);
+        if new.text("kind") == wanted.kind && new.text("apiVersion") == wanted.api_version() {
+            return Ok(());
+        }
+        let found = format!("{} {}", new.text("apiVersion"), new.text("kind"));
+        let why = format!("a patch cannot make a {found} of a {} {}", wanted.api_version(), wanted.kind);
+        Err(refused(why))
+    }
+
+    /// What was applied is held to strictness only once it could be.
+    fn strictly(
+        &self,
+        parsed: &Parsed,
+        applied: Result<Verdict, Status>,
+        told: &mut Vec<String>,
+    ) -> Result<Verdict, Status> {
+        let verdict = applied?;
+        match self.options.validation() {
+            FieldValidation::Strict if !parsed.complaints.is_empty() => {
+                let why = yaml::unmarshal_errors(&parsed.complaints);
+                Err(Status::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: {why}"
+                )))
+            }
+            FieldValidation::Ignore => Ok(verdict),
+            _ => {
+                told.splice(0..0, parsed.complaints.iter().cloned());
+                Ok(verdict)
+            }
+        }
+    }
+
+    /// Apply to an object that exists.
+    fn apply(&self, applied: &Value, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let rules = &self.target.resource.rules;
+        let mut applied = applied.clone();
+        self.target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
+        self.identify(&mut applied)?;
+        let force = self.options.force.unwrap_or(false);
+        let mut new = rules.apply(&self.tracking(), Some(&stored.value), &applied, force)?.object;
+        refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
+        rules.complete(&mut new, Some(&stored.value));
+        namespaces::may_grant(self.api, self.request, self.target, &new)?;
+        update::carry_over(&mut new, &stored.value, told);
+        update::settle(self.api, self.target, self.view, &mut new, stored, told)
+    }
+
+    /// Apply of an object that does not exist.
+    fn apply_new(&self, applied: &Value, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let rules = &self.target.resource.rules;
+        let mut applied = applied.clone();
+        let uid = applied.at("metadata").text("uid");
+        if !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(self.target.conflict(&why));
+        }
+        self.identify(&mut applied)?;
+        let mut new = rules.apply(&self.tracking(), None, &applied, true)?.object;
+        refuse_wrong_types(rules.decode(&mut new, None).error)?;
+        self.identify(&mut new)?;
+        rules.complete(&mut new, None);
+        *told = create::finish_new(self.api, self.target, self.request, &mut new)?;
+        Ok(Verdict::Create(new))
+    }
+
+    /// An applied configuration may leave out the name, which is in the path.
+    fn identify(&self, object: &mut Value) -> Result<(), Status> {
+        if object.at("metadata").text("name").is_empty()
+            && let Some(meta) = object.inner_or_new("metadata")
+        {
+            meta.put("name", self.target.name);
+        }
+        place(object, self.target.namespace)?;
+        self.target.check_identity(object)?;
+        if let Some(meta) = object.inner("metadata") {
+            meta.remove("resourceVersion");
+        }
+        Ok(())
+    }
+}
+
+fn refuse_wrong_types(error: Option<String>) -> Result<(), Status> {
+    error.map_or(Ok(()), |error| Err(Status::bad_request(error)))
+}
+
+/// Checks the types of a patched object. The offending object is not shown back: it may hold secrets.
+pub(crate) fn check_patched(
+    new: &mut Value,
+    complaints: &[String],
+    validation: FieldValidation,
+    decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::Report,
+) -> Result<Vec<String>, Status> {
+    let report = decode(new);
+    if let Some(error) = report.error {
+        return Err(refused(error));
+    }
+    body::judge(body::complaints(complaints.iter().cloned(), &report.unknown), validation).map_err(refused)
+}
+
+/// A patch whose result is no object of the kind.
+fn refused(why: String) -> Status {
+    Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)])
+}

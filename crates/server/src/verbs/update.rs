@@ -1,0 +1,147 @@
+//! PUT: an object in place of another, or a view of it.
+
+use listwatch_kinds::meta;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+use listwatch_wire::status::FieldError;
+
+use crate::admission::namespaces;
+use crate::allocate::services;
+use crate::api::Api;
+use crate::pipeline::managed::Tracking;
+use crate::pipeline::target::{Target, expected};
+use crate::pipeline::transaction::{Stored, Verdict, change};
+use crate::pipeline::{Answer, WriteRequest, body};
+use crate::registry::view::View;
+use crate::subresources;
+use crate::subresources::scale;
+use crate::verbs::create;
+
+/// PUT.
+///
+/// # Errors
+/// The Status to answer with.
+pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
+    if request.subresource.as_deref() == Some("scale") {
+        return scale::update(api, &request).await;
+    }
+    let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
+    let resource = &*request.resource;
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Update)?;
+    let content_type = request.content_type.as_deref();
+    let check = |object: &mut Value| resource.rules.decode(object, None);
+    let decoded =
+        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
+    let mut sent = decoded.object;
+    let target =
+        Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    target.check_identity(&mut sent)?;
+    resource.rules.complete(&mut sent, None);
+    let mut warnings = decoded.warnings;
+    let tracking = Tracking::new(&request, &options);
+    let mut told = Vec::new();
+    let done = change(api, &target, options.is_dry_run(), |stored| match stored {
+        Some(stored) => {
+            check_conditions(&target, &sent, stored)?;
+            namespaces::may_grant(api, &request, &target, &sent)?;
+            let mut new = sent.clone();
+            told.clear();
+            successor(api, &target, view, &tracking, &mut new, stored, &mut told)
+        }
+        // Who means a certain object is told that there is another one or none, even if any would do for others.
+        None if !sent.at("metadata").text("uid").is_empty() => {
+            target.check_uid(sent.at("metadata").text("uid"), &Value::Null)?;
+            Err(target.not_found())
+        }
+        None if view == View::Whole && resource.rules.create_on_update() => {
+            let mut new = sent.clone();
+            resource.rules.track(&tracking, None, &mut new);
+            told = create::finish_new(api, &target, &request, &mut new)?;
+            Ok(Verdict::Create(new))
+        }
+        None => Err(target.not_found()),
+    })
+    .await?;
+    warnings.append(&mut told);
+    Ok(done.answer().with_warnings(warnings))
+}
+
+/// What the sender says about the object it means to replace must be true.
+fn check_conditions(target: &Target<'_>, sent: &Value, stored: &Stored) -> Result<(), Status> {
+    let meta = sent.at("metadata");
+    target.check_uid(meta.text("uid"), &stored.value)?;
+    let version = meta.text("resourceVersion");
+    if matches!(version, "" | "0") && !target.resource.rules.unconditional_update() {
+        let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+        // Only here the reference names the resource instead of the kind.
+        let Target { resource, name, .. } = target;
+        return Err(Status::invalid(&resource.group, &resource.plural, name, &[error]));
+    }
+    target.check_version(version, stored.revision)
+}
+
+/// Turns what was sent into what follows on the stored object. `new` has been decoded and completed.
+pub(crate) fn successor(
+    api: &Api,
+    target: &Target<'_>,
+    view: View,
+    tracking: &Tracking<'_>,
+    new: &mut Value,
+    stored: &Stored,
+    warnings: &mut Vec<String>,
+) -> Result<Verdict, Status> {
+    let rules = &target.resource.rules;
+    carry_over(new, &stored.value, warnings);
+    rules.track(tracking, Some(&stored.value), new);
+    settle(api, target, view, new, stored, warnings)
+}
+
+/// The part of [`successor`] after the owners of fields are known.
+pub(crate) fn settle(
+    api: &Api,
+    target: &Target<'_>,
+    view: View,
+    new: &mut Value,
+    stored: &Stored,
+    warnings: &mut Vec<String>,
+) -> Result<Verdict, Status> {
+    let rules = &target.resource.rules;
+    let old = &stored.value;
+    rules.prepare_update(view, new, old);
+    if view == View::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
+        services::reallocate(api, target, new, old)?;
+    }
+    target.valid(&rules.validate_update(view, new, old))?;
+    if new == old {
+        return Ok(Verdict::Keep);
+    }
+    // Writers of a view are programs that cannot do anything about the rest.
+    if view == View::Whole {
+        warnings.extend(rules.warnings(new, Some(old)));
+    }
+    let new = std::mem::take(new);
+    Ok(if is_done(&new) { Verdict::Remove(new) } else { Verdict::Write(new) })
+}
+
+/// Fills in the metadata that an update leaves out or cannot change.
+pub(crate) fn carry_over(new: &mut Value, old: &Value, warnings: &mut Vec<String>) {
+    let (Some(meta), Some(before)) = (new.inner_or_new("metadata"), old.at("metadata").as_object()) else {
+        return;
+    };
+    meta.remove("resourceVersion");
+    meta::carry_over(meta, before);
+    warnings.extend(meta::drop_duplicate_owners(meta));
+}
+
+/// Whether an object that is being deleted has nothing left to wait for.
+pub(crate) fn is_done(object: &Value) -> bool {
+    let meta = object.at("metadata");
+    let held = meta.count("finalizers") > 0
+        || (object.text("kind") == "Namespace"
+            && object.text("apiVersion") == "v1"
+            && object.at("spec").count("finalizers") > 0);
+    meta.has("deletionTimestamp") && !held && meta.int("deletionGracePeriodSeconds").unwrap_or(0) == 0
+}

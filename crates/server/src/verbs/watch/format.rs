@@ -1,0 +1,149 @@
+//! [`Format`]: how a watcher wants to see events.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use listwatch_wire::event::EventType;
+use listwatch_wire::{Revision, Status};
+
+use crate::cache::{LateFrames, Object, Sight, frame, push_number};
+use crate::registry::Resource;
+use crate::request::negotiate::{Encoding, Form, Meta, Shape};
+use crate::respond::protobuf;
+use crate::respond::table;
+use crate::respond::table::Include;
+
+/// How a watcher wants to see events.
+#[derive(Debug)]
+pub(crate) struct Format {
+    resource: Arc<Resource>,
+    encoding: Encoding,
+    shape: Shape,
+    include: Include,
+    /// Columns are told once, in the first event of a stream.
+    columns_told: bool,
+    broken: bool,
+}
+
+impl Format {
+    pub(crate) fn new(resource: Arc<Resource>, form: Form, include: Include) -> Self {
+        let Form { encoding, shape, .. } = form;
+        Self { resource, encoding, shape, include, columns_told: false, broken: false }
+    }
+
+    /// Whether events are bytes with their length before them, rather than lines of text.
+    pub(crate) fn is_binary(&self) -> bool {
+        self.encoding == Encoding::Protobuf
+    }
+
+    /// Whether an event could not be written: the stream must not go on without it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// An event. Whole objects are encoded once for all watchers.
+    pub(crate) fn event(&mut self, sight: &Sight, frames: &LateFrames) -> Bytes {
+        let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
+        let whole = self.shape == Shape::Whole;
+        if whole && !self.is_binary() && matches!(self.resource.present(object), Cow::Borrowed(_)) {
+            return sight.event.frame(sight.change, &self.resource.type_prefix);
+        }
+        let shared = whole && self.is_binary() && self.resource.present.is_none();
+        if let Some(frame) = sight.event.protobuf(sight.change).filter(|_| shared) {
+            return frame.clone();
+        }
+        let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
+        self.write(sight.change.into(), object, sight.event.revision, &mut out);
+        let frame = out.freeze();
+        if shared && !self.broken {
+            frames.keep(&sight.event, sight.change, frame.clone());
+        }
+        frame
+    }
+
+    /// Appends an object of the initial state.
+    pub(crate) fn initial(&mut self, object: &Arc<Object>, out: &mut BytesMut) {
+        self.write(EventType::Added, object, object.revision(), out);
+    }
+
+    fn write(&mut self, kind: EventType, object: &Arc<Object>, revision: Revision, out: &mut BytesMut) {
+        let resource = Arc::clone(&self.resource);
+        let object = resource.present(object);
+        self.put(kind, out, |format, out| match format.shape {
+            Shape::Whole => object.write_at(revision, &resource.type_prefix, out),
+            Shape::Metadata(meta) => object.write_metadata(revision, meta.partial_prefix(), out),
+            Shape::Table(meta) => {
+                let mut whole = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
+                object.write_at(revision, &resource.type_prefix, &mut whole);
+                format.table(meta, revision, &whole, format.include, out);
+            }
+        });
+    }
+
+    /// Appends an event about the JSON that `object` writes. If it has no protobuf form, the watcher is told.
+    fn put(&mut self, kind: EventType, out: &mut BytesMut, object: impl FnOnce(&mut Self, &mut BytesMut)) {
+        if !self.is_binary() {
+            return frame(kind, out, |out| object(self, out));
+        }
+        let mut json = BytesMut::with_capacity(1024);
+        object(self, &mut json);
+        let event = protobuf::event(kind, &json).unwrap_or_else(|status| {
+            self.broken = true;
+            self.error(&status)
+        });
+        out.extend_from_slice(&event);
+    }
+
+    /// A bookmark: an empty object of the kind with nothing but a version, and the mark of the end of initial events.
+    pub(crate) fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
+        let mut out = BytesMut::with_capacity(256);
+        let prefix = match self.shape {
+            Shape::Metadata(meta) => Bytes::from_static(meta.partial_prefix()),
+            _ => self.resource.type_prefix.clone(),
+        };
+        self.put(EventType::Bookmark, &mut out, |format, out| {
+            let mut object = BytesMut::from(&prefix[..]);
+            object.extend_from_slice(b"\"metadata\":{\"resourceVersion\":\"");
+            push_number(&mut object, revision.0);
+            object.extend_from_slice(b"\"");
+            if end_of_initial {
+                object.extend_from_slice(b",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}");
+            }
+            object.extend_from_slice(b"}}");
+            if let Shape::Table(meta) = format.shape {
+                // Without the metadata the mark would be lost.
+                let keep = end_of_initial && format.include == Include::Nothing;
+                let include = if keep { Include::Metadata } else { format.include };
+                format.table(meta, revision, &object, include, out);
+            } else {
+                out.extend_from_slice(&object);
+            }
+        });
+        out.freeze()
+    }
+
+    fn table(&mut self, meta: Meta, revision: Revision, object: &[u8], include: Include, out: &mut BytesMut) {
+        let mut metadata = BytesMut::from(&b"{\"resourceVersion\":\""[..]);
+        push_number(&mut metadata, revision.0);
+        metadata.extend_from_slice(b"\"}");
+        let columns = match std::mem::replace(&mut self.columns_told, true) {
+            true => b"null".to_vec(),
+            false => table::columns(&self.resource),
+        };
+        table::head(out, meta, &metadata, &columns);
+        table::row(&self.resource, object, (meta, include), out);
+        out.extend_from_slice(b"]}");
+    }
+
+    /// The end of a stream that cannot go on. A Status whatever form was asked for.
+    pub(crate) fn error(&self, status: &Status) -> Bytes {
+        let json = status.to_json();
+        if self.is_binary() {
+            return protobuf::event(EventType::Error, &json).unwrap_or_default();
+        }
+        let mut out = BytesMut::with_capacity(256);
+        frame(EventType::Error, &mut out, |out| out.extend_from_slice(&json));
+        out.freeze()
+    }
+}

@@ -1,0 +1,151 @@
+//! The write verbs, and what they share with GET: the form of one object in an answer.
+//!
+//! The rules of writing are in [`crate::pipeline`]; here is only the way in (body, options) and the way out
+//! (negotiated form, warnings).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use listwatch_wire::Status;
+
+use crate::cache::Object;
+use crate::chain::route::Target;
+use crate::chain::service::Service;
+use crate::http::body::Response;
+use crate::http::request::{BodyProblem, BodySource, Request};
+use crate::pipeline::{Answer, AnswerBody, WriteRequest};
+use crate::registry::Resource;
+use crate::request::info::Verb;
+use crate::request::negotiate::{Form, Shape, Subject};
+use crate::respond;
+use crate::respond::{encode, table};
+use crate::subresources::{self, connect};
+use crate::verbs::{create, delete, delete_collection, get, patch, update};
+
+/// Answers a write, or a request for a subresource.
+pub(crate) async fn write(
+    service: &Service,
+    request: &Request,
+    target: Target,
+    body: &mut dyn BodySource,
+) -> Result<Response, Status> {
+    let subject = if target.info.verb == Verb::DeleteCollection { Subject::List } else { Subject::Object };
+    // A scale has a type of its own, whatever it scales.
+    let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
+    let form = get::negotiated(request, subject, typed)?;
+    let body = read_body(service, body).await?;
+    let resource = target.resource.clone();
+    let verb = target.info.verb;
+    let writing = WriteRequest {
+        resource: target.resource,
+        namespace: target.info.namespace.filter(|_| resource.namespaced),
+        name: target.info.name,
+        subresource: target.info.subresource,
+        query: request.query.clone(),
+        content_type: request.header(CONTENT_TYPE).map(str::to_owned),
+        body,
+        user: target.user,
+        user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
+    };
+    let api = &service.api;
+    let answer = match verb {
+        _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
+        Verb::Get => subresources::read_subresource(api, writing).await,
+        Verb::Create => create::create(api, writing).await,
+        Verb::Update => update::update(api, writing).await,
+        Verb::Patch => patch::patch(api, writing).await,
+        Verb::Delete => delete::delete(api, writing).await,
+        Verb::DeleteCollection => delete_collection::delete_collection(api, writing).await,
+        Verb::List | Verb::Watch | Verb::Unknown => Err(Status::method_not_allowed()),
+    }?;
+    respond_with(answer, &resource, form, request)
+}
+
+async fn read_body(service: &Service, body: &mut dyn BodySource) -> Result<Bytes, Status> {
+    let limit = service.api.options.requests.body_bytes;
+    let patience = service.api.options.http.body_timeout;
+    match tokio::time::timeout(patience, body.read(limit)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(BodyProblem::TooLarge)) => Err(Status::too_large(&format!("limit is {limit}"))),
+        Ok(Err(BodyProblem::Malformed)) => Err(Status::bad_request("the request body is malformed")),
+        Ok(Err(BodyProblem::Cut)) => Err(Status::bad_request("the request body broke off")),
+        Err(_) => Err(Status::timeout("the request body took too long to arrive", 0)),
+    }
+}
+
+fn respond_with(
+    answer: Answer,
+    resource: &Arc<Resource>,
+    form: Form,
+    request: &Request,
+) -> Result<Response, Status> {
+    let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = match answer.body {
+        AnswerBody::Object(object) => {
+            respond::full(code, form.content_type(), show(&object, resource, form, request)?)
+        }
+        AnswerBody::Document(value) => {
+            let json = document(&value, resource, form, request)?;
+            respond::full(code, form.content_type(), encode::document(json, form)?)
+        }
+        AnswerBody::List(list) => {
+            let json = list.document(resource, form.shape, table::Include::wanted(form, request)?);
+            respond::full(code, form.content_type(), encode::document(json, form)?)
+        }
+        AnswerBody::Empty => respond::empty(code),
+        AnswerBody::Status(status) => {
+            let mut response = respond::status(&status, form);
+            *response.status_mut() = code;
+            response
+        }
+    };
+    respond::warn(&mut response, answer.warnings.iter().map(String::as_str));
+    Ok(response)
+}
+
+/// One object in the form asked for.
+pub(crate) fn show(
+    object: &Arc<Object>,
+    resource: &Resource,
+    form: Form,
+    request: &Request,
+) -> Result<Bytes, Status> {
+    let object = &resource.present(object);
+    let json = match form.shape {
+        Shape::Whole => encode::object(object, resource),
+        Shape::Metadata(meta) => encode::partial(object, object.revision(), meta),
+        Shape::Table(meta) => {
+            let include = table::Include::wanted(form, request)?;
+            table::single(resource, &encode::object(object, resource), meta, include)
+        }
+    };
+    encode::document(json, form)
+}
+
+/// A document that is not an object of the resource's collection: dry runs and subresources.
+fn document(
+    value: &listwatch_wire::json::Value,
+    resource: &Resource,
+    form: Form,
+    request: &Request,
+) -> Result<Bytes, Status> {
+    let json = Bytes::from(listwatch_wire::json::encode(value));
+    let kind = value.get("kind").and_then(|k| k.as_str()).unwrap_or_default();
+    let (own, scale) = (kind == &*resource.kind, kind == "Scale");
+    Ok(match form.shape {
+        Shape::Table(meta) if scale => table::scale(value, meta, table::Include::wanted(form, request)?),
+        Shape::Table(meta) if own => {
+            table::single(resource, &json, meta, table::Include::wanted(form, request)?)
+        }
+        Shape::Metadata(meta) if own || scale => {
+            let metadata = value.get("metadata").cloned().unwrap_or_default();
+            let partial = listwatch_wire::json::json!({
+                "kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": metadata,
+            });
+            listwatch_wire::json::encode(&partial).into()
+        }
+        _ => json,
+    })
+}
