@@ -40,6 +40,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
 
+    /// Do not serve the web console under /console/
+    #[arg(long)]
+    no_console: bool,
+
     #[command(flatten)]
     lifecycle: Lifecycle,
 
@@ -126,6 +130,7 @@ impl Arguments {
             bind: self.bind,
             security,
             token_file: self.token_auth_file.clone(),
+            console: !self.no_console,
             lifecycle: self.lifecycle.options(),
             ..Options::default()
         }

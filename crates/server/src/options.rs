@@ -16,6 +16,8 @@ pub struct Options {
     pub token_file: Option<PathBuf>,
     /// Whether requests without credentials are served as `system:anonymous`.
     pub anonymous: bool,
+    /// Serves the web console under `/console/`.
+    pub console: bool,
     /// What connections may cost.
     pub http: HttpLimits,
     /// What requests may cost.
@@ -187,6 +189,7 @@ impl Default for Options {
             security: Security::SelfMade { dir: None },
             token_file: None,
             anonymous: true,
+            console: true,
             http: HttpLimits::default(),
             requests: RequestLimits::default(),
             cache: CacheLimits::default(),

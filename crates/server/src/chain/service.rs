@@ -12,6 +12,7 @@ use crate::HttpLimits;
 use crate::api::Api;
 use crate::auth::{Attributes, Decision, User, impersonate};
 use crate::chain::route;
+use crate::endpoints::console;
 use crate::http::body::{Body, Response};
 use crate::http::request::{BodySource, Request};
 use crate::observe::{Labels, Seat};
@@ -52,6 +53,11 @@ impl Service {
             return respond::text(StatusCode::BAD_REQUEST, "400 Bad Request");
         }
         let audit_id = audit_id(&request);
+        if self.api.options.console
+            && let Some(response) = console::answer(&request)
+        {
+            return respond::finish(response, audit_id);
+        }
         let form = status_form(&request);
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
         let series = self.api.metrics.requests.series(&Labels::new(&request, &info));

@@ -1,5 +1,7 @@
-//! Endpoints that are no verbs of a resource: discovery, OpenAPI, health, metrics and debug pages.
+//! Endpoints that are no verbs of a resource: discovery, OpenAPI, health, metrics,
+//! debug pages and the web console.
 
+pub(crate) mod console;
 pub(crate) mod debug;
 pub(crate) mod discovery;
 pub(crate) mod discovery_v2;

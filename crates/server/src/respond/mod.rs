@@ -17,7 +17,7 @@ use crate::request::negotiate::Form;
 
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const WARNING: HeaderName = HeaderName::from_static("warning");
-const NO_SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
+pub(crate) const NO_SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// An answer with a body of some type.
 pub(crate) fn full(code: StatusCode, content_type: &'static str, body: Bytes) -> Response {
