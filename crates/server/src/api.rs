@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use listwatch_storage::Engine;
+use listwatch_wire::{Revision, Status};
 
 use crate::allocate::services::Allocator;
 use crate::auth::{Authenticator, Authorizer};
@@ -36,4 +37,11 @@ pub struct Api {
     pub(crate) recent: Recent,
     /// What is counted.
     pub metrics: Metrics,
+}
+
+impl Api {
+    /// Waits until the cache is as new as asked for, at most as long as requests may wait for a version.
+    pub(crate) async fn wait_for(&self, version: Option<Revision>) -> Result<(), Status> {
+        self.cache.wait_until_fresh(version, self.options.requests.version_wait).await
+    }
 }

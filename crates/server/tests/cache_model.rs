@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use listwatch_server::CacheLimits;
-use listwatch_server::cache::{Cache, Change, Cursor, Filter, IndexedField, Lost, Portion};
-use listwatch_server::registry::Field;
+use listwatch_server::cache::{Cache, Change, Cursor, FieldLookup, Filter, IndexedField, Lost, Portion};
 use listwatch_storage::{Engine, Expect, MemoryEngine, MemoryOptions, Write, Written};
 use listwatch_wire::Revision;
 use proptest::prelude::*;
@@ -73,7 +72,7 @@ impl Watcher {
     fn filter(&self) -> Filter {
         let labels = self.label.map_or(String::new(), |l| format!("l=v{l}"));
         let fields = self.node.map_or(String::new(), |n| format!("spec.nodeName=n{n}"));
-        let known = Field {
+        let known = FieldLookup {
             label: "spec.nodeName".into(),
             path: "spec.nodeName".into(),
             fallback: None,

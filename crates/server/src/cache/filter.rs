@@ -6,7 +6,19 @@ use std::sync::Arc;
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
 
 use crate::cache::object::Object;
-use crate::registry::Field;
+
+/// A field that selectors may name.
+#[derive(Clone, Debug)]
+pub struct FieldLookup {
+    /// The name in the selector.
+    pub label: Arc<str>,
+    /// Where the value is, dots between field names.
+    pub path: Arc<str>,
+    /// Where else to look when it is not there.
+    pub fallback: Option<Arc<str>>,
+    /// The value of an absent field as selectors see it.
+    pub absent: Arc<str>,
+}
 
 /// Which objects of a collection somebody wants to see. Compiled once per request; watches with equal filters share
 /// one [`super::View`].
@@ -19,7 +31,7 @@ pub struct Filter {
     labels: LabelSelector,
     fields: FieldSelector,
     /// How the fields named in the selector are found.
-    lookups: Vec<Field>,
+    lookups: Vec<FieldLookup>,
     /// Whether objects have no namespace, so that a name alone is a key.
     cluster_scoped: bool,
 }
@@ -32,7 +44,7 @@ impl Filter {
         namespace: Option<&str>,
         labels: LabelSelector,
         fields: FieldSelector,
-        known: &[Field],
+        known: &[FieldLookup],
     ) -> Self {
         let exact_namespace = fields.exact("metadata.namespace").filter(|n| !n.is_empty());
         let lookups = known.iter().filter(|k| fields.terms().iter().any(|t| t.field == *k.label)).cloned();

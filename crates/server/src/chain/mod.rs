@@ -3,5 +3,6 @@
 //! [`service`] authenticates, authorizes, limits and counts a request; [`route`] looks up the resource and calls the verb
 //! (`verbs/`) or the endpoint (`endpoints/`).
 
+mod labels;
 pub(crate) mod route;
 pub(crate) mod service;

@@ -7,28 +7,15 @@ use listwatch_wire::Status;
 
 use crate::auth::User;
 use crate::chain::service::Service;
-use crate::endpoints::{debug, discovery, health, openapi};
+use crate::endpoints::{debug, discovery, health, metrics, openapi};
 use crate::http::body::Response;
+use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
 use crate::registry::Resource;
+use crate::request::ResourceRequest;
 use crate::request::info::{RequestInfo, ResourceInfo, Verb};
 use crate::respond;
 use crate::verbs::{get, list, watch, write};
-
-/// A request for a resource that is served, by somebody who may.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) resource: Arc<Resource>,
-    pub(crate) info: ResourceInfo,
-    pub(crate) user: Arc<User>,
-}
-
-impl Target {
-    /// The namespace to look in; `None` for all, and for cluster-scoped resources.
-    pub(crate) fn namespace(&self) -> Option<&str> {
-        self.info.namespace.as_deref().filter(|_| self.resource.namespaced)
-    }
-}
 
 /// Finds the handler and calls it.
 pub(crate) async fn route(
@@ -47,14 +34,14 @@ pub(crate) async fn route(
 async fn other(service: &Service, request: &Request) -> Result<Response, Status> {
     let path = request.path.trim_end_matches('/');
     if health::serves(path) {
-        return Ok(health::answer(service, request));
+        return Ok(health::answer(&service.api, service.is_stopping(), request));
     }
     let response = match path {
         "/version" => Some(discovery::version()),
-        "/metrics" => Some(debug::metrics(service)),
-        path if path.starts_with("/debug/listwatch") => debug::answer(service, path),
-        path if path.starts_with("/openapi/") => openapi::answer(service, request, path).await,
-        _ => discovery::answer(service, request, path)?,
+        "/metrics" => Some(metrics::answer(&service.api)),
+        path if path.starts_with("/debug/listwatch") => debug::answer(&service.api, path),
+        path if path.starts_with("/openapi/") => openapi::answer(&service.api, request, path).await,
+        _ => discovery::answer(&service.api, request, path)?,
     };
     match response {
         Some(response) if request.method == Method::GET => Ok(response),
@@ -80,12 +67,12 @@ async fn resource(
         // Where nothing but the object names it, a name in the path is passed over.
         info.name = None;
     }
-    let target = Target { resource, info, user };
+    let target = ResourceRequest { resource, info, user };
     match target.info.verb {
-        Verb::Get if target.info.subresource.is_none() => get::read(service, request, &target).await,
-        Verb::List => list::list(service, request, &target).await,
-        Verb::Watch => watch::watch(service, request, &target).await,
-        _ => write::write(service, request, target, body).await,
+        Verb::Get if target.info.subresource.is_none() => get::read(&service.api, request, &target).await,
+        Verb::List => list::list(&service.api, request, &target).await,
+        Verb::Watch => watch::watch(&service.api, request, &target).await,
+        _ => write::write(&service.api, request, target, body).await,
     }
 }
 

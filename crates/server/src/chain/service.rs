@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use http::header::{ACCEPT, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, HeaderValue};
 use http::{Method, StatusCode};
 use listwatch_wire::Status;
 use tokio_util::sync::CancellationToken;
@@ -11,11 +11,13 @@ use tokio_util::sync::CancellationToken;
 use crate::HttpLimits;
 use crate::api::Api;
 use crate::auth::{Attributes, Decision, User, impersonate};
+use crate::chain::labels::labels;
 use crate::chain::route;
 use crate::endpoints::console;
 use crate::http::body::{Body, Response};
+use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
-use crate::observe::{Labels, Seat};
+use crate::observe::Seat;
 use crate::request::deadline;
 use crate::request::info::{RequestInfo, ResourceInfo, Verb};
 use crate::request::negotiate;
@@ -34,20 +36,8 @@ impl Service {
         Self { api, stop }
     }
 
-    pub(crate) fn http_limits(&self) -> &HttpLimits {
-        &self.api.options.http
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stop.is_cancelled()
-    }
-
-    pub(crate) fn stopping(&self) -> impl Future<Output = ()> + '_ {
-        self.stop.cancelled()
-    }
-
     /// Answers a request.
-    pub(crate) async fn handle(&self, request: Request, body: &mut dyn BodySource) -> Response {
+    async fn serve(&self, request: Request, body: &mut dyn BodySource) -> Response {
         // No such request reaches a handler of the reference: its HTTP library answers for it.
         if request.malformed {
             return respond::text(StatusCode::BAD_REQUEST, "400 Bad Request");
@@ -60,7 +50,7 @@ impl Service {
         }
         let form = status_form(&request);
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
-        let series = self.api.metrics.requests.series(&Labels::new(&request, &info));
+        let series = self.api.metrics.requests.series(&labels(&request, &info));
         let started = tokio::time::Instant::now();
         let mut response = match self.answer(&request, &info, body).await {
             Ok(response) => response,
@@ -68,7 +58,7 @@ impl Service {
         };
         let code = response.status();
         match response.body_mut() {
-            Body::Watch(watch) | Body::WebSocket(watch) => watch.began_as(series, code),
+            Body::Watch(watch) | Body::WebSocket(watch) => watch.count_as(series, code),
             _ => series.done(code, started.elapsed()),
         }
         let response = self.with_deprecation(&info, response);
@@ -148,6 +138,24 @@ impl Service {
     }
 }
 
+impl Handler for Service {
+    fn handle(&self, request: Request, body: &mut dyn BodySource) -> impl Future<Output = Response> + Send {
+        self.serve(request, body)
+    }
+
+    fn limits(&self) -> &HttpLimits {
+        &self.api.options.http
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    fn stopping(&self) -> impl Future<Output = ()> + Send {
+        self.stop.cancelled()
+    }
+}
+
 fn is_long_running(info: &RequestInfo) -> bool {
     matches!(info, RequestInfo::Resource(ResourceInfo { verb: Verb::Watch, .. }))
 }
@@ -212,17 +220,7 @@ pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) 
 /// Statuses are negotiated too, but a client that accepts nothing we have still gets JSON.
 fn status_form(request: &Request) -> Form {
     let form = negotiate::negotiate(request.header(ACCEPT), Subject::Object, true).unwrap_or(Form::JSON);
-    Form { shape: negotiate::Shape::Whole, pretty: form.pretty || wants_pretty(request), ..form }
-}
-
-/// Whether JSON should be spread over lines: asked for, or the client is a person's.
-pub(crate) fn wants_pretty(request: &Request) -> bool {
-    let query = request.query();
-    if let Some(value) = query.first("pretty") {
-        return matches!(value, "true" | "1");
-    }
-    let agent = request.header(USER_AGENT).unwrap_or_default();
-    ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
+    Form { shape: negotiate::Shape::Whole, pretty: form.pretty || negotiate::wants_pretty(request), ..form }
 }
 
 fn audit_id(request: &Request) -> HeaderValue {

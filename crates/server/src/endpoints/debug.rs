@@ -1,39 +1,32 @@
-//! Looking inside: metrics, every watch, every collection.
+//! Debug pages: every open watch, every collection of the watch cache.
 
 use http::StatusCode;
 use listwatch_wire::json;
 use listwatch_wire::json::{Value, json};
 
-use crate::chain::service::Service;
+use crate::api::Api;
 use crate::http::body::Response;
-use crate::observe;
 use crate::respond;
 
-/// `/metrics`, in the text form of Prometheus.
-pub(crate) fn metrics(service: &Service) -> Response {
-    let text = observe::prometheus(&service.api);
-    respond::full(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
-}
-
 /// `/debug/listwatch/…`; `None` for what is not there.
-pub(crate) fn answer(service: &Service, path: &str) -> Option<Response> {
+pub(crate) fn answer(api: &Api, path: &str) -> Option<Response> {
     let document = match path {
-        "/debug/listwatch/watches" => watches(service),
-        "/debug/listwatch/cache" => cache(service),
+        "/debug/listwatch/watches" => watches(api),
+        "/debug/listwatch/cache" => cache(api),
         _ => return None,
     };
     Some(respond::json(StatusCode::OK, json::encode(&document)))
 }
 
-fn watches(service: &Service) -> Value {
-    let position = service.api.cache.position().get();
+fn watches(api: &Api) -> Value {
+    let position = api.cache.position().get();
     let watches: Vec<Value> =
-        service.api.metrics.watches.list().iter().map(|watch| watch.describe(position)).collect();
+        api.metrics.watches.list().iter().map(|watch| watch.describe(position)).collect();
     json!({"position": position.0, "count": watches.len(), "watches": watches})
 }
 
-fn cache(service: &Service) -> Value {
-    let cache = &service.api.cache;
+fn cache(api: &Api) -> Value {
+    let cache = &api.cache;
     let mut collections: Vec<Value> = Vec::new();
     let mut all = cache.collections();
     all.sort_by(|a, b| a.name().cmp(b.name()));

@@ -12,16 +12,15 @@ use listwatch_wire::json::json;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::chain::service::Service;
+use crate::api::Api;
 use crate::endpoints::discovery_v2;
 use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::registry::{Resource, Served, Subresource};
 use crate::request::info::parts;
-use crate::request::negotiate::{Encoding, Subject};
+use crate::request::negotiate::{self, Encoding, Subject};
 use crate::respond;
 use crate::respond::encode;
-use crate::verbs::get;
 
 /// The Kubernetes version whose behaviour is served.
 const MINOR: &str = "37";
@@ -55,8 +54,8 @@ fn platform_arch() -> &'static str {
 ///
 /// # Errors
 /// 404 for a version that a served group does not have, 406 for a form that there is not.
-pub(crate) fn answer(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
-    let served = service.api.registry.served();
+pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<Response>, Status> {
+    let served = api.registry.served();
     Ok(Some(match parts(path).as_slice() {
         [] => json_of(&json!({"paths": paths(&served)})),
         ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, &served, true),
@@ -94,7 +93,7 @@ pub(crate) fn answer(service: &Service, request: &Request, path: &str) -> Result
 
 /// A document in the encoding that the client asks for.
 fn document(request: &Request, document: &impl Serialize) -> Result<Response, Status> {
-    let mut form = get::negotiated(request, Subject::Plain, true)?;
+    let mut form = negotiate::negotiated(request, Subject::Plain, true)?;
     // These documents are small and rarely asked for: whoever prefers protobuf gets the form that everybody reads.
     if form.encoding == Encoding::Protobuf {
         form.encoding = Encoding::Json;

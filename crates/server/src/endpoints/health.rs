@@ -3,7 +3,7 @@
 use http::StatusCode;
 use listwatch_storage::Health;
 
-use crate::chain::service::Service;
+use crate::api::Api;
 use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::respond;
@@ -23,18 +23,18 @@ pub(crate) fn serves(path: &str) -> bool {
 }
 
 /// Answers any method, as probes differ.
-pub(crate) fn answer(service: &Service, request: &Request) -> Response {
+pub(crate) fn answer(api: &Api, stopping: bool, request: &Request) -> Response {
     let mut segments = request.path.trim_start_matches('/').splitn(2, '/');
     let endpoint = segments.next().unwrap_or_default();
-    let checks = checks(service, endpoint);
+    let checks = checks(api, stopping, endpoint);
     match segments.next() {
         Some(name) => single(&checks, name),
         None => all(&checks, endpoint, request),
     }
 }
 
-fn checks(service: &Service, endpoint: &str) -> Vec<Check> {
-    let store = match service.api.engine.health() {
+fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<Check> {
+    let store = match api.engine.health() {
         Health::Ready => None,
         // Reads go on, and a restart would not give the disk more room: alive, but not ready for work.
         Health::ReadOnly(why) => (endpoint == "readyz").then_some(why),
@@ -46,7 +46,7 @@ fn checks(service: &Service, endpoint: &str) -> Vec<Check> {
         Check { name: "etcd", failure: store },
     ];
     if endpoint == "readyz" {
-        let stopping = service.is_stopping().then(|| "process is shutting down".to_owned());
+        let stopping = stopping.then(|| "process is shutting down".to_owned());
         checks.push(Check {
             name: "etcd-readiness",
             failure: checks.iter().find_map(|check| check.failure.clone()),

@@ -6,4 +6,5 @@ pub(crate) mod debug;
 pub(crate) mod discovery;
 pub(crate) mod discovery_v2;
 pub(crate) mod health;
+pub(crate) mod metrics;
 pub(crate) mod openapi;

@@ -10,7 +10,6 @@ use listwatch_wire::json;
 use listwatch_wire::json::{Map, Value, json};
 
 use crate::api::Api;
-use crate::chain::service::Service;
 use crate::http::body::Response;
 use crate::http::gzip;
 use crate::http::request::Request;
@@ -19,14 +18,16 @@ use crate::registry::{Resource, Served};
 use crate::respond;
 
 /// Answers `/openapi/…`; `None` for what is not there.
-pub(crate) async fn answer(service: &Service, request: &Request, path: &str) -> Option<Response> {
-    let api = Arc::clone(&service.api);
+pub(crate) async fn answer(api: &Arc<Api>, request: &Request, path: &str) -> Option<Response> {
     let response = match path.strip_prefix("/openapi/")? {
         "v2" => respond::json(StatusCode::OK, blocking(openapi::v2).await?),
-        "v3" => respond::json(StatusCode::OK, blocking(move || index(&api)).await?),
-        rest => group_version(api, request, rest.strip_prefix("v3/")?).await?,
+        "v3" => {
+            let api = Arc::clone(api);
+            respond::json(StatusCode::OK, blocking(move || index(&api)).await?)
+        }
+        rest => group_version(Arc::clone(api), request, rest.strip_prefix("v3/")?).await?,
     };
-    Some(gzip::compress(response, request, service.api.options.requests.gzip_above))
+    Some(gzip::compress(response, request, api.options.requests.gzip_above))
 }
 
 /// Writing a document takes milliseconds, which the threads that serve connections do not have.

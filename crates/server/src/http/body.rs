@@ -1,11 +1,17 @@
 //! What an answer consists of.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use http::StatusCode;
+use smallvec::SmallVec;
+use tokio::time::{Instant, timeout_at};
 
-use crate::verbs::watch::WatchStream;
+use crate::observe::Series;
 
 /// An answer of which nothing can be written for so long is given up: its client holds a snapshot, and does not want it.
 pub(crate) const STALL: Duration = Duration::from_secs(60);
@@ -18,6 +24,39 @@ pub(crate) struct Broken(pub(crate) String);
 /// An answer in pieces of bounded size.
 pub(crate) type PieceStream = BoxStream<'static, Result<Bytes, Broken>>;
 
+/// A write to a client that has stopped reading is given up this long after the end of its event stream.
+pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(5);
+
+/// Frames to write at one time. Each may hold several events.
+pub(crate) type Frames = SmallVec<[Bytes; 8]>;
+
+/// Events that are sent as they come, until the stream ends. Implemented by watches.
+pub(crate) trait EventStream: Send {
+    /// The next frames to write; `None` at the end. Dropping the future loses nothing.
+    fn next(&mut self) -> BoxFuture<'_, Option<Frames>>;
+
+    /// Whether events are bytes with their length before them, rather than lines of text.
+    fn is_binary(&self) -> bool;
+
+    /// The time at which the stream ends by itself.
+    fn deadline(&self) -> Instant;
+
+    /// Counts the request, which was answered with `code`, when the stream ends.
+    fn count_as(&mut self, request: Arc<Series>, code: StatusCode);
+}
+
+/// Waits for a write, but no longer than [`WRITE_GRACE`] after the end of the stream it belongs to.
+pub(crate) fn patiently<W>(
+    stream: &dyn EventStream,
+    write: W,
+) -> impl Future<Output = io::Result<()>> + use<W>
+where
+    W: Future<Output = io::Result<()>>,
+{
+    let until = stream.deadline() + WRITE_GRACE;
+    async move { timeout_at(until, write).await? }
+}
+
 /// The body of an answer.
 pub(crate) enum Body {
     /// Nothing.
@@ -29,9 +68,9 @@ pub(crate) enum Body {
     /// Piece by piece.
     Pieces(PieceStream),
     /// Events until the watch ends.
-    Watch(Box<WatchStream>),
+    Watch(Box<dyn EventStream>),
     /// The same over a WebSocket.
-    WebSocket(Box<WatchStream>),
+    WebSocket(Box<dyn EventStream>),
 }
 
 impl Body {

@@ -14,17 +14,15 @@ use listwatch_wire::Status;
 use sha1::{Digest, Sha1};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::auth::TOKEN_PROTOCOL;
-use crate::http::body::{Body, Response};
+use crate::http::body::{Body, EventStream, Response, patiently};
 use crate::http::h1::head::lists;
 use crate::http::request::Request;
-use crate::respond;
-use crate::respond::protobuf;
-use crate::verbs::watch::WatchStream;
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Control frames have at most so much payload, and data frames from clients are passed over.
 const CONTROL_BYTES: u64 = 125;
+/// Each binary event of a watch begins with its length.
+const LENGTH_BYTES: usize = 4;
 const TEXT: u8 = 1;
 const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
@@ -44,7 +42,7 @@ pub(crate) struct Upgrade {
 ///
 /// # Errors
 /// 400 for one in bad form. A missing `Origin` is fine: only browsers send it.
-pub(crate) fn negotiate(request: &Request) -> Result<Option<Upgrade>, Status> {
+pub(crate) fn negotiate(request: &Request, token_protocol: &str) -> Result<Option<Upgrade>, Status> {
     let headers = &request.headers;
     let wanted = lists(headers, &CONNECTION, "upgrade") && lists(headers, &UPGRADE, "websocket");
     if !wanted || !request.upgradable {
@@ -57,7 +55,7 @@ pub(crate) fn negotiate(request: &Request) -> Result<Option<Upgrade>, Status> {
     let key =
         request.header(SEC_WEBSOCKET_KEY).filter(|key| STANDARD.decode(key).is_ok_and(|k| k.len() == 16));
     let accept = accept_key(key.ok_or_else(|| bad("a key of 16 bytes is needed"))?);
-    let protocol = protocol(headers).map_err(|why| bad(&why))?;
+    let protocol = protocol(headers, token_protocol).map_err(|why| bad(&why))?;
     let accept = HeaderValue::from_str(&accept).map_err(|_| bad("bad key"))?;
     Ok(Some(Upgrade { accept, protocol }))
 }
@@ -70,11 +68,11 @@ fn accept_key(key: &str) -> String {
 }
 
 /// At most one subprotocol beside the one that carries a token; it is echoed.
-fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, String> {
+fn protocol(headers: &HeaderMap, token_protocol: &str) -> Result<Option<HeaderValue>, String> {
     let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|v| v.to_str().ok());
     let offered: Vec<&str> =
         values.flat_map(|v| v.split(',')).map(str::trim).filter(|p| !p.is_empty()).collect();
-    let others: Vec<&&str> = offered.iter().filter(|p| !p.starts_with(TOKEN_PROTOCOL)).collect();
+    let others: Vec<&&str> = offered.iter().filter(|p| !p.starts_with(token_protocol)).collect();
     match (others.as_slice(), offered.len()) {
         ([], 0) => Ok(None),
         ([], _) => Err("a token in a subprotocol needs another subprotocol beside it".to_owned()),
@@ -84,8 +82,9 @@ fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, String> {
 }
 
 impl Upgrade {
-    pub(crate) fn accept(self, stream: Box<WatchStream>) -> Response {
-        let mut response = respond::empty(StatusCode::SWITCHING_PROTOCOLS).map(|_| Body::WebSocket(stream));
+    pub(crate) fn accept(self, stream: Box<dyn EventStream>) -> Response {
+        let mut response = Response::new(Body::WebSocket(stream));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
         headers.insert(HeaderName::from_static("upgrade"), HeaderValue::from_static("websocket"));
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -98,7 +97,7 @@ impl Upgrade {
 }
 
 /// Runs the watch on an upgraded connection.
-pub(crate) async fn run<S>(io: &mut S, mut watch: Box<WatchStream>) -> io::Result<()>
+pub(crate) async fn run<S>(io: &mut S, mut watch: Box<dyn EventStream>) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -107,28 +106,35 @@ where
         tokio::select! {
             biased;
             frames = watch.next() => match frames {
-                Some(frames) => watch.patiently(write_events(io, &frames, watch.is_binary())).await?,
+                Some(frames) => patiently(&*watch, write_events(io, &frames, watch.is_binary())).await?,
                 None => break NORMAL,
             },
             control = reader.next(io) => match control? {
-                Control::Ping(payload) => watch.patiently(write_frame(io, PONG, &payload)).await?,
+                Control::Ping(payload) => patiently(&*watch, write_frame(io, PONG, &payload)).await?,
                 Control::Close => break NORMAL,
                 Control::Broken => break PROTOCOL_ERROR,
                 Control::End => return Ok(()),
             },
         }
     };
-    watch.patiently(write_frame(io, CLOSE, &code.to_be_bytes())).await
+    patiently(&*watch, write_frame(io, CLOSE, &code.to_be_bytes())).await
+}
+
+/// Splits a batch of length-delimited events: a WebSocket carries each as one message, without its length.
+fn messages(mut batch: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = batch.split_first_chunk::<LENGTH_BYTES>()?;
+        let (message, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        batch = rest;
+        Some(message)
+    })
 }
 
 /// Each event is a message of its own.
 async fn write_events<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Bytes], binary: bool) -> io::Result<()> {
     let mut out = BytesMut::with_capacity(frames.iter().map(|f| f.len() + 16).sum());
     if binary {
-        frames
-            .iter()
-            .flat_map(|frame| protobuf::messages(frame))
-            .for_each(|m| push_frame(&mut out, BINARY, m));
+        frames.iter().flat_map(|frame| messages(frame)).for_each(|m| push_frame(&mut out, BINARY, m));
     } else {
         let lines = frames.iter().flat_map(|frame| frame.split(|b| *b == b'\n'));
         lines.filter(|line| !line.is_empty()).for_each(|line| push_frame(&mut out, TEXT, line));
@@ -275,5 +281,14 @@ mod tests {
             assert_eq!(out[..head.len()], head[..]);
             assert_eq!(out.len(), head.len() + length);
         }
+    }
+
+    #[test]
+    fn a_batch_is_split_into_its_events() {
+        let (one, two) = (*b"\0\0\0\x03one", *b"\0\0\0\x05other");
+        let batch = [&one[..], &two[..]].concat();
+        let parts: Vec<&[u8]> = messages(&batch).collect();
+        assert_eq!(parts, [&one[4..], &two[4..]]);
+        assert_eq!(messages(&batch[..batch.len() - 1]).count(), 1);
     }
 }

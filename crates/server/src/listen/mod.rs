@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::chain::service::Service;
+use crate::http::handler::Handler;
 use crate::http::{h1, h2};
 
 /// After a failed accept (out of file descriptors, mostly) it is no use to try again at once.
@@ -22,11 +22,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    service: Arc<Service>,
+    service: Arc<impl Handler>,
     stop: CancellationToken,
     connections: TaskTracker,
 ) {
-    let room = Arc::new(Semaphore::new(service.http_limits().connections));
+    let room = Arc::new(Semaphore::new(service.limits().connections));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let accepted = tokio::select! {
@@ -49,11 +49,11 @@ pub(crate) async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, service: Arc<Service>) {
+async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, service: Arc<impl Handler>) {
     // Events are written when they are complete; waiting for more to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else { return h1::connection::serve(stream, service, peer).await };
-    let handshake = tokio::time::timeout(service.http_limits().head_timeout, Box::pin(tls.accept(stream)));
+    let handshake = tokio::time::timeout(service.limits().head_timeout, Box::pin(tls.accept(stream)));
     let stream = match handshake.await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),

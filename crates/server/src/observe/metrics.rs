@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::Ordering;
 
-use crate::api::Api;
-use crate::observe::labels::{COMPONENT, Resource, escape};
+use crate::observe::labels::{COMPONENT, Resource};
 use crate::observe::requests::{Requests, SECOND};
 use crate::observe::watches::{OpenWatch, Watches};
 
@@ -18,20 +17,21 @@ pub struct Metrics {
 }
 
 /// The text that Prometheus reads.
-pub(crate) fn prometheus(api: &Api) -> String {
+pub(crate) fn prometheus(metrics: &Metrics) -> String {
     let mut out = String::new();
-    requests(&api.metrics.requests, &mut out);
-    in_flight(&api.metrics.requests, &mut out);
-    watches(&api.metrics.watches, &mut out);
-    cache(api, &mut out);
+    requests(&metrics.requests, &mut out);
+    in_flight(&metrics.requests, &mut out);
+    watches(&metrics.watches, &mut out);
     out
 }
 
-fn family(out: &mut String, name: &str, kind: &str, help: &str) {
+/// Writes the head of a metric family.
+pub(crate) fn family(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-fn line(out: &mut String, name: &str, labels: impl Display, value: impl Display) {
+/// Writes one sample.
+pub(crate) fn line(out: &mut String, name: &str, labels: impl Display, value: impl Display) {
     let _ = writeln!(out, "{name}{{{labels}}} {value}");
 }
 
@@ -89,23 +89,8 @@ fn watches(watches: &Watches, out: &mut String) {
 }
 
 fn long_running(watch: &OpenWatch) -> String {
-    let resource = watch.resource();
-    let labels = Resource(&resource.group, &resource.version, &resource.plural);
+    let [group, version, resource] = watch.resource();
+    let labels = Resource(group, version, resource);
     let scope = if watch.is_namespaced() { "namespace" } else { "cluster" };
     format!("verb=\"WATCH\",{labels},subresource=\"\",scope=\"{scope}\",component=\"{COMPONENT}\"")
-}
-
-fn cache(api: &Api, out: &mut String) {
-    let name = "apiserver_watch_cache_resource_version";
-    family(out, name, "gauge", "How far the cache has come.");
-    let _ = writeln!(out, "{name} {}", api.cache.position().get().0);
-    let collections = api.cache.collections();
-    let mut of = |name, help, count: &dyn Fn(&crate::cache::Collection) -> usize| {
-        family(out, name, "gauge", help);
-        for collection in &collections {
-            line(out, name, format_args!("resource=\"{}\"", escape(collection.name())), count(collection));
-        }
-    };
-    of("apiserver_resource_objects", "Objects by resource.", &|collection| collection.snapshot().len());
-    of("watch_cache_capacity", "Events kept in memory by resource.", &|collection| collection.log_state().0);
 }

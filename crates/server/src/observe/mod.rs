@@ -6,9 +6,9 @@ mod metrics;
 mod requests;
 mod watches;
 
-pub(crate) use labels::Labels;
+pub(crate) use labels::{Labels, escape};
 pub use metrics::Metrics;
-pub(crate) use metrics::prometheus;
+pub(crate) use metrics::{family, line, prometheus};
 pub(crate) use requests::{Seat, Series};
 pub use watches::Watches;
-pub(crate) use watches::{WatchInfo, WatchTicket};
+pub(crate) use watches::{Backlog, WatchInfo, WatchTicket};

@@ -12,40 +12,29 @@ use listwatch_wire::Revision;
 use listwatch_wire::json::{Value, json};
 use parking_lot::Mutex;
 
-use crate::cache::View;
-use crate::chain::route::Target;
 use crate::observe::histogram::Histogram;
 use crate::observe::{labels, requests};
-use crate::registry::Resource;
 
 /// The bounds of kube-apiserver: 1 KiB, doubled up to 128 KiB.
 static EVENT_SIZES: [u64; 8] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
 
-/// Who watches what.
-#[derive(Debug)]
-pub(crate) struct WatchInfo {
-    user: Box<str>,
-    resource: Arc<Resource>,
-    namespace: Option<Box<str>>,
-    labels: Box<str>,
-    fields: Box<str>,
-    bookmarks: bool,
-    view: Arc<View>,
+/// The events that wait for a watcher. Implemented by the views of the watch cache.
+pub(crate) trait Backlog: std::fmt::Debug + Send + Sync {
+    /// The number of events after a position and the time of the first; `None` if the watcher reads older history.
+    fn pending(&self, position: Revision) -> Option<(usize, Option<Instant>)>;
 }
 
-impl WatchInfo {
-    pub(crate) fn new(target: &Target, view: &Arc<View>, bookmarks: bool) -> Self {
-        let (labels, fields) = view.filter().describe();
-        Self {
-            user: target.user.name.as_str().into(),
-            resource: Arc::clone(&target.resource),
-            namespace: target.namespace().map(Into::into),
-            labels: labels.into(),
-            fields: fields.into(),
-            bookmarks,
-            view: Arc::clone(view),
-        }
-    }
+/// The identity of a watch.
+#[derive(Debug)]
+pub(crate) struct WatchInfo {
+    pub(crate) user: Box<str>,
+    /// Group, version and plural.
+    pub(crate) resource: [Arc<str>; 3],
+    pub(crate) namespace: Option<Box<str>>,
+    pub(crate) labels: Box<str>,
+    pub(crate) fields: Box<str>,
+    pub(crate) bookmarks: bool,
+    pub(crate) backlog: Arc<dyn Backlog>,
 }
 
 /// One open watch.
@@ -69,15 +58,15 @@ impl OpenWatch {
         let quiet =
             (self.opened.elapsed().as_millis() as u64).saturating_sub(self.last.load(Ordering::Relaxed));
         // A position stands still while nothing concerns the watcher; it lags only if something waits for it.
-        let (waiting, since) = match self.info.view.pending(Revision(position)) {
-            Ok((waiting, since)) => (Some(waiting), since),
-            Err(_) => (None, None),
+        let (waiting, since) = match self.info.backlog.pending(Revision(position)) {
+            Some((waiting, since)) => (Some(waiting), since),
+            None => (None, None),
         };
         let lag = if waiting == Some(0) { 0 } else { now.0.saturating_sub(position) };
-        let group = &*self.info.resource.group;
+        let [group, version, resource] = self.resource();
         json!({
-            "user": &*self.info.user, "group": group, "version": &*self.info.resource.version,
-            "resource": &*self.info.resource.plural, "namespace": self.info.namespace.as_deref(),
+            "user": &*self.info.user, "group": group, "version": version,
+            "resource": resource, "namespace": self.info.namespace.as_deref(),
             "labelSelector": &*self.info.labels, "fieldSelector": &*self.info.fields,
             "bookmarks": self.info.bookmarks, "since": self.since.to_string(), "position": position,
             "waitingEvents": waiting, "readsHistory": waiting.is_none(), "lagRevisions": lag,
@@ -86,8 +75,9 @@ impl OpenWatch {
         })
     }
 
-    pub(crate) fn resource(&self) -> &Resource {
-        &self.info.resource
+    /// Group, version and plural.
+    pub(crate) fn resource(&self) -> [&str; 3] {
+        self.info.resource.each_ref().map(|text| &**text)
     }
 
     pub(crate) fn is_namespaced(&self) -> bool {
@@ -144,8 +134,8 @@ impl Watches {
         self.series.lock().values().cloned().collect()
     }
 
-    fn series_of(&self, resource: &Resource) -> Arc<Series> {
-        let labels = labels::Resource(&resource.group, &resource.version, &resource.plural).to_string();
+    fn series_of(&self, [group, version, resource]: &[Arc<str>; 3]) -> Arc<Series> {
+        let labels = labels::Resource(group, version, resource).to_string();
         let mut all = self.series.lock();
         let series = all.entry(labels).or_insert_with_key(|labels| {
             let sizes = Histogram::new(&EVENT_SIZES);

@@ -15,10 +15,10 @@ use listwatch_wire::{Revision, Status, json};
 use crate::admission::namespaces;
 use crate::api::Api;
 use crate::cache::Object;
+use crate::cache::fresh::storage_status;
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody};
 use crate::registry::recent::Version;
-use crate::verbs::get::storage_status;
 
 /// An object as it is stored.
 #[derive(Debug)]

@@ -11,5 +11,5 @@ mod served;
 pub(crate) mod strategy;
 pub(crate) mod view;
 
-pub use resource::{Field, Presenter, Resource, Subresource};
+pub use resource::{Presenter, Resource, Subresource};
 pub use served::{Registry, Served};

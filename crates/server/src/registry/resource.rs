@@ -7,7 +7,7 @@ use bytes::Bytes;
 use listwatch_custom::Version;
 use listwatch_kinds::Kind;
 
-use crate::cache::{Collection, Object};
+use crate::cache::{Collection, FieldLookup, Object};
 use crate::registry::strategy::{Builtin, Rules};
 
 /// One resource of one group and version.
@@ -39,7 +39,7 @@ pub struct Resource {
     /// Its subresources.
     pub subresources: Vec<Subresource>,
     /// Fields that selectors may name, besides `metadata.name` and `metadata.namespace`.
-    pub fields: Vec<Field>,
+    pub fields: Vec<FieldLookup>,
     /// The table entry, for built-in kinds; `None` for custom ones.
     pub builtin: Option<&'static Kind>,
     /// What the definition says of this version, for custom kinds; `None` for built-in ones.
@@ -99,19 +99,6 @@ pub struct Subresource {
     pub verbs: Vec<Arc<str>>,
 }
 
-/// A field that selectors may name.
-#[derive(Clone, Debug)]
-pub struct Field {
-    /// The name in the selector.
-    pub label: Arc<str>,
-    /// Where the value is, dots between field names.
-    pub path: Arc<str>,
-    /// Where else to look when it is not there.
-    pub fallback: Option<Arc<str>>,
-    /// The value of an absent field as selectors see it.
-    pub absent: Arc<str>,
-}
-
 impl Resource {
     /// The resource of a built-in kind.
     #[must_use]
@@ -129,7 +116,7 @@ impl Resource {
             namespaced: kind.is_namespaced(),
             verbs: texts(kind.verbs),
             subresources: kind.subresources.iter().map(Subresource::from).collect(),
-            fields: kind.selectable_fields.iter().map(Field::from).collect(),
+            fields: kind.selectable_fields.iter().map(FieldLookup::from).collect(),
             builtin: Some(kind),
             custom: None,
             rules: Arc::new(Builtin::new(kind)),
@@ -213,7 +200,7 @@ impl From<&listwatch_kinds::Subresource> for Subresource {
     }
 }
 
-impl From<&listwatch_kinds::SelectableField> for Field {
+impl From<&listwatch_kinds::SelectableField> for FieldLookup {
     fn from(from: &listwatch_kinds::SelectableField) -> Self {
         Self {
             label: from.label.into(),

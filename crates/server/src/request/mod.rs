@@ -7,3 +7,24 @@ pub(crate) mod deadline;
 pub(crate) mod info;
 pub(crate) mod negotiate;
 pub(crate) mod selectors;
+
+use std::sync::Arc;
+
+use crate::auth::User;
+use crate::registry::Resource;
+use crate::request::info::ResourceInfo;
+
+/// An authorized request for a resource that is served.
+#[derive(Debug)]
+pub(crate) struct ResourceRequest {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) info: ResourceInfo,
+    pub(crate) user: Arc<User>,
+}
+
+impl ResourceRequest {
+    /// The namespace to look in; `None` for all, and for cluster-scoped resources.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.info.namespace.as_deref().filter(|_| self.resource.namespaced)
+    }
+}

@@ -1,6 +1,14 @@
 //! What form of an answer a client accepts. Pure.
 
-use crate::respond::protobuf;
+use http::header::{ACCEPT, USER_AGENT};
+use listwatch_wire::Status;
+
+use crate::http::request::Request;
+
+/// The media type of one protobuf document.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The media type of a watch in protobuf.
+const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// How an answer is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,14 +87,14 @@ impl Form {
         match self.encoding {
             Encoding::Json => "application/json",
             Encoding::Yaml => "application/yaml",
-            Encoding::Protobuf => protobuf::CONTENT_TYPE,
+            Encoding::Protobuf => PROTOBUF,
         }
     }
 
     /// The type of a watch.
     pub(crate) fn stream_type(self) -> &'static str {
         match self.encoding {
-            Encoding::Protobuf => protobuf::STREAM_TYPE,
+            Encoding::Protobuf => PROTOBUF_STREAM,
             _ => self.content_type(),
         }
     }
@@ -96,8 +104,8 @@ impl Subject {
     /// The media types on offer, as error messages name them.
     pub(crate) fn offered(self) -> &'static [&'static str] {
         match self {
-            Self::Stream => &["application/json;stream=watch", protobuf::STREAM_TYPE],
-            _ => &["application/json", "application/yaml", protobuf::CONTENT_TYPE],
+            Self::Stream => &["application/json;stream=watch", PROTOBUF_STREAM],
+            _ => &["application/json", "application/yaml", PROTOBUF],
         }
     }
 }
@@ -146,7 +154,7 @@ impl<'a> Clause<'a> {
             m if m.eq_ignore_ascii_case("application/json") || m == "*/*" => Encoding::Json,
             // A stream of YAML documents is not a thing.
             m if m.eq_ignore_ascii_case("application/yaml") && subject != Subject::Stream => Encoding::Yaml,
-            m if m.eq_ignore_ascii_case(protobuf::CONTENT_TYPE) => Encoding::Protobuf,
+            m if m.eq_ignore_ascii_case(PROTOBUF) => Encoding::Protobuf,
             _ => return None,
         };
         let meta = Meta::of(self.group, self.version);
@@ -165,6 +173,23 @@ impl<'a> Clause<'a> {
         };
         offered.then_some(Form { encoding, shape, pretty: self.pretty })
     }
+}
+
+/// The form to answer in, or 406. What is `typed` can be had as protobuf.
+pub(crate) fn negotiated(request: &Request, subject: Subject, typed: bool) -> Result<Form, Status> {
+    let form = negotiate(request.header(ACCEPT), subject, typed)
+        .ok_or_else(|| Status::not_acceptable(subject.offered()))?;
+    Ok(Form { pretty: form.pretty || wants_pretty(request), ..form })
+}
+
+/// Whether JSON should be spread over lines: asked for, or the client is a person's.
+pub(crate) fn wants_pretty(request: &Request) -> bool {
+    let query = request.query();
+    if let Some(value) = query.first("pretty") {
+        return matches!(value, "true" | "1");
+    }
+    let agent = request.header(USER_AGENT).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
 }
 
 #[cfg(test)]

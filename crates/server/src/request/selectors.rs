@@ -1,7 +1,7 @@
 //! From the options of a list or watch to a filter.
 
-use listwatch_wire::Status;
 use listwatch_wire::options::ListOptions;
+use listwatch_wire::{Revision, Status};
 
 use crate::cache::Filter;
 use crate::registry::Resource;
@@ -50,4 +50,21 @@ fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
         format!("field label not supported: {field}")
     };
     Err(Status::bad_request(message))
+}
+
+/// A resourceVersion parameter: `None` for none.
+///
+/// # Errors
+/// 400 if it is no number.
+pub(crate) fn parse_version(text: &str) -> Result<Option<Revision>, Status> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        let quoted = listwatch_wire::go::quote(text);
+        let why = format!("strconv.ParseUint: parsing {quoted}: invalid syntax");
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {quoted}: {why}"
+        ))
+    })
 }

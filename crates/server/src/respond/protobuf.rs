@@ -9,13 +9,6 @@ use listwatch_wire::Status;
 use listwatch_wire::event::EventType;
 use listwatch_wire::json::Value;
 
-/// The media type of one document.
-pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
-/// The media type of a watch.
-pub(crate) const STREAM_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
-/// Every event of a watch begins with its length.
-const LENGTH_BYTES: usize = 4;
-
 /// A JSON document of a built-in kind, in its envelope.
 ///
 /// # Errors
@@ -32,16 +25,6 @@ pub(crate) fn document(json: &[u8]) -> Result<Bytes, Status> {
 /// As for [`document`].
 pub(crate) fn event(kind: EventType, json: &[u8]) -> Result<Bytes, Status> {
     Ok(proto::watch_frame(kind.as_str(), &document(json)?).into())
-}
-
-/// The events of a batch, each without its length: what a WebSocket carries as one message.
-pub(crate) fn messages(mut batch: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let (length, rest) = batch.split_first_chunk::<LENGTH_BYTES>()?;
-        let (message, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        batch = rest;
-        Some(message)
-    })
 }
 
 #[cfg(test)]
@@ -75,16 +58,5 @@ mod tests {
         assert_eq!(document(wrong).unwrap_err().code, 500);
         let custom = br#"{"apiVersion":"example.com/v1","kind":"Widget"}"#;
         assert_eq!(document(custom).unwrap_err().code, 500);
-    }
-
-    #[test]
-    fn a_batch_falls_apart_into_its_events() {
-        let bookmark = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"10"}}"#;
-        let one = event(EventType::Bookmark, bookmark).unwrap();
-        let two = event(EventType::Added, bookmark).unwrap();
-        let batch = [&one[..], &two[..]].concat();
-        let parts: Vec<&[u8]> = messages(&batch).collect();
-        assert_eq!(parts, [&one[4..], &two[4..]]);
-        assert_eq!(messages(&batch[..batch.len() - 1]).count(), 1);
     }
 }

@@ -19,7 +19,6 @@ use crate::pipeline::transaction::{Verdict, change, fresh};
 use crate::pipeline::{Answer, WriteRequest, now};
 use crate::registry::Resource;
 use crate::verbs::delete::delete_target;
-use crate::verbs::get::wait_for;
 
 const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", builtin: true };
 const EVICTION: Expected<'static> =
@@ -137,7 +136,7 @@ fn needs_budget(pod: &Value) -> bool {
 async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool) -> Result<(), Status> {
     let Some(budgets) = api.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
     // A budget made a moment ago counts.
-    wait_for(api, None).await?;
+    api.wait_for(None).await?;
     let names = covering(&budgets, target.namespace.unwrap_or_default(), pod)?;
     let [name] = &names[..] else {
         if names.is_empty() {

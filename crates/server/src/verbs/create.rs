@@ -16,7 +16,6 @@ use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{Done, fresh, insert};
 use crate::pipeline::{Answer, WriteRequest, body, now};
 use crate::subresources;
-use crate::verbs::get::wait_for;
 
 /// How often a generated name is tried before giving up.
 const NAME_ATTEMPTS: usize = 8;
@@ -99,7 +98,7 @@ async fn create_named(
     namespaces::namespace_takes_new(api, &target).await?;
     if ["priorityClassName", "runtimeClassName"].iter().any(|key| object.at("spec").has(key)) {
         // A class made a moment ago counts.
-        wait_for(api, None).await?;
+        api.wait_for(None).await?;
     }
     resource.rules.complete(&mut object, None);
     resource.rules.track(&Tracking::new(request, options), None, &mut object);

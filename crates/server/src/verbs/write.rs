@@ -10,32 +10,32 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use listwatch_wire::Status;
 
+use crate::api::Api;
 use crate::cache::Object;
-use crate::chain::route::Target;
-use crate::chain::service::Service;
 use crate::http::body::Response;
 use crate::http::request::{BodyProblem, BodySource, Request};
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::registry::Resource;
+use crate::request::ResourceRequest;
 use crate::request::info::Verb;
-use crate::request::negotiate::{Form, Shape, Subject};
+use crate::request::negotiate::{self, Form, Shape, Subject};
 use crate::respond;
 use crate::respond::{encode, table};
 use crate::subresources::{self, connect};
-use crate::verbs::{create, delete, delete_collection, get, patch, update};
+use crate::verbs::{create, delete, delete_collection, patch, update};
 
 /// Answers a write, or a request for a subresource.
 pub(crate) async fn write(
-    service: &Service,
+    api: &Arc<Api>,
     request: &Request,
-    target: Target,
+    target: ResourceRequest,
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
     let subject = if target.info.verb == Verb::DeleteCollection { Subject::List } else { Subject::Object };
     // A scale has a type of its own, whatever it scales.
     let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
-    let form = get::negotiated(request, subject, typed)?;
-    let body = read_body(service, body).await?;
+    let form = negotiate::negotiated(request, subject, typed)?;
+    let body = read_body(api, body).await?;
     let resource = target.resource.clone();
     let verb = target.info.verb;
     let writing = WriteRequest {
@@ -49,7 +49,6 @@ pub(crate) async fn write(
         user: target.user,
         user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
     };
-    let api = &service.api;
     let answer = match verb {
         _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
         Verb::Get => subresources::read_subresource(api, writing).await,
@@ -63,9 +62,9 @@ pub(crate) async fn write(
     respond_with(answer, &resource, form, request)
 }
 
-async fn read_body(service: &Service, body: &mut dyn BodySource) -> Result<Bytes, Status> {
-    let limit = service.api.options.requests.body_bytes;
-    let patience = service.api.options.http.body_timeout;
+async fn read_body(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {
+    let limit = api.options.requests.body_bytes;
+    let patience = api.options.http.body_timeout;
     match tokio::time::timeout(patience, body.read(limit)).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(BodyProblem::TooLarge)) => Err(Status::too_large(&format!("limit is {limit}"))),

@@ -10,16 +10,15 @@ use http::{HeaderMap, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::chain::service::Service;
-use crate::http::body::{Body, PieceStream, Response, STALL};
+use crate::http::body::{Body, EventStream, PieceStream, Response, STALL, WRITE_GRACE, patiently};
 use crate::http::h1::body::RequestBody;
 use crate::http::h1::head;
 use crate::http::h1::head::{Delimiter, Head, Refused};
 use crate::http::h1::linger::linger;
 use crate::http::h1::output::{END, write_chunk, write_pieces};
+use crate::http::handler::Handler;
 use crate::http::request::Request;
 use crate::http::websocket;
-use crate::verbs::watch::{WRITE_GRACE, WatchStream};
 
 /// The first read of a head: most fit, and the buffer goes away before a watch begins.
 const HEAD_BUFFER: usize = 2048;
@@ -31,7 +30,7 @@ enum Next {
     /// The same, though the client may still be sending.
     Linger,
     /// The connection now belongs to a watch.
-    Watch(Box<WatchStream>, Flow),
+    Watch(Box<dyn EventStream>, Flow),
 }
 
 enum Flow {
@@ -40,16 +39,16 @@ enum Flow {
 }
 
 /// Serves one connection until it ends. Errors of a connection concern its client only, and the client knows.
-pub(crate) async fn serve<S>(mut io: S, service: Arc<Service>, peer: SocketAddr)
+pub(crate) async fn serve<S>(mut io: S, service: Arc<impl Handler>, peer: SocketAddr)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     // The exchange keeps a read buffer and a handler's future; a watch needs neither. Boxing both phases keeps this
     // task as small as the phase it is in.
-    let next = Box::pin(requests(&mut io, &service)).await;
+    let next = Box::pin(requests(&mut io, &*service)).await;
     let unread = matches!(next, Ok(Next::Linger));
     let outcome = match next {
-        Ok(Next::Watch(mut watch, Flow::Chunks)) => Box::pin(stream_watch(&mut io, &mut watch)).await,
+        Ok(Next::Watch(mut watch, Flow::Chunks)) => Box::pin(stream_watch(&mut io, &mut *watch)).await,
         Ok(Next::Watch(watch, Flow::WebSocket)) => Box::pin(websocket::run(&mut io, watch)).await,
         Ok(_) => Ok(()),
         Err(error) => Err(error),
@@ -67,7 +66,7 @@ where
 }
 
 /// Requests one after the other, until the connection ends or a watch takes it over.
-async fn requests<S>(io: &mut S, service: &Arc<Service>) -> io::Result<Next>
+async fn requests<S>(io: &mut S, service: &impl Handler) -> io::Result<Next>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -89,9 +88,9 @@ where
 async fn next_head<S: AsyncRead + Unpin>(
     io: &mut S,
     buf: &mut BytesMut,
-    service: &Service,
+    service: &impl Handler,
 ) -> io::Result<Option<Result<Head, Refused>>> {
-    let limits = service.http_limits();
+    let limits = service.limits();
     let mut deadline = Instant::now() + limits.idle_timeout;
     let mut begun = false;
     loop {
@@ -130,7 +129,7 @@ async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Resu
 }
 
 /// One request and its answer.
-async fn exchange<S>(io: &mut S, buf: &mut BytesMut, head: Head, service: &Arc<Service>) -> io::Result<Next>
+async fn exchange<S>(io: &mut S, buf: &mut BytesMut, head: Head, service: &impl Handler) -> io::Result<Next>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -149,7 +148,7 @@ where
         response = response.map(Body::without_bytes);
     }
     // Somebody who announces a body and never sends it must not keep the answer, and us, waiting.
-    let whole = timeout(service.http_limits().body_timeout, body.finish()).await.unwrap_or(false);
+    let whole = timeout(service.limits().body_timeout, body.finish()).await.unwrap_or(false);
     let keep = keep_alive && !service.is_stopping() && whole;
     match respond(io, response, keep, version).await? {
         Next::Close if !whole => Ok(Next::Linger),
@@ -236,7 +235,7 @@ async fn stream_pieces<S: AsyncWrite + Unpin>(
 }
 
 /// Writes events as they come, until the watch ends or the client goes.
-async fn stream_watch<S>(io: &mut S, watch: &mut WatchStream) -> io::Result<()>
+async fn stream_watch<S>(io: &mut S, watch: &mut dyn EventStream) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -256,7 +255,7 @@ where
             write_chunk(io, &frames).await?;
             io.flush().await
         };
-        watch.patiently(write).await?;
+        patiently(watch, write).await?;
     }
     io.write_all(END).await?;
     io.flush().await

@@ -15,9 +15,8 @@ use futures::{StreamExt, TryStreamExt};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use crate::http::body::{Body, Broken, PieceStream, STALL};
+use crate::http::body::{Body, Broken, EventStream, PieceStream, STALL, WRITE_GRACE};
 use crate::http::h2::turn::Turn;
-use crate::verbs::watch::{WRITE_GRACE, WatchStream};
 
 /// An answer that fits into one frame goes out with its end, in one write. It is small enough to be left to a peer that
 /// does not want it: there are no more such than streams.
@@ -48,7 +47,7 @@ impl OutBody {
             Body::Full(bytes) => Source::Full(bytes),
             Body::Pieces(pieces) => Source::Pieces(pieces),
             Body::Watch(watch) | Body::WebSocket(watch) => {
-                turn.ends_at(watch.given_up_at());
+                turn.ends_at(watch.deadline() + WRITE_GRACE);
                 Source::Watch(events(watch))
             }
         };
@@ -129,7 +128,7 @@ impl Source {
 }
 
 /// One DATA frame per batch.
-fn events(watch: Box<WatchStream>) -> BoxStream<'static, Bytes> {
+fn events(watch: Box<dyn EventStream>) -> BoxStream<'static, Bytes> {
     stream::unfold(watch, |mut watch| async move {
         let frames = watch.next().await?;
         Some((joined(&frames), watch))

@@ -20,9 +20,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::chain::service::Service;
 use crate::http::h2::body::OutBody;
 use crate::http::h2::turn::{Streams, Turn};
+use crate::http::handler::Handler;
 use crate::http::request::{BodyProblem, BodySource, Request};
 
 /// Per-stream flow-control window, as in kube-apiserver: one slow watch must not hold back its neighbours.
@@ -33,11 +33,11 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const SEND_BUFFER: usize = 256 << 10;
 
 /// Serves one connection until it ends.
-pub(crate) async fn serve<S>(io: S, service: Arc<Service>, peer: SocketAddr)
+pub(crate) async fn serve<S>(io: S, service: Arc<impl Handler>, peer: SocketAddr)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = *service.http_limits();
+    let limits = *service.limits();
     let handler = {
         let service = Arc::clone(&service);
         service_fn(move |request| answer(Arc::clone(&service), request))
@@ -66,7 +66,7 @@ fn log(outcome: hyper::Result<()>, peer: SocketAddr) {
 }
 
 async fn answer(
-    service: Arc<Service>,
+    service: Arc<impl Handler>,
     request: hyper::Request<Incoming>,
 ) -> Result<http::Response<OutBody>, Infallible> {
     let (parts, body) = request.into_parts();

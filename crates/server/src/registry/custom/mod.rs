@@ -14,10 +14,10 @@ use std::sync::Arc;
 use listwatch_custom::{Definition, Scope, Version};
 use listwatch_wire::Revision;
 
-use crate::cache::{Cache, Object};
+use crate::cache::{Cache, FieldLookup, Object};
 pub(crate) use crate::registry::custom::hashes::Hashes;
 use crate::registry::custom::stages::Stages;
-use crate::registry::resource::{Field, Presenter, Resource, Subresource, type_prefix};
+use crate::registry::resource::{Presenter, Resource, Subresource, type_prefix};
 
 /// Media types of a patch of a custom resource.
 pub(crate) const PATCH_TYPES: &[&str] =
@@ -75,8 +75,8 @@ fn texts(list: &[String]) -> Vec<Arc<str>> {
     list.iter().map(|text| text.as_str().into()).collect()
 }
 
-fn field(path: &str) -> Field {
-    Field { label: path.into(), path: path.into(), fallback: None, absent: "".into() }
+fn field(path: &str) -> FieldLookup {
+    FieldLookup { label: path.into(), path: path.into(), fallback: None, absent: "".into() }
 }
 
 fn subresources(definition: &Definition, version: &Version) -> Vec<Subresource> {

@@ -13,20 +13,19 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 
 use crate::api::Api;
+use crate::cache::fresh::storage_status;
 use crate::cache::{Filter, Object, push_number};
-use crate::chain::route::Target;
-use crate::chain::service::Service;
 use crate::http::body::{Body, Broken, PieceStream, Response};
 use crate::http::gzip;
 use crate::http::request::Request;
 use crate::registry::Resource;
-use crate::request::negotiate::{Encoding, Form, Shape, Subject};
+use crate::request::ResourceRequest;
+use crate::request::negotiate::{self, Encoding, Form, Shape, Subject};
 use crate::request::selectors;
 use crate::respond;
 use crate::respond::encode;
 use crate::respond::table;
 use crate::respond::table::Include;
-use crate::verbs::get;
 use crate::verbs::list::protobuf::Encoder;
 use crate::verbs::list::source::{Objects, Source, resolve};
 
@@ -34,9 +33,8 @@ use crate::verbs::list::source::{Objects, Source, resolve};
 const LOOK: usize = 128;
 
 /// Answers a list.
-pub(crate) async fn list(service: &Service, request: &Request, target: &Target) -> Result<Response, Status> {
-    let api = &service.api;
-    let form = get::negotiated(request, Subject::List, !target.resource.is_custom())?;
+pub(crate) async fn list(api: &Api, request: &Request, target: &ResourceRequest) -> Result<Response, Status> {
+    let form = negotiate::negotiated(request, Subject::List, !target.resource.is_custom())?;
     let options = ListOptions::parse(&request.query())?;
     options.check()?;
     let resource = &target.resource;
@@ -85,7 +83,7 @@ pub(crate) async fn collect(
     let page = first(api, resource, filter, &mut source).await.map_err(|error| source.refusal(&error))?;
     let (revision, mut objects) = (source.revision, page.objects);
     let mut rest = Objects::new(Vec::new(), page.whole.then_some(source.walker), filter.clone());
-    while rest.refill().await.map_err(|error| get::storage_status(&error))? {
+    while rest.refill().await.map_err(|error| storage_status(&error))? {
         objects.extend(std::iter::from_fn(|| rest.next_ready()));
     }
     Ok(Collected { objects, revision, more: page.more })

@@ -8,8 +8,9 @@ use listwatch_wire::options::{ListOptions, VersionMatch};
 use listwatch_wire::{Revision, Status};
 
 use crate::api::Api;
+use crate::cache::fresh::storage_status;
 use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
-use crate::verbs::get::{parse_version, storage_status, wait_for};
+use crate::request::selectors::parse_version;
 
 /// What the reference reads from its store every time.
 const UNCACHED: &str = "events";
@@ -101,7 +102,7 @@ async fn moment(
     match token.map(ContinueToken::version) {
         Some(TokenVersion::At(revision)) => return exactly(api, Revision(revision)).await,
         Some(TokenVersion::Latest) => {
-            wait_for(api, None).await?;
+            api.wait_for(None).await?;
             return Ok(Moment::Now);
         }
         None => {}
@@ -113,14 +114,14 @@ async fn moment(
             exactly(api, version).await
         }
         (version, _) => {
-            wait_for(api, version).await?;
+            api.wait_for(version).await?;
             Ok(Moment::Now)
         }
     }
 }
 
 async fn exactly(api: &Api, revision: Revision) -> Result<Moment, Status> {
-    wait_for(api, Some(revision)).await?;
+    api.wait_for(Some(revision)).await?;
     Ok(Moment::Exactly(revision))
 }
 

@@ -2,44 +2,43 @@
 
 mod format;
 
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
+use futures::future::BoxFuture;
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 use rand::Rng;
-use smallvec::{SmallVec, smallvec};
-use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use smallvec::smallvec;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::api::Api;
-use crate::cache::{Cursor, Lost, Portion, Snapshot, Walk};
-use crate::chain::route::Target;
-use crate::chain::service::Service;
-use crate::http::body::{Body, Response};
+use crate::auth::TOKEN_PROTOCOL;
+use crate::cache::{Cursor, Lost, Portion, Snapshot, View, Walk};
+use crate::http::body::{Body, EventStream, Frames, Response};
 use crate::http::request::Request;
 use crate::http::{gzip, websocket};
-use crate::observe::{Series, WatchInfo, WatchTicket};
+use crate::observe::{Backlog, Series, WatchInfo, WatchTicket};
+use crate::request::ResourceRequest;
+use crate::request::negotiate::negotiated;
 use crate::request::negotiate::{Form, Subject};
 use crate::request::selectors;
+use crate::request::selectors::parse_version;
 use crate::respond;
 use crate::respond::table::Include;
-use crate::verbs::get::{negotiated, parse_version, wait_for};
 use crate::verbs::watch::format::Format;
 
-/// A watch that cannot be written is cut so long after its deadline: its client has stopped reading, and its turn is over.
-pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(5);
-
-/// Lines to write at one time. Each may hold several events.
-pub(crate) type Frames = SmallVec<[Bytes; 8]>;
-
 /// Answers a watch.
-pub(crate) async fn watch(service: &Service, request: &Request, target: &Target) -> Result<Response, Status> {
-    let upgrade = websocket::negotiate(request)?;
+pub(crate) async fn watch(
+    api: &Arc<Api>,
+    request: &Request,
+    target: &ResourceRequest,
+) -> Result<Response, Status> {
+    let upgrade = websocket::negotiate(request, TOKEN_PROTOCOL)?;
     let form = negotiated(request, Subject::Stream, !target.resource.is_custom())?;
     let legacy = target.info.legacy_watch;
     let mut options = ListOptions::parse(&request.query())?;
@@ -52,7 +51,7 @@ pub(crate) async fn watch(service: &Service, request: &Request, target: &Target)
     let start = Start::new(&options, legacy)?;
     let compressed =
         upgrade.is_none() && start.initial && options.allow_watch_bookmarks && gzip::accepted(request);
-    let stream = open(&service.api, target, &options, start, form, include, compressed).await?;
+    let stream = open(api, target, &options, start, form, include, compressed).await?;
     Ok(match upgrade {
         Some(upgrade) => upgrade.accept(stream),
         None => {
@@ -87,14 +86,14 @@ impl Start {
         match self.version {
             // Without initial events a version of the future is simply waited for by being silent until then.
             Some(version) if version != Revision::ZERO && !self.initial => Ok(()),
-            version => wait_for(api, version).await,
+            version => api.wait_for(version).await,
         }
     }
 }
 
 async fn open(
     api: &Arc<Api>,
-    target: &Target,
+    target: &ResourceRequest,
     options: &ListOptions,
     start: Start,
     form: Form,
@@ -118,7 +117,7 @@ async fn open(
         Ok(()) => Stage::Live,
     };
     let cursor = api.cache.watch(collection, filter, position);
-    let info = WatchInfo::new(target, cursor.view(), options.allow_watch_bookmarks);
+    let info = describe(target, cursor.view(), options.allow_watch_bookmarks);
     let deadline = Instant::now() + duration(api, options.timeout_seconds);
     let mut stream = Box::new(WatchStream {
         cursor,
@@ -134,6 +133,27 @@ async fn open(
     });
     stream.schedule(Instant::now());
     Ok(stream)
+}
+
+impl Backlog for View {
+    fn pending(&self, position: Revision) -> Option<(usize, Option<std::time::Instant>)> {
+        View::pending(self, position).ok()
+    }
+}
+
+/// The identity of a watch, for metrics and debug pages.
+fn describe(target: &ResourceRequest, view: &Arc<View>, bookmarks: bool) -> WatchInfo {
+    let (labels, fields) = view.filter().describe();
+    let resource = &target.resource;
+    WatchInfo {
+        user: target.user.name.as_str().into(),
+        resource: [&resource.group, &resource.version, &resource.plural].map(Arc::clone),
+        namespace: target.namespace().map(Into::into),
+        labels: labels.into(),
+        fields: fields.into(),
+        bookmarks,
+        backlog: Arc::clone(view) as Arc<dyn Backlog>,
+    }
 }
 
 /// How long a watch lasts: as asked, or long and random, so that watches that began together do not end together.
@@ -180,33 +200,27 @@ struct Initial {
     end_bookmark: bool,
 }
 
-impl WatchStream {
-    /// Counts the request when the watch ends.
-    pub(crate) fn began_as(&mut self, request: Arc<Series>, code: StatusCode) {
-        self.ticket.began_as(request, code);
+impl EventStream for WatchStream {
+    fn next(&mut self) -> BoxFuture<'_, Option<Frames>> {
+        Box::pin(self.batch())
     }
 
-    /// When a client that has stopped reading is not waited for any more.
-    pub(crate) fn given_up_at(&self) -> Instant {
-        self.deadline + WRITE_GRACE
-    }
-
-    /// Waits for something to be written, but not for a client that has stopped reading and whose turn is over.
-    pub(crate) fn patiently<W>(&self, write: W) -> impl Future<Output = io::Result<()>> + use<W>
-    where
-        W: Future<Output = io::Result<()>>,
-    {
-        let until = self.given_up_at();
-        async move { timeout_at(until, write).await? }
-    }
-
-    /// Whether events are bytes with their length before them, rather than lines of text.
-    pub(crate) fn is_binary(&self) -> bool {
+    fn is_binary(&self) -> bool {
         self.format.is_binary()
     }
 
-    /// The next lines to write; `None` at the end. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<Frames> {
+    fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    fn count_as(&mut self, request: Arc<Series>, code: StatusCode) {
+        self.ticket.began_as(request, code);
+    }
+}
+
+impl WatchStream {
+    /// The next frames, compressed if the client asked for it.
+    async fn batch(&mut self) -> Option<Frames> {
         let Some(frames) = self.frames().await else {
             return self.gzip.as_mut().and_then(gzip::Member::end).map(|end| smallvec![end]);
         };
