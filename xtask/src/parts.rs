@@ -14,6 +14,8 @@ use crate::cache;
 const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
 /// The last one that runs on the Node.js of Debian 12; 2.x needs Node.js 22.
 const JAVASCRIPT_CLIENT: &str = "@kubernetes/client-node@1.4.0";
+/// Drives the browser of the console's test; it uses the installed Chromium and downloads none.
+const BROWSER_DRIVER: &str = "playwright-core@1.65.0";
 
 /// Makes sure that etcd is there; otherwise says what to do.
 pub(crate) fn etcd() -> anyhow::Result<Option<String>> {
@@ -36,11 +38,23 @@ pub(crate) fn python_client() -> anyhow::Result<PathBuf> {
 
 /// The folder with the `node_modules` of the official JavaScript client.
 pub(crate) fn javascript_client() -> anyhow::Result<PathBuf> {
-    fetched("javascript", JAVASCRIPT_CLIENT, |folder| {
+    npm_package("javascript", JAVASCRIPT_CLIENT)
+}
+
+/// Makes sure that Chromium is there; otherwise says what to do.
+pub(crate) fn chromium() -> anyhow::Result<Option<String>> {
+    system("chromium", "chromium")
+}
+
+/// The folder whose `node_modules` has the library that drives Chromium.
+pub(crate) fn browser_driver() -> anyhow::Result<PathBuf> {
+    npm_package("browser", BROWSER_DRIVER)
+}
+
+fn npm_package(purpose: &str, package: &str) -> anyhow::Result<PathBuf> {
+    fetched(purpose, package, |folder| {
         let mut npm = Command::new("npm");
-        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
-            .arg(folder)
-            .arg(JAVASCRIPT_CLIENT);
+        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(folder).arg(package);
         npm
     })
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::checks::run;
 use crate::report::{Outcome, Step};
-use crate::server::{ADMIN_TOKEN, Server, USER_TOKEN};
+use crate::server::{self, ADMIN_TOKEN, Server, USER_TOKEN};
 use crate::{parts, root};
 
 pub(crate) fn steps() -> Vec<Step> {
@@ -18,6 +18,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "kubectl", about: "what people type", run: kubectl },
         Step { name: "python", about: "a program on the official Python client", run: python },
         Step { name: "javascript", about: "a program on the official JavaScript client", run: javascript },
+        Step { name: "console", about: "the web console in a real browser", run: console },
     ]
 }
 
@@ -119,6 +120,24 @@ fn javascript() -> anyhow::Result<Outcome> {
         .env("KUBECONFIG", server.kubeconfig());
     run(command)?;
     server.stop()?;
+    Ok(Outcome::Passed(String::new()))
+}
+
+fn console() -> anyhow::Result<Outcome> {
+    if !parts::present("node") || !parts::present("npm") {
+        return Ok(Outcome::Skipped("node or npm is missing; install nodejs and npm".into()));
+    }
+    if let Some(missing) = parts::chromium()? {
+        return Ok(Outcome::Skipped(missing));
+    }
+    let driver = parts::browser_driver()?;
+    let mut command = Command::new("node");
+    command
+        .arg(root().join("tests/console/console.mjs"))
+        .env("LISTWATCH_BINARY", server::binary()?)
+        .env("LISTWATCH_NODE_MODULES", driver.join("node_modules"))
+        .env("CHROMIUM", "/usr/bin/chromium");
+    run(command)?;
     Ok(Outcome::Passed(String::new()))
 }
 

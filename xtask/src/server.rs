@@ -83,7 +83,7 @@ impl Drop for Server {
 
 /// The binary beside this one, up to date. Asked for through the command line's own tests, cargo resolves the same features
 /// as the test step and finds everything compiled.
-fn binary() -> anyhow::Result<PathBuf> {
+pub(crate) fn binary() -> anyhow::Result<PathBuf> {
     let mut build = Command::new("cargo");
     build.args(["test", "--workspace", "--test", "serve", "--no-run", "--quiet"]).current_dir(root());
     run(build)?;

@@ -1,0 +1,157 @@
+// The web console in a real browser: log in, see an object appear, filter, open it, watch it change, restart the server
+// under the page. Run by `cargo xtask test console`, which says where the browser, its driver and the server are.
+//
+// Environment: LISTWATCH_BINARY, LISTWATCH_NODE_MODULES (with playwright-core), CHROMIUM, and optionally
+// LISTWATCH_SCREENSHOTS, a folder to write pictures of each page to.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+const { chromium } = createRequire(process.env.LISTWATCH_NODE_MODULES + '/')('playwright-core');
+const TOKEN = 'console-test-token';
+const folder = mkdtempSync(join(tmpdir(), 'listwatch-console-'));
+writeFileSync(join(folder, 'tokens.csv'), `${TOKEN},admin,admin,"system:masters"\n`, { mode: 0o600 });
+
+class Server {
+  async start(bind) {
+    const data = ['--data-dir', join(folder, 'data'), '--token-auth-file', join(folder, 'tokens.csv')];
+    this.process = spawn(process.env.LISTWATCH_BINARY, ['serve', '--bind', bind, ...data], { stdio: ['ignore', 'ignore', 'pipe'] });
+    for await (const line of createInterface({ input: this.process.stderr })) {
+      const ready = /^ready (\S+)/.exec(line);
+      if (!ready) continue;
+      this.process.stderr.resume();
+      this.url = ready[1];
+      return;
+    }
+    throw new Error('the server did not become ready');
+  }
+
+  stop(signal = 'SIGTERM') {
+    return new Promise((resolve) => {
+      this.process.once('exit', resolve);
+      this.process.kill(signal);
+    });
+  }
+}
+
+const server = new Server();
+await server.start('127.0.0.1:0');
+const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: flags });
+const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 760 } });
+const page = await context.newPage();
+page.setDefaultTimeout(15_000);
+const broken = [];
+page.on('pageerror', (error) => broken.push(error.message));
+page.on('console', (message) => /Content Security Policy/.test(message.text()) && broken.push(message.text()));
+
+async function send(method, path, body, type = 'application/json') {
+  const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': type };
+  const answer = await context.request.fetch(server.url + path, { method, headers, data: JSON.stringify(body) });
+  assert.ok(answer.ok(), `${method} ${path}: ${answer.status()} ${await answer.text()}`);
+}
+const create = (name, labels = {}) => send('POST', '/api/v1/namespaces/default/configmaps', { metadata: { name, labels }, data: { colour: 'blue' } });
+const picture = async (name) => {
+  if (process.env.LISTWATCH_SCREENSHOTS) await page.screenshot({ path: join(process.env.LISTWATCH_SCREENSHOTS, `console-${name}.png`) });
+};
+const goTo = (address) => page.goto(`${server.url}/console/#/${address}`);
+const row = (name) => page.locator('.rows .row', { hasText: name });
+
+const checks = {
+  async 'a wrong token is refused'() {
+    await page.goto(`${server.url}/console`);
+    await page.fill('input[type=password]', 'wrong');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('.error:not(:empty)');
+    assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+  },
+  async 'the right one stays in the tab'() {
+    await page.fill('input[type=password]', TOKEN);
+    await page.click('button[type=submit]');
+    await page.waitForSelector('nav .links a');
+    assert.equal(await page.evaluate(() => localStorage.length + document.cookie.length), 0);
+  },
+  async 'an object appears within a second of its creation'() {
+    await goTo('configmaps');
+    await page.waitForSelector('.status.live');
+    await create('first', { app: 'shop' });
+    await row('first').waitFor({ timeout: 1000 });
+  },
+  async 'search and label selector narrow the table'() {
+    await create('second', { app: 'bank' });
+    await row('second').waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('first');
+    await row('second').waitFor({ state: 'detached' });
+    await page.keyboard.press('Escape');
+    await goTo('configmaps?labels=app%3Dbank');
+    await row('second').waitFor();
+    assert.equal(await row('first').count(), 0);
+  },
+  async 'an object shows its YAML and each change'() {
+    await goTo('configmaps/default/first');
+    await page.waitForSelector('.yaml:has-text("colour: blue")');
+    await send('PATCH', '/api/v1/namespaces/default/configmaps/first', { data: { colour: 'green' } }, 'application/merge-patch+json');
+    await page.waitForSelector('.change:has-text("green")');
+    await page.waitForSelector('.yaml:has-text("colour: green")');
+    await picture('object');
+  },
+  async 'the page goes on after a server restart'() {
+    await goTo('configmaps');
+    await page.waitForSelector('.status.live');
+    await server.stop('SIGKILL');
+    await page.waitForSelector('.status.broken');
+    await server.start(new URL(server.url).host);
+    await create('after-restart');
+    await row('after-restart').waitFor();
+  },
+  async 'ten thousand rows scroll at once'() {
+    for (let i = 0; i < 10_000; i += 100) await Promise.all(Array.from({ length: 100 }, (_, k) => create(`many-${String(i + k).padStart(5, '0')}`)));
+    await page.waitForFunction(() => Number.parseInt(document.querySelector('.count').textContent, 10) >= 10_000, null, { timeout: 60_000 });
+    await picture('list');
+    const took = await page.evaluate(async () => {
+      const scroller = document.querySelector('.scroller');
+      const began = performance.now();
+      scroller.scrollTop = scroller.scrollHeight;
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+      return performance.now() - began;
+    });
+    assert.ok(took < 1000, `${took} ms to the last row`);
+    await row('many-09999').waitFor();
+    assert.ok((await page.locator('.rows .row').count()) < 200, 'only the rows in view are drawn');
+  },
+  async 'the flow shows rates, watches and collections'() {
+    await goTo('flow');
+    await page.waitForSelector('.stage .value');
+    await page.waitForSelector('td:has-text("configmaps")');
+    await picture('flow');
+    await page.keyboard.press('t');
+    await page.keyboard.press('?');
+    await page.waitForSelector('dialog');
+    await picture('dark');
+  },
+  async 'nothing was inline, blocked or thrown'() {
+    assert.deepEqual(broken, []);
+  },
+};
+
+let failed = 0;
+try {
+  for (const [name, check] of Object.entries(checks)) {
+    await check();
+    console.log(`ok ${name}`);
+  }
+} catch (error) {
+  failed = 1;
+  console.log(`FAIL ${error.stack}`);
+  await picture('failure');
+} finally {
+  await browser.close();
+  await server.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+process.exitCode = failed;
