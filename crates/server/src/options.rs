@@ -134,6 +134,9 @@ pub struct HttpLimits {
 pub struct RequestLimits {
     /// Bytes of a request body (413 above it), as in kube-apiserver.
     pub body_bytes: usize,
+    /// Bytes of an object as it is stored; what is larger is refused. etcd's default for a request, on which users of
+    /// kube-apiserver rely without knowing: everything that handles objects handles ones of this size.
+    pub object_bytes: usize,
     /// How long an ordinary request may take (504 after it).
     pub timeout: Duration,
     /// How long a read waits for a resourceVersion that has not come yet (504 "Too large resource version" after it).
@@ -217,6 +220,7 @@ impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             body_bytes: 3 << 20,
+            object_bytes: 3 << 19,
             timeout: Duration::from_secs(60),
             version_wait: Duration::from_secs(3),
             in_flight: 600,

@@ -163,7 +163,11 @@ impl Definitions {
 
     /// Deletes an object of a kind that goes away, or marks it if somebody holds it.
     async fn remove(&self, object: &Arc<Object>) {
-        let Ok(mut value) = Value::read(object.stored()) else { return };
+        let Ok(mut value) = Value::read(object.stored()) else {
+            // Nobody could mark it or let it go.
+            self.write(object, None).await;
+            return;
+        };
         let metadata = value.at("metadata");
         if metadata.list("finalizers").is_empty() {
             self.write(object, None).await;

@@ -33,17 +33,20 @@ pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
     }
     let patience = api.options.requests.version_wait;
     api.cache.sync(patience).await.map_err(Status::internal)?;
-    let mut left = false;
+    let (mut left, mut failed) = (false, None);
     for resource in namespaced(api) {
         for object in inside(&resource, name) {
             left = true;
             // There is no kubelet to wait for in a namespace that nobody needs any more.
             let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
-            remove(api, &resource, Some(name), object.name(), &options).await?;
+            // One that cannot be removed now does not keep the others.
+            failed = remove(api, &resource, Some(name), object.name(), &options).await.err().or(failed);
         }
     }
-    if left {
-        return Ok(false);
+    match failed {
+        Some(status) => return Err(status),
+        None if left => return Ok(false),
+        None => {}
     }
     let_go(api, &namespaces, name).await?;
     Ok(true)

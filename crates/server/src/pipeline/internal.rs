@@ -60,7 +60,7 @@ pub(crate) async fn remove(
     options: &DeleteOptions,
 ) -> Result<bool, Status> {
     match delete_target(api, &Target::new(resource, namespace, name), options).await {
-        Ok(done) => Ok(matches!(done, Done::Removed { .. })),
+        Ok(done) => Ok(matches!(done, Done::Removed { .. } | Done::Dry { removed: true, .. })),
         Err(status) if status.reason == StatusReason::NotFound => Ok(true),
         Err(status) => Err(status),
     }
@@ -83,7 +83,7 @@ pub(crate) async fn amend(
         Ok(match decide(&stored.value) {
             Some(new) if update::is_done(&new) => Verdict::Remove(new),
             Some(new) if new == stored.value => Verdict::Keep,
-            Some(new) => Verdict::Write(new),
+            Some(new) => Verdict::Mark(new),
             None => Verdict::Keep,
         })
     })

@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use listwatch_kinds::tree::Tree;
 use listwatch_storage::{self as storage, Expect, KeyValue, Write};
-use listwatch_wire::json::{Encoded, Spans, Value, Written};
+use listwatch_wire::json::{Encoded, Spans, Value, Written, json, raw};
 use listwatch_wire::{Revision, Status, json};
 
 use crate::admission::namespaces;
@@ -59,6 +60,8 @@ pub(crate) enum Verdict {
     Create(Value),
     /// Store a changed object.
     Write(Value),
+    /// Store an object that is going: however large it is, it can be marked and let go.
+    Mark(Value),
     /// Take the object away; this is its last state.
     Remove(Value),
     /// Leave it as it is.
@@ -114,7 +117,7 @@ pub(crate) async fn change(
     let mut sure = false;
     loop {
         let verdict = decide(seen.as_ref());
-        let final_word = !matches!(verdict, Ok(Verdict::Create(_) | Verdict::Write(_) | Verdict::Remove(_)));
+        let final_word = matches!(verdict, Ok(Verdict::Keep) | Err(_));
         if !sure && (final_word || dry_run) {
             sure = true;
             let now = fresh(api, target).await?;
@@ -146,13 +149,16 @@ async fn attempt(
     seen: Option<Stored>,
 ) -> Result<Result<Done, Option<Stored>>, Status> {
     let expect = seen.as_ref().map_or(Expect::Absent, |stored| Expect::At(stored.revision));
-    let (value, created) = match verdict {
+    // What is too large already may stay as large as it is.
+    let room = api.options.requests.object_bytes.max(seen.as_ref().map_or(0, |stored| stored.bytes.len()));
+    let (value, created, room) = match verdict {
         Verdict::Keep => return kept(target, seen).map(Ok),
         Verdict::Remove(last) => return remove(api, target, last, seen).await,
-        Verdict::Create(object) => (object, true),
-        Verdict::Write(object) => (object, false),
+        Verdict::Create(object) => (object, true, room),
+        Verdict::Write(object) => (object, false, room),
+        Verdict::Mark(object) => (object, false, usize::MAX),
     };
-    match store(api, target, value, seen.as_ref(), expect).await? {
+    match store(api, target, value, seen.as_ref(), expect, room).await? {
         Ok(object) => Ok(Ok(Done::Stored { object, created })),
         Err(current) => Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?)),
     }
@@ -181,18 +187,19 @@ async fn remove(
     }
 }
 
-/// Stores an object if the condition holds; the inner error is what is there instead.
+/// Stores an object of up to `room` bytes if the condition holds; the inner error is what is there instead.
 async fn store(
     api: &Api,
     target: &Target<'_>,
     object: Value,
     before: Option<&Stored>,
     expect: Expect,
+    room: usize,
 ) -> Result<Result<Arc<Object>, Option<KeyValue>>, Status> {
     let rules = &target.resource.rules;
     let mut stored = object.clone();
     rules.stored_form(&mut stored);
-    let Encoded { bytes, spans, exact } = json::encode_after(&stored, before.and_then(Stored::written));
+    let Encoded { bytes, spans, exact, .. } = encode_within(room, &mut stored, before)?;
     let bytes = Bytes::from(bytes);
     match put(api, target, Some(bytes.clone()), expect).await? {
         storage::Written::Done { revision } => {
@@ -207,6 +214,26 @@ async fn store(
     }
 }
 
+/// The stored form, if it has no more than `room` bytes and is no deeper than what can be read again. As in the
+/// reference, an object that does not fit is tried once more without the owners of its fields, whose record repeats all
+/// names and lies deeper than they do.
+fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Result<Encoded, Status> {
+    let fits = |encoded: &Encoded| encoded.bytes.len() <= room && encoded.depth <= json::MAX_DEPTH;
+    let mut encoded = json::encode_after(object, before.and_then(Stored::written));
+    if !fits(&encoded)
+        && let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        meta.remove("managedFields");
+        encoded = json::encode_after(object, before.and_then(Stored::written));
+    }
+    match encoded {
+        encoded if fits(&encoded) => Ok(encoded),
+        Encoded { depth, .. } if depth > json::MAX_DEPTH => Err(Status::bad_request("exceeded max depth")),
+        // The text that clients know, which comes from the store of the reference.
+        _ => Err(Status::unforeseen("etcdserver: request is too large")),
+    }
+}
+
 async fn put(
     api: &Api,
     target: &Target<'_>,
@@ -217,13 +244,47 @@ async fn put(
     api.engine.write(write).await.map_err(|error| storage_status(&error))
 }
 
+/// Takes away an object that cannot be read: nothing of it can be marked, and nobody could let it go. `None` if it can be
+/// read, or is not there.
+pub(crate) async fn remove_unreadable(
+    api: &Api,
+    target: &Target<'_>,
+    check: impl Fn(&Value, Revision) -> Result<(), Status>,
+) -> Result<Option<Done>, Status> {
+    let found = api.engine.get(&target.key, None).await.map_err(|error| storage_status(&error))?;
+    let Some(found) = found.filter(|found| Value::read(&found.value).is_err()) else { return Ok(None) };
+    let identity = identity(target, &found.value);
+    check(&identity, found.revision)?;
+    tracing::warn!(key = &*target.key, "an object that cannot be read is deleted without its finalizers");
+    match put(api, target, None, Expect::At(found.revision)).await? {
+        storage::Written::Done { .. } => {
+            Ok(Some(Done::Dry { object: identity, created: false, removed: true }))
+        }
+        storage::Written::Refused { .. } => Err(target.modified()),
+    }
+}
+
+/// What is known of an object without reading it.
+fn identity(target: &Target<'_>, bytes: &[u8]) -> Value {
+    let uid = raw::lookup(bytes, &["metadata", "uid"]).and_then(raw::scalar).unwrap_or_default();
+    let mut object = json!({
+        "kind": &*target.resource.kind, "apiVersion": target.resource.api_version(),
+        "metadata": {"name": target.name, "uid": uid},
+    });
+    if let (Some(namespace), Some(meta)) = (target.namespace, object.inner("metadata")) {
+        meta.put("namespace", namespace);
+    }
+    object
+}
+
 /// Stores a new object; the inner error is the one that is there already.
 pub(crate) async fn insert(
     api: &Api,
     target: &Target<'_>,
     object: Value,
 ) -> Result<Result<Done, Stored>, Status> {
-    match store(api, target, object, None, Expect::Absent).await? {
+    let room = api.options.requests.object_bytes;
+    match store(api, target, object, None, Expect::Absent, room).await? {
         Ok(object) => Ok(Ok(Done::Stored { object, created: true })),
         Err(Some(current)) => Ok(Err(Stored::from_engine(api, target, current)?)),
         Err(None) => Err(Status::internal("a write was refused for no reason")),
@@ -247,7 +308,7 @@ fn dry(target: &Target<'_>, verdict: Verdict, seen: Option<Stored>) -> Result<Do
     let revision = seen.as_ref().map(|stored| stored.revision);
     let (mut object, created, removed) = match verdict {
         Verdict::Create(object) => return Ok(Done::Dry { object, created: true, removed: false }),
-        Verdict::Write(object) => (object, false, false),
+        Verdict::Write(object) | Verdict::Mark(object) => (object, false, false),
         Verdict::Remove(object) => (object, false, true),
         Verdict::Keep => (seen.ok_or_else(|| target.not_found())?.value, false, false),
     };

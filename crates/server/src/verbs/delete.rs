@@ -13,7 +13,7 @@ use crate::admission::namespaces;
 use crate::allocate::services;
 use crate::api::Api;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Done, Verdict, change, shown};
+use crate::pipeline::transaction::{Done, Verdict, change, remove_unreadable, shown};
 use crate::pipeline::{Answer, AnswerBody, WriteRequest, body, seconds, yaml};
 use crate::subresources;
 use crate::verbs::update;
@@ -88,18 +88,25 @@ pub(crate) async fn delete_target(
     let now = Timestamp::now();
     let graceful = target.resource.builtin.is_some_and(|kind| kind.flags.graceful_deletion);
     let dry_run = options.is_dry_run();
-    let mut done = change(api, target, dry_run, |stored| {
+    let done = change(api, target, dry_run, |stored| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         check_preconditions(target, options, &stored.value, stored.revision)?;
         Ok(match decide(graceful, target.resource.rules.held_by(), options, &stored.value, now) {
             // Whoever watches a Pod sees it marked before it is gone, even when there is no time in between.
             Verdict::Remove(object) if graceful && !dry_run && object != stored.value => {
-                Verdict::Write(object)
+                Verdict::Mark(object)
             }
             other => other,
         })
     })
-    .await?;
+    .await;
+    let mut done = match done {
+        Err(status) if status.code == 500 && !dry_run => {
+            let check = |object: &Value, revision| check_preconditions(target, options, object, revision);
+            remove_unreadable(api, target, check).await?.ok_or(status)?
+        }
+        done => done?,
+    };
     if let (true, Done::Stored { object, .. }) = (graceful, &done)
         && Value::read(object.stored()).is_ok_and(|object| update::is_done(&object))
     {
@@ -157,10 +164,10 @@ fn decide(
 ) -> Verdict {
     let marked = stored.at("metadata").has("deletionTimestamp");
     if is_namespace(stored) && !marked {
-        return Verdict::Write(begin_end_of_namespace(stored, options, now));
+        return Verdict::Mark(begin_end_of_namespace(stored, options, now));
     }
     if let (Some(finalizer), false) = (held_by, marked) {
-        return Verdict::Write(begin_end_of_definition(stored, finalizer, now));
+        return Verdict::Mark(begin_end_of_definition(stored, finalizer, now));
     }
     let grace = if graceful { grace_period(options, stored) } else { 0 };
     let mut object = stored.clone();
@@ -169,7 +176,7 @@ fn decide(
     if update::is_done(&object) {
         return Verdict::Remove(if graceful { object } else { without_mark(object, stored) });
     }
-    if object == *stored { Verdict::Keep } else { Verdict::Write(object) }
+    if object == *stored { Verdict::Keep } else { Verdict::Mark(object) }
 }
 
 /// An object that goes at once is shown as it was.
@@ -329,7 +336,7 @@ mod tests {
             |stored: &Value| decide(false, None, &DeleteOptions::default(), stored, Timestamp::UNIX_EPOCH);
         let namespace =
             |spec: Value| json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {}, "spec": spec});
-        let Verdict::Write(marked) = decide(&namespace(json!({}))) else { panic!("not written") };
+        let Verdict::Mark(marked) = decide(&namespace(json!({}))) else { panic!("not written") };
         assert_eq!(marked.at("metadata"), &json!({"deletionTimestamp": "1970-01-01T00:00:00Z"}));
         assert_eq!(marked.at("status").text("phase"), "Terminating");
         assert!(matches!(decide(&marked), Verdict::Remove(_)));
@@ -343,7 +350,7 @@ mod tests {
         let stored = json!({"kind": "CustomResourceDefinition", "metadata": {"generation": 1}, "status": {}});
         let options = DeleteOptions::default();
         let verdict = decide(false, Some("cleanup"), &options, &stored, Timestamp::UNIX_EPOCH);
-        let Verdict::Write(marked) = verdict else { panic!("not written") };
+        let Verdict::Mark(marked) = verdict else { panic!("not written") };
         let time = "1970-01-01T00:00:00Z";
         let meta = json!({"generation": 1, "finalizers": ["cleanup"], "deletionTimestamp": time});
         assert_eq!(marked.at("metadata"), &meta);

@@ -5,7 +5,7 @@
 //! was encoded before can be copied from there; see [`super::spans`].
 
 use super::spans::{Spans, Written};
-use super::{Number, Text, Value};
+use super::{MAX_DEPTH, Number, Text, Value};
 
 const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
@@ -41,6 +41,8 @@ pub struct Encoded {
     pub spans: Spans,
     /// Whether parsing the bytes yields the same tree. A float without a fraction reads back as an integer.
     pub exact: bool,
+    /// The containers inside each other. Above [`MAX_DEPTH`] the bytes are not those of the object.
+    pub depth: usize,
 }
 
 /// The stored form of an object, taking from the bytes of another one what the two share.
@@ -62,7 +64,7 @@ pub fn encode_after(object: &Value, before: Option<Written<'_>>) -> Encoded {
     // What is stored stays in memory for as long as the object lives: without the slack it grew by. A copy, because an
     // allocator that is asked to shrink something may leave it where it is, as mimalloc does above half.
     let bytes = encoder.out.as_slice().to_vec();
-    Encoded { bytes, spans: encoder.spans.finish(), exact: encoder.exact }
+    Encoded { bytes, spans: encoder.spans.finish(), exact: encoder.exact, depth: encoder.deepest }
 }
 
 /// Appends a value, compact, with sorted keys.
@@ -77,17 +79,28 @@ struct Encoder<'a> {
     before: Option<Written<'a>>,
     spans: Spans,
     exact: bool,
+    depth: usize,
+    /// The largest depth since it was last set to the one at hand.
+    deepest: usize,
 }
 
 impl<'a> Encoder<'a> {
     fn new(before: Option<Written<'a>>) -> Self {
         let room = before.map_or(1024, |before| before.bytes.len() + 256);
-        Self { out: Vec::with_capacity(room), before, spans: Spans::default(), exact: true }
+        Self {
+            out: Vec::with_capacity(room),
+            before,
+            spans: Spans::default(),
+            exact: true,
+            depth: 0,
+            deepest: 0,
+        }
     }
 
     /// A whole object. `wanted` says which fields of the metadata are written.
     fn object(&mut self, object: &Value, wanted: impl Fn(&str) -> bool) {
         let Value::Object(map) = object else { return self.value(object) };
+        self.enter();
         self.out.push(b'{');
         let first = FIRST.iter().filter_map(|key| map.get_key_value(key));
         let rest = map.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
@@ -98,12 +111,15 @@ impl<'a> Encoder<'a> {
                 Value::Object(metadata) if key == "metadata" => {
                     let name = metadata.get_key_value("name");
                     let rest = metadata.iter().filter(|(key, _)| *key != "name" && wanted(key));
+                    self.enter();
                     self.fields(name.into_iter().chain(rest));
+                    self.depth -= 1;
                 }
                 value => self.value(value),
             }
         }
         self.out.push(b'}');
+        self.depth -= 1;
     }
 
     fn value(&mut self, value: &Value) {
@@ -118,14 +134,28 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Writes the container at an address, unless it can be copied.
+    fn enter(&mut self) {
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+    }
+
+    /// Writes the container at an address, unless it can be copied. One that is too deep is left out.
     fn shared(&mut self, address: usize, write: impl FnOnce(&mut Self)) {
-        if self.before.is_some_and(|before| before.copy(address, &mut self.out, &mut self.spans)) {
+        let copied = self.before.and_then(|before| before.copy(address, &mut self.out, &mut self.spans));
+        if let Some(height) = copied {
+            self.deepest = self.deepest.max(self.depth + height);
             return;
         }
-        let start = self.out.len();
-        write(self);
-        self.spans.note(address, start, &self.out);
+        let outside = self.deepest;
+        self.depth += 1;
+        self.deepest = self.depth;
+        if self.depth <= MAX_DEPTH {
+            let start = self.out.len();
+            write(self);
+            self.spans.note(address, self.deepest + 1 - self.depth, start, &self.out);
+        }
+        self.depth -= 1;
+        self.deepest = self.deepest.max(outside);
     }
 
     fn items(&mut self, items: &[Value]) {
@@ -250,6 +280,22 @@ mod tests {
             assert_eq!(next.bytes, encode_stored(&object), "{n}");
             drop(old);
             written = next;
+        }
+    }
+
+    #[test]
+    fn depth_is_counted_through_what_is_copied_and_bounded() {
+        let nested =
+            |levels: usize| (0..levels).fold(json!("x".repeat(WORTH_A_SPAN)), |inner, _| json!([inner]));
+        let old = json!({"metadata": {"name": "a"}, "deep": nested(300)});
+        let written = encode_after(&old, None);
+        assert_eq!((written.depth, encode_after(&json!({"metadata": {}}), None).depth), (301, 2));
+        let before = Written { bytes: &written.bytes, spans: &written.spans };
+        for (levels, depth) in [(100, 401), (250, 551)] {
+            let deep = (0..levels).fold(old["deep"].clone(), |inner, _| Value::Array(vec![inner].into()));
+            let object = Value::Object([("deep", deep)].into_iter().collect());
+            assert_eq!(encode_after(&object, Some(before)).depth, depth);
+            assert_eq!(encode_after(&object, None).depth, depth.min(MAX_DEPTH + 1));
         }
     }
 

@@ -21,13 +21,15 @@ struct Span {
     address: usize,
     start: usize,
     end: usize,
+    /// The containers inside each other, this one included.
+    height: usize,
 }
 
 impl Spans {
     /// Notes that the container at an address was written from `start` to the end of `out`.
-    pub(super) fn note(&mut self, address: usize, start: usize, out: &[u8]) {
+    pub(super) fn note(&mut self, address: usize, height: usize, start: usize, out: &[u8]) {
         if out.len() - start >= WORTH_IT {
-            self.spans.push(Span { address, start, end: out.len() });
+            self.spans.push(Span { address, start, end: out.len(), height });
         }
     }
 
@@ -62,15 +64,13 @@ pub struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// Copies the container at an address if it is written there already; whether it was.
-    pub(super) fn copy(&self, address: usize, out: &mut Vec<u8>, spans: &mut Spans) -> bool {
-        let Some(upto) = self.spans.find(address).and_then(|place| self.spans.spans.get(..=place)) else {
-            return false;
-        };
-        let Some(span) = upto.last() else { return false };
-        let Some(bytes) = self.bytes.get(span.start..span.end) else { return false };
+    /// Copies the container at an address if it is written there already; its height if it was.
+    pub(super) fn copy(&self, address: usize, out: &mut Vec<u8>, spans: &mut Spans) -> Option<usize> {
+        let upto = self.spans.find(address).and_then(|place| self.spans.spans.get(..=place))?;
+        let span = upto.last()?;
+        let bytes = self.bytes.get(span.start..span.end)?;
         spans.adopt(upto, *span, out.len());
         out.extend_from_slice(bytes);
-        true
+        Some(span.height)
     }
 }

@@ -13,14 +13,17 @@ pub struct JsonPatchLimits {
     pub operations: usize,
     /// The most bytes that `copy` operations may add together; the reference's 3 MiB, the size of a body.
     pub copied_bytes: usize,
-    /// The most list elements moved aside by insertions and removals, so that many operations on a long list end
-    /// within a fraction of a second.
+    /// The most list elements moved aside by insertions and removals, and nodes measured on their way to a deeper
+    /// place, so that many operations on a large object end within a fraction of a second.
     pub moved_elements: usize,
+    /// The deepest nesting that an operation may lead to; what a parser would accept. A `copy` of a value into itself
+    /// doubles the depth each time, and everything that walks a tree does so recursively.
+    pub depth: usize,
 }
 
 impl Default for JsonPatchLimits {
     fn default() -> Self {
-        Self { operations: 10_000, copied_bytes: 3 << 20, moved_elements: 20_000_000 }
+        Self { operations: 10_000, copied_bytes: 3 << 20, moved_elements: 20_000_000, depth: json::MAX_DEPTH }
     }
 }
 
@@ -107,7 +110,8 @@ impl JsonPatch {
     /// [`PatchError::Failed`] saying which operation failed and why.
     pub fn apply(&self, object: &mut Value) -> Result<(), PatchError> {
         let mut changed = object.clone();
-        let mut budget = Budget { copied: self.limits.copied_bytes, moved: self.limits.moved_elements };
+        let JsonPatchLimits { copied_bytes: copied, moved_elements: moved, depth, .. } = self.limits;
+        let mut budget = Budget { copied, moved, depth };
         for operation in &self.operations {
             operation.apply(&mut changed, &mut budget)?;
         }
@@ -139,6 +143,7 @@ fn operation_of(complaint: &str) -> Option<usize> {
 struct Budget {
     copied: usize,
     moved: usize,
+    depth: usize,
 }
 
 impl Budget {
@@ -150,6 +155,11 @@ impl Budget {
             }
             None => failed(format!("the patch {what} more than allowed")),
         }
+    }
+
+    /// Whether a value of this depth may stand at a path.
+    fn allows(&self, path: &Pointer, depth: usize) -> Applied {
+        if path.0.len() + depth > self.depth { failed("exceeded max depth") } else { Ok(()) }
     }
 }
 
@@ -172,8 +182,8 @@ impl Operation {
     fn apply(&self, object: &mut Value, budget: &mut Budget) -> Applied {
         let path = Pointer::parse(self.path.as_deref())?;
         match self.op.as_str() {
-            "add" => add(object, &path, self.value()?, budget),
-            "replace" => replace(object, &path, self.value()?, budget),
+            "add" => add(object, &path, self.value(&path, budget)?, budget),
+            "replace" => replace(object, &path, self.value(&path, budget)?, budget),
             "remove" => remove(object, &path, budget).map(drop),
             "test" => self.test(object, &path),
             "move" => {
@@ -182,6 +192,12 @@ impl Operation {
                     return failed("cannot move a value into itself");
                 }
                 let value = remove(object, &from, budget)?;
+                // What does not go down cannot get deeper.
+                if path.0.len() > from.0.len() {
+                    let size = Size::of(&value);
+                    Budget::spend(&mut budget.moved, size.nodes, "moves")?;
+                    budget.allows(&path, size.depth)?;
+                }
                 add(object, &path, value, budget)
             }
             "copy" => {
@@ -189,7 +205,9 @@ impl Operation {
                 let Some(value) = from.find(object) else {
                     return failed(format!("copy from missing path {}", from.0.join("/")));
                 };
-                Budget::spend(&mut budget.copied, weight(value), "copies")?;
+                let size = Size::of(value);
+                Budget::spend(&mut budget.copied, size.bytes, "copies")?;
+                budget.allows(&path, size.depth)?;
                 let value = value.clone();
                 add(object, &path, value, budget)
             }
@@ -197,9 +215,11 @@ impl Operation {
         }
     }
 
-    fn value(&self) -> Applied<Value> {
+    fn value(&self, path: &Pointer, budget: &Budget) -> Applied<Value> {
         // The reference takes a missing value for null.
-        Ok(self.value.clone().unwrap_or(Value::Null))
+        let value = self.value.clone().unwrap_or(Value::Null);
+        budget.allows(path, Size::of(&value).depth)?;
+        Ok(value)
     }
 
     fn test(&self, object: &Value, path: &Pointer) -> Applied {
@@ -221,13 +241,36 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// About the encoded size, without encoding.
-fn weight(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => 2 + items.iter().map(|item| weight(item) + 1).sum::<usize>(),
-        Value::Object(map) => 2 + map.iter().map(|(key, item)| key.len() + weight(item) + 4).sum::<usize>(),
-        _ => 8,
+/// How large a value is, found in one walk.
+#[derive(Clone, Copy)]
+struct Size {
+    /// About the encoded size.
+    bytes: usize,
+    nodes: usize,
+    /// The containers inside each other; a scalar has none.
+    depth: usize,
+}
+
+impl Size {
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::String(text) => Self { bytes: text.len() + 2, nodes: 1, depth: 0 },
+            Value::Array(items) => Self::around(items.iter().map(|item| (1, item))),
+            Value::Object(map) => Self::around(map.iter().map(|(key, item)| (key.len() + 4, item))),
+            _ => Self { bytes: 8, nodes: 1, depth: 0 },
+        }
+    }
+
+    /// A container of these values, each with the bytes that introduce it.
+    fn around<'v>(values: impl Iterator<Item = (usize, &'v Value)>) -> Self {
+        values.fold(Self { bytes: 2, nodes: 1, depth: 1 }, |size, (extra, value)| {
+            let inner = Self::of(value);
+            Self {
+                bytes: size.bytes + inner.bytes + extra,
+                nodes: size.nodes + inner.nodes,
+                depth: size.depth.max(inner.depth + 1),
+            }
+        })
     }
 }
 
@@ -442,6 +485,44 @@ mod tests {
         // Each insertion moves a long list aside.
         let shoving = format!("[{}]", vec![r#"{"op":"add","path":"/a/0","value":0}"#; 10_000].join(","));
         assert!(matches!(patched(json!({"a": vec![0; 500_000]}), &shoving), Err(PatchError::Failed(_))));
+    }
+
+    #[test]
+    fn no_operation_leads_deeper_than_a_parser_would_accept() {
+        // A copy of a value into its own deepest node doubles the depth: few operations made a tree whose walk overflows
+        // the stack.
+        let (mut operations, mut deepest) = (Vec::new(), "/a".to_owned());
+        for _ in 0..30 {
+            operations.push(format!(r#"{{"op":"copy","from":"/a","path":"{deepest}/a"}}"#));
+            deepest = deepest.repeat(2);
+            deepest.truncate(40_000);
+        }
+        let too_deep = Err(PatchError::Failed("exceeded max depth".to_owned()));
+        assert_eq!(patched(json!({"a": {}}), &format!("[{}]", operations.join(","))), too_deep);
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        let path = "/a".repeat(12);
+        let object = || Value::read((r#"{"a":"#.repeat(12) + "{}" + &"}".repeat(12)).as_bytes()).unwrap();
+        for (levels, fits) in [(500, true), (501, false)] {
+            for operation in ["add", "replace"] {
+                let patch = format!(r#"[{{"op":"{operation}","path":"{path}","value":{}}}]"#, nested(levels));
+                assert_eq!(patched(object(), &patch).is_ok(), fits, "{operation} {levels}");
+            }
+            let patch = format!(
+                r#"[{{"op":"add","path":"/b","value":{}}},{{"op":"move","from":"/b","path":"{path}"}}]"#,
+                nested(levels)
+            );
+            assert_eq!(patched(object(), &patch).is_ok(), fits, "move {levels}");
+        }
+    }
+
+    #[test]
+    fn a_large_value_can_be_moved_down_a_few_times_only() {
+        // Its depth is measured each time.
+        let back_and_forth =
+            r#"{"op":"move","from":"/l","path":"/d/l"},{"op":"move","from":"/d/l","path":"/l"}"#;
+        let patch = format!("[{}]", vec![back_and_forth; 5000].join(","));
+        let object = json!({"l": vec![0; 500_000], "d": {}});
+        assert!(matches!(patched(object, &patch), Err(PatchError::Failed(_))));
     }
 
     use crate::Status;
