@@ -15,8 +15,6 @@ use crate::cache::{Collection, Filter, Object, Portion};
 use crate::lifecycle::known::{Known, Stored};
 use crate::registry::{Resource, custom};
 
-/// What holds a definition until its objects are gone.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// How often a definition that is going is looked at again: its objects may be held by finalizers of their own.
 const TERMINATING_RETRY: Duration = Duration::from_millis(200);
@@ -139,7 +137,7 @@ impl Definitions {
             .at("metadata")
             .list("finalizers")
             .iter()
-            .filter(|f| f.as_str() != Some(CLEANUP))
+            .filter(|f| f.as_str() != Some(custom::CLEANUP))
             .cloned()
             .collect();
         if others.is_empty() {

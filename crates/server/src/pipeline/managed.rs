@@ -1,28 +1,12 @@
-//! Who wrote which field: what the server knows about a write that `metadata.managedFields` records.
-//!
-//! The sets of fields themselves, and what applying does with them, are in [`listwatch_wire::apply`].
+//! The field manager of a request: its `fieldManager`, or the first part of its User-Agent.
 
-use listwatch_wire::apply::{FieldManager, FieldSet, manager_from_user_agent};
-use listwatch_wire::json::Value;
+use listwatch_wire::apply::manager_from_user_agent;
 use listwatch_wire::options::WriteOptions;
-use listwatch_wire::patch::Schema;
 
 use crate::pipeline::{WriteRequest, now};
+pub(crate) use crate::registry::managed::Tracking;
 
-/// What is recorded about a write.
-#[derive(Clone, Debug)]
-pub(crate) struct Tracking<'a> {
-    /// Who writes.
-    pub(crate) manager: String,
-    /// In which version.
-    pub(crate) api_version: String,
-    /// Through which subresource; empty for the object itself.
-    pub(crate) subresource: &'a str,
-    /// When.
-    pub(crate) time: String,
-}
-
-/// Who says nothing about itself is unknown.
+/// The field manager recorded for requests without a `fieldManager` and a User-Agent.
 const UNKNOWN: &str = "unknown";
 
 fn manager(request: &WriteRequest, options: &WriteOptions) -> String {
@@ -40,24 +24,6 @@ impl<'a> Tracking<'a> {
             api_version: request.resource.api_version(),
             subresource: request.subresource.as_deref().unwrap_or_default(),
             time: now(),
-        }
-    }
-
-    /// The manager of this write, for a kind of that schema.
-    pub(crate) fn manager<'s, S: Schema>(
-        &'s self,
-        schema: S,
-        zero: &'s Value,
-        ignored: &'s FieldSet,
-    ) -> FieldManager<'s, S> {
-        FieldManager {
-            schema,
-            zero,
-            ignored,
-            manager: &self.manager,
-            api_version: &self.api_version,
-            subresource: self.subresource,
-            now: &self.time,
         }
     }
 }

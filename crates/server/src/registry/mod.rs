@@ -5,10 +5,13 @@
 //! are decoded, defaulted, prepared and validated; a [`view`] is a subresource that shows the object itself.
 
 pub mod custom;
+pub(crate) mod managed;
 pub(crate) mod recent;
 mod resource;
+pub(crate) mod scale_paths;
 mod served;
 pub(crate) mod strategy;
+pub(crate) mod target;
 pub(crate) mod view;
 
 pub use resource::{Presenter, Resource, Subresource};

@@ -14,9 +14,9 @@ use listwatch_wire::json::Value;
 use listwatch_wire::patch::strategic_merge_patch;
 use listwatch_wire::status::FieldError;
 
-use crate::pipeline::managed::Tracking;
+use crate::registry::managed::Tracking;
+use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
-use crate::subresources::scale::ScalePaths;
 
 /// How objects of one kind are treated on the way into the store, in the order a write meets them.
 pub(crate) trait Rules: Debug + Send + Sync {
@@ -234,7 +234,7 @@ impl Rules for Builtin {
     }
 
     fn held_by(&self) -> Option<&'static str> {
-        self.is_definition().then_some(crate::lifecycle::definitions::CLEANUP)
+        self.is_definition().then_some(crate::registry::custom::CLEANUP)
     }
 
     fn scale(&self) -> Option<ScalePaths> {

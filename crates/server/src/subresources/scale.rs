@@ -18,35 +18,13 @@ use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, Stored, Verdict, change, fresh};
 use crate::pipeline::{Answer, WriteRequest, yaml};
+use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
 use crate::verbs::patch::{Patch, check_patched};
 use crate::verbs::{patch as patching, update as updating};
 
 const SCALE: Expected<'static> =
     Expected { group: "autoscaling", version: "v1", kind: "Scale", builtin: true };
-
-/// Where a kind keeps the numbers, as paths of field names.
-#[derive(Clone, Debug)]
-pub(crate) struct ScalePaths {
-    /// How many are wanted.
-    pub(crate) spec: Vec<String>,
-    /// How many there are.
-    pub(crate) status: Vec<String>,
-    /// Which ones they are: text, or a label selector.
-    pub(crate) selector: Option<Vec<String>>,
-}
-
-impl ScalePaths {
-    /// The paths of built-in workloads.
-    pub(crate) fn builtin() -> Self {
-        let path = |keys: [&str; 2]| keys.map(str::to_owned).to_vec();
-        Self {
-            spec: path(["spec", "replicas"]),
-            status: path(["status", "replicas"]),
-            selector: Some(path(["spec", "selector"])),
-        }
-    }
-}
 
 fn walk<'a>(object: &'a Value, path: &[String]) -> &'a Value {
     path.iter().fold(object, |value, key| value.at(key))

@@ -23,6 +23,9 @@ use crate::registry::resource::{Presenter, Resource, Subresource, type_prefix};
 pub(crate) const PATCH_TYPES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
+/// The finalizer that holds a definition until its objects are gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// The resources of a definition, one per served version.

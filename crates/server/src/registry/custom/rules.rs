@@ -13,12 +13,12 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 
 use super::PATCH_TYPES;
-use crate::pipeline::managed::Tracking;
 use crate::registry::custom::node::Node;
 use crate::registry::custom::stages::Stages;
+use crate::registry::managed::Tracking;
+use crate::registry::scale_paths::ScalePaths;
 use crate::registry::strategy::Rules;
 use crate::registry::view::View;
-use crate::subresources::scale::ScalePaths;
 
 /// The rules of one version of a custom kind.
 #[derive(Debug)]

@@ -1,0 +1,41 @@
+//! [`Tracking`]: the part of a request that `metadata.managedFields` records.
+//!
+//! The sets of fields, and what server-side apply does with them, are in [`listwatch_wire::apply`]. `pipeline/managed.rs` makes a
+//! `Tracking` from a request.
+
+use listwatch_wire::apply::{FieldManager, FieldSet};
+use listwatch_wire::json::Value;
+use listwatch_wire::patch::Schema;
+
+/// The part of a request that `metadata.managedFields` records.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracking<'a> {
+    /// The field manager.
+    pub(crate) manager: String,
+    /// The API version of the request.
+    pub(crate) api_version: String,
+    /// The subresource of the request; empty for the object itself.
+    pub(crate) subresource: &'a str,
+    /// The time of the request.
+    pub(crate) time: String,
+}
+
+impl Tracking<'_> {
+    /// The manager of this write, for a kind of that schema.
+    pub(crate) fn manager<'s, S: Schema>(
+        &'s self,
+        schema: S,
+        zero: &'s Value,
+        ignored: &'s FieldSet,
+    ) -> FieldManager<'s, S> {
+        FieldManager {
+            schema,
+            zero,
+            ignored,
+            manager: &self.manager,
+            api_version: &self.api_version,
+            subresource: self.subresource,
+            now: &self.time,
+        }
+    }
+}
