@@ -1,13 +1,13 @@
 //! [`InformerFactory`]: one informer per collection, however many ask for it.
 //!
 //! Two parts of a program that need the same pods share one watch and one cache. What makes informers the same is
-//! their [`Scope`]: kind, namespaces and selectors. An informer lives as long as somebody holds it: the factory itself
-//! keeps no informer alive, so one that nobody uses any more closes its watch.
+//! their [`Scope`]: kind, namespaces and selectors. The factory keeps its informers alive, so a handler can be added
+//! without holding on to anything. [`InformerFactory::release_unused`] stops those that nobody else holds.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, join_all};
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
@@ -97,6 +97,9 @@ trait AnyInformer: Send + Sync {
     fn status(&self) -> InformerStatus;
     fn wait_synced(&self) -> BoxFuture<'_, bool>;
     fn stop(&self) -> BoxFuture<'_, ()>;
+    fn is_stopped(&self) -> bool;
+    /// Whether it has a handler, or anything outside the factory holds a registration or a stream of it.
+    fn is_observed(&self) -> bool;
 }
 
 impl<K: Send + Sync + 'static> AnyInformer for SharedInformer<K> {
@@ -114,6 +117,14 @@ impl<K: Send + Sync + 'static> AnyInformer for SharedInformer<K> {
 
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(Self::stop(self))
+    }
+
+    fn is_stopped(&self) -> bool {
+        Self::is_stopped(self)
+    }
+
+    fn is_observed(&self) -> bool {
+        self.is_used()
     }
 }
 
@@ -154,9 +165,12 @@ impl<K: Send + Sync + 'static> Shared<K> {
 
 struct Entry {
     /// Typed, for whoever asks with the same type.
-    typed: Weak<dyn Any + Send + Sync>,
-    any: Weak<dyn AnyInformer>,
+    typed: Arc<dyn Any + Send + Sync>,
+    any: Arc<dyn AnyInformer>,
 }
+
+/// The references to an informer that its own [`Entry`] holds.
+const OWN_REFERENCES: usize = 2;
 
 type Entries = HashMap<(Scope, std::any::TypeId), Entry>;
 
@@ -171,7 +185,7 @@ type Entries = HashMap<(Scope, std::any::TypeId), Entry>;
 /// let pods = factory.informer::<Pod>();
 /// let nodes = factory.informer_for::<Node>(Scope::of::<Node>().labels(&"pool=batch".parse()?));
 /// factory.start()?;
-/// factory.wait_for_cache_sync().await;
+/// assert!(factory.wait_for_cache_sync().await);
 /// let pod = pods.lister().namespace("default").get("web-0")?;
 /// println!("{} of {} nodes", pod.key(), nodes.store().len());
 /// factory.shutdown().await;
@@ -240,7 +254,7 @@ impl InformerFactory {
     ) -> Shared<K> {
         let mut entries = self.entries.lock();
         let id = (scope.clone(), std::any::TypeId::of::<K>());
-        let known = entries.get(&id).and_then(|entry| entry.typed.upgrade());
+        let known = entries.get(&id).map(|entry| Arc::clone(&entry.typed));
         if let Some(informer) = known.and_then(|any| any.downcast::<SharedInformer<K>>().ok())
             && !informer.is_stopped()
         {
@@ -252,12 +266,12 @@ impl InformerFactory {
         let informer = Arc::new(configure(builder).build());
         let any: Arc<dyn AnyInformer> = Arc::<SharedInformer<K>>::clone(&informer);
         let typed: Arc<dyn Any + Send + Sync> = Arc::<SharedInformer<K>>::clone(&informer);
-        entries.retain(|_, entry| entry.any.strong_count() > 0);
-        entries.insert(id, Entry { typed: Arc::downgrade(&typed), any: Arc::downgrade(&any) });
+        entries.retain(|_, entry| !entry.any.is_stopped());
+        entries.insert(id, Entry { typed, any });
         Shared { informer, scope }
     }
 
-    /// The lister for all objects of the type. The informer lives as long as the lister does.
+    /// The lister for all objects of the type. It keeps the informer alive, also beyond the factory.
     pub fn lister<K>(&self) -> Lister<K>
     where
         K: ::kube::Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -266,7 +280,7 @@ impl InformerFactory {
     }
 
     fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
-        self.entries.lock().values().filter_map(|entry| entry.any.upgrade()).collect()
+        self.entries.lock().values().map(|entry| Arc::clone(&entry.any)).collect()
     }
 
     /// Starts every informer that has not been started. May be called again after more were made.
@@ -283,10 +297,22 @@ impl InformerFactory {
         Ok(())
     }
 
-    /// Waits until the caches of all informers hold their initial state, all at the same time. False if one of them
-    /// stopped before. An informer that was not started is waited for, too.
+    /// Stops the informers that have no handler, and of which nobody holds a handle, lister or stream.
+    pub fn release_unused(&self) {
+        let unused =
+            |entry: &Entry| Arc::strong_count(&entry.any) <= OWN_REFERENCES && !entry.any.is_observed();
+        self.entries.lock().retain(|_, entry| !unused(entry));
+    }
+
+    /// Waits until the caches of all informers hold their initial state, all at the same time. Returns false if one of
+    /// them stopped before, and for a factory without informers: nothing was cached. An informer that was not started
+    /// is waited for, too.
+    #[must_use = "false means that a cache is not filled"]
     pub async fn wait_for_cache_sync(&self) -> bool {
         let informers = self.informers();
+        if informers.is_empty() {
+            return false;
+        }
         join_all(informers.iter().map(|informer| informer.wait_synced()))
             .await
             .into_iter()

@@ -48,7 +48,7 @@ async fn equal_scopes_share_one_informer_and_different_ones_do_not() {
 }
 
 #[tokio::test]
-async fn an_informer_lives_as_long_as_somebody_holds_it() {
+async fn an_unused_informer_lives_until_it_is_released() {
     let factory = InformerFactory::new(server().client());
     let lister = factory.lister::<ConfigMap>();
     factory.start().unwrap();
@@ -58,13 +58,40 @@ async fn an_informer_lives_as_long_as_somebody_holds_it() {
     assert_eq!((error.code, error.message.as_str()), (404, "configmaps \"two\" not found"));
     assert_eq!(lister.list(&"a=b".parse().unwrap()).len(), 1);
     assert_eq!(lister.namespace("x").list(&"a=c".parse().unwrap()).len(), 0);
+    factory.release_unused();
+    assert_eq!(factory.status().len(), 1, "the lister uses it");
     drop(lister);
+    assert_eq!(factory.status().len(), 1, "the factory keeps it");
+    factory.release_unused();
     assert!(factory.status().is_empty());
     // Asked for again, it is made again; and starting is for the new ones only.
     let informer = factory.informer::<ConfigMap>();
     factory.start().unwrap();
     factory.start().unwrap();
     assert!(informer.wait_synced().await);
+}
+
+/// A handler was added to a temporary handle. The informer was dropped with it: no request was made, and the factory
+/// claimed to be synced.
+#[tokio::test]
+async fn a_handler_added_through_a_temporary_handle_is_called() {
+    let server = server();
+    let factory = InformerFactory::new(server.client());
+    assert!(!factory.wait_for_cache_sync().await, "a factory without informers has cached nothing");
+    let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    factory
+        .informer::<ConfigMap>()
+        .add_event_handler(move |event: &listwatch::Event<ConfigMap>| {
+            let _ = heard.send(event.to_string());
+        })
+        .unwrap();
+    factory.start().unwrap();
+    assert!(factory.wait_for_cache_sync().await);
+    assert_eq!(hears.recv().await.as_deref(), Some("add x/one 5 initial"));
+    factory.release_unused();
+    assert_eq!(factory.status().len(), 1, "the handler uses it");
+    drop(factory);
+    while hears.recv().await.is_some() {}
 }
 
 #[tokio::test]

@@ -64,10 +64,40 @@ async fn it_runs_once_and_its_store_outlives_it() {
 async fn dropping_the_last_handle_stops_it() {
     let (informer, _) = started(InMemory::new(10)).await;
     informer.wait_synced().await;
-    let mut stream = informer.events().unwrap();
+    let store = informer.store().clone();
     drop(informer);
-    let ended = async { while stream.next().await.is_some() {} };
-    timeout(Duration::from_secs(1), ended).await.expect("the stream ends");
+    let ended = timeout(Duration::from_secs(1), store.wait_for(Revision(99))).await;
+    ended.expect("the writer ends").unwrap_err();
+}
+
+/// A handler or stream whose informer was a temporary ended with it.
+#[tokio::test(start_paused = true)]
+async fn a_registration_or_a_stream_keeps_its_informer_alive() {
+    let source = InMemory::new(10);
+    let (informer, _) = started(source.clone()).await;
+    let mut stream = informer.events().unwrap();
+    let log = Log::default();
+    let registration = informer.add_event_handler(log.handler()).unwrap();
+    drop(informer);
+    source.put(&pod("a")).unwrap();
+    settle().await;
+    assert_eq!(log.take(), ["synced", "add x/a 1"]);
+    drop(registration);
+    source.put(&pod("b")).unwrap();
+    let heard: Vec<_> = stream.by_ref().take(3).map(|event| event.to_string()).collect().await;
+    assert_eq!(heard, ["synced", "add x/a 1", "add x/b 2"]);
+}
+
+/// The task of its handler, and all that the handler owns, was never dropped.
+#[tokio::test(start_paused = true)]
+async fn dropping_an_informer_that_was_never_started_ends_its_handlers() {
+    let informer = Informer::new(InMemory::new(10));
+    let owned = Arc::new(());
+    let captured = Arc::clone(&owned);
+    informer.add_event_handler(move |_: &Event<Value>| drop(Arc::clone(&captured))).unwrap();
+    drop(informer);
+    settle().await;
+    assert_eq!(Arc::strong_count(&owned), 1);
 }
 
 #[tokio::test(start_paused = true)]

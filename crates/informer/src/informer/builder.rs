@@ -81,26 +81,24 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
     #[must_use]
     pub fn build(self) -> SharedInformer<K> {
         let (store, writer) = Store::new();
-        let stop = CancellationToken::new();
         let InformerOptions { reflector, queue, resync } = self.options;
+        let sources = self.sources.0.len();
         let namespaces = self.sources.0.iter().map(|partition| partition.namespace.clone());
+        let monitor = Arc::new(Monitor::new(self.name, self.hook, namespaces));
+        let unstarted = Unstarted { sources: self.sources, reflector, transform: self.transform, writer };
         let core = Arc::new(Core {
             store,
             processor: Mutex::new(Processor::default()),
-            queue: Arc::new(DeltaQueue::new(self.sources.0.len(), queue)),
-            monitor: Arc::new(Monitor::new(self.name, self.hook, namespaces)),
+            queue: Arc::new(DeltaQueue::new(sources, queue)),
+            monitor,
             resync,
             synced: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
-            stop: stop.clone(),
+            stop: CancellationToken::new(),
             ending: Mutex::new(End::Discard),
             resync_changed: Notify::new(),
+            unstarted: Mutex::new(Some(unstarted)),
         });
-        let unstarted = Unstarted { sources: self.sources, reflector, transform: self.transform, writer };
-        SharedInformer {
-            core,
-            unstarted: Arc::new(Mutex::new(Some(unstarted))),
-            _guard: Arc::new(Guard(stop)),
-        }
+        SharedInformer { guard: Arc::new(Guard(Arc::clone(&core))), core }
     }
 }

@@ -73,18 +73,22 @@ pub(crate) struct Core<K> {
     pub(crate) ending: Mutex<End>,
     /// A handler with a resync period joined.
     pub(crate) resync_changed: Notify,
+    /// The parts that [`SharedInformer::start`] takes.
+    unstarted: Mutex<Option<run::Unstarted<K>>>,
 }
 
-/// Stops the informer when the last handle goes.
-struct Guard(CancellationToken);
+/// Stops the informer when the last of its handles, registrations and streams is dropped.
+pub(crate) struct Guard<K>(Arc<Core<K>>);
 
-impl Drop for Guard {
+impl<K> Drop for Guard<K> {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.0.stop.cancel();
+        self.0.end_unstarted(End::Discard);
     }
 }
 
-/// A shared informer. Handles are cheap to clone; when the last one is dropped, the informer stops.
+/// A shared informer. Handles are cheap to clone. The informer stops when the last of its handles, [`Registration`]s and
+/// [`EventStream`]s is dropped.
 ///
 /// ```
 /// use listwatch::{Event, SharedInformer, lister_watcher::InMemory};
@@ -111,15 +115,12 @@ impl Drop for Guard {
 /// ```
 pub struct SharedInformer<K = Raw> {
     core: Arc<Core<K>>,
-    /// What [`start`](Self::start) takes.
-    unstarted: Arc<Mutex<Option<run::Unstarted<K>>>>,
-    _guard: Arc<Guard>,
+    guard: Arc<Guard<K>>,
 }
 
 impl<K> Clone for SharedInformer<K> {
     fn clone(&self) -> Self {
-        let (core, unstarted) = (Arc::clone(&self.core), Arc::clone(&self.unstarted));
-        Self { core, unstarted, _guard: Arc::clone(&self._guard) }
+        Self { core: Arc::clone(&self.core), guard: Arc::clone(&self.guard) }
     }
 }
 
@@ -146,7 +147,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// [`InformerError::AlreadyStarted`] the second time, [`InformerError::NoRuntime`] outside a runtime.
     pub fn start(&self) -> Result<(), InformerError> {
         let runtime = Handle::try_current()?;
-        let unstarted = self.unstarted.lock().take().ok_or(InformerError::AlreadyStarted)?;
+        let unstarted = self.core.unstarted.lock().take().ok_or(InformerError::AlreadyStarted)?;
         run::start(&runtime, Arc::clone(&self.core), unstarted);
         Ok(())
     }
@@ -188,7 +189,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         let runtime = Handle::try_current()?;
         let listener = self.core.join(options, false)?;
         runner::spawn(&runtime, Arc::clone(&listener), callee)?;
-        Ok(Registration::new(listener))
+        Ok(Registration::new(listener, Arc::clone(&self.guard)))
     }
 
     /// The events as a stream: what is there, [`Event::Synced`](crate::Event::Synced), every change.
@@ -204,7 +205,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// # Errors
     /// [`InformerError::Stopped`].
     pub fn events_with(&self, options: HandlerOptions) -> Result<EventStream<K>, InformerError> {
-        Ok(EventStream::new(self.core.join(options, true)?))
+        Ok(EventStream::new(self.core.join(options, true)?, Arc::clone(&self.guard)))
     }
 
     /// Waits until the store holds the initial state. False if the informer stopped before.
@@ -233,10 +234,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     async fn end(&self, how: End) {
         *self.core.ending.lock() = how;
         self.core.stop.cancel();
-        if self.unstarted.lock().take().is_some() {
-            self.core.processor.lock().close(how);
-            self.core.stopped.send_replace(true);
-        }
+        self.core.end_unstarted(how);
         self.stopped().await;
     }
 
@@ -276,6 +274,11 @@ impl<K> SharedInformer<K> {
         *self.core.synced.borrow()
     }
 
+    /// Whether it has a handler, or another handle, registration or stream of it exists.
+    pub(crate) fn is_used(&self) -> bool {
+        Arc::strong_count(&self.guard) > 1 || self.core.processor.lock().has_handlers()
+    }
+
     /// Whether it has ended.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -284,6 +287,14 @@ impl<K> SharedInformer<K> {
 }
 
 impl<K> Core<K> {
+    /// Ends an informer that was never started: its handlers have nothing more to wait for.
+    fn end_unstarted(&self, how: End) {
+        if self.unstarted.lock().take().is_some() {
+            self.processor.lock().close(how);
+            self.stopped.send_replace(true);
+        }
+    }
+
     /// Lets a handler in: the snapshot it starts from and the first change it hears of fit together exactly.
     fn join(&self, mut options: HandlerOptions, polled: bool) -> Result<Arc<Listener<K>>, InformerError> {
         options.resync = options.resync.or(self.resync);

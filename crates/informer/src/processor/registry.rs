@@ -12,6 +12,7 @@ use super::backlog::{Backlog, End};
 use super::event::Event;
 use super::handler::HandlerOptions;
 use super::resync::Resync;
+use crate::informer::Guard;
 use crate::object::{Object, Raw};
 use crate::store::{Snapshot, Store};
 
@@ -118,14 +119,15 @@ pub struct HandlerStatus {
     pub revision: Revision,
 }
 
-/// A handler that was added to an informer. Dropping it leaves the handler where it is.
+/// A handler that was added to an informer. It keeps the informer alive; dropping it does not remove the handler.
 pub struct Registration<K = Raw> {
     listener: Arc<Listener<K>>,
+    informer: Arc<Guard<K>>,
 }
 
 impl<K> Clone for Registration<K> {
     fn clone(&self) -> Self {
-        Self { listener: Arc::clone(&self.listener) }
+        Self { listener: Arc::clone(&self.listener), informer: Arc::clone(&self.informer) }
     }
 }
 
@@ -136,8 +138,8 @@ impl<K> fmt::Debug for Registration<K> {
 }
 
 impl<K> Registration<K> {
-    pub(crate) fn new(listener: Arc<Listener<K>>) -> Self {
-        Self { listener }
+    pub(crate) fn new(listener: Arc<Listener<K>>, informer: Arc<Guard<K>>) -> Self {
+        Self { listener, informer }
     }
 
     /// How it does.
@@ -227,6 +229,10 @@ impl<K> Processor<K> {
         for listener in self.listeners() {
             listener.close(end);
         }
+    }
+
+    pub(crate) fn has_handlers(&self) -> bool {
+        self.listeners().any(|listener| !listener.is_finished())
     }
 
     pub(crate) fn statuses(&self) -> Vec<HandlerStatus> {

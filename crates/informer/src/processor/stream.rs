@@ -12,6 +12,7 @@ use listwatch_wire::ObjectKey;
 use super::backlog::{End, Replay, Work};
 use super::event::Event;
 use super::registry::Listener;
+use crate::informer::Guard;
 use crate::object::Raw;
 
 /// How many objects of the initial state are taken from their snapshot at a time.
@@ -20,10 +21,11 @@ const REPLAY_AT_ONCE: usize = 256;
 /// The events of an informer as a stream: first what is there, then [`Event::Synced`], then every change.
 ///
 /// A stream that is not polled costs others nothing; its backlog is folded by key like that of a slow handler.
-/// Dropping it removes it. It ends when the informer does.
+/// Dropping it removes it. It keeps the informer alive, and ends when the informer is stopped.
 pub struct EventStream<K = Raw> {
     listener: Arc<Listener<K>>,
     current: Current<K>,
+    _informer: Arc<Guard<K>>,
 }
 
 enum Current<K> {
@@ -47,8 +49,8 @@ impl<K> Drop for EventStream<K> {
 }
 
 impl<K> EventStream<K> {
-    pub(crate) fn new(listener: Arc<Listener<K>>) -> Self {
-        Self { listener, current: Current::None }
+    pub(crate) fn new(listener: Arc<Listener<K>>, informer: Arc<Guard<K>>) -> Self {
+        Self { listener, current: Current::None, _informer: informer }
     }
 
     /// The next event of the work at hand.
