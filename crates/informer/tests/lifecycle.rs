@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use listwatch::lister_watcher::{Answer, InMemory, Scripted};
+use listwatch::processor::RunOn;
 use listwatch::{Event, HandlerOptions, InformerError, Revision};
 use listwatch_wire::status::Status;
 use serde_json::Value;
@@ -120,6 +121,90 @@ async fn draining_the_informer_tells_all_that_was_received() {
     informer.store().wait_for(last).await.unwrap();
     informer.drain().await;
     assert_eq!(log.take().len(), 21);
+}
+
+/// A drain that cannot end, because a handler is stuck or pauses after a panic, was not cut short by a stop.
+#[tokio::test(start_paused = true)]
+async fn stop_wins_over_drain_and_cuts_panic_pauses() {
+    let (source, informer) = synced(&["a"]).await;
+    let hour = Duration::from_secs(3600);
+    let panics = informer
+        .add_event_handler_with(
+            |_: &Event<Value>| panic!("always"),
+            HandlerOptions::named("panics").panic_pause(hour),
+        )
+        .unwrap();
+    source.put(&pod("b")).unwrap();
+    settle().await;
+    timeout(Duration::from_secs(10), informer.drain()).await.expect_err("the pause is an hour");
+    timeout(Duration::from_millis(10), informer.stop()).await.expect("the pause is cut");
+    assert_eq!(panics.status().panics, 1);
+    timeout(Duration::from_millis(10), informer.drain()).await.expect("it has ended already");
+}
+
+/// An asynchronous handler that never returns kept a stop waiting for ever.
+#[tokio::test(start_paused = true)]
+async fn a_stuck_async_handler_has_its_grace_and_is_then_dropped() {
+    for grace in [Duration::ZERO, Duration::from_secs(20)] {
+        let (_, informer) = synced(&["a"]).await;
+        let owned = Arc::new(());
+        let captured = Arc::clone(&owned);
+        let stuck = move |_: Event<Value>| {
+            let captured = Arc::clone(&captured);
+            async move {
+                std::future::pending::<()>().await;
+                drop(captured);
+            }
+        };
+        informer.add_async_event_handler(stuck, HandlerOptions::default().stop_grace(grace)).unwrap();
+        settle().await;
+        let began = tokio::time::Instant::now();
+        informer.stop().await;
+        assert!(
+            (grace..grace + Duration::from_millis(50)).contains(&began.elapsed()),
+            "{:?}",
+            began.elapsed()
+        );
+        assert_eq!(Arc::strong_count(&owned), 1, "the call was dropped with what it owned");
+    }
+}
+
+/// A synchronous handler that blocks its thread cannot be ended; it is left behind.
+#[tokio::test]
+async fn a_blocked_thread_is_waited_for_no_longer_than_its_grace() {
+    let (_, informer) = synced(&["a"]).await;
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocks = move |_: &Event<Value>| drop(blocked.recv());
+    let options = HandlerOptions::default().run_on(RunOn::Thread).stop_grace(Duration::from_millis(20));
+    let handler = informer.add_event_handler_with(blocks, options).unwrap();
+    timeout(Duration::from_secs(5), informer.stop()).await.expect("it does not wait for the thread");
+    drop(release);
+    handler.finished().await;
+}
+
+/// A handler that stops its own informer waited for itself.
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_stop_or_drain_its_own_informer() {
+    for drain in [false, true] {
+        let (_, informer) = synced(&["a"]).await;
+        let (own, log) = (informer.clone(), Log::default());
+        let inner = log.clone();
+        let stops = move |event: Event<Value>| {
+            let (own, log) = (own.clone(), inner.clone());
+            async move {
+                if drain {
+                    own.drain().await
+                } else {
+                    own.stop().await
+                }
+                log.push(&event);
+            }
+        };
+        let handler = informer.add_async_event_handler(stops, HandlerOptions::default()).unwrap();
+        timeout(Duration::from_millis(10), handler.finished()).await.expect("it ends");
+        assert_eq!(log.take().len(), if drain { 2 } else { 1 }, "draining tells the rest");
+        assert!(informer.is_stopped());
+    }
 }
 
 /// Nobody looks every tenth of a second: who waits is woken.

@@ -13,7 +13,6 @@ use crate::delta::DeltaQueue;
 use crate::lister_watcher::Sources;
 use crate::monitor::{Monitor, ProblemHook};
 use crate::object::Object;
-use crate::processor::backlog::End;
 use crate::processor::registry::Processor;
 use crate::reflector::{Problem, Response, Transform};
 use crate::store::Store;
@@ -95,7 +94,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
             synced: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             stop: CancellationToken::new(),
-            ending: Mutex::new(End::Discard),
+            ending: Mutex::new(None),
             resync_changed: Notify::new(),
             unstarted: Mutex::new(Some(unstarted)),
         });

@@ -34,11 +34,15 @@ use crate::lister_watcher::Sources;
 use crate::monitor::Monitor;
 use crate::object::Raw;
 use crate::processor::backlog::{End, Replay};
+use crate::processor::current;
 use crate::processor::registry::{Listener, Processor};
 use crate::processor::runner::{self, Callee};
 use crate::processor::{AsyncEventHandler, EventHandler, EventStream, HandlerOptions, Registration};
 use crate::store::{Snapshot, Store};
 use crate::sync::Mutex;
+
+/// How much longer than a handler's grace [`SharedInformer::stop`] waits for it to report its end.
+const STOP_SLACK: Duration = Duration::from_millis(100);
 
 /// Why an informer did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +74,8 @@ pub(crate) struct Core<K> {
     pub(crate) stopped: watch::Sender<bool>,
     /// Ends the reflectors; the rest follows when the queue is empty.
     pub(crate) stop: CancellationToken,
-    pub(crate) ending: Mutex<End>,
+    /// None if nobody has asked it to end: when its last handle is dropped, what is unread is dropped too.
+    pub(crate) ending: Mutex<Option<End>>,
     /// A handler with a resync period joined.
     pub(crate) resync_changed: Notify,
     /// The parts that [`SharedInformer::start`] takes.
@@ -220,30 +225,59 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         }
     }
 
-    /// Ends it at once: the watch is closed, unread events are dropped, the calls in progress return. Waits for all
-    /// of that. The store stays readable.
+    /// Ends it at once, also while it drains: the watch is closed and unread events are dropped. Waits for the calls in
+    /// progress, each for at most its [`stop_grace`](HandlerOptions::stop_grace). The store stays readable.
+    ///
+    /// A handler may call it; then it does not wait for that handler.
     pub async fn stop(&self) {
-        self.end(End::Discard).await;
+        self.end(End::Discard);
+        self.ended().await;
+        let waits = self.handlers().into_iter().map(|listener| async move {
+            // The runner drops an asynchronous call after the grace; a moment more lets it say so.
+            let patience = listener.options.stop_grace + STOP_SLACK;
+            if tokio::time::timeout(patience, listener.wait_finished()).await.is_err() {
+                tracing::warn!(handler = %listener.name, "event handler is still running, it is not waited for");
+            }
+        });
+        futures::future::join_all(waits).await;
     }
 
-    /// Ends it in order: no more events are received, and the handlers are told of all that were.
+    /// Ends it in order: no more events are received, and the handlers are told of all that were, however long that
+    /// takes. [`stop`](Self::stop) cuts it short.
     pub async fn drain(&self) {
-        self.end(End::Drain).await;
+        self.end(End::Drain);
+        self.stopped().await;
     }
 
-    async fn end(&self, how: End) {
-        *self.core.ending.lock() = how;
+    fn end(&self, how: End) {
+        {
+            let mut ending = self.core.ending.lock();
+            *ending = (*ending).max(Some(how));
+        }
         self.core.stop.cancel();
         self.core.end_unstarted(how);
-        self.stopped().await;
+        if how == End::Discard {
+            self.core.processor.lock().close(how);
+        }
+    }
+
+    /// Waits until nothing is received or applied any more.
+    async fn ended(&self) {
+        let mut stopped = self.core.stopped.subscribe();
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    }
+
+    /// The handlers to wait for: all that are called, except the one that asks.
+    fn handlers(&self) -> Vec<Arc<Listener<K>>> {
+        let processor = self.core.processor.lock();
+        let waits = |listener: &&Arc<Listener<K>>| !listener.polled && !current::is(listener);
+        processor.listeners().filter(waits).cloned().collect()
     }
 
     /// Waits until it has ended, handlers included. Streams end when they are polled to their end.
     pub async fn stopped(&self) {
-        let mut stopped = self.core.stopped.subscribe();
-        let _ = stopped.wait_for(|stopped| *stopped).await;
-        let listeners: Vec<_> = self.core.processor.lock().listeners().cloned().collect();
-        for listener in listeners.iter().filter(|listener| !listener.polled) {
+        self.ended().await;
+        for listener in self.handlers() {
             listener.wait_finished().await;
         }
     }

@@ -11,6 +11,7 @@ use super::Core;
 use super::applier::Applier;
 use crate::delta::{Batch, Form};
 use crate::lister_watcher::Sources;
+use crate::processor::backlog::End;
 use crate::reflector::{Reflector, ReflectorOptions, Transform};
 use crate::store::StoreWriter;
 
@@ -74,7 +75,7 @@ struct Ended<K>(Arc<Core<K>>);
 
 impl<K> Drop for Ended<K> {
     fn drop(&mut self) {
-        let how = *self.0.ending.lock();
+        let how = self.0.ending.lock().unwrap_or(End::Discard);
         self.0.processor.lock().close(how);
         self.0.stopped.send_replace(true);
     }

@@ -31,8 +31,8 @@ pub(crate) enum Work<K> {
     Synced,
 }
 
-/// What happens to the unread part when a handler is removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The fate of the unread part when a handler is removed, in ascending precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
     Drain,
     Discard,
@@ -105,19 +105,16 @@ impl<K> Backlog<K> {
         });
     }
 
-    /// Accepts nothing more; what is unread is read to the end or dropped.
+    /// Accepts nothing more; what is unread is read to the end or dropped. Dropping wins over reading to the end.
     pub(crate) fn close(&self, end: End) {
-        self.change(|state| {
-            state.end = Some(end);
-            if end == End::Discard {
-                state.replays.clear();
-                state.batches.clear();
-                state.folded = Folded::default();
-                state.queued = 0;
-                // It has not been told everything, and never will be.
-                state.synced_told = true;
-            }
-        });
+        let mut state = self.state.lock();
+        state.end = state.end.max(Some(end));
+        if end == End::Discard {
+            state.discard();
+        }
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// How many events are unread. Folded ones count once per key.
@@ -161,6 +158,15 @@ impl<K> State<K> {
         let batch = self.batches.pop_front()?;
         self.queued -= batch.len();
         Some(Work::Shared(batch))
+    }
+
+    fn discard(&mut self) {
+        self.replays.clear();
+        self.batches.clear();
+        self.folded = Folded::default();
+        self.queued = 0;
+        // It has not been told everything, and never will be.
+        self.synced_told = true;
     }
 
     fn fold(&mut self) {

@@ -68,6 +68,10 @@ pub struct HandlerOptions {
     pub panic_pause: Duration,
     /// Where to run it, if it is synchronous.
     pub run_on: RunOn,
+    /// How long a call may go on after the handler was removed or the informer stopped. Then an asynchronous call is
+    /// dropped at its next await, and a synchronous one is no longer waited for. Default 5 s: long enough to finish a
+    /// request, and a sixth of what a pod has to end.
+    pub stop_grace: Duration,
 }
 
 impl Default for HandlerOptions {
@@ -78,6 +82,7 @@ impl Default for HandlerOptions {
             resync: None,
             panic_pause: Duration::from_secs(1),
             run_on: RunOn::Task,
+            stop_grace: Duration::from_secs(5),
         }
     }
 }
@@ -107,6 +112,13 @@ impl HandlerOptions {
     #[must_use]
     pub fn panic_pause(mut self, pause: Duration) -> Self {
         self.panic_pause = pause;
+        self
+    }
+
+    /// Sets [`stop_grace`](Self::stop_grace).
+    #[must_use]
+    pub fn stop_grace(mut self, grace: Duration) -> Self {
+        self.stop_grace = grace;
         self
     }
 

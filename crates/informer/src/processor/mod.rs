@@ -11,6 +11,7 @@
 
 pub(crate) mod backlog;
 pub(crate) mod coalesce;
+pub(crate) mod current;
 mod enqueue;
 pub mod event;
 pub mod handler;

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use listwatch_wire::Revision;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::backlog::{Backlog, End};
+use super::current;
 use super::event::Event;
 use super::handler::HandlerOptions;
 use super::resync::Resync;
@@ -28,6 +30,8 @@ pub(crate) struct Listener<K> {
     synced: watch::Sender<bool>,
     /// The last call has returned; there will be no other.
     finished: watch::Sender<bool>,
+    /// Wakes a handler that waits when it is removed without draining.
+    discarded: CancellationToken,
 }
 
 /// Written by the handler's own task, read by anybody who asks how it does.
@@ -44,12 +48,14 @@ impl<K> Listener<K> {
     pub(crate) fn new(name: String, options: HandlerOptions, polled: bool) -> Self {
         let backlog = Backlog::new(options.max_backlog);
         let (synced, finished) = (watch::Sender::new(false), watch::Sender::new(false));
-        Self { name, options, backlog, counters: Counters::default(), polled, synced, finished }
+        let discarded = CancellationToken::new();
+        Self { name, options, backlog, counters: Counters::default(), polled, synced, finished, discarded }
     }
 
     pub(crate) fn close(&self, end: End) {
         if end == End::Discard {
             self.counters.discard.store(true, Ordering::Release);
+            self.discarded.cancel();
         }
         self.backlog.close(end);
     }
@@ -65,6 +71,11 @@ impl<K> Listener<K> {
     /// Removed without draining: nothing more is to be told.
     pub(crate) fn is_discarded(&self) -> bool {
         self.counters.discard.load(Ordering::Acquire)
+    }
+
+    /// Waits for [`is_discarded`](Self::is_discarded).
+    pub(crate) async fn discarded(&self) {
+        self.discarded.cancelled().await;
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -175,9 +186,11 @@ impl<K> Registration<K> {
         self.listener.close(End::Drain);
     }
 
-    /// Waits until the last call has returned. Not from within the handler: it would wait for itself.
+    /// Waits until the last call has returned. Within the handler itself it returns at once.
     pub async fn finished(&self) {
-        self.listener.wait_finished().await;
+        if !current::is(&self.listener) {
+            self.listener.wait_finished().await;
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::backlog::{Replay, Work};
+use super::current;
 use super::event::Event;
 use super::handler::{AsyncEventHandler, EventHandler, RunOn};
 use super::registry::Listener;
@@ -51,12 +52,30 @@ impl<K: 'static> Callee<K> {
             Self::Async(handler) => {
                 let Some(event) = events.first().cloned() else { return Told::default() };
                 let call = AssertUnwindSafe(async { handler.call(event).await }).catch_unwind();
-                Told { count: 1, panicked: call.await.is_err() }
+                Told {
+                    count: 1,
+                    panicked: within_grace(listener, call).await.is_some_and(|call| call.is_err()),
+                }
             }
         };
         listener.counters.delivered.fetch_add(told.count as u64, Ordering::Relaxed);
         told
     }
+}
+
+/// Waits for a call, but once the handler has been removed no longer than its grace.
+async fn within_grace<K, T>(listener: &Listener<K>, call: impl Future<Output = T>) -> Option<T> {
+    let mut call = std::pin::pin!(call);
+    tokio::select! {
+        biased;
+        done = &mut call => return Some(done),
+        () = listener.discarded() => {}
+    }
+    let done = tokio::time::timeout(listener.options.stop_grace, call).await.ok();
+    if done.is_none() {
+        tracing::warn!(handler = %listener.name, "event handler did not end in its grace, its call was dropped");
+    }
+    done
 }
 
 fn call_sync<K: 'static>(
@@ -104,17 +123,21 @@ impl<K> Drop for Finish<K> {
     }
 }
 
-async fn run<K: Send + Sync + 'static>(listener: Arc<Listener<K>>, mut callee: Callee<K>) {
+async fn run<K: Send + Sync + 'static>(listener: Arc<Listener<K>>, callee: Callee<K>) {
     let _finish = Finish(Arc::clone(&listener));
+    current::scope(&listener, read(&listener, callee)).await;
+}
+
+async fn read<K: Send + Sync + 'static>(listener: &Listener<K>, mut callee: Callee<K>) {
     while let Some(work) = poll_fn(|cx| listener.backlog.poll_next(cx)).await {
         let started = Instant::now();
         match work {
-            Work::Replay(replay) => tell_replay(&listener, &mut callee, &replay).await,
-            Work::Shared(events) => tell(&listener, &mut callee, &events).await,
-            Work::Owned(events) => tell(&listener, &mut callee, &events).await,
+            Work::Replay(replay) => tell_replay(listener, &mut callee, &replay).await,
+            Work::Shared(events) => tell(listener, &mut callee, &events).await,
+            Work::Owned(events) => tell(listener, &mut callee, &events).await,
             Work::Synced => {
                 listener.set_synced();
-                tell(&listener, &mut callee, &[Event::Synced]).await;
+                tell(listener, &mut callee, &[Event::Synced]).await;
             }
         }
         let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -162,7 +185,7 @@ async fn tell<K: Send + Sync + 'static>(listener: &Listener<K>, callee: &mut Cal
         if told.panicked {
             listener.counters.panics.fetch_add(1, Ordering::Relaxed);
             tracing::error!(handler = %listener.name, event = ?last, "event handler panicked");
-            tokio::time::sleep(listener.options.panic_pause).await;
+            let _ = tokio::time::timeout(listener.options.panic_pause, listener.discarded()).await;
         }
         rest = rest.get(told.count..).unwrap_or_default();
     }
