@@ -65,6 +65,7 @@ mod monitor;
 pub mod mutation_cache;
 pub mod object;
 pub mod pager;
+mod panics;
 mod problem_log;
 pub mod processor;
 pub mod reflector;

@@ -138,6 +138,11 @@ impl Monitor {
         self.with(source, |source| *source.phase.lock() = phase);
     }
 
+    /// All sources have ended, or will never start.
+    pub(crate) fn stopped(&self) {
+        (0..self.sources.len()).for_each(|source| self.phase(source, "stopped"));
+    }
+
     pub(crate) fn stepped<K>(&self, source: usize, machine: &Machine<K>) {
         self.phase(source, machine.phase_name());
         let seen = machine.seen().unwrap_or(Revision::ZERO);
@@ -173,7 +178,10 @@ impl Monitor {
         }
         self.with(source, |source| source.count(kind, problem, response));
         if let Some(hook) = &self.hook {
-            hook(problem, response);
+            let call = std::panic::AssertUnwindSafe(|| hook(problem, response));
+            if std::panic::catch_unwind(call).is_err() {
+                tracing::error!(informer = %self.name, %problem, "the problem hook panicked");
+            }
         }
     }
 
@@ -209,5 +217,6 @@ fn kind_of(problem: &Problem) -> &'static str {
         Problem::Unusable(_) => "unusable",
         Problem::Transform { .. } => "transform",
         Problem::Index(_) => "index",
+        Problem::Panicked(_) => "panicked",
     }
 }

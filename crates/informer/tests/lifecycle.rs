@@ -174,7 +174,9 @@ async fn a_stuck_async_handler_has_its_grace_and_is_then_dropped() {
 async fn a_blocked_thread_is_waited_for_no_longer_than_its_grace() {
     let (_, informer) = synced(&["a"]).await;
     let (release, blocked) = std::sync::mpsc::channel::<()>();
-    let blocks = move |_: &Event<Value>| drop(blocked.recv());
+    let blocks = move |_: &Event<Value>| {
+        let _ = blocked.recv();
+    };
     let options = HandlerOptions::default().run_on(RunOn::Thread).stop_grace(Duration::from_millis(20));
     let handler = informer.add_event_handler_with(blocks, options).unwrap();
     timeout(Duration::from_secs(5), informer.stop()).await.expect("it does not wait for the thread");

@@ -325,6 +325,7 @@ impl<K> Core<K> {
     fn end_unstarted(&self, how: End) {
         if self.unstarted.lock().take().is_some() {
             self.processor.lock().close(how);
+            self.monitor.stopped();
             self.stopped.send_replace(true);
         }
     }

@@ -56,7 +56,6 @@ fn reflect<K: Send + Sync + 'static>(runtime: &Handle, core: &Core<K>, reflector
     }
     let queue = Arc::clone(&core.queue);
     runtime.spawn(async move {
-        // Also when a reflector panics: an informer that silently stopped listening would be worse than a stopped one.
         while running.join_next().await.is_some() {}
         queue.close();
     });
@@ -76,7 +75,11 @@ struct Ended<K>(Arc<Core<K>>);
 impl<K> Drop for Ended<K> {
     fn drop(&mut self) {
         let how = self.0.ending.lock().unwrap_or(End::Discard);
+        // Nobody applies any more, so nobody shall read: also if this task panicked or was dropped with its runtime.
+        self.0.stop.cancel();
+        self.0.queue.close();
         self.0.processor.lock().close(how);
+        self.0.monitor.stopped();
         self.0.stopped.send_replace(true);
     }
 }

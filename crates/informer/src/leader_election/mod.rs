@@ -350,6 +350,5 @@ fn ended<T>(result: Result<T, JoinError>) -> Outcome<T> {
         Err(error) => error,
     };
     let Ok(panic) = panic.try_into_panic() else { return Outcome::Aborted };
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    Outcome::Panicked(text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default())
+    Outcome::Panicked(crate::panics::message(&*panic))
 }

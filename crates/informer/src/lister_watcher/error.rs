@@ -23,6 +23,9 @@ pub enum SourceError {
     /// No answer within the time allowed.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
+    /// The source panicked, with this message.
+    #[error("the source panicked: {0}")]
+    Panicked(String),
 }
 
 impl From<Status> for SourceError {

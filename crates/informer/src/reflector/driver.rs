@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,6 +23,7 @@ use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, WatchEvent,
 use crate::monitor::Monitor;
 use crate::object::{Object, Raw};
 use crate::pager::{Pager, PagerOptions};
+use crate::panics::{contained, message};
 
 /// Events that are ready are taken together, up to about this many: what has to be done per batch (locks, wake-ups,
 /// clocks) is then shared by them. Nobody waits for a batch to fill.
@@ -115,15 +117,22 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Lists and watches until `stop` is cancelled or the queue is closed. Both end it at once, whatever it waits
     /// for.
     pub async fn run(mut self, stop: CancellationToken) {
-        stop.run_until_cancelled(self.forever()).await;
+        stop.run_until_cancelled(self.supervise()).await;
         self.monitor.phase(self.position, "stopped");
     }
 
-    async fn forever(&mut self) {
+    /// Restarts the reflector after a panic, at the pace of its backoff, until the queue is closed.
+    async fn supervise(&mut self) {
         let started = Instant::now();
+        let mut input = Input::Start;
+        while let Err(panic) = contained(self.forever(started, input)).await {
+            input = Input::Panicked(panic);
+        }
+    }
+
+    async fn forever(&mut self, started: Instant, mut input: Input<K>) {
         let mut connection = Connection::None;
         let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(started));
-        let mut input = Input::Start;
         loop {
             let out = self.machine.step(input, started.elapsed());
             self.monitor.stepped(self.position, &self.machine);
@@ -188,9 +197,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         async move {
             let started = Instant::now();
             let report = |problem| monitor.problem(position, &problem, Response::Continues);
-            let listed = list_all(pager, transform.as_deref(), report).await;
+            let listed = contained(list_all(pager, transform.as_deref(), report)).await;
             let took = started.elapsed();
-            match listed {
+            match listed.unwrap_or_else(|panic| Err(SourceError::Panicked(panic))) {
                 Ok(listing) => {
                     monitor.listed(position, listing.objects.len());
                     let (pages, objects) = (listing.pages, listing.objects.len());
@@ -243,7 +252,10 @@ fn poll_events<K>(
 ) -> Poll<(Vec<WatchEvent>, Option<Input<K>>)> {
     let mut events = Vec::new();
     loop {
-        let end = match stream.poll_next_unpin(cx) {
+        let poll = catch_unwind(AssertUnwindSafe(|| stream.poll_next_unpin(cx)));
+        let end = match poll
+            .unwrap_or_else(|panic| Poll::Ready(Some(Err(SourceError::Panicked(message(&*panic))))))
+        {
             Poll::Ready(Some(Ok(more))) => {
                 if events.is_empty() {
                     events = more
@@ -268,7 +280,8 @@ fn open(
     source: Arc<dyn ListerWatcher>,
     request: WatchRequest,
 ) -> BoxFuture<'static, Result<WatchStream, SourceError>> {
-    async move { source.watch(&request).await }.boxed()
+    let opening = async move { contained(source.watch(&request)).await };
+    opening.map(|opened| opened.unwrap_or_else(|panic| Err(SourceError::Panicked(panic)))).boxed()
 }
 
 /// The event of the type the informer is about, its object transformed.
@@ -302,8 +315,7 @@ fn transformed<K>(
 ) -> Result<Object<K>, (Object<K>, String)> {
     let object = object.cast::<K>();
     let Some(transform) = transform else { return Ok(object) };
-    let attempt = std::panic::AssertUnwindSafe(|| transform(object.clone()));
-    match std::panic::catch_unwind(attempt) {
+    match catch_unwind(AssertUnwindSafe(|| transform(object.clone()))) {
         Ok(Ok(changed)) => Ok(changed),
         Ok(Err(reason)) => Err((object, reason)),
         Err(_) => Err((object, "the transformation panicked".to_owned())),

@@ -170,6 +170,7 @@ impl<K> Machine<K> {
                 self.watch_failed(error, Problem::Watch, now, &mut out);
             }
             (Input::Tick, _) => self.tick(now, &mut out),
+            (Input::Panicked(message), _) => self.panicked(message, now, &mut out),
             _ => {}
         }
         out
@@ -326,6 +327,13 @@ impl<K> Machine<K> {
         let delay = self.backoff.delay().max(retry_after.unwrap_or_default());
         self.phase = Phase::Waiting { until: now + delay, next };
         delay
+    }
+
+    /// Starts over: what the panic interrupted is unknown, and only the state itself can make up for it.
+    fn panicked(&mut self, message: String, now: Moment, out: &mut Output<K>) {
+        out.actions.push(Action::HangUp);
+        let delay = self.wait(Next::Cycle, None, now);
+        out.report(Problem::Panicked(message), Response::Relists(delay));
     }
 
     fn tick(&mut self, now: Moment, out: &mut Output<K>) {

@@ -74,6 +74,9 @@ pub enum Problem {
         /// What the transformation said.
         reason: String,
     },
+    /// The reflector panicked, with this message. It starts over.
+    #[error("the reflector panicked: {0}")]
+    Panicked(String),
     /// An index has no place for an object; the object is cached all the same.
     #[error(transparent)]
     Index(#[from] IndexError),

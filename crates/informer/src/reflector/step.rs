@@ -28,6 +28,8 @@ pub enum Input<K = Raw> {
     Broken(SourceError),
     /// The deadline has passed.
     Tick,
+    /// The driver panicked, with this message: no request is in progress any more.
+    Panicked(String),
 }
 
 /// A complete list.
