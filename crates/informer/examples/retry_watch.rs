@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         None => maps.list(&ListRequest::first(ListVersion::MostRecent, Some(1))).await?.revision,
     };
     println!("watching from {from}");
-    let mut events = RetryWatcher::new(maps, from);
+    let mut events = RetryWatcher::new(maps, from)?;
     while let Some(event) = events.next().await {
         match event {
             Ok(WatchEvent::Bookmark { revision, .. }) => println!("nothing else up to {revision}"),

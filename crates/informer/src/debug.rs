@@ -31,7 +31,8 @@ fn informer(text: &mut String, status: &InformerStatus) -> std::fmt::Result {
     let phase = if status.phase.is_empty() { "idle" } else { status.phase };
     let InformerStatus { name, objects, revision, received, queued, .. } = status;
     writeln!(text, "{name}: {phase}, {synced}, {objects} objects at revision {revision}")?;
-    writeln!(text, "  received up to {received}, {queued} objects queued")?;
+    let age = status.last_event_age.map_or_else(|| "never".to_owned(), |age| format!("{age:.0?} ago"));
+    writeln!(text, "  received up to {received}, {queued} objects queued, last event {age}")?;
     let InformerStatus { lists, listed_objects, streaming_lists, watches, .. } = status;
     writeln!(
         text,

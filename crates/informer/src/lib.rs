@@ -85,5 +85,5 @@ pub use monitor::{LastProblem, SourceStatus};
 pub use object::{Object, ObjectError, Raw};
 pub use processor::{Deleted, Event, EventHandler, EventStream, HandlerOptions, Registration};
 pub use reflector::{Problem, ReflectorOptions, Response};
-pub use retry_watcher::RetryWatcher;
+pub use retry_watcher::{RetryWatcher, RetryWatcherOptions};
 pub use store::{Index, Snapshot, Store};

@@ -131,6 +131,11 @@ const INFORMER: &[Figure<InformerStatus>] = &[
     Figure::gauge("listwatch_informer_received_revision", "Last resource version received.", |s| {
         s.received.0 as f64
     }),
+    Figure::gauge(
+        "listwatch_informer_last_event_age_seconds",
+        "Time since the last event or bookmark of a watch.",
+        |s| s.last_event_age.unwrap_or_default().as_secs_f64(),
+    ),
     Figure::counter("listwatch_informer_lists_total", "Lists made.", |s| s.lists as f64),
     Figure::counter("listwatch_informer_listed_objects_total", "Objects received by lists.", |s| {
         s.listed_objects as f64

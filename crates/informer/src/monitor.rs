@@ -5,9 +5,9 @@
 //! the others are well.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use listwatch_wire::Revision;
 use tokio::time::Instant;
@@ -41,6 +41,8 @@ pub struct SourceStatus {
     pub phase: &'static str,
     /// The last resource version that was received.
     pub received: Revision,
+    /// How long ago the last event or bookmark of a watch came; none before the first.
+    pub last_event_age: Option<Duration>,
     /// Lists made.
     pub lists: u64,
     /// Objects received by lists.
@@ -60,6 +62,8 @@ struct Source {
     namespace: Option<Arc<str>>,
     phase: Mutex<&'static str>,
     seen: AtomicU64,
+    /// Milliseconds from the start of the monitor to the last event, plus one; zero before the first.
+    last_event: AtomicU64,
     lists: AtomicU64,
     listed_objects: AtomicU64,
     watches: AtomicU64,
@@ -75,12 +79,14 @@ impl Source {
         *self.last_problem.lock() = Some(LastProblem { at, problem, response });
     }
 
-    fn status(&self) -> SourceStatus {
+    fn status(&self, now_millis: u64) -> SourceStatus {
+        let last_event = self.last_event.load(Ordering::Relaxed).checked_sub(1);
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         SourceStatus {
             namespace: self.namespace.as_deref().map(str::to_owned),
             phase: *self.phase.lock(),
             received: Revision(read(&self.seen)),
+            last_event_age: last_event.map(|at| Duration::from_millis(now_millis.saturating_sub(at))),
             lists: read(&self.lists),
             listed_objects: read(&self.listed_objects),
             streaming_lists: read(&self.streaming_lists),
@@ -106,6 +112,7 @@ pub(crate) struct Monitor {
     /// By position. A reflector without an informer has none, and is not counted.
     sources: Vec<Source>,
     log: Mutex<ProblemLog>,
+    started: OnceLock<Instant>,
 }
 
 impl fmt::Debug for Monitor {
@@ -121,7 +128,7 @@ impl Monitor {
         namespaces: impl Iterator<Item = Option<Arc<str>>>,
     ) -> Self {
         let sources = namespaces.map(|namespace| Source { namespace, ..Source::default() }).collect();
-        Self { name, hook, sources, log: Mutex::default() }
+        Self { name, hook, sources, ..Self::default() }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -147,6 +154,18 @@ impl Monitor {
         self.phase(source, machine.phase_name());
         let seen = machine.seen().unwrap_or(Revision::ZERO);
         self.with(source, |source| source.seen.store(seen.0, Ordering::Relaxed));
+    }
+
+    /// Milliseconds since something was first timed here.
+    fn millis(&self, at: Instant) -> u64 {
+        let started = self.started.get_or_init(|| at);
+        u64::try_from(at.saturating_duration_since(*started).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Something came through the open watch.
+    pub(crate) fn heard(&self, source: usize, at: Instant) {
+        let millis = self.millis(at);
+        self.with(source, |source| source.last_event.store(millis.saturating_add(1), Ordering::Relaxed));
     }
 
     pub(crate) fn listing(&self, source: usize) {
@@ -186,7 +205,8 @@ impl Monitor {
     }
 
     pub(crate) fn statuses(&self) -> Vec<SourceStatus> {
-        self.sources.iter().map(Source::status).collect()
+        let now = self.millis(Instant::now());
+        self.sources.iter().map(|source| source.status(now)).collect()
     }
 }
 
@@ -211,6 +231,7 @@ fn kind_of(problem: &Problem) -> &'static str {
         Problem::StreamingEnded { .. } => "streaming_ended",
         Problem::VeryShortWatch(_) => "very_short_watch",
         Problem::HungWatch(_) => "hung_watch",
+        Problem::SilentWatch(_) => "silent_watch",
         Problem::StaleList { .. } => "stale_list",
         Problem::HistoryRestarted { .. } => "history_restarted",
         Problem::OutOfOrder { .. } => "out_of_order",

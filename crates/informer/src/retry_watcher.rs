@@ -14,13 +14,45 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
 use listwatch_wire::Revision;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::lister_watcher::{ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream};
 use crate::reflector::{Backoff, BackoffOptions};
 
 /// A watch that lived this long was no failure, however it ended.
 const HEALTHY: Duration = Duration::from_secs(1);
+
+/// The delays and deadlines of a [`RetryWatcher`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RetryWatcherOptions {
+    /// The delays between attempts.
+    pub backoff: BackoffOptions,
+    /// How long the server may take to accept the watch. Default 30 s.
+    pub open_timeout: Duration,
+    /// A watch without an event for this long is opened anew. Default 90 s: Kubernetes API servers send a bookmark every
+    /// 60 to 75 s, so a longer silence means that the peer or the connection is dead.
+    pub idle: Duration,
+    /// The longest wait that a server may ask for. Default 5 min: more than that is a mistake, and the watch would be
+    /// dead for as long.
+    pub retry_after_max: Duration,
+}
+
+impl Default for RetryWatcherOptions {
+    fn default() -> Self {
+        Self {
+            backoff: BackoffOptions::default(),
+            open_timeout: Duration::from_secs(30),
+            idle: Duration::from_secs(90),
+            retry_after_max: Duration::from_secs(5 * 60),
+        }
+    }
+}
+
+/// The resource version does not say where to begin: zero means "any state", which is no place in a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a watch cannot resume from resource version 0; list first and begin after the list")]
+pub struct NoStart;
 
 /// A stream of events from a resource version on. Bookmarks move its place and are not passed on.
 ///
@@ -37,6 +69,7 @@ struct State {
     source: Arc<dyn ListerWatcher>,
     at: Revision,
     backoff: Backoff,
+    options: RetryWatcherOptions,
     open: Option<(WatchStream, Instant)>,
     ready: std::collections::VecDeque<WatchEvent>,
     ended: bool,
@@ -105,12 +138,12 @@ impl State {
             Some(open) => (&mut open.0, open.1),
             none => {
                 let request = WatchRequest { revision: Some(self.at), initial_events: false, timeout: None };
-                let stream = self.source.watch(&request).await?;
+                let stream = within(self.options.open_timeout, self.source.watch(&request)).await??;
                 let open = none.insert((stream, Instant::now()));
                 (&mut open.0, open.1)
             }
         };
-        match stream.next().await {
+        match within(self.options.idle, stream.next()).await? {
             Some(events) => {
                 let events = events?;
                 self.ready.extend(events);
@@ -139,32 +172,48 @@ impl State {
                     self.backoff.reset();
                 }
                 tracing::debug!(%error, at = %self.at, "watch broke; will be resumed");
-                sleep(self.backoff.delay().max(asked.unwrap_or_default())).await;
+                let asked = asked.unwrap_or_default().min(self.options.retry_after_max);
+                sleep(self.backoff.delay().max(asked)).await;
                 None
             }
         }
     }
 }
 
+async fn within<T>(limit: Duration, wait: impl Future<Output = T>) -> Result<T, SourceError> {
+    timeout(limit, wait).await.map_err(|_| SourceError::TimedOut(limit))
+}
+
 impl RetryWatcher {
     /// Watches from after `revision`, which must be one that a list or an object had.
-    #[must_use]
-    pub fn new(source: Arc<dyn ListerWatcher>, revision: Revision) -> Self {
-        Self::with_backoff(source, revision, BackoffOptions::default())
+    ///
+    /// # Errors
+    /// [`NoStart`] for revision 0.
+    pub fn new(source: Arc<dyn ListerWatcher>, revision: Revision) -> Result<Self, NoStart> {
+        Self::with_options(source, revision, RetryWatcherOptions::default())
     }
 
-    /// The same with other delays between attempts.
-    #[must_use]
-    pub fn with_backoff(source: Arc<dyn ListerWatcher>, revision: Revision, backoff: BackoffOptions) -> Self {
+    /// The same with other delays and deadlines.
+    ///
+    /// # Errors
+    /// [`NoStart`] for revision 0.
+    pub fn with_options(
+        source: Arc<dyn ListerWatcher>,
+        revision: Revision,
+        options: RetryWatcherOptions,
+    ) -> Result<Self, NoStart> {
         use std::hash::{BuildHasher, RandomState};
-        let backoff = Backoff::new(backoff, RandomState::new().hash_one(0_u8));
+        if revision == Revision::ZERO {
+            return Err(NoStart);
+        }
+        let backoff = Backoff::new(options.backoff, RandomState::new().hash_one(0_u8));
         let ready = std::collections::VecDeque::new();
-        let state = State { source, at: revision, backoff, open: None, ready, ended: false };
+        let state = State { source, at: revision, backoff, options, open: None, ready, ended: false };
         let events = stream::unfold(state, |mut state| async move {
             let event = state.next().await?;
             Some((event, state))
         });
-        Self(events.boxed())
+        Ok(Self(events.boxed()))
     }
 }
 

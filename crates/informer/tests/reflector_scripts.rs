@@ -222,6 +222,7 @@ scripts! {
     page_sizes_follow_the_server,
     retry_after_is_honoured,
     silent_streaming_lists_fall_back_to_a_list,
+    silent_watches_are_opened_anew,
     store_read_errors_relist,
     the_ordinary_course,
     too_many_requests_never_relist,

@@ -56,7 +56,7 @@ async fn a_retry_watcher_resumes_where_it_broke() {
     ));
     source.on_watch(Answer::Error(Status::failure(504, StatusReason::Timeout, "slow").into()));
     source.on_watch(events(vec![modified(21)], true));
-    let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10));
+    let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10)).unwrap();
     for expected in [11, 12, 13, 21] {
         assert_eq!(read(&mut watcher).await, Some(format!("modified {expected}")));
     }
@@ -77,7 +77,8 @@ async fn a_retry_watcher_ends_honestly_when_history_has() {
     for answer in answers {
         let source = Arc::new(Scripted::default());
         source.on_watch(answer);
-        let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10));
+        let mut watcher =
+            RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10)).unwrap();
         assert!(read(&mut watcher).await.unwrap().starts_with("error: "));
         assert_eq!(read(&mut watcher).await, None);
         assert_eq!(source.requests().len(), 1);
@@ -93,11 +94,27 @@ async fn a_retry_watcher_is_paced_by_a_backoff_and_by_the_server() {
     source.on_watch(Answer::Error(Status::too_many_requests("no", 300).into()));
     source.on_watch(events(vec![modified(11)], true));
     let started = Instant::now();
-    let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10));
+    let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10)).unwrap();
     assert_eq!(read(&mut watcher).await.as_deref(), Some("modified 11"));
     // 0.8 + 1.6 + 3.2 + 6.4 + 12.8, each up to twice as long, and the five minutes that were asked for.
     let waited = started.elapsed().as_secs_f64();
     assert!((324.8..=349.6).contains(&waited), "{waited}");
+}
+
+/// A peer that went away without a word was waited for, for ever; revision 0 was taken for a place in the history.
+#[tokio::test(start_paused = true)]
+async fn a_retry_watcher_gives_up_silent_streams_and_does_not_begin_at_zero() {
+    let source = Arc::new(Scripted::default());
+    assert!(RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision::ZERO).is_err());
+    source.on_watch(Answer::Silence);
+    source.on_watch(events(vec![modified(11)], true));
+    source.on_watch(events(vec![modified(12)], true));
+    let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10)).unwrap();
+    let started = Instant::now();
+    assert_eq!(read(&mut watcher).await.as_deref(), Some("modified 11"), "not opened within 30 s");
+    assert_eq!(read(&mut watcher).await.as_deref(), Some("modified 12"), "silent for 90 s");
+    assert!((120.0..125.0).contains(&started.elapsed().as_secs_f64()), "{:?}", started.elapsed());
+    assert_eq!(source.requests(), ["watch rv=10", "watch rv=10", "watch rv=11"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         None => source.list(&ListRequest::first(ListVersion::MostRecent, Some(1))).await?.revision,
     };
     eprintln!("watching from {since}");
-    let mut events = RetryWatcher::new(source, since);
+    let mut events = RetryWatcher::new(source, since)?;
     let end = interrupted();
     tokio::pin!(end);
     loop {

@@ -1,5 +1,7 @@
 //! [`InformerStatus`]: how an informer does, all at once.
 
+use std::time::Duration;
+
 use listwatch_wire::Revision;
 
 use super::SharedInformer;
@@ -22,6 +24,9 @@ pub struct InformerStatus {
     pub revision: Revision,
     /// The last resource version that was received; ahead of the store's by what is queued.
     pub received: Revision,
+    /// How long ago the last event or bookmark of a watch came; of several sources, of the one that waits longest. None
+    /// before the first.
+    pub last_event_age: Option<Duration>,
     /// How many objects wait to be applied.
     pub queued: usize,
     /// Lists made.
@@ -56,6 +61,7 @@ impl InformerStatus {
         Self {
             phase: phase.or(sources.first().map(|source| source.phase)).unwrap_or_default(),
             received: sources.iter().map(|source| source.received).max().unwrap_or_default(),
+            last_event_age: sources.iter().filter_map(|source| source.last_event_age).max(),
             lists: sum(|source| source.lists),
             listed_objects: sum(|source| source.listed_objects),
             streaming_lists: sum(|source| source.streaming_lists),

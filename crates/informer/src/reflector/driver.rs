@@ -134,7 +134,11 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let mut connection = Connection::None;
         let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(started));
         loop {
-            let out = self.machine.step(input, started.elapsed());
+            let now = Instant::now();
+            if matches!(input, Input::Events(_)) {
+                self.monitor.heard(self.position, now);
+            }
+            let out = self.machine.step(input, now - started);
             self.monitor.stepped(self.position, &self.machine);
             if !self.perform(out, &mut connection).await {
                 return;

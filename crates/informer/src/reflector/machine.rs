@@ -29,6 +29,8 @@ pub(super) type Moment = Duration;
 pub(super) struct Live {
     pub(super) opened: Moment,
     pub(super) dies: Moment,
+    /// When it is given up, unless something comes before.
+    pub(super) silent: Moment,
     pub(super) events: u64,
 }
 
@@ -76,6 +78,8 @@ pub struct Machine<K = Raw> {
     pub(super) early_ends: u32,
     /// Watch failures in a row without an event.
     pub(super) failures: u32,
+    /// The server has sent a bookmark, so its silence means that the connection is dead.
+    pub(super) bookmarks: bool,
 }
 
 impl<K> fmt::Debug for Machine<K> {
@@ -100,6 +104,7 @@ impl<K> Machine<K> {
             streaming_refused_until: None,
             early_ends: 0,
             failures: 0,
+            bookmarks: false,
         }
     }
 
@@ -131,7 +136,7 @@ impl<K> Machine<K> {
                 Some(*until)
             }
             Phase::Streaming(initial) => Some(initial.stalls.min(initial.live.dies)),
-            Phase::Watching(live) => Some(live.dies),
+            Phase::Watching(live) => Some(live.dies.min(live.silent)),
         }
     }
 
@@ -263,7 +268,8 @@ impl<K> Machine<K> {
     }
 
     fn opened(&mut self, initial_events: bool, timeout: Duration, now: Moment) {
-        let live = Live { opened: now, dies: now + timeout + self.options.watch_grace, events: 0 };
+        let dies = now + timeout + self.options.watch_grace;
+        let live = Live { opened: now, dies, silent: now + self.options.watch_idle, events: 0 };
         self.phase = if initial_events {
             let stalls = now + self.options.streaming_stall;
             Phase::Streaming(Initial { objects: Collected::default(), live, stalls })

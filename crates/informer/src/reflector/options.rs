@@ -24,6 +24,9 @@ pub struct ReflectorOptions {
     pub watch_timeout: Duration,
     /// How long after its time a stream that has not ended is taken for dead. Default 30 s.
     pub watch_grace: Duration,
+    /// A watch without an event for this long is opened anew. Default 90 s: Kubernetes API servers send a bookmark every
+    /// 60 to 75 s, so a longer silence means that the peer or the connection is dead.
+    pub watch_idle: Duration,
     /// How long the server may take to accept a watch. Default 30 s.
     pub open_timeout: Duration,
     /// How long a whole list may take. Default 5 min.
@@ -50,6 +53,7 @@ impl Default for ReflectorOptions {
             page_size: None,
             watch_timeout: Duration::from_secs(5 * 60),
             watch_grace: Duration::from_secs(30),
+            watch_idle: Duration::from_secs(90),
             open_timeout: Duration::from_secs(30),
             list_timeout: Duration::from_secs(5 * 60),
             min_watch: Duration::from_secs(1),

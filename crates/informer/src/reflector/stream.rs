@@ -31,6 +31,9 @@ impl<K> Machine<K> {
                 return;
             }
         }
+        if let Phase::Watching(live) = &mut self.phase {
+            live.silent = now + self.options.watch_idle;
+        }
     }
 
     /// Returns whether the stream goes on.
@@ -60,6 +63,7 @@ impl<K> Machine<K> {
 
     /// The initial state is complete; the same stream goes on with changes.
     fn initial_end(&mut self, revision: Revision, now: Moment, out: &mut Output<K>) -> bool {
+        self.bookmarks = true;
         let consistent = self.unavailable;
         let Phase::Streaming(initial) = std::mem::replace(&mut self.phase, Phase::Idle) else { return false };
         if self.refuse_stale(revision, consistent, now, out) {
@@ -91,6 +95,7 @@ impl<K> Machine<K> {
                 }
             }
             WatchEvent::Bookmark { revision, .. } => {
+                self.bookmarks = true;
                 if self.advances(revision, out) {
                     out.deltas.push(Delta::Bookmark(revision));
                 }
@@ -190,13 +195,18 @@ impl<K> Machine<K> {
         self.list(now, out);
     }
 
-    /// The watch should have ended by itself: nobody is at the other end any more.
+    /// The watch should have ended by itself, or has been silent for too long: nobody is at the other end any more.
+    /// The silence of a server that has never sent a bookmark may be ordinary; the watch is opened anew all the same.
     pub(super) fn hung(&mut self, now: Moment, out: &mut Output<K>) {
         self.note_health(now);
         let Phase::Watching(live) = &self.phase else { return };
-        let problem = Problem::HungWatch(now.saturating_sub(live.opened));
+        let problem = if now < live.dies {
+            self.bookmarks.then_some(Problem::SilentWatch(self.options.watch_idle))
+        } else {
+            Some(Problem::HungWatch(now.saturating_sub(live.opened)))
+        };
         out.actions.push(Action::HangUp);
-        out.report(problem, Response::Rewatches(Duration::ZERO));
+        problem.into_iter().for_each(|problem| out.report(problem, Response::Rewatches(Duration::ZERO)));
         self.open(false, now, out);
     }
 }
