@@ -210,6 +210,7 @@ macro_rules! scripts {
 scripts! {
     a_refused_streaming_list_is_remembered,
     a_streaming_list_closed_before_its_end_starts_over,
+    a_watch_that_expires_twice_at_one_place_leads_to_the_latest_state,
     backoff_does_not_restart_during_an_outage,
     changes_during_the_streaming_list_are_folded_in,
     clean_closes_never_make_a_hot_loop,

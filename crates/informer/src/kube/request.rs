@@ -24,6 +24,10 @@ pub(super) fn list_options(base: &ListOptions, request: &ListRequest) -> ListOpt
                 ListVersion::MostRecent => String::new(),
                 ListVersion::NotOlderThan(revision) => revision.to_string(),
             };
+            // Without it, a version together with a limit means exactly that version.
+            if matches!(request.version, ListVersion::NotOlderThan(_)) {
+                options.resource_version_match = Some(VersionMatch::NotOlderThan);
+            }
         }
     }
     options

@@ -78,6 +78,8 @@ pub struct Machine<K = Raw> {
     pub(super) early_ends: u32,
     /// Watch failures in a row without an event.
     pub(super) failures: u32,
+    /// Where the watch expired last. If it does so twice at one place, the lists in between were no newer.
+    pub(super) expired_at: Option<Revision>,
     /// The server has sent a bookmark, so its silence means that the connection is dead.
     pub(super) bookmarks: bool,
 }
@@ -104,6 +106,7 @@ impl<K> Machine<K> {
             streaming_refused_until: None,
             early_ends: 0,
             failures: 0,
+            expired_at: None,
             bookmarks: false,
         }
     }
@@ -316,7 +319,9 @@ impl<K> Machine<K> {
         let stuck = self.failures >= self.options.failures_before_relist
             && !connection
             && !error.is_too_many_requests();
-        if stuck && error.is_too_large_resource_version() {
+        let expired_again = error.is_expired()
+            && std::mem::replace(&mut self.expired_at, self.seen).is_some_and(|at| Some(at) == self.seen);
+        if expired_again || (stuck && error.is_too_large_resource_version()) {
             self.unavailable = true;
         }
         let relist = error.is_expired() || error.is_store_read_error() || stuck;
