@@ -65,7 +65,7 @@ fn parse(text: &str) -> Delta {
         ["sync"] => Delta::SyncAll,
         ["replaced", revision, rest @ ..] => {
             let objects = rest.chunks(2).map(object).collect();
-            Delta::Replaced { objects, revision: revision.parse().unwrap() }
+            Delta::Replaced { objects, revision: revision.parse().unwrap(), restarted: false }
         }
         other => panic!("no delta {other:?}"),
     }

@@ -65,7 +65,7 @@ async fn requests_are_what_a_server_expects() {
         [
             format!("/api/v1/configmaps?resourceVersion=0&limit=500 {json}"),
             format!("/api/v1/configmaps?limit=500 {json}"),
-            format!("/api/v1/configmaps?resourceVersion=7 {json}"),
+            format!("/api/v1/configmaps?resourceVersion=7&resourceVersionMatch=NotOlderThan {json}"),
             format!("/api/v1/configmaps?limit=500&continue=t%3D {json}"),
             format!(
                 "/api/v1/configmaps?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=432 {json}"

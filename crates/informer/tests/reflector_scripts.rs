@@ -57,6 +57,7 @@ impl Rig {
             "broken" => Input::Broken(error(rest)),
             "events" => Input::Events(rest.split(" | ").map(event).collect()),
             "listed" => Input::Listed(listing(rest)),
+            "probed" => Input::Probed(rest.parse().map(Revision).map_err(|_| error(rest))),
             other => panic!("no command {other}"),
         };
         let out = self.machine.step(input, self.now);
@@ -92,6 +93,7 @@ impl Rig {
 fn describe(action: &Action) -> String {
     match action {
         Action::HangUp => "hang up".to_owned(),
+        Action::Probe => "probe".to_owned(),
         Action::List(ListRequest { version, limit, .. }) => {
             let limit = limit.map(|limit| format!(" limit={limit}")).unwrap_or_default();
             format!("list rv={version}{limit}")
@@ -213,6 +215,7 @@ scripts! {
     a_watch_that_expires_twice_at_one_place_leads_to_the_latest_state,
     backoff_does_not_restart_during_an_outage,
     changes_during_the_streaming_list_are_folded_in,
+    a_history_that_restarted_is_found_within_a_minute,
     clean_closes_never_make_a_hot_loop,
     expired_is_the_same_in_all_three_places,
     hung_streams_and_requests_are_found,

@@ -44,6 +44,8 @@ pub enum Delta<K = Raw> {
         objects: Vec<Object<K>>,
         /// The state it shows.
         revision: Revision,
+        /// The server's history went back: an object of the same version may have other content.
+        restarted: bool,
     },
     /// Tell every object again to those who want it.
     SyncAll,
@@ -98,8 +100,9 @@ impl<K> fmt::Display for Delta<K> {
             Self::Updated(object) => write!(f, "updated {} {}", object.key(), object.revision()),
             Self::Deleted(object) => write!(f, "deleted {} {}", object.key(), object.revision()),
             Self::Rejected { key, revision } => write!(f, "rejected {key} {revision}"),
-            Self::Replaced { objects, revision } => {
-                write!(f, "replaced at {revision}:")?;
+            Self::Replaced { objects, revision, restarted } => {
+                let how = if *restarted { "restarted" } else { "replaced" };
+                write!(f, "{how} at {revision}:")?;
                 objects.iter().try_for_each(|object| write!(f, " {} {}", object.key(), object.revision()))
             }
             Self::SyncAll => f.write_str("sync all"),

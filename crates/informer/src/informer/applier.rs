@@ -40,8 +40,8 @@ impl<K: Send + Sync + 'static> Applier<K> {
     }
 
     fn barrier(&mut self, source: usize, delta: Delta<K>) {
-        if let Delta::Replaced { objects, revision } = delta {
-            self.replace(source, objects, revision);
+        if let Delta::Replaced { objects, revision, restarted } = delta {
+            self.replace(source, objects, revision, restarted);
         } else {
             self.core.processor.lock().resync_all(&self.core.store.snapshot());
         }
@@ -59,11 +59,12 @@ impl<K: Send + Sync + 'static> Applier<K> {
         self.report(source, applied.problems);
     }
 
-    fn replace(&mut self, source: usize, objects: Vec<Object<K>>, revision: Revision) {
+    fn replace(&mut self, source: usize, objects: Vec<Object<K>>, revision: Revision, restarted: bool) {
         let namespace = self.partitions.get(source).and_then(|partition| partition.namespace.clone());
         let first = self.revisions.get(source).is_none_or(Option::is_none);
         let processor = self.core.processor.lock();
-        let applied = apply::replace(&mut self.writer, namespace.as_deref(), objects, revision, first);
+        let list = apply::List { namespace: namespace.as_deref(), objects, revision, restarted };
+        let applied = apply::replace(&mut self.writer, list, first);
         advance(&mut self.revisions, &mut self.writer, source, applied.revision);
         if first {
             // Everybody reads the initial state from the same snapshot; nothing is copied for anybody.

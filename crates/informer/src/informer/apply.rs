@@ -34,20 +34,31 @@ fn write<K>(delta: Delta<K>) -> Option<(Write<K>, Option<Object<K>>)> {
     }
 }
 
+/// The whole content of a namespace, or of everything.
+pub(super) struct List<'a, K> {
+    pub(super) namespace: Option<&'a str>,
+    pub(super) objects: Vec<Object<K>>,
+    pub(super) revision: Revision,
+    /// The server's history went back, so versions that were seen before may mean other content.
+    pub(super) restarted: bool,
+}
+
 /// Makes a list the content of its namespace, or of everything. The first is told by a snapshot, not by events.
-pub(super) fn replace<K>(
-    writer: &mut StoreWriter<K>,
-    namespace: Option<&str>,
-    objects: Vec<Object<K>>,
-    revision: Revision,
-    first: bool,
-) -> Applied<K> {
-    let replacement = writer.replace(namespace, objects);
+pub(super) fn replace<K>(writer: &mut StoreWriter<K>, list: List<'_, K>, first: bool) -> Applied<K> {
+    let same = if list.restarted { Object::same_content } else { Object::same_version };
+    let replacement = writer.replace_unless(list.namespace, list.objects, same);
     let mut events = Vec::new();
     for change in replacement.changes.into_iter().filter(|_| !first) {
-        tell(change, None, &mut events);
+        match change {
+            Change { old: Some(old), new: Some(new) }
+                if list.restarted && old.same_version(&new) && !old.same_content(&new) =>
+            {
+                events.push(Event::Updated { old, new });
+            }
+            change => tell(change, None, &mut events),
+        }
     }
-    Applied { events, problems: replacement.problems, revision: Some(revision) }
+    Applied { events, problems: replacement.problems, revision: Some(list.revision) }
 }
 
 /// What a change of the store means to a handler. The store decides, not the server's event type: only the store

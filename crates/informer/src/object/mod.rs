@@ -194,6 +194,12 @@ impl<K> Object<K> {
         self.revision() == other.revision() && self.same_identity(other)
     }
 
+    /// Whether both are the same version with the same encoded content. Versions can differ in content only if the
+    /// history of the server was rewritten, as by restoring a backup.
+    pub(crate) fn same_content(&self, other: &Self) -> bool {
+        self.same_version(other) && self.json() == other.json()
+    }
+
     /// The object, encoded.
     #[must_use]
     pub fn json(&self) -> &[u8] {

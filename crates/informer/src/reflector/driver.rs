@@ -19,7 +19,9 @@ use super::options::ReflectorOptions;
 use super::problem::{Problem, Response};
 use super::step::{Action, Input, Listing, Output};
 use crate::delta::{Delta, DeltaQueue};
-use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream};
+use crate::lister_watcher::{
+    ListRequest, ListVersion, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream,
+};
 use crate::monitor::Monitor;
 use crate::object::{Object, Raw};
 use crate::pager::{Pager, PagerOptions};
@@ -63,6 +65,12 @@ impl<K> fmt::Debug for Reflector<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reflector").field("machine", &self.machine).finish_non_exhaustive()
     }
+}
+
+/// What is in progress: a request or stream, and beside a stream perhaps a probe.
+struct Requests<K> {
+    connection: Connection<K>,
+    probe: Option<BoxFuture<'static, Input<K>>>,
 }
 
 /// The request or stream in progress.
@@ -131,7 +139,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     async fn forever(&mut self, started: Instant, mut input: Input<K>) {
-        let mut connection = Connection::None;
+        let mut requests = Requests { connection: Connection::None, probe: None };
         let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(started));
         loop {
             let now = Instant::now();
@@ -140,7 +148,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             }
             let out = self.machine.step(input, now - started);
             self.monitor.stepped(self.position, &self.machine);
-            if !self.perform(out, &mut connection).await {
+            if !self.perform(out, &mut requests).await {
                 return;
             }
             let deadline = self.machine.deadline().map(|at| started + at);
@@ -149,19 +157,22 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             }
             input = tokio::select! {
                 biased;
-                input = poll_fn(|cx| self.poll_connection(cx, &mut connection)) => input,
+                input = poll_fn(|cx| self.poll_requests(cx, &mut requests)) => input,
                 () = timer.as_mut(), if deadline.is_some() => Input::Tick,
             };
         }
     }
 
     /// False when the queue is closed.
-    async fn perform(&mut self, out: Output<K>, connection: &mut Connection<K>) -> bool {
+    async fn perform(&mut self, out: Output<K>, requests: &mut Requests<K>) -> bool {
         for (problem, response) in &out.problems {
             self.monitor.problem(self.position, problem, *response);
         }
         for action in out.actions {
-            *connection = self.act(action);
+            match action {
+                Action::Probe => requests.probe = Some(probe(Arc::clone(&self.source))),
+                action => *requests = Requests { connection: self.act(action), probe: None },
+            }
         }
         out.deltas.is_empty() || self.deliver(out.deltas).await
     }
@@ -181,7 +192,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
     fn act(&self, action: Action) -> Connection<K> {
         match action {
-            Action::HangUp => Connection::None,
+            Action::HangUp | Action::Probe => Connection::None,
             Action::List(request) => {
                 self.monitor.listing(self.position);
                 Connection::Listing(self.list(request))
@@ -217,6 +228,16 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
         .instrument(span)
         .boxed()
+    }
+
+    fn poll_requests(&self, cx: &mut Context<'_>, requests: &mut Requests<K>) -> Poll<Input<K>> {
+        if let Some(probe) = &mut requests.probe
+            && let Poll::Ready(input) = probe.poll_unpin(cx)
+        {
+            requests.probe = None;
+            return Poll::Ready(input);
+        }
+        self.poll_connection(cx, &mut requests.connection)
     }
 
     fn poll_connection(&self, cx: &mut Context<'_>, connection: &mut Connection<K>) -> Poll<Input<K>> {
@@ -278,6 +299,14 @@ fn poll_events<K>(
         };
         return Poll::Ready((events, end));
     }
+}
+
+/// Reads the revision of the latest state, and as little else as a server lets one.
+fn probe<K: Send + 'static>(source: Arc<dyn ListerWatcher>) -> BoxFuture<'static, Input<K>> {
+    let request = ListRequest::first(ListVersion::MostRecent, Some(1));
+    let read = async move { contained(source.list(&request)).await };
+    let listed = read.map(|listed| listed.unwrap_or_else(|panic| Err(SourceError::Panicked(panic))));
+    listed.map(|page| Input::Probed(page.map(|page| page.revision))).boxed()
 }
 
 fn open(

@@ -31,7 +31,18 @@ pub(super) struct Live {
     pub(super) dies: Moment,
     /// When it is given up, unless something comes before.
     pub(super) silent: Moment,
+    /// When it should have ended by itself.
+    pub(super) ends: Moment,
+    /// When to probe the server, unless something comes before.
+    pub(super) probe: Option<Moment>,
     pub(super) events: u64,
+}
+
+impl Live {
+    fn wakes(&self) -> Moment {
+        let wakes = self.dies.min(self.silent);
+        self.probe.map_or(wakes, |probe| probe.min(wakes))
+    }
 }
 
 /// The initial state as far as it has been streamed.
@@ -78,6 +89,9 @@ pub struct Machine<K = Raw> {
     pub(super) early_ends: u32,
     /// Watch failures in a row without an event.
     pub(super) failures: u32,
+    /// The last watch did not end at its time. The server may have been restored from a backup meanwhile, and would then
+    /// stay silent: what it has to tell is older than what was seen.
+    pub(super) interrupted: bool,
     /// Where the watch expired last. If it does so twice at one place, the lists in between were no newer.
     pub(super) expired_at: Option<Revision>,
     /// The server has sent a bookmark, so its silence means that the connection is dead.
@@ -106,6 +120,7 @@ impl<K> Machine<K> {
             streaming_refused_until: None,
             early_ends: 0,
             failures: 0,
+            interrupted: false,
             expired_at: None,
             bookmarks: false,
         }
@@ -139,7 +154,7 @@ impl<K> Machine<K> {
                 Some(*until)
             }
             Phase::Streaming(initial) => Some(initial.stalls.min(initial.live.dies)),
-            Phase::Watching(live) => Some(live.dies.min(live.silent)),
+            Phase::Watching(live) => Some(live.wakes()),
         }
     }
 
@@ -178,6 +193,7 @@ impl<K> Machine<K> {
                 self.watch_failed(error, Problem::Watch, now, &mut out);
             }
             (Input::Tick, _) => self.tick(now, &mut out),
+            (Input::Probed(Ok(at)), Phase::Watching(_)) => self.probed(at, now, &mut out),
             (Input::Panicked(message), _) => self.panicked(message, now, &mut out),
             _ => {}
         }
@@ -252,9 +268,12 @@ impl<K> Machine<K> {
     }
 
     pub(super) fn replace(&mut self, objects: Vec<Object<K>>, revision: Revision, out: &mut Output<K>) {
-        out.deltas.push(Delta::Replaced { objects, revision });
+        // A history that went back reuses its revisions: the same version of an object may be another.
+        let restarted = self.seen.is_some_and(|seen| revision < seen);
+        out.deltas.push(Delta::Replaced { objects, revision, restarted });
         self.seen = Some(revision);
         self.unavailable = false;
+        self.interrupted = false;
         self.early_ends = 0;
         self.failures = 0;
     }
@@ -272,7 +291,9 @@ impl<K> Machine<K> {
 
     fn opened(&mut self, initial_events: bool, timeout: Duration, now: Moment) {
         let dies = now + timeout + self.options.watch_grace;
-        let live = Live { opened: now, dies, silent: now + self.options.watch_idle, events: 0 };
+        let probe = (self.interrupted && !initial_events).then_some(now + self.options.probe_after);
+        let silent = now + self.options.watch_idle;
+        let live = Live { opened: now, dies, silent, ends: now + timeout, probe, events: 0 };
         self.phase = if initial_events {
             let stalls = now + self.options.streaming_stall;
             Phase::Streaming(Initial { objects: Collected::default(), live, stalls })
@@ -314,6 +335,7 @@ impl<K> Machine<K> {
     ) {
         out.actions.push(Action::HangUp);
         self.failures += 1;
+        self.interrupted = true;
         let connection =
             matches!(error, SourceError::Refused(_) | SourceError::Transport(_) | SourceError::TimedOut(_));
         let stuck = self.failures >= self.options.failures_before_relist
@@ -369,6 +391,7 @@ impl<K> Machine<K> {
                 }
             }
             Phase::Streaming(_) => self.stalled(now, out),
+            Phase::Watching(live) if live.probe.is_some_and(|probe| now >= probe) => self.probe(out),
             Phase::Watching(_) => self.hung(now, out),
         }
     }

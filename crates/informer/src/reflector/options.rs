@@ -27,6 +27,10 @@ pub struct ReflectorOptions {
     /// A watch without an event for this long is opened anew. Default 90 s: Kubernetes API servers send a bookmark every
     /// 60 to 75 s, so a longer silence means that the peer or the connection is dead.
     pub watch_idle: Duration,
+    /// A watch that was resumed after an interruption and has been silent for this long is checked against the latest
+    /// state of the server, by a list of one object: a server that was restored from a backup would stay silent until it
+    /// has caught up with what was seen. Default 20 s, so that this is found out within a minute.
+    pub probe_after: Duration,
     /// How long the server may take to accept a watch. Default 30 s.
     pub open_timeout: Duration,
     /// How long a whole list may take. Default 5 min.
@@ -54,6 +58,7 @@ impl Default for ReflectorOptions {
             watch_timeout: Duration::from_secs(5 * 60),
             watch_grace: Duration::from_secs(30),
             watch_idle: Duration::from_secs(90),
+            probe_after: Duration::from_secs(20),
             open_timeout: Duration::from_secs(30),
             list_timeout: Duration::from_secs(5 * 60),
             min_watch: Duration::from_secs(1),

@@ -58,8 +58,8 @@ pub enum Problem {
         /// What had been seen.
         seen: Revision,
     },
-    /// An event is older than its predecessor; it was skipped.
-    #[error("event at revision {got} after {seen}")]
+    /// An event, or the server's latest state, is older than what was seen; the collection is read again.
+    #[error("revision {got} after {seen}")]
     OutOfOrder {
         /// The event's resource version.
         got: Revision,

@@ -28,6 +28,8 @@ pub enum Input<K = Raw> {
     Broken(SourceError),
     /// The deadline has passed.
     Tick,
+    /// The revision of the latest state, which a probe has read; or why it could not be read.
+    Probed(Result<Revision, SourceError>),
     /// The driver panicked, with this message: no request is in progress any more.
     Panicked(String),
 }
@@ -43,13 +45,15 @@ pub struct Listing<K = Raw> {
     pub pages: usize,
 }
 
-/// What the driver shall do. Each action ends whatever list or watch is in progress.
+/// What the driver shall do. Each action but [`Action::Probe`] ends whatever list, watch or probe is in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// List everything, from this first page on.
     List(ListRequest),
     /// Open this watch.
     Watch(WatchRequest),
+    /// Read the revision of the latest state, while the watch goes on.
+    Probe,
     /// End the list or watch in progress.
     HangUp,
 }

@@ -10,6 +10,9 @@ use super::step::{Action, Output};
 use crate::delta::Delta;
 use crate::lister_watcher::{SourceError, WatchEvent};
 
+/// A watch that the server closes more than this before its time was interrupted.
+const ENDS_EARLY: Duration = Duration::from_secs(5);
+
 /// After this many initial streams in a row that ended early, a list is tried.
 const EARLY_ENDS: u32 = 3;
 
@@ -33,6 +36,7 @@ impl<K> Machine<K> {
         }
         if let Phase::Watching(live) = &mut self.phase {
             live.silent = now + self.options.watch_idle;
+            live.probe = None;
         }
     }
 
@@ -80,30 +84,35 @@ impl<K> Machine<K> {
     fn live_event(&mut self, event: WatchEvent<K>, now: Moment, out: &mut Output<K>) -> bool {
         match event {
             WatchEvent::Added(object) => {
-                if self.advances(object.revision(), out) {
-                    out.deltas.push(Delta::Added(object));
+                if !self.advances(object.revision(), now, out) {
+                    return false;
                 }
+                out.deltas.push(Delta::Added(object));
             }
             WatchEvent::Modified(object) => {
-                if self.advances(object.revision(), out) {
-                    out.deltas.push(Delta::Updated(object));
+                if !self.advances(object.revision(), now, out) {
+                    return false;
                 }
+                out.deltas.push(Delta::Updated(object));
             }
             WatchEvent::Deleted(object) => {
-                if self.advances(object.revision(), out) {
-                    out.deltas.push(Delta::Deleted(object));
+                if !self.advances(object.revision(), now, out) {
+                    return false;
                 }
+                out.deltas.push(Delta::Deleted(object));
             }
             WatchEvent::Bookmark { revision, .. } => {
                 self.bookmarks = true;
-                if self.advances(revision, out) {
-                    out.deltas.push(Delta::Bookmark(revision));
+                if !self.advances(revision, now, out) {
+                    return false;
                 }
+                out.deltas.push(Delta::Bookmark(revision));
             }
             WatchEvent::Rejected { key, revision, reason } => {
-                if self.advances(revision, out) {
-                    out.deltas.push(Delta::Rejected { key: key.clone(), revision });
+                if !self.advances(revision, now, out) {
+                    return false;
                 }
+                out.deltas.push(Delta::Rejected { key: key.clone(), revision });
                 out.report(Problem::Transform { key, reason }, Response::Continues);
             }
             // The revision stays where it is: what this event was about is not known to be dealt with.
@@ -120,17 +129,43 @@ impl<K> Machine<K> {
         true
     }
 
-    /// Moves on to `revision`, unless that is the past. Several objects may change in one revision.
-    fn advances(&mut self, revision: Revision, out: &mut Output<K>) -> bool {
+    /// Moves on to `revision`, unless that is the past: then the server's history may have restarted, and the stream is
+    /// given up for a consistent read. Several objects may change in one revision.
+    fn advances(&mut self, revision: Revision, now: Moment, out: &mut Output<K>) -> bool {
         if let Some(seen) = self.seen
             && revision < seen
         {
-            out.report(Problem::OutOfOrder { got: revision, seen }, Response::Continues);
+            self.out_of_order(revision, seen, now, out);
             return false;
         }
         self.seen = Some(revision);
         self.failures = 0;
         true
+    }
+
+    #[cold]
+    fn out_of_order(&mut self, got: Revision, seen: Revision, now: Moment, out: &mut Output<K>) {
+        self.note_health(now);
+        out.actions.push(Action::HangUp);
+        self.unavailable = true;
+        let delay = self.wait(Next::Cycle, None, now);
+        out.report(Problem::OutOfOrder { got, seen }, Response::Relists(delay));
+    }
+
+    /// Asks the server where it stands: the watch was resumed after an interruption and has been silent since.
+    pub(super) fn probe(&mut self, out: &mut Output<K>) {
+        if let Phase::Watching(live) = &mut self.phase {
+            live.probe = None;
+            out.actions.push(Action::Probe);
+        }
+    }
+
+    /// The server stands at `at`. A consistent read that is older than what was seen shows that its history restarted.
+    pub(super) fn probed(&mut self, at: Revision, now: Moment, out: &mut Output<K>) {
+        self.interrupted = false;
+        if let Some(seen) = self.seen.filter(|seen| at < *seen) {
+            self.out_of_order(at, seen, now, out);
+        }
     }
 
     /// A stream that stayed open for a while shows that the outage, if there was one, is over.
@@ -176,6 +211,7 @@ impl<K> Machine<K> {
         let Phase::Watching(live) = &self.phase else { return };
         let lived = now.saturating_sub(live.opened);
         let reopens = live.opened + self.options.min_watch;
+        self.interrupted |= now + ENDS_EARLY < live.ends;
         if lived >= self.options.min_watch {
             self.open(false, now, out);
         } else if live.events > 0 {
@@ -199,6 +235,7 @@ impl<K> Machine<K> {
     /// The silence of a server that has never sent a bookmark may be ordinary; the watch is opened anew all the same.
     pub(super) fn hung(&mut self, now: Moment, out: &mut Output<K>) {
         self.note_health(now);
+        self.interrupted = true;
         let Phase::Watching(live) = &self.phase else { return };
         let problem = if now < live.dies {
             self.bookmarks.then_some(Problem::SilentWatch(self.options.watch_idle))

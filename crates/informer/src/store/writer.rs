@@ -116,10 +116,20 @@ impl<K> StoreWriter<K> {
     /// Makes `objects` the whole content, or the whole content of one namespace, in one step: a reader sees the old
     /// content or the new, never a mixture and never nothing.
     pub fn replace(&mut self, namespace: Option<&str>, objects: Vec<Object<K>>) -> Replacement<K> {
+        self.replace_unless(namespace, objects, Object::same_version)
+    }
+
+    /// The same; an object that is the `same` as the one in the store leaves it where it is.
+    pub(crate) fn replace_unless(
+        &mut self,
+        namespace: Option<&str>,
+        objects: Vec<Object<K>>,
+        same: fn(&Object<K>, &Object<K>) -> bool,
+    ) -> Replacement<K> {
         let mut places = self.shared.writing.lock();
         let mut next = self.shared.state.lock().clone();
         let mut problems = Vec::new();
-        let changes = replace_in(&mut next, &mut places, namespace, objects, &mut problems);
+        let changes = replace_in(&mut next, &mut places, namespace, objects, same, &mut problems);
         let previous = std::mem::replace(&mut *self.shared.state.lock(), next);
         drop(previous);
         Replacement { changes, problems }
@@ -160,6 +170,7 @@ fn replace_in<K>(
     places: &mut Places,
     namespace: Option<&str>,
     objects: Vec<Object<K>>,
+    same: fn(&Object<K>, &Object<K>) -> bool,
     problems: &mut Vec<IndexError>,
 ) -> Vec<Change<K>> {
     let after = sorted(places, objects);
@@ -177,7 +188,7 @@ fn replace_in<K>(
     }
     places.reserve(after.len().saturating_sub(state.len()));
     for object in after {
-        changes.push(replace_one(state, places, object, problems));
+        changes.push(replace_one(state, places, object, same, problems));
     }
     changes
 }
@@ -186,12 +197,13 @@ fn replace_one<K>(
     state: &mut State<K>,
     places: &mut Places,
     object: Object<K>,
+    same: fn(&Object<K>, &Object<K>) -> bool,
     problems: &mut Vec<IndexError>,
 ) -> Change<K> {
     // What the list brings again unchanged stays as it is, shared and perhaps decoded.
     let known = places.known(&object).and_then(|(place, _)| state.slots.get(place));
-    let same = known.filter(|old| old.same_version(&object) && old.revision() != Revision::ZERO);
-    if let Some(old) = same.cloned() {
+    let kept = known.filter(|old| same(old, &object) && old.revision() != Revision::ZERO);
+    if let Some(old) = kept.cloned() {
         return Change { old: Some(old.clone()), new: Some(old) };
     }
     let indexes = state.indexes.clone();
