@@ -87,6 +87,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    a_coalesced_batch_says_up_to_where_nothing_is_missing,
     a_queued_delete_survives_a_replace,
     batches_end_at_their_size_and_at_barriers,
     coalescing_keeps_what_tells_the_story,

@@ -14,13 +14,14 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use listwatch::Revision;
+use listwatch::delta::{Form, QueueOptions};
 use listwatch::lister_watcher::{Answer, InMemory, Scripted, WatchEvent};
+use listwatch::{InformerOptions, Revision};
 use listwatch_wire::status::Status;
 use serde_json::{Value, json};
 use support::informer::{Informer, events, expired, page, pod, settle, started};
 use support::object;
-use tokio::time::{advance, sleep};
+use tokio::time::{advance, sleep, timeout};
 
 #[tokio::test(start_paused = true)]
 async fn handlers_hear_the_initial_state_then_changes() {
@@ -53,6 +54,24 @@ async fn added_of_a_known_object_is_an_update_and_modified_of_an_unknown_one_an_
     informer.store().wait_for(Revision(12)).await.unwrap();
     settle().await;
     assert_eq!(log.take()[2..], ["update x/a 1 -> 11", "add x/b 12"]);
+}
+
+/// The coalescing form hands out a key that changed twice before one that changed in between. The store announced the
+/// revision of the one in between for good, and who waited for the last waited for ever.
+#[tokio::test(start_paused = true)]
+async fn both_forms_announce_the_revision_of_what_the_store_holds() {
+    for form in [Form::InOrder, Form::Coalescing] {
+        let source = Scripted::lists_only();
+        source.on_list(page(10, &[]));
+        let change = |key: &str, revision| WatchEvent::Modified(object(key, revision));
+        source.on_watch(events(vec![change("x/a", 11), change("x/b", 12), change("x/a", 13)]));
+        let mut options = InformerOptions::default();
+        options.queue = QueueOptions::default().form(form);
+        let informer = Informer::builder(source).options(options).build();
+        informer.start().unwrap();
+        let waited = timeout(Duration::from_secs(5), informer.store().wait_for(Revision(13))).await;
+        assert!(waited.is_ok(), "{form:?} stands at {}", informer.store().revision());
+    }
 }
 
 #[tokio::test(start_paused = true)]

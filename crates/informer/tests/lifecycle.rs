@@ -80,6 +80,7 @@ async fn a_registration_or_a_stream_keeps_its_informer_alive() {
     let log = Log::default();
     let registration = informer.add_event_handler(log.handler()).unwrap();
     drop(informer);
+    settle().await;
     source.put(&pod("a")).unwrap();
     settle().await;
     assert_eq!(log.take(), ["synced", "add x/a 1"]);

@@ -99,8 +99,11 @@ async fn a_problem_hook_that_panics_does_not_end_the_informer() {
             .build();
         informer.start().unwrap();
         timeout(Duration::from_secs(600), informer.wait_synced()).await.expect("it syncs");
-        source.put(&pod("x")).unwrap();
-        sleep(Duration::from_secs(60)).await;
+        let last = source.put(&pod("x")).unwrap();
+        timeout(Duration::from_secs(600), informer.store().wait_for(last))
+            .await
+            .expect("it watches")
+            .unwrap();
         assert_eq!((informer.store().len(), informer.status().phase), (1, "watching"));
         informer.stop().await;
         assert!(informer.is_stopped() && informer.status().phase == "stopped");

@@ -117,6 +117,7 @@ fn machine(options: &str) -> Machine {
             "streaming" => reflector.streaming = value == "true",
             "source-streams" => streams = value == "true",
             "page-size" => reflector.page_size = Some(value.parse().unwrap()),
+            "idle" => reflector.watch_idle = duration(value),
             "jitter" => reflector.backoff.jitter = value.parse().unwrap(),
             other => panic!("no option {other}"),
         }

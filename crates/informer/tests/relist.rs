@@ -13,39 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use listwatch::delta::{Form, QueueOptions};
-use listwatch::lister_watcher::{Answer, Page, Scripted};
+use listwatch::lister_watcher::{Answer, Page, Scripted, WatchEvent};
 use listwatch::{Event, HandlerOptions, InformerOptions, Revision};
 use listwatch_wire::status::Status;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::informer::{Informer, Log, events, expired, page, settle, started};
 use support::{object, object_with};
+use tokio::time::sleep;
 
 /// A relist finds what a lost watch missed: deletions first, their final state unknown, then the rest in order; the
 /// store is already final when the first of them is told.
-/// A backup was restored, and the object was written anew: the same uid and the same version, but other content. The
-/// cache kept what had been lost.
-#[tokio::test(start_paused = true)]
-async fn content_that_a_restored_history_has_replaced_is_not_kept() {
-    let version = |text: &str, revision: u64| {
-        let metadata = json!({"namespace": "x", "name": "a", "uid": "u", "resourceVersion": revision.to_string()});
-        listwatch::Object::from_value(&json!({"metadata": metadata, "data": {"text": text}})).unwrap()
-    };
-    let list = |objects, revision| {
-        Answer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
-    };
-    let source = Scripted::lists_only();
-    source.on_list(list(vec![version("lost", 20)], 50));
-    source.on_watch(events(vec![WatchEvent::Bookmark { revision: Revision(30), initial_events_end: false }]));
-    source.on_list(list(vec![version("restored", 20)], 30));
-    source.on_watch(events(Vec::new()));
-    let (informer, log) = started(source).await;
-    sleep(Duration::from_secs(10)).await;
-    let text = informer.store().get_by("x", "a").unwrap().get().unwrap()["data"]["text"].clone();
-    assert_eq!(text, "restored");
-    assert_eq!(log.take(), ["add x/a 20 initial", "synced", "resync x/a 20"]);
-    assert_eq!(informer.store().revision(), Revision(30));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_relist_tells_deletions_first_and_the_store_is_final_before() {
     for form in [Form::InOrder, Form::Coalescing] {
@@ -79,6 +56,30 @@ async fn a_relist_tells_deletions_first_and_the_store_is_final_before() {
             "{form:?}: {told:#?}"
         );
     }
+}
+
+/// A backup was restored, and the object was written anew: the same uid and the same version, but other content. The
+/// cache kept what had been lost.
+#[tokio::test(start_paused = true)]
+async fn content_that_a_restored_history_has_replaced_is_not_kept() {
+    let version = |text: &str, revision: u64| {
+        let metadata =
+            json!({"namespace": "x", "name": "a", "uid": "u", "resourceVersion": revision.to_string()});
+        listwatch::Object::from_value(&json!({"metadata": metadata, "data": {"text": text}})).unwrap()
+    };
+    let list =
+        |objects, revision| Answer::Page(Page { objects, revision: Revision(revision), ..Page::default() });
+    let source = Scripted::lists_only();
+    source.on_list(list(vec![version("lost", 20)], 50));
+    source.on_watch(events(vec![WatchEvent::Bookmark { revision: Revision(30), initial_events_end: false }]));
+    source.on_list(list(vec![version("restored", 20)], 30));
+    source.on_watch(events(Vec::new()));
+    let (informer, log) = started(source).await;
+    sleep(Duration::from_secs(10)).await;
+    let text = informer.store().get_by("x", "a").unwrap().get().unwrap()["data"]["text"].clone();
+    assert_eq!(text, "restored");
+    assert_eq!(log.take(), ["add x/a 20 initial", "synced", "update x/a 20 -> 20"]);
+    assert_eq!(informer.store().revision(), Revision(30));
 }
 
 /// An unchanged object is no news, whatever the resync settings of anybody.

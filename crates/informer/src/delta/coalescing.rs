@@ -11,17 +11,19 @@ use crate::object::Raw;
 /// The deltas of the keys between two barriers.
 #[derive(Debug)]
 struct Segment<K> {
-    order: VecDeque<ObjectKey>,
+    /// The keys in the order in which they first changed, each with the revision of that change.
+    order: VecDeque<(ObjectKey, Revision)>,
     /// At most three per key: what is there now, and before it how its predecessor went.
     by_key: HashMap<ObjectKey, Vec<Delta<K>>, foldhash::fast::RandomState>,
-    bookmark: Option<Revision>,
+    /// The last revision that was queued.
+    highest: Option<Revision>,
     /// Ends the segment.
     barrier: Option<Delta<K>>,
 }
 
 impl<K> Default for Segment<K> {
     fn default() -> Self {
-        Self { order: VecDeque::new(), by_key: HashMap::default(), bookmark: None, barrier: None }
+        Self { order: VecDeque::new(), by_key: HashMap::default(), highest: None, barrier: None }
     }
 }
 
@@ -44,8 +46,9 @@ impl<K> Segment<K> {
     /// How much heavier the segment became.
     fn push(&mut self, key: ObjectKey, delta: Delta<K>) -> usize {
         let deltas = self.by_key.entry(key.clone()).or_default();
+        self.highest = delta.revision().max(self.highest);
         if deltas.is_empty() {
-            self.order.push_back(key);
+            self.order.push_back((key, self.highest.unwrap_or_default()));
         }
         let ends = |delta: &Delta<K>| matches!(delta, Delta::Deleted(_) | Delta::Rejected { .. });
         let updates = |delta: &Delta<K>| matches!(delta, Delta::Updated(_));
@@ -74,8 +77,17 @@ impl<K> Segment<K> {
         }
     }
 
+    /// Everything up to this revision has been popped: all that was queued, or what came before the first key that
+    /// is left. Keys that changed again are popped ahead of others, so the revision of what was popped says nothing.
+    fn complete_up_to(&self) -> Option<Revision> {
+        match self.order.front() {
+            None => self.highest,
+            Some((_, first)) => first.0.checked_sub(1).map(Revision),
+        }
+    }
+
     fn pop(&mut self) -> Option<Vec<Delta<K>>> {
-        let key = self.order.pop_front()?;
+        let (key, _) = self.order.pop_front()?;
         self.by_key.remove(&key)
     }
 }
@@ -95,7 +107,7 @@ impl<K> Coalescing<K> {
     pub fn push(&mut self, delta: Delta<K>) {
         let segment = self.open_segment();
         let heavier = if let Delta::Bookmark(revision) = delta {
-            segment.bookmark = Some(revision);
+            segment.highest = Some(revision).max(segment.highest);
             0
         } else if let Some(key) = delta.key().cloned() {
             segment.push(key, delta)
@@ -107,7 +119,8 @@ impl<K> Coalescing<K> {
         self.weight += heavier;
     }
 
-    /// Takes the deltas of about `max` objects, all deltas of a key together. A barrier comes alone.
+    /// Takes the deltas of about `max` objects, all deltas of a key together, and after them a bookmark that says up to
+    /// where nothing is missing. A barrier comes alone.
     pub fn pop_batch(&mut self, max: usize) -> Vec<Delta<K>> {
         let mut batch = Vec::new();
         let Some(segment) = self.segments.front_mut() else { return batch };
@@ -115,8 +128,9 @@ impl<K> Coalescing<K> {
             let Some(deltas) = segment.pop() else { break };
             batch.extend(deltas);
         }
+        batch.extend(segment.complete_up_to().filter(|_| segment.highest.is_some()).map(Delta::Bookmark));
         if segment.order.is_empty() {
-            batch.extend(segment.bookmark.take().map(Delta::Bookmark));
+            segment.highest = None;
             if batch.is_empty() {
                 batch.extend(segment.barrier.take());
             }

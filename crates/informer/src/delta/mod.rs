@@ -18,6 +18,7 @@ use listwatch_wire::{ObjectKey, Revision};
 
 pub use coalescing::Coalescing;
 pub use in_order::InOrder;
+pub(crate) use queue::last_revision;
 pub use queue::{Batch, Closed, DeltaQueue, Form, QueueOptions};
 
 use crate::object::{Object, Raw};

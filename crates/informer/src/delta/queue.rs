@@ -4,6 +4,8 @@ use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
+use listwatch_wire::Revision;
+
 use super::{Coalescing, Delta, InOrder};
 use crate::object::Raw;
 use crate::sync::Mutex;
@@ -66,6 +68,15 @@ pub struct Batch<K = Raw> {
     pub source: usize,
     /// The deltas, in order.
     pub deltas: Vec<Delta<K>>,
+    /// Nothing is missing up to here once they have been applied; none if they say nothing about that.
+    pub revision: Option<Revision>,
+}
+
+/// Where a source stands after these deltas, which are in order.
+pub(crate) fn last_revision<'a, K: 'a>(
+    deltas: impl IntoIterator<Item = &'a Delta<K>, IntoIter: DoubleEndedIterator>,
+) -> Option<Revision> {
+    deltas.into_iter().rev().find_map(Delta::revision)
 }
 
 enum Queued<K> {
@@ -92,6 +103,16 @@ impl<K> Queued<K> {
         match self {
             Self::InOrder(queue) => queue.pop_batch(max),
             Self::Coalescing(queue) => queue.pop_batch(max),
+        }
+    }
+
+    /// Where the source stands once these deltas have been applied.
+    fn revision(&self, deltas: &[Delta<K>]) -> Option<Revision> {
+        match self {
+            Self::InOrder(_) => last_revision(deltas),
+            Self::Coalescing(_) => {
+                last_revision(deltas.last().into_iter().filter(|delta| delta.key().is_none()))
+            }
         }
     }
 
@@ -204,11 +225,12 @@ impl<K> DeltaQueue<K> {
             let Some(queue) = state.sources.get_mut(source) else { continue };
             let deltas = queue.pop_batch(batch);
             if !deltas.is_empty() {
+                let revision = queue.revision(&deltas);
                 state.turn = source + 1;
                 let pushers = std::mem::take(&mut state.pushers);
                 drop(state);
                 pushers.into_iter().for_each(Waker::wake);
-                return Poll::Ready(Some(Batch { source, deltas }));
+                return Poll::Ready(Some(Batch { source, deltas, revision }));
             }
         }
         if state.closed {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use listwatch_wire::Revision;
 
 use super::{Core, apply};
-use crate::delta::Delta;
+use crate::delta::{Batch, Delta, last_revision};
 use crate::lister_watcher::Partition;
 use crate::object::Object;
 use crate::processor::backlog::Replay;
@@ -22,21 +22,32 @@ pub(super) struct Applier<K> {
 }
 
 impl<K: Send + Sync + 'static> Applier<K> {
-    /// Applies deltas of one source, in order.
+    /// Applies deltas that the reflector hands over in order, without a queue between.
     pub(super) fn apply_all(&mut self, source: usize, deltas: Vec<Delta<K>>) {
-        if !deltas.iter().any(Delta::is_barrier) {
-            return self.changes(source, deltas);
-        }
-        let mut changes = Vec::new();
+        let mut changes = Vec::with_capacity(deltas.len());
         for delta in deltas {
             if delta.is_barrier() {
-                self.changes(source, std::mem::take(&mut changes));
+                self.apply_in_order(source, std::mem::take(&mut changes));
                 self.barrier(source, delta);
             } else {
                 changes.push(delta);
             }
         }
-        self.changes(source, changes);
+        self.apply_in_order(source, changes);
+    }
+
+    fn apply_in_order(&mut self, source: usize, deltas: Vec<Delta<K>>) {
+        let revision = last_revision(&deltas);
+        self.changes(source, deltas, revision);
+    }
+
+    /// Applies what was popped from the queue: changes, or a barrier alone.
+    pub(super) fn apply_batch(&mut self, batch: Batch<K>) {
+        let Batch { source, mut deltas, revision } = batch;
+        if deltas.last().is_some_and(Delta::is_barrier) {
+            return deltas.pop().into_iter().for_each(|delta| self.barrier(source, delta));
+        }
+        self.changes(source, deltas, revision);
     }
 
     fn barrier(&mut self, source: usize, delta: Delta<K>) {
@@ -47,13 +58,15 @@ impl<K: Send + Sync + 'static> Applier<K> {
         }
     }
 
-    fn changes(&mut self, source: usize, deltas: Vec<Delta<K>>) {
+    fn changes(&mut self, source: usize, deltas: Vec<Delta<K>>, revision: Option<Revision>) {
         if deltas.is_empty() {
             return;
         }
+        // Only a replacement may take the store back.
+        let revision = revision.max(self.revisions.get(source).copied().flatten());
         let processor = self.core.processor.lock();
         let applied = apply::changes(&mut self.writer, deltas);
-        advance(&mut self.revisions, &mut self.writer, source, applied.revision);
+        advance(&mut self.revisions, &mut self.writer, source, revision);
         processor.publish(applied.events);
         drop(processor);
         self.report(source, applied.problems);
@@ -63,9 +76,9 @@ impl<K: Send + Sync + 'static> Applier<K> {
         let namespace = self.partitions.get(source).and_then(|partition| partition.namespace.clone());
         let first = self.revisions.get(source).is_none_or(Option::is_none);
         let processor = self.core.processor.lock();
-        let list = apply::List { namespace: namespace.as_deref(), objects, revision, restarted };
+        let list = apply::List { namespace: namespace.as_deref(), objects, restarted };
         let applied = apply::replace(&mut self.writer, list, first);
-        advance(&mut self.revisions, &mut self.writer, source, applied.revision);
+        advance(&mut self.revisions, &mut self.writer, source, Some(revision));
         if first {
             // Everybody reads the initial state from the same snapshot; nothing is copied for anybody.
             let snapshot = self.core.store.snapshot();

@@ -11,17 +11,14 @@ use crate::store::{Change, IndexError, StoreWriter, Write};
 pub(super) struct Applied<K> {
     pub(super) events: Vec<Event<K>>,
     pub(super) problems: Vec<IndexError>,
-    /// Where the source stands now.
-    pub(super) revision: Option<Revision>,
 }
 
 /// Applies changes of single objects, in order.
 pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> Applied<K> {
-    let revision = deltas.iter().rev().find_map(Delta::revision);
     let mut events = Vec::with_capacity(deltas.len());
     let writes = deltas.into_iter().filter_map(write).collect();
     let problems = writer.write_each(writes, |change, last_state| tell(change, last_state, &mut events));
-    Applied { events, problems, revision }
+    Applied { events, problems }
 }
 
 /// What to do to the store, and the last state of an object that goes.
@@ -38,7 +35,6 @@ fn write<K>(delta: Delta<K>) -> Option<(Write<K>, Option<Object<K>>)> {
 pub(super) struct List<'a, K> {
     pub(super) namespace: Option<&'a str>,
     pub(super) objects: Vec<Object<K>>,
-    pub(super) revision: Revision,
     /// The server's history went back, so versions that were seen before may mean other content.
     pub(super) restarted: bool,
 }
@@ -58,7 +54,7 @@ pub(super) fn replace<K>(writer: &mut StoreWriter<K>, list: List<'_, K>, first: 
             change => tell(change, None, &mut events),
         }
     }
-    Applied { events, problems: replacement.problems, revision: Some(list.revision) }
+    Applied { events, problems: replacement.problems }
 }
 
 /// What a change of the store means to a handler. The store decides, not the server's event type: only the store

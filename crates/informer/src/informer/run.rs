@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Core;
 use super::applier::Applier;
-use crate::delta::{Batch, Form};
+use crate::delta::Form;
 use crate::lister_watcher::Sources;
 use crate::processor::backlog::End;
 use crate::reflector::{Reflector, ReflectorOptions, Transform};
@@ -93,7 +93,7 @@ impl<K: Send + Sync + 'static> Loop<K> {
             tokio::select! {
                 biased;
                 batch = core.queue.pop_batch() => match (batch, &mut self.applier) {
-                    (Some(Batch { source, deltas }), Some(applier)) => applier.apply_all(source, deltas),
+                    (Some(batch), Some(applier)) => applier.apply_batch(batch),
                     _ => return,
                 },
                 () = core.resync_changed.notified() => resync_at = self.resync(),

@@ -59,7 +59,7 @@ impl<K> Event<K> {
     /// Whether this is a resync: the object is told again although it did not change.
     #[must_use]
     pub fn is_resync(&self) -> bool {
-        matches!(self, Self::Updated { old, new } if old.same_version(new))
+        matches!(self, Self::Updated { old, new } if old.same_content(new))
     }
 
     pub(crate) fn revision(&self) -> Option<Revision> {

@@ -235,13 +235,13 @@ impl<K> Machine<K> {
     /// The silence of a server that has never sent a bookmark may be ordinary; the watch is opened anew all the same.
     pub(super) fn hung(&mut self, now: Moment, out: &mut Output<K>) {
         self.note_health(now);
-        self.interrupted = true;
         let Phase::Watching(live) = &self.phase else { return };
         let problem = if now < live.dies {
             self.bookmarks.then_some(Problem::SilentWatch(self.options.watch_idle))
         } else {
             Some(Problem::HungWatch(now.saturating_sub(live.opened)))
         };
+        self.interrupted |= problem.is_some();
         out.actions.push(Action::HangUp);
         problem.into_iter().for_each(|problem| out.report(problem, Response::Rewatches(Duration::ZERO)));
         self.open(false, now, out);
