@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use listwatch_server::{Handle, LifecycleOptions, Options, Security, Server};
+use listwatch_server::{AdmissionOptions, Handle, LifecycleOptions, Options, Security, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::store::{Store, duration};
@@ -45,11 +45,36 @@ pub(crate) struct Arguments {
     no_console: bool,
 
     #[command(flatten)]
+    admission: Admission,
+
+    #[command(flatten)]
     lifecycle: Lifecycle,
 
     /// What to log, as in RUST_LOG
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "warn")]
     log: String,
+}
+
+/// Admission plugins, by kube-apiserver's names.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Admission")]
+struct Admission {
+    /// Use these plugins besides those that are on by default
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+
+    /// Do not use these plugins
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    disable_admission_plugins: Vec<String>,
+}
+
+impl Admission {
+    fn options(&self) -> AdmissionOptions {
+        AdmissionOptions {
+            enable: self.enable_admission_plugins.clone(),
+            disable: self.disable_admission_plugins.clone(),
+        }
+    }
 }
 
 /// What happens by itself; all of it does, unless it is switched off.
@@ -115,6 +140,7 @@ fn log(filter: &str) -> anyhow::Result<()> {
 impl Arguments {
     /// Finds what can be found wrong before anything is created.
     fn check(&self) -> anyhow::Result<()> {
+        self.admission.options().check()?;
         if let Some(file) = &self.token_auth_file {
             std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         }
@@ -132,6 +158,7 @@ impl Arguments {
             token_file: self.token_auth_file.clone(),
             console: !self.no_console,
             lifecycle: self.lifecycle.options(),
+            admission: self.admission.options(),
             ..Options::default()
         }
     }

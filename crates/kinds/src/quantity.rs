@@ -1,7 +1,7 @@
 //! Amounts of resources: `100m`, `1.5Gi`, `12e6`, and the one canonical way to write each.
 //!
-//! A quantity is kept as text everywhere; this module only rewrites it the way the API does, so that equal amounts are equal
-//! text. It does not do arithmetic beyond [`compare`].
+//! A quantity is kept as text everywhere; this module rewrites it the way the API does, so that equal amounts are equal
+//! text. [`Quantity`] is for sums and differences.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -16,8 +16,9 @@ const FINEST: i32 = -9;
 /// Amounts are capped here, as the API does.
 const LARGEST: i128 = i64::MAX as i128;
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Format {
+    #[default]
     DecimalSi,
     BinarySi,
     DecimalExponent,
@@ -70,6 +71,97 @@ fn is_canonical(text: &str) -> bool {
 pub fn compare(a: &str, b: &str) -> Result<Ordering, InvalidQuantity> {
     let (a, b) = (parse(a)?.in_finest(), parse(b)?.in_finest());
     Ok(a.cmp(&b))
+}
+
+/// An amount to calculate with. Two of them are equal if their amounts are, however they were written.
+///
+/// ```
+/// use listwatch_kinds::quantity::Quantity;
+/// let sum = Quantity::parse("600m").unwrap().plus(Quantity::parse("600m").unwrap());
+/// assert_eq!(sum.to_string(), "1200m");
+/// assert!(sum > Quantity::whole(1));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quantity {
+    finest: i128,
+    format: Format,
+}
+
+impl Quantity {
+    /// Reads a quantity.
+    ///
+    /// # Errors
+    /// When the text is no quantity.
+    pub fn parse(text: &str) -> Result<Self, InvalidQuantity> {
+        let amount = parse(text)?;
+        Ok(Self { finest: amount.in_finest(), format: amount.format })
+    }
+
+    /// A whole number.
+    #[must_use]
+    pub fn whole(number: i64) -> Self {
+        Self { finest: i128::from(number).saturating_mul(1_000_000_000), format: Format::DecimalSi }
+    }
+
+    /// The sum, written like the first summand unless that is zero.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let format = if self.finest == 0 { other.format } else { self.format };
+        Self { finest: self.finest.saturating_add(other.finest), format }
+    }
+
+    /// The difference, written like the first operand unless that is zero.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        self.plus(Self { finest: other.finest.saturating_neg(), ..other })
+    }
+
+    /// True if it is nothing.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self.finest == 0
+    }
+
+    /// True if it is less than nothing.
+    #[must_use]
+    pub fn is_negative(self) -> bool {
+        self.finest < 0
+    }
+
+    /// The amount as a floating-point number, for ratios.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn as_f64(self) -> f64 {
+        self.finest as f64 / 1e9
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.finest == other.finest
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.finest.cmp(&other.finest)
+    }
+}
+
+impl std::fmt::Display for Quantity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut amount = Amount { mantissa: self.finest, exponent: FINEST, format: self.format };
+        amount.settle();
+        f.write_str(&amount.to_text())
+    }
 }
 
 fn parse(text: &str) -> Result<Amount, InvalidQuantity> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use listwatch_storage::Engine;
 use listwatch_wire::{Revision, Status};
 
+use crate::admission::Chain;
 use crate::allocate::services::Allocator;
 use crate::auth::{Authenticator, Authorizer};
 use crate::cache::Cache;
@@ -27,6 +28,8 @@ pub struct Api {
     pub authenticator: Authenticator,
     /// Whether they may.
     pub authorizer: Arc<dyn Authorizer>,
+    /// What may change or reject a write.
+    pub(crate) admission: Chain,
     /// How the server is set up.
     pub options: Options,
     /// Which addresses and ports Services were given lately.

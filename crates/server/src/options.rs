@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::admission::AdmissionOptions;
+
 /// How a server is set up. `Options::default()` is a server on a free loopback port with TLS and a CA that lives in
 /// memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct Options {
     pub watch: WatchLimits,
     /// What happens by itself.
     pub lifecycle: LifecycleOptions,
+    /// Admission plugins that are switched on and off.
+    pub admission: AdmissionOptions,
 }
 
 /// What happens by itself. In a cluster most of it is the work of a controller manager; switch off what one does for you.
@@ -198,6 +202,7 @@ impl Default for Options {
             cache: CacheLimits::default(),
             watch: WatchLimits::default(),
             lifecycle: LifecycleOptions::default(),
+            admission: AdmissionOptions::default(),
         }
     }
 }

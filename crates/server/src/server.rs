@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
+use crate::admission::Chain;
 use crate::allocate::services::Allocator;
 use crate::api::Api;
 use crate::auth::{Authenticator, Roles, ServiceAccounts, SigningKey, Token, User, parse_token_file};
@@ -56,6 +57,7 @@ impl Server {
     /// # Errors
     /// See [`Error`]; nothing is left running.
     pub async fn start(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
+        options.admission.check()?;
         let tokens = tokens(&options)?;
         let listener = listen_on(options.bind)?;
         let address =
@@ -77,6 +79,7 @@ impl Server {
             authenticator,
             authorizer,
             recent: Recent::new(options.cache.recent_bytes),
+            admission: Chain::new(&options.admission),
             options,
             metrics: Metrics::default(),
             allocator: Allocator::default(),

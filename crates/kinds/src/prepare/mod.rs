@@ -29,7 +29,6 @@ pub fn create(kind: &Kind, object: &mut Value) {
         object.put("status", status);
     }
     match (kind.group, kind.kind) {
-        ("", "Pod") => pod::create(object),
         ("", "Namespace") => add_namespace_finalizer(object),
         ("", "Node") => add_taint(object),
         ("apps", "DaemonSet") => count_templates(object, None),
@@ -133,7 +132,6 @@ pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
     }
     match (kind.group, kind.kind) {
         ("", "Namespace") => keep_inside(new, old, "spec", "finalizers"),
-        ("", "Pod") => pod::update(new, old),
         ("", "Service") => service::keep_allocated(new, old),
         ("apps", "DaemonSet") => count_templates(new, Some(old)),
         ("certificates.k8s.io", "CertificateSigningRequest") => keep(new, old, "spec"),

@@ -1,4 +1,4 @@
-//! Pods: quality of service, priority, and being placed on a node.
+//! Pods: quality of service, and being placed on a node.
 
 use std::cmp::Ordering;
 
@@ -6,43 +6,6 @@ use listwatch_wire::json::{Value, json};
 
 use crate::quantity;
 use crate::tree::Tree;
-
-/// Priorities that exist without a PriorityClass object.
-const SYSTEM_PRIORITIES: [(&str, i64); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
-
-pub(super) fn create(object: &mut Value) {
-    let Some(spec) = object.inner_or_new("spec") else { return };
-    let class = spec.text("priorityClassName");
-    let priority = SYSTEM_PRIORITIES.iter().find(|(name, _)| *name == class).map_or(0, |(_, value)| *value);
-    spec.fill("priority", priority);
-    spec.fill("preemptionPolicy", "PreemptLowerPriority");
-    add_tolerations(object);
-}
-
-/// A Pod stays five minutes on a node that is in trouble, unless it says otherwise.
-fn add_tolerations(object: &mut Value) {
-    let given = object.at("spec").list("tolerations");
-    let said = |key: &str| {
-        given.iter().any(|toleration| {
-            matches!(toleration.text("key"), said if said.is_empty() || said == key)
-                && matches!(toleration.text("effect"), "" | "NoExecute")
-        })
-    };
-    let keys = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-    let added: Vec<Value> = keys
-        .into_iter()
-        .filter(|key| !said(key))
-        .map(|key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}))
-        .collect();
-    // What an update shares with the stored object is not touched for nothing.
-    if !added.is_empty() {
-        let all = [given, &added].concat();
-        if let Some(spec) = object.inner_or_new("spec") {
-            spec.put("tolerations", all);
-        }
-    }
-}
 
 /// A new Pod waits to be placed; one with gates is not even looked at.
 pub(super) fn initial_status(spec: &Value) -> Value {
@@ -56,17 +19,6 @@ pub(super) fn initial_status(spec: &Value) -> Value {
         );
     }
     status
-}
-
-/// What was decided at birth need not be repeated by whoever updates.
-pub(super) fn update(new: &mut Value, old: &Value) {
-    let Some(spec) = new.inner("spec") else { return };
-    for key in ["priority", "preemptionPolicy"] {
-        if let Some(value) = old.at("spec").fields().and_then(|fields| fields.get(key)) {
-            spec.fill(key, value.clone());
-        }
-    }
-    add_tolerations(new);
 }
 
 pub(super) fn status_update(new: &mut Value, old: &Value) {
@@ -167,28 +119,6 @@ mod tests {
             ),
         ] {
             assert_eq!(qos_class(&pod(resources.clone())), expected, "{resources}");
-        }
-    }
-
-    #[test]
-    fn what_a_pod_tolerates_by_itself() {
-        for (given, expected) in [
-            (json!([]), vec!["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]),
-            (json!([{"operator": "Exists"}]), vec![""]),
-            (
-                json!([{"operator": "Exists", "effect": "NoSchedule"}]),
-                vec!["", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"],
-            ),
-            (
-                json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]),
-                vec!["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"],
-            ),
-        ] {
-            let mut pod = json!({"spec": {"tolerations": given}});
-            create(&mut pod);
-            let keys: Vec<_> =
-                pod.at("spec").list("tolerations").iter().map(|t| t.text("key").to_owned()).collect();
-            assert_eq!(keys, expected, "{given}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use http::header::{ACCEPT, HeaderValue};
+use http::header::HeaderValue;
 use http::{Method, StatusCode};
 use listwatch_wire::Status;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,6 @@ use crate::observe::Seat;
 use crate::request::deadline;
 use crate::request::info::{RequestInfo, ResourceInfo, Verb};
 use crate::request::negotiate;
-use crate::request::negotiate::{Form, Subject};
 use crate::respond;
 
 /// The entry of every request.
@@ -48,7 +47,7 @@ impl Service {
         {
             return respond::finish(response, audit_id);
         }
-        let form = status_form(&request);
+        let form = negotiate::status_form(&request);
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
         let series = self.api.metrics.requests.series(&labels(&request, &info));
         let started = tokio::time::Instant::now();
@@ -215,12 +214,6 @@ pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) 
         why = format!("{why}: {reason}");
     }
     Status::forbidden(group, resource, name, &why)
-}
-
-/// Statuses are negotiated too, but a client that accepts nothing we have still gets JSON.
-fn status_form(request: &Request) -> Form {
-    let form = negotiate::negotiate(request.header(ACCEPT), Subject::Object, true).unwrap_or(Form::JSON);
-    Form { shape: negotiate::Shape::Whole, pretty: form.pretty || negotiate::wants_pretty(request), ..form }
 }
 
 fn audit_id(request: &Request) -> HeaderValue {

@@ -8,11 +8,12 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::DeleteOptions;
 use listwatch_wire::status::StatusReason;
 
+use crate::admission::Record;
 use crate::api::Api;
 use crate::auth::User;
-use crate::pipeline::WriteRequest;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Done, Verdict, change};
+use crate::pipeline::transaction::{Done, Stored, Verdict, change};
+use crate::pipeline::{WriteRequest, Writer};
 use crate::registry::Resource;
 use crate::verbs::delete::delete_target;
 use crate::verbs::{create, update};
@@ -20,16 +21,20 @@ use crate::verbs::{create, update};
 /// The manager of what the server writes itself.
 const AGENT: &str = "listwatch";
 
+/// The user of the server's own writes.
+fn own_user() -> User {
+    User {
+        name: "system:apiserver".to_owned(),
+        groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+        ..User::default()
+    }
+}
+
 /// Creates an object unless there is one of that name.
 ///
 /// # Errors
 /// As [`create::create`].
 pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -> Result<(), Status> {
-    let user = User {
-        name: "system:apiserver".to_owned(),
-        groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
-        ..User::default()
-    };
     let namespace = object.at("metadata").text("namespace");
     let request = WriteRequest {
         namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
@@ -39,8 +44,9 @@ pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -
         query: String::new(),
         content_type: None,
         body: listwatch_wire::json::encode(object).into(),
-        user: Arc::new(user),
+        user: Arc::new(own_user()),
         user_agent: AGENT.to_owned(),
+        record: Arc::default(),
     };
     match create::create(api, request).await {
         Err(status) if status.reason != StatusReason::AlreadyExists => Err(status),
@@ -59,7 +65,9 @@ pub(crate) async fn remove(
     name: &str,
     options: &DeleteOptions,
 ) -> Result<bool, Status> {
-    match delete_target(api, &Target::new(resource, namespace, name), options).await {
+    let (user, record) = (own_user(), Record::default());
+    let writer = Writer { user: &user, record: &record };
+    match delete_target(api, &Target::new(resource, namespace, name), options, writer).await {
         Ok(done) => Ok(matches!(done, Done::Removed { .. } | Done::Dry { removed: true, .. })),
         Err(status) if status.reason == StatusReason::NotFound => Ok(true),
         Err(status) => Err(status),
@@ -78,7 +86,7 @@ pub(crate) async fn amend(
     mut decide: impl FnMut(&Value) -> Option<Value> + Send,
 ) -> Result<(), Status> {
     let target = Target::new(resource, namespace, name);
-    let done = change(api, &target, false, |stored| {
+    let done = change(api, &target, false, |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         Ok(match decide(&stored.value) {
             Some(new) if update::is_done(&new) => Verdict::Remove(new),

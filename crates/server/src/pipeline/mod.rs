@@ -19,6 +19,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use listwatch_wire::Status;
 
+use crate::admission::{Attributes, Operation, Record, RequestOptions};
+use crate::api::Api;
 use crate::auth::User;
 use crate::cache::Object;
 use crate::registry::Resource;
@@ -45,6 +47,60 @@ pub(crate) struct WriteRequest {
     pub user: Arc<User>,
     /// The program that writes.
     pub user_agent: String,
+    /// Where admission leaves its warnings and audit annotations.
+    pub record: Arc<Record>,
+}
+
+impl WriteRequest {
+    /// The request as admission plugins see it. `name` is empty if it is still to be generated.
+    pub(crate) fn attributes<'a>(
+        &'a self,
+        api: &'a Api,
+        operation: Operation,
+        name: &'a str,
+        options: RequestOptions<'a>,
+        old: Option<&'a listwatch_wire::json::Value>,
+    ) -> Attributes<'a> {
+        let writer = Writer { user: &self.user, record: &self.record };
+        let attributes = writer.attributes(api, &self.resource, self.namespace.as_deref(), name);
+        let subresource = self.subresource.as_deref().unwrap_or_default();
+        Attributes { operation, subresource, options, old, ..attributes }
+    }
+
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer { user: &self.user, record: &self.record }
+    }
+}
+
+/// The user a write is admitted for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer<'a> {
+    pub(crate) user: &'a User,
+    pub(crate) record: &'a Record,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn attributes(
+        self,
+        api: &'a Api,
+        resource: &'a Resource,
+        namespace: Option<&'a str>,
+        name: &'a str,
+    ) -> Attributes<'a> {
+        let is_namespace = resource.group.is_empty() && &*resource.plural == "namespaces";
+        Attributes {
+            api,
+            operation: Operation::Create,
+            resource,
+            subresource: "",
+            namespace: if is_namespace { name } else { namespace.unwrap_or_default() },
+            name,
+            user: self.user,
+            options: RequestOptions::None,
+            old: None,
+            record: self.record,
+        }
+    }
 }
 
 /// What a write answers.

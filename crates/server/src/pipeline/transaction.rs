@@ -13,7 +13,6 @@ use listwatch_storage::{self as storage, Expect, KeyValue, Write};
 use listwatch_wire::json::{Encoded, Spans, Value, Written, json, raw};
 use listwatch_wire::{Revision, Status, json};
 
-use crate::admission::namespaces;
 use crate::api::Api;
 use crate::cache::Object;
 use crate::cache::fresh::storage_status;
@@ -106,17 +105,35 @@ pub(crate) async fn fresh(api: &Api, target: &Target<'_>) -> Result<Option<Store
     found.map(|found| Stored::from_engine(api, target, found)).transpose()
 }
 
+/// Decides from the stored object what should be stored. Asked again whenever the object has changed meanwhile.
+pub(crate) trait Decide: Send {
+    fn decide(
+        &mut self,
+        stored: Option<&Stored>,
+    ) -> impl std::future::Future<Output = Result<Verdict, Status>> + Send;
+}
+
+/// A decision that waits for nothing.
+impl<F: FnMut(Option<&Stored>) -> Result<Verdict, Status> + Send> Decide for F {
+    fn decide(
+        &mut self,
+        stored: Option<&Stored>,
+    ) -> impl std::future::Future<Output = Result<Verdict, Status>> + Send {
+        std::future::ready(self(stored))
+    }
+}
+
 /// Runs a change to its end.
 pub(crate) async fn change(
     api: &Api,
     target: &Target<'_>,
     dry_run: bool,
-    mut decide: impl FnMut(Option<&Stored>) -> Result<Verdict, Status> + Send,
+    mut decide: impl Decide,
 ) -> Result<Done, Status> {
     let mut seen = cached(api, target)?;
     let mut sure = false;
     loop {
-        let verdict = decide(seen.as_ref());
+        let verdict = decide.decide(seen.as_ref()).await;
         let final_word = matches!(verdict, Ok(Verdict::Keep) | Err(_));
         if !sure && (final_word || dry_run) {
             sure = true;
@@ -127,9 +144,6 @@ pub(crate) async fn change(
             }
         }
         let verdict = verdict?;
-        if matches!(verdict, Verdict::Create(_)) {
-            namespaces::namespace_takes_new(api, target).await?;
-        }
         if dry_run {
             return dry(target, verdict, seen);
         }
@@ -241,7 +255,14 @@ async fn put(
     expect: Expect,
 ) -> Result<storage::Written, Status> {
     let write = Write { key: Arc::clone(&target.key), value, expect };
-    api.engine.write(write).await.map_err(|error| storage_status(&error))
+    let written = api.engine.write(write).await.map_err(|error| storage_status(&error))?;
+    if let storage::Written::Done { revision } = &written
+        && crate::admission::is_configuration(target.resource)
+    {
+        // Answered only when this server enforces it: plugins read the cache.
+        api.cache.position().wait_for(*revision, api.options.requests.version_wait).await;
+    }
+    Ok(written)
 }
 
 /// Takes away an object that cannot be read: nothing of it can be marked, and nobody could let it go. `None` if it can be

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use listwatch_custom::Version;
 use listwatch_kinds::Kind;
 
+use crate::admission::Interested;
 use crate::cache::{Collection, FieldLookup, Object};
 use crate::registry::strategy::{Builtin, Rules};
 
@@ -52,6 +53,8 @@ pub struct Resource {
     pub collection: Arc<Collection>,
     /// How stored objects become what this version shows; `None` if they are shown as they are stored.
     pub present: Option<Presenter>,
+    /// The admission plugins that may act on its objects.
+    pub(crate) admission: Interested,
     /// `{"kind":"K","apiVersion":"V",`: what its objects begin with on the wire.
     pub(crate) type_prefix: Bytes,
 }
@@ -125,6 +128,7 @@ impl Resource {
             }),
             collection,
             present: kind.stored_as.map(|_| Presenter::converting(kind)),
+            admission: Interested::default(),
             type_prefix: type_prefix(kind.kind, &kind.api_version()),
         }
     }

@@ -182,6 +182,13 @@ pub(crate) fn negotiated(request: &Request, subject: Subject, typed: bool) -> Re
     Ok(Form { pretty: form.pretty || wants_pretty(request), ..form })
 }
 
+/// The form of a Status. It is negotiated too, but a client that accepts nothing we have still gets JSON.
+pub(crate) fn status_form(request: &Request) -> Form {
+    let accept = request.header(http::header::ACCEPT);
+    let form = negotiate(accept, Subject::Object, true).unwrap_or(Form::JSON);
+    Form { shape: Shape::Whole, pretty: form.pretty || wants_pretty(request), ..form }
+}
+
 /// Whether JSON should be spread over lines: asked for, or the client is a person's.
 pub(crate) fn wants_pretty(request: &Request) -> bool {
     let query = request.query();

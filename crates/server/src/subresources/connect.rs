@@ -6,9 +6,10 @@
 use listwatch_kinds::field::{Errors, Path};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::options::Query;
 
+use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::fresh;
@@ -28,6 +29,7 @@ pub(crate) fn is_connection(request: &WriteRequest) -> bool {
 /// The Status to answer with.
 pub(crate) async fn connect(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let name = request.name.as_deref().unwrap_or_default();
+    admit(api, &request, name).await?;
     match (&*request.resource.plural, request.subresource.as_deref().unwrap_or_default()) {
         ("pods", "log") => log(api, &request, name).await,
         ("pods", "proxy") => {
@@ -55,6 +57,33 @@ pub(crate) async fn connect(api: &Api, request: WriteRequest) -> Result<Answer, 
             Err(no_address())
         }
     }
+}
+
+/// Asks admission about a connection. A log is read, not connected to.
+async fn admit(api: &Api, request: &WriteRequest, name: &str) -> Result<(), Status> {
+    let subresource = request.subresource.as_deref().unwrap_or_default();
+    let Some(kind) = request.resource.subresource(subresource).filter(|_| subresource != "log") else {
+        return Ok(());
+    };
+    let query = Query::parse(&request.query);
+    let mut options = json!({"kind": &*kind.kind, "apiVersion": "v1"});
+    for key in ["container", "path"] {
+        if let Some(text) = query.first(key) {
+            options.put(key, text);
+        }
+    }
+    for key in ["stdin", "stdout", "stderr", "tty"] {
+        if let Some(flag) = query.optional_flag(key) {
+            options.put(key, flag);
+        }
+    }
+    let command: Vec<Value> = query.all("command").map(Value::from).collect();
+    if !command.is_empty() {
+        options.put("command", command);
+    }
+    let attributes = request.attributes(api, Operation::Connect, name, RequestOptions::None, None);
+    api.admission.admit(&attributes, &mut options).await?;
+    api.admission.validate(&attributes, &options).await
 }
 
 /// The name in `scheme:name:port`, each but the name optional.

@@ -9,6 +9,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 
+use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
 use crate::auth::review;
 use crate::auth::review::Reviewer;
@@ -38,6 +39,30 @@ pub(crate) async fn read_subresource(api: &Api, request: WriteRequest) -> Result
     Ok(Answer::document(200, stored.value))
 }
 
+/// Lets admission change the object sent to a subresource, or to a resource that is not stored.
+pub(crate) async fn admit(
+    api: &Api,
+    request: &WriteRequest,
+    name: &str,
+    options: &WriteOptions,
+    object: &mut Value,
+) -> Result<(), Status> {
+    let options = RequestOptions::Create(options);
+    api.admission.admit(&request.attributes(api, Operation::Create, name, options, None), object).await
+}
+
+/// Asks admission about the object sent to a subresource, or to a resource that is not stored.
+pub(crate) async fn validate(
+    api: &Api,
+    request: &WriteRequest,
+    name: &str,
+    options: &WriteOptions,
+    object: &Value,
+) -> Result<(), Status> {
+    let options = RequestOptions::Create(options);
+    api.admission.validate(&request.attributes(api, Operation::Create, name, options, None), object).await
+}
+
 /// POST to a subresource.
 pub(crate) async fn create(api: &Api, request: &WriteRequest, name: &str) -> Result<Answer, Status> {
     match (&*request.resource.group, &*request.resource.plural, name) {
@@ -52,13 +77,13 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest, name: &str) -> Res
 pub(crate) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     match (&*request.resource.group, &*request.resource.plural) {
         ("", "bindings") => pods::bind(api, request).await,
-        (group, plural) if review::is_review(group, plural) => answer_review(api, request),
+        (group, plural) if review::is_review(group, plural) => answer_review(api, request).await,
         _ => Err(unsupported(request)),
     }
 }
 
 /// A question about rights or identities: the answer is the question with its status filled in.
-fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;
     let options = WriteOptions::parse(&Query::parse(&request.query));
     options.check(WriteKind::Create)?;
@@ -67,6 +92,8 @@ fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut review = decoded.object;
+    admit(api, request, "", &options, &mut review).await?;
+    validate(api, request, "", &options, &review).await?;
     let reviewer =
         Reviewer { authorizer: &*api.authorizer, authenticator: &api.authenticator, user: &request.user };
     reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review)?;

@@ -15,9 +15,10 @@ use crate::pipeline::body;
 use crate::pipeline::body::Expected;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
-use crate::pipeline::transaction::{Verdict, change, fresh};
+use crate::pipeline::transaction::{Stored, Verdict, change, fresh};
 use crate::pipeline::{Answer, WriteRequest, now};
 use crate::registry::Resource;
+use crate::subresources;
 use crate::verbs::delete::delete_target;
 
 const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", builtin: true };
@@ -51,21 +52,23 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     let options = WriteOptions::parse(&Query::parse(&request.query));
     options.check(WriteKind::Create)?;
     let decoded = read_body(request, BINDING, options.validation())?;
-    let binding = decoded.object;
-    let named = binding.at("metadata").text("name");
-    let name = request.name.as_deref().unwrap_or(named);
+    let mut binding = decoded.object;
+    let named = binding.at("metadata").text("name").to_owned();
+    let name = request.name.as_deref().unwrap_or(&named);
     if named != name {
         return Err(Status::bad_request(format!(
             "name in URL does not match name in Binding object: {name:?} != {named:?}"
         )));
     }
+    subresources::admit(api, request, name, &options, &mut binding).await?;
     check_binding(&binding, name)?;
+    subresources::validate(api, request, name, &options, &binding).await?;
     let pods = pods(api)?;
     let target = Target::new(&pods, request.namespace.as_deref(), name);
     let node = binding.at("target").text("name");
     let tracking = Tracking::new(request, &options);
     let time = now();
-    change(api, &target, options.is_dry_run(), |stored| {
+    change(api, &target, options.is_dry_run(), |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         target.check_uid(binding.at("metadata").text("uid"), &stored.value)?;
         let mut new = stored.value.clone();
@@ -100,7 +103,7 @@ fn pods(api: &Api) -> Result<std::sync::Arc<Resource>, Status> {
 pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&Query::parse(&request.query));
     options.check(WriteKind::Create)?;
-    let decoded = read_body(request, EVICTION, options.validation())?;
+    let mut decoded = read_body(request, EVICTION, options.validation())?;
     let name = request.name.as_deref().unwrap_or_default();
     let named = decoded.object.at("metadata").text("name");
     if named != name {
@@ -108,6 +111,8 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
             "name in URL does not match name in Eviction object: {name:?} != {named:?}"
         )));
     }
+    subresources::admit(api, request, name, &options, &mut decoded.object).await?;
+    subresources::validate(api, request, name, &options, &decoded.object).await?;
     let mut deleting: DeleteOptions = match decoded.object.at("deleteOptions") {
         Value::Null => DeleteOptions::default(),
         given => given.to_type().map_err(|error| Status::bad_request(error.to_string()))?,
@@ -122,7 +127,7 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
     if needs_budget(&pod) {
         spend_budget(api, &target, &pod, deleting.is_dry_run()).await?;
     }
-    delete_target(api, &target, &deleting).await?;
+    delete_target(api, &target, &deleting, request.writer()).await?;
     Ok(success().with_warnings(decoded.warnings))
 }
 
@@ -149,7 +154,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
     let budget = Target::new(&budgets, target.namespace, name);
     let pod_name = target.name;
     let time = now();
-    change(api, &budget, dry_run, |stored| {
+    change(api, &budget, dry_run, |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| budget.not_found())?;
         let mut new = stored.value.clone();
         let refused = |message: &str, retry_after: u32| {

@@ -11,12 +11,13 @@ use listwatch_wire::patch::merge_patch;
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Revision, Status};
 
+use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Done, Stored, Verdict, change, fresh};
+use crate::pipeline::transaction::{Decide, Done, Stored, Verdict, change, fresh};
 use crate::pipeline::{Answer, WriteRequest, yaml};
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
@@ -148,17 +149,16 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         }
         set(&mut owned, &paths.spec, replicas.into());
     }
-    let tracking = Tracking::new(request, options);
-    let force = options.force.unwrap_or(false);
-    let done = change(api, &target, options.is_dry_run(), |stored| {
-        let stored = stored.ok_or_else(|| target.not_found())?;
+    let (tracking, force) = (Tracking::new(request, options), options.force.unwrap_or(false));
+    let applying = |stored: &Stored| -> Result<Proposal, Status> {
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         let mut new = resource.rules.apply(&tracking, Some(&stored.value), &owned, force)?.object;
         resource.rules.complete(&mut new, Some(&stored.value));
         updating::carry_over(&mut new, &stored.value, &mut Vec::new());
-        updating::settle(api, &target, View::Whole, &mut new, stored, &mut Vec::new())
-    })
-    .await?;
+        Ok(Some(new))
+    };
+    let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: applying };
+    let done = change(api, &target, options.is_dry_run(), scaling).await?;
     shown(&paths, done)
 }
 
@@ -177,8 +177,7 @@ async fn write(
 ) -> Result<Answer, Status> {
     let (paths, target) = (paths_of(request)?, target_of(request));
     let tracking = Tracking::new(request, options);
-    let done = change(api, &target, options.is_dry_run(), |stored| {
-        let stored = stored.ok_or_else(|| target.not_found())?;
+    let writing = |stored: &Stored| -> Result<Proposal, Status> {
         let scale = wanted(&paths, stored)?;
         target.check_uid(scale.at("metadata").text("uid"), &stored.value)?;
         target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
@@ -187,15 +186,58 @@ async fn write(
             return Err(negative(&target, replicas));
         }
         if walk(&stored.value, &paths.spec).as_i64() == Some(replicas) {
-            return Ok(Verdict::Keep);
+            return Ok(None);
         }
         let mut new = stored.value.clone();
         set(&mut new, &paths.spec, replicas.into());
         request.resource.rules.track(&tracking, Some(&stored.value), &mut new);
-        updating::settle(api, &target, View::Whole, &mut new, stored, &mut Vec::new())
-    })
-    .await?;
+        Ok(Some(new))
+    };
+    let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: writing };
+    let done = change(api, &target, options.is_dry_run(), scaling).await?;
     shown(&paths, done)
+}
+
+/// The target with other replicas, or `None` if it has them already.
+type Proposal = Option<Value>;
+
+/// A change of a target through its Scale, which is what admission sees.
+struct Scaling<'a, F> {
+    api: &'a Api,
+    request: &'a WriteRequest,
+    target: &'a Target<'a>,
+    paths: &'a ScalePaths,
+    options: &'a WriteOptions,
+    propose: F,
+}
+
+impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Scaling<'_, F> {
+    async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
+        let stored = stored.ok_or_else(|| self.target.not_found())?;
+        let Some(mut new) = (self.propose)(stored)? else { return Ok(Verdict::Keep) };
+        self.admit(&mut new, stored).await?;
+        updating::prepare(self.api, self.target, View::Whole, &mut new, stored)?;
+        Ok(updating::verdict(self.target, View::Whole, &mut new, stored, &mut Vec::new()))
+    }
+}
+
+impl<F: Send + Sync> Scaling<'_, F> {
+    /// Lets admission change and check the Scale.
+    async fn admit(&self, new: &mut Value, stored: &Stored) -> Result<(), Status> {
+        let (api, paths) = (self.api, self.paths);
+        let old = scale_of(paths, &stored.value, Some(stored.revision));
+        let mut scale = scale_of(paths, new, Some(stored.revision));
+        let options = RequestOptions::Update(self.options);
+        let attributes =
+            self.request.attributes(api, Operation::Update, self.target.name, options, Some(&old));
+        api.admission.admit(&attributes, &mut scale).await?;
+        api.admission.validate(&attributes, &scale).await?;
+        let replicas = scale.at("spec").int("replicas").unwrap_or(0);
+        if walk(new, &paths.spec).as_i64() != Some(replicas) {
+            set(new, &paths.spec, replicas.into());
+        }
+        Ok(())
+    }
 }
 
 fn negative(target: &Target<'_>, replicas: i64) -> Status {

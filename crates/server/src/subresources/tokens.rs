@@ -13,6 +13,7 @@ use crate::pipeline::body::Expected;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::fresh;
 use crate::pipeline::{Answer, WriteRequest, seconds};
+use crate::subresources;
 use crate::subresources::pods::read_body;
 
 const GROUP: &str = "authentication.k8s.io";
@@ -32,7 +33,9 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     let decoded = read_body(request, EXPECTED, options.validation())?;
     let mut asked = decoded.object;
     let name = request.name.as_deref().unwrap_or_default();
+    subresources::admit(api, request, name, &options, &mut asked).await?;
     check_name(&asked, name)?;
+    subresources::validate(api, request, name, &options, &asked).await?;
     let account = Target::new(&request.resource, request.namespace.as_deref(), name);
     let uid = uid_of(api, &account).await?;
     let spec = Spec::read(&asked)?;

@@ -7,8 +7,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 
 use crate::admission::namespaces;
-use crate::admission::pod_classes;
-use crate::admission::pod_classes::AskedPriority;
+use crate::admission::{Operation, RequestOptions};
 use crate::allocate::services;
 use crate::api::Api;
 use crate::pipeline::managed::Tracking;
@@ -43,9 +42,40 @@ pub(crate) async fn create(api: &Api, request: WriteRequest) -> Result<Answer, S
     if !object.at("metadata").text("resourceVersion").is_empty() {
         return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
     }
+    resource.rules.complete(&mut object, None);
+    resource.rules.track(&Tracking::new(&request, &options), None, &mut object);
+    admit_new(api, &request, RequestOptions::Create(&options), &mut object).await?;
     let mut warnings = decoded.warnings;
     let done = create_object(api, &request, &options, object, &mut warnings).await?;
     Ok(done.answer().with_warnings(warnings))
+}
+
+/// Lets admission change a new object.
+pub(crate) async fn admit_new(
+    api: &Api,
+    request: &WriteRequest,
+    options: RequestOptions<'_>,
+    object: &mut Value,
+) -> Result<(), Status> {
+    let name = object.at("metadata").text("name").to_owned();
+    let attributes = request.attributes(api, Operation::Create, &name, options, None);
+    api.admission.admit(&attributes, object).await
+}
+
+/// Asks admission about a new object that is ready to be stored.
+pub(crate) async fn validate_new(
+    api: &Api,
+    request: &WriteRequest,
+    options: RequestOptions<'_>,
+    object: &Value,
+) -> Result<(), Status> {
+    let name = object.at("metadata").text("name");
+    let attributes = request.attributes(api, Operation::Create, name, options, None);
+    let validated = api.admission.validate(&attributes, object).await;
+    if validated.is_err() {
+        services::release(api, &request.resource, object);
+    }
+    validated
 }
 
 /// Names the object, trying other names if it was left to the server and the first ones are taken.
@@ -95,14 +125,8 @@ async fn create_named(
     let resource = &*request.resource;
     let name = object.at("metadata").text("name").to_owned();
     let target = Target::new(resource, request.namespace.as_deref(), &name);
-    namespaces::namespace_takes_new(api, &target).await?;
-    if ["priorityClassName", "runtimeClassName"].iter().any(|key| object.at("spec").has(key)) {
-        // A class made a moment ago counts.
-        api.wait_for(None).await?;
-    }
-    resource.rules.complete(&mut object, None);
-    resource.rules.track(&Tracking::new(request, options), None, &mut object);
     warnings.extend(finish_new(api, &target, request, &mut object)?);
+    validate_new(api, request, RequestOptions::Create(options), &object).await?;
     if options.is_dry_run() {
         return match fresh(api, &target).await? {
             Some(_) => Err(exists(&target)),
@@ -139,15 +163,9 @@ pub(crate) fn finish_new(
         meta::stamp_new(meta, &uuid::Uuid::new_v4().to_string(), &now());
         warnings.extend(meta::drop_duplicate_owners(meta));
     }
-    let asked = AskedPriority::take(resource, object);
     rules.prepare_create(object);
     match (&*resource.group, &*resource.kind) {
         ("", "Service") => services::allocate(api, target, object)?,
-        ("", "Pod") => {
-            pod_classes::priority(api, target, object)?;
-            asked.check(target, object)?;
-            pod_classes::runtime_class(api, target, object)?;
-        }
         ("certificates.k8s.io", "CertificateSigningRequest") => name_requester(request, object),
         _ => {}
     }

@@ -9,12 +9,12 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::{DeleteOptions, Propagation, Query};
 use listwatch_wire::{Revision, Status, json};
 
-use crate::admission::namespaces;
+use crate::admission::{Attributes, Operation, RequestOptions};
 use crate::allocate::services;
 use crate::api::Api;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Done, Verdict, change, remove_unreadable, shown};
-use crate::pipeline::{Answer, AnswerBody, WriteRequest, body, seconds, yaml};
+use crate::pipeline::transaction::{Decide, Done, Stored, Verdict, change, remove_unreadable, shown};
+use crate::pipeline::{Answer, AnswerBody, WriteRequest, Writer, body, seconds, yaml};
 use crate::subresources;
 use crate::verbs::update;
 
@@ -37,7 +37,7 @@ pub(crate) async fn delete(api: &Api, request: WriteRequest) -> Result<Answer, S
         request.namespace.as_deref(),
         request.name.as_deref().unwrap_or_default(),
     );
-    let done = delete_target(api, &target, &options).await?;
+    let done = delete_target(api, &target, &options, request.writer()).await?;
     answer(&target, &options, done)
 }
 
@@ -78,28 +78,57 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
     value.to_type().map_err(|error| Status::bad_request(error.to_string()))
 }
 
+/// A deletion of one object.
+struct Deleting<'a> {
+    api: &'a Api,
+    target: &'a Target<'a>,
+    options: &'a DeleteOptions,
+    writer: Writer<'a>,
+    graceful: bool,
+    now: Timestamp,
+}
+
+impl Decide for Deleting<'_> {
+    async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
+        let Self { target, options, graceful, .. } = *self;
+        let stored = stored.ok_or_else(|| target.not_found())?;
+        check_preconditions(target, options, &stored.value, stored.revision)?;
+        self.admit(&stored.value).await?;
+        Ok(match decide(graceful, target.resource.rules.held_by(), options, &stored.value, self.now) {
+            // Watchers of a Pod see it marked before it is gone, even when there is no time in between.
+            Verdict::Remove(object) if graceful && !options.is_dry_run() && object != stored.value => {
+                Verdict::Mark(object)
+            }
+            other => other,
+        })
+    }
+}
+
+impl Deleting<'_> {
+    async fn admit(&self, old: &Value) -> Result<(), Status> {
+        let Self { api, target, options, writer, .. } = *self;
+        let attributes = Attributes {
+            operation: Operation::Delete,
+            options: RequestOptions::Delete(options),
+            old: Some(old),
+            ..writer.attributes(api, target.resource, target.namespace, target.name)
+        };
+        api.admission.admit(&attributes, &mut Value::Null).await?;
+        api.admission.validate(&attributes, &Value::Null).await
+    }
+}
+
 /// Deletes or marks one object.
 pub(crate) async fn delete_target(
     api: &Api,
     target: &Target<'_>,
     options: &DeleteOptions,
+    writer: Writer<'_>,
 ) -> Result<Done, Status> {
-    namespaces::may_be_deleted(target)?;
-    let now = Timestamp::now();
     let graceful = target.resource.builtin.is_some_and(|kind| kind.flags.graceful_deletion);
+    let deleting = Deleting { api, target, options, writer, graceful, now: Timestamp::now() };
     let dry_run = options.is_dry_run();
-    let done = change(api, target, dry_run, |stored| {
-        let stored = stored.ok_or_else(|| target.not_found())?;
-        check_preconditions(target, options, &stored.value, stored.revision)?;
-        Ok(match decide(graceful, target.resource.rules.held_by(), options, &stored.value, now) {
-            // Whoever watches a Pod sees it marked before it is gone, even when there is no time in between.
-            Verdict::Remove(object) if graceful && !dry_run && object != stored.value => {
-                Verdict::Mark(object)
-            }
-            other => other,
-        })
-    })
-    .await;
+    let done = change(api, target, dry_run, deleting).await;
     let mut done = match done {
         Err(status) if status.code == 500 && !dry_run => {
             let check = |object: &Value, revision| check_preconditions(target, options, object, revision);
@@ -122,7 +151,7 @@ pub(crate) async fn delete_target(
 
 /// Takes away what has been marked and has no time left.
 async fn remove_marked(api: &Api, target: &Target<'_>) -> Result<Done, Status> {
-    change(api, target, false, |stored| {
+    change(api, target, false, |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         Ok(if update::is_done(&stored.value) { Verdict::Remove(stored.value.clone()) } else { Verdict::Keep })
     })

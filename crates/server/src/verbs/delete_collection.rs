@@ -23,7 +23,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
         let target = Target::new(&request.resource, namespace, object.name());
-        match delete_target(api, &target, &options).await {
+        match delete_target(api, &target, &options, request.writer()).await {
             Ok(_) => {}
             // Somebody else was faster.
             Err(status) if status.code == 404 => {}

@@ -10,17 +10,18 @@ use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, Writ
 use listwatch_wire::patch::{JsonPatch, merge_patch, parse_object_patch};
 use listwatch_wire::status::FieldError;
 
+use crate::admission::RequestOptions;
 use crate::admission::namespaces;
 use crate::api::Api;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
-use crate::pipeline::transaction::{Stored, Verdict, change, fresh, with_version};
+use crate::pipeline::transaction::{Decide, Stored, Verdict, change, fresh, with_version};
 use crate::pipeline::{Answer, WriteRequest, body, yaml};
 use crate::registry::view::View;
 use crate::registry::{Resource, custom};
 use crate::subresources;
 use crate::subresources::scale;
-use crate::verbs::{create, update};
+use crate::verbs::update::{self, Updating};
 
 /// A patch that was understood.
 #[derive(Debug)]
@@ -55,23 +56,35 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
         Ok(parsed) => parsed,
         Err(status) => return Err(refusal(api, &target, kind, status).await?),
     };
-    let work = Work { api, request: &request, target: &target, options: &options, view };
-    let mut told = Vec::new();
-    let done = change(api, &target, options.is_dry_run(), |stored| {
-        told.clear();
-        match (&parsed.patch, stored) {
+    let updating = Updating {
+        api,
+        request: &request,
+        target: &target,
+        options: RequestOptions::Patch(&options),
+        tracking: Tracking::new(&request, &options),
+        view,
+    };
+    let mut work = Work { updating, options: &options, parsed, told: Vec::new() };
+    let done = change(api, &target, options.is_dry_run(), &mut work).await?;
+    Ok(done.answer().with_warnings(work.told))
+}
+
+impl Decide for &mut Work<'_> {
+    async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
+        let mut told = Vec::new();
+        let verdict = match (&self.parsed.patch, stored) {
             (Patch::Apply(applied), Some(stored)) => {
-                work.strictly(&parsed, work.apply(applied, stored, &mut told), &mut told)
+                self.strictly(self.apply(applied, stored, &mut told).await, &mut told)
             }
-            (Patch::Apply(applied), None) if view == View::Whole => {
-                work.strictly(&parsed, work.apply_new(applied, &mut told), &mut told)
+            (Patch::Apply(applied), None) if self.updating.view == View::Whole => {
+                self.strictly(self.apply_new(applied, &mut told).await, &mut told)
             }
-            (_, None) => Err(target.not_found()),
-            (_, Some(stored)) => work.change(&parsed, stored, &mut told),
-        }
-    })
-    .await?;
-    Ok(done.answer().with_warnings(told))
+            (_, None) => Err(self.updating.target.not_found()),
+            (_, Some(stored)) => self.change(stored, &mut told).await,
+        };
+        self.told = told;
+        verdict
+    }
 }
 
 /// A patch is read only once there is something to change, so that the absence of that is told first.
@@ -169,21 +182,17 @@ fn applied(request: &WriteRequest) -> Result<yaml::Document, Status> {
 
 /// What is the same for every try.
 struct Work<'a> {
-    api: &'a Api,
-    request: &'a WriteRequest,
-    target: &'a Target<'a>,
+    updating: Updating<'a>,
     options: &'a WriteOptions,
-    view: View,
+    parsed: Parsed,
+    told: Vec<String>,
 }
 
 impl Work<'_> {
-    fn tracking(&self) -> Tracking<'_> {
-        Tracking::new(self.request, self.options)
-    }
-
     /// A JSON, merge or strategic patch of an object.
-    fn change(&self, parsed: &Parsed, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
-        let rules = &self.target.resource.rules;
+    async fn change(&self, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let (parsed, target) = (&self.parsed, self.updating.target);
+        let rules = &target.resource.rules;
         let mut new = stored.value.clone();
         with_version(&mut new, stored.revision);
         match &parsed.patch {
@@ -200,21 +209,21 @@ impl Work<'_> {
         told.extend(check_patched(&mut new, &parsed.complaints, self.options.validation(), |object| {
             rules.decode(object, Some(&stored.value))
         })?);
-        self.target.check_identity(&mut new)?;
-        self.target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
+        target.check_identity(&mut new)?;
+        target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
         rules.complete(&mut new, Some(&stored.value));
-        namespaces::may_grant(self.api, self.request, self.target, &new)?;
-        update::successor(self.api, self.target, self.view, &self.tracking(), &mut new, stored, told)
+        namespaces::may_grant(self.updating.api, self.updating.request, target, &new)?;
+        self.updating.successor(&mut new, stored, told).await
     }
 
     fn name_type(&self, new: &mut Value) {
-        let wanted = expected(self.target.resource);
+        let wanted = expected(self.updating.target.resource);
         new.put("kind", wanted.kind);
         new.put("apiVersion", wanted.api_version().into_owned());
     }
 
     fn check_type(&self, new: &Value) -> Result<(), Status> {
-        let wanted = expected(self.target.resource);
+        let wanted = expected(self.updating.target.resource);
         if new.text("kind") == wanted.kind && new.text("apiVersion") == wanted.api_version() {
             return Ok(());
         }
@@ -224,13 +233,8 @@ impl Work<'_> {
     }
 
     /// What was applied is held to strictness only once it could be.
-    fn strictly(
-        &self,
-        parsed: &Parsed,
-        applied: Result<Verdict, Status>,
-        told: &mut Vec<String>,
-    ) -> Result<Verdict, Status> {
-        let verdict = applied?;
+    fn strictly(&self, applied: Result<Verdict, Status>, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let (verdict, parsed) = (applied?, &self.parsed);
         match self.options.validation() {
             FieldValidation::Strict if !parsed.complaints.is_empty() => {
                 let why = yaml::unmarshal_errors(&parsed.complaints);
@@ -247,38 +251,44 @@ impl Work<'_> {
     }
 
     /// Apply to an object that exists.
-    fn apply(&self, applied: &Value, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
-        let rules = &self.target.resource.rules;
+    async fn apply(
+        &self,
+        applied: &Value,
+        stored: &Stored,
+        told: &mut Vec<String>,
+    ) -> Result<Verdict, Status> {
+        let target = self.updating.target;
+        let rules = &target.resource.rules;
         let mut applied = applied.clone();
-        self.target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
+        target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         self.identify(&mut applied)?;
         let force = self.options.force.unwrap_or(false);
-        let mut new = rules.apply(&self.tracking(), Some(&stored.value), &applied, force)?.object;
+        let mut new = rules.apply(&self.updating.tracking, Some(&stored.value), &applied, force)?.object;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
         rules.complete(&mut new, Some(&stored.value));
-        namespaces::may_grant(self.api, self.request, self.target, &new)?;
+        namespaces::may_grant(self.updating.api, self.updating.request, target, &new)?;
         update::carry_over(&mut new, &stored.value, told);
-        update::settle(self.api, self.target, self.view, &mut new, stored, told)
+        self.updating.settle(&mut new, stored, told).await
     }
 
     /// Apply of an object that does not exist.
-    fn apply_new(&self, applied: &Value, told: &mut Vec<String>) -> Result<Verdict, Status> {
-        let rules = &self.target.resource.rules;
+    async fn apply_new(&self, applied: &Value, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let target = self.updating.target;
+        let rules = &target.resource.rules;
         let mut applied = applied.clone();
         let uid = applied.at("metadata").text("uid");
         if !uid.is_empty() {
             let why = format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             );
-            return Err(self.target.conflict(&why));
+            return Err(target.conflict(&why));
         }
         self.identify(&mut applied)?;
-        let mut new = rules.apply(&self.tracking(), None, &applied, true)?.object;
+        let mut new = rules.apply(&self.updating.tracking, None, &applied, true)?.object;
         refuse_wrong_types(rules.decode(&mut new, None).error)?;
         self.identify(&mut new)?;
         rules.complete(&mut new, None);
-        *told = create::finish_new(self.api, self.target, self.request, &mut new)?;
-        Ok(Verdict::Create(new))
+        self.updating.create(new, told).await
     }
 
     /// An applied configuration may leave out the name, which is in the path.
@@ -286,10 +296,10 @@ impl Work<'_> {
         if object.at("metadata").text("name").is_empty()
             && let Some(meta) = object.inner_or_new("metadata")
         {
-            meta.put("name", self.target.name);
+            meta.put("name", self.updating.target.name);
         }
-        place(object, self.target.namespace)?;
-        self.target.check_identity(object)?;
+        place(object, self.updating.target.namespace)?;
+        self.updating.target.check_identity(object)?;
         if let Some(meta) = object.inner("metadata") {
             meta.remove("resourceVersion");
         }

@@ -8,11 +8,12 @@ use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
 
 use crate::admission::namespaces;
+use crate::admission::{Operation, RequestOptions};
 use crate::allocate::services;
 use crate::api::Api;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected};
-use crate::pipeline::transaction::{Stored, Verdict, change};
+use crate::pipeline::transaction::{Decide, Stored, Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::view::View;
 use crate::subresources;
@@ -41,32 +42,53 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     target.check_identity(&mut sent)?;
     resource.rules.complete(&mut sent, None);
     let mut warnings = decoded.warnings;
-    let tracking = Tracking::new(&request, &options);
-    let mut told = Vec::new();
-    let done = change(api, &target, options.is_dry_run(), |stored| match stored {
-        Some(stored) => {
-            check_conditions(&target, &sent, stored)?;
-            namespaces::may_grant(api, &request, &target, &sent)?;
-            let mut new = sent.clone();
-            told.clear();
-            successor(api, &target, view, &tracking, &mut new, stored, &mut told)
-        }
-        // Who means a certain object is told that there is another one or none, even if any would do for others.
-        None if !sent.at("metadata").text("uid").is_empty() => {
-            target.check_uid(sent.at("metadata").text("uid"), &Value::Null)?;
-            Err(target.not_found())
-        }
-        None if view == View::Whole && resource.rules.create_on_update() => {
-            let mut new = sent.clone();
-            resource.rules.track(&tracking, None, &mut new);
-            told = create::finish_new(api, &target, &request, &mut new)?;
-            Ok(Verdict::Create(new))
-        }
-        None => Err(target.not_found()),
-    })
-    .await?;
-    warnings.append(&mut told);
+    let updating = Updating {
+        api,
+        request: &request,
+        target: &target,
+        options: RequestOptions::Update(&options),
+        tracking: Tracking::new(&request, &options),
+        view,
+    };
+    let mut replacing = Replacing { updating, sent, warnings: Vec::new() };
+    let done = change(api, &target, options.is_dry_run(), &mut replacing).await?;
+    warnings.append(&mut replacing.warnings);
     Ok(done.answer().with_warnings(warnings))
+}
+
+/// A PUT.
+struct Replacing<'a> {
+    updating: Updating<'a>,
+    /// The object as sent, decoded and completed.
+    sent: Value,
+    warnings: Vec<String>,
+}
+
+impl Decide for &mut Replacing<'_> {
+    async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
+        let (updating, sent) = (&self.updating, &self.sent);
+        let Updating { api, request, target, view, .. } = *updating;
+        self.warnings.clear();
+        match stored {
+            Some(stored) => {
+                check_conditions(target, sent, stored)?;
+                namespaces::may_grant(api, request, target, sent)?;
+                let mut new = sent.clone();
+                updating.successor(&mut new, stored, &mut self.warnings).await
+            }
+            // A request for a certain object is refused although others would be created.
+            None if !sent.at("metadata").text("uid").is_empty() => {
+                target.check_uid(sent.at("metadata").text("uid"), &Value::Null)?;
+                Err(target.not_found())
+            }
+            None if view == View::Whole && target.resource.rules.create_on_update() => {
+                let mut new = sent.clone();
+                target.resource.rules.track(&updating.tracking, None, &mut new);
+                updating.create(new, &mut self.warnings).await
+            }
+            None => Err(target.not_found()),
+        }
+    }
 }
 
 /// What the sender says about the object it means to replace must be true.
@@ -83,47 +105,89 @@ fn check_conditions(target: &Target<'_>, sent: &Value, stored: &Stored) -> Resul
     target.check_version(version, stored.revision)
 }
 
-/// Turns what was sent into what follows on the stored object. `new` has been decoded and completed.
-pub(crate) fn successor(
-    api: &Api,
-    target: &Target<'_>,
-    view: View,
-    tracking: &Tracking<'_>,
-    new: &mut Value,
-    stored: &Stored,
-    warnings: &mut Vec<String>,
-) -> Result<Verdict, Status> {
-    let rules = &target.resource.rules;
-    carry_over(new, &stored.value, warnings);
-    rules.track(tracking, Some(&stored.value), new);
-    settle(api, target, view, new, stored, warnings)
+/// An update, however it is described: what is the same for every attempt.
+pub(crate) struct Updating<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) request: &'a WriteRequest,
+    pub(crate) target: &'a Target<'a>,
+    pub(crate) options: RequestOptions<'a>,
+    pub(crate) tracking: Tracking<'a>,
+    pub(crate) view: View,
 }
 
-/// The part of [`successor`] after the owners of fields are known.
-pub(crate) fn settle(
+impl Updating<'_> {
+    /// Turns a decoded and completed object into the successor of the stored one.
+    pub(crate) async fn successor(
+        &self,
+        new: &mut Value,
+        stored: &Stored,
+        warnings: &mut Vec<String>,
+    ) -> Result<Verdict, Status> {
+        carry_over(new, &stored.value, warnings);
+        self.target.resource.rules.track(&self.tracking, Some(&stored.value), new);
+        self.settle(new, stored, warnings).await
+    }
+
+    /// The part of [`Updating::successor`] after the owners of fields are known.
+    pub(crate) async fn settle(
+        &self,
+        new: &mut Value,
+        stored: &Stored,
+        warnings: &mut Vec<String>,
+    ) -> Result<Verdict, Status> {
+        let Self { api, request, target, options, view, .. } = *self;
+        let attributes =
+            request.attributes(api, Operation::Update, target.name, options, Some(&stored.value));
+        api.admission.admit(&attributes, new).await?;
+        prepare(api, target, view, new, stored)?;
+        api.admission.validate(&attributes, new).await?;
+        Ok(verdict(target, view, new, stored, warnings))
+    }
+
+    /// Makes a new object of one that was sent for a free name.
+    pub(crate) async fn create(&self, mut new: Value, warnings: &mut Vec<String>) -> Result<Verdict, Status> {
+        let Self { api, request, target, options, .. } = *self;
+        create::admit_new(api, request, options, &mut new).await?;
+        *warnings = create::finish_new(api, target, request, &mut new)?;
+        create::validate_new(api, request, options, &new).await?;
+        Ok(Verdict::Create(new))
+    }
+}
+
+/// Makes an object the successor of the stored one, and validates it.
+pub(crate) fn prepare(
     api: &Api,
     target: &Target<'_>,
     view: View,
     new: &mut Value,
     stored: &Stored,
-    warnings: &mut Vec<String>,
-) -> Result<Verdict, Status> {
-    let rules = &target.resource.rules;
-    let old = &stored.value;
+) -> Result<(), Status> {
+    let (rules, old) = (&target.resource.rules, &stored.value);
     rules.prepare_update(view, new, old);
     if view == View::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
         services::reallocate(api, target, new, old)?;
     }
-    target.valid(&rules.validate_update(view, new, old))?;
+    target.valid(&rules.validate_update(view, new, old))
+}
+
+/// The decision about a valid successor.
+pub(crate) fn verdict(
+    target: &Target<'_>,
+    view: View,
+    new: &mut Value,
+    stored: &Stored,
+    warnings: &mut Vec<String>,
+) -> Verdict {
+    let old = &stored.value;
     if new == old {
-        return Ok(Verdict::Keep);
+        return Verdict::Keep;
     }
     // Writers of a view are programs that cannot do anything about the rest.
     if view == View::Whole {
-        warnings.extend(rules.warnings(new, Some(old)));
+        warnings.extend(target.resource.rules.warnings(new, Some(old)));
     }
     let new = std::mem::take(new);
-    Ok(if is_done(&new) { Verdict::Remove(new) } else { Verdict::Write(new) })
+    if is_done(&new) { Verdict::Remove(new) } else { Verdict::Write(new) }
 }
 
 /// Fills in the metadata that an update leaves out or cannot change.

@@ -48,7 +48,9 @@ pub(crate) async fn write(
         body,
         user: target.user,
         user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
+        record: Arc::default(),
     };
+    let record = Arc::clone(&writing.record);
     let answer = match verb {
         _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
         Verb::Get => subresources::read_subresource(api, writing).await,
@@ -58,8 +60,21 @@ pub(crate) async fn write(
         Verb::Delete => delete::delete(api, writing).await,
         Verb::DeleteCollection => delete_collection::delete_collection(api, writing).await,
         Verb::List | Verb::Watch | Verb::Unknown => Err(Status::method_not_allowed()),
-    }?;
-    respond_with(answer, &resource, form, request)
+    };
+    let warnings = record.warnings();
+    match answer {
+        Ok(mut answer) => {
+            answer.warnings.extend(warnings);
+            respond_with(answer, &resource, form, request)
+        }
+        Err(status) if warnings.is_empty() => Err(status),
+        // Admission may warn of one thing and reject for another.
+        Err(status) => {
+            let mut response = respond::status(&status, negotiate::status_form(request));
+            respond::warn(&mut response, warnings.iter().map(String::as_str));
+            Ok(response)
+        }
+    }
 }
 
 async fn read_body(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use listwatch_custom::{Definition, Scope, Version};
 use listwatch_wire::Revision;
 
+use crate::admission::Interested;
 use crate::cache::{Cache, FieldLookup, Object};
 pub(crate) use crate::registry::custom::hashes::Hashes;
 use crate::registry::custom::stages::Stages;
@@ -62,6 +63,7 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
                 ),
                 collection: Arc::clone(&collection),
                 present: Some(presenter(Stages::new(definition, version), since)),
+                admission: Interested::default(),
                 type_prefix: type_prefix(kind, &api_version),
             })
         })

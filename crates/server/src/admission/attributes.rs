@@ -1,0 +1,172 @@
+//! [`Attributes`]: a request as admission plugins see it.
+
+use std::sync::Arc;
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
+use listwatch_wire::options::{DeleteOptions, WriteOptions};
+
+use super::Record;
+use crate::api::Api;
+use crate::auth::User;
+use crate::cache::{Filter, Object};
+use crate::registry::Resource;
+
+/// The operation that is admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+    Connect,
+}
+
+impl Operation {
+    /// The name in rules and reviews.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// The options of the request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RequestOptions<'a> {
+    Create(&'a WriteOptions),
+    Update(&'a WriteOptions),
+    Patch(&'a WriteOptions),
+    Delete(&'a DeleteOptions),
+    None,
+}
+
+impl RequestOptions<'_> {
+    /// Returns true if nothing may be written.
+    pub(crate) fn is_dry_run(self) -> bool {
+        match self {
+            Self::Create(options) | Self::Update(options) | Self::Patch(options) => options.is_dry_run(),
+            Self::Delete(options) => options.is_dry_run(),
+            Self::None => false,
+        }
+    }
+
+    /// Returns the options as an object of `meta.k8s.io/v1`, or null.
+    pub(crate) fn document(self) -> Value {
+        let (kind, options) = match self {
+            Self::Create(options) => ("CreateOptions", options),
+            Self::Update(options) => ("UpdateOptions", options),
+            Self::Patch(options) => ("PatchOptions", options),
+            Self::Delete(options) => return delete_options(options),
+            Self::None => return Value::Null,
+        };
+        let mut document = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+        if options.is_dry_run() {
+            document.put("dryRun", options.dry_run.clone());
+        }
+        for (key, text) in
+            [("fieldManager", &options.field_manager), ("fieldValidation", &options.field_validation)]
+        {
+            if !text.is_empty() {
+                document.put(key, text.as_str());
+            }
+        }
+        if let Some(force) = options.force {
+            document.put("force", force);
+        }
+        document
+    }
+}
+
+fn delete_options(options: &DeleteOptions) -> Value {
+    let text = serde_json::to_vec(options).unwrap_or_default();
+    let mut document = Value::read(&text).unwrap_or_default();
+    document.put("kind", "DeleteOptions");
+    document.put("apiVersion", "meta.k8s.io/v1");
+    document
+}
+
+/// A request as admission plugins see it; the new object is passed beside it, because plugins may change it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attributes<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) operation: Operation,
+    pub(crate) resource: &'a Resource,
+    /// Empty for the resource itself.
+    pub(crate) subresource: &'a str,
+    /// Empty for cluster-scoped resources.
+    pub(crate) namespace: &'a str,
+    /// Empty if the name is still to be generated.
+    pub(crate) name: &'a str,
+    pub(crate) user: &'a User,
+    pub(crate) options: RequestOptions<'a>,
+    /// The stored object of an update or a deletion.
+    pub(crate) old: Option<&'a Value>,
+    pub(crate) record: &'a Record,
+}
+
+impl<'a> Attributes<'a> {
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        &*self.resource.group == group && &*self.resource.plural == plural
+    }
+
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.options.is_dry_run()
+    }
+
+    /// 403 about the object, as kube-apiserver's plugins word it.
+    pub(crate) fn forbidden(&self, object: &Value, why: &str) -> Status {
+        let meta = object.at("metadata");
+        let name = [meta.text("name"), meta.text("generateName"), self.name];
+        let name = name.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+        Status::forbidden(&self.resource.group, &self.resource.plural, name, why)
+    }
+
+    /// Returns an object from the cache.
+    pub(crate) fn find(
+        &self,
+        (group, version, plural): (&str, &str, &str),
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<Value> {
+        let resource = self.api.registry.find(group, version, plural)?;
+        let snapshot = resource.collection.snapshot();
+        let found = snapshot.get(&resource.key(namespace, name))?;
+        read(&resource, found)
+    }
+
+    /// Returns the objects of a resource from the cache, of one namespace or of all.
+    pub(crate) fn list(
+        &self,
+        (group, version, plural): (&str, &str, &str),
+        namespace: Option<&str>,
+    ) -> Vec<Value> {
+        let Some(resource) = self.api.registry.find(group, version, plural) else { return Vec::new() };
+        let snapshot = resource.collection.snapshot();
+        if snapshot.is_empty() {
+            return Vec::new();
+        }
+        let mut filter = Filter::default();
+        filter.namespace = namespace.map(Into::into);
+        let walk = resource.collection.walk(&filter, None);
+        snapshot.range(&walk).filter_map(|object| read(&resource, object)).collect()
+    }
+
+    /// Returns the namespace of the request as the cache has it.
+    pub(crate) fn namespace_object(&self) -> Option<Value> {
+        if self.namespace.is_empty() {
+            return None;
+        }
+        self.find(("", "v1", "namespaces"), None, self.namespace)
+    }
+}
+
+/// Reads an object in the form of the resource's version.
+fn read(resource: &Resource, object: &Arc<Object>) -> Option<Value> {
+    let mut value = Value::read(object.stored()).ok()?;
+    resource.rules.served_form(&mut value);
+    Some(value)
+}

@@ -1,0 +1,181 @@
+//! [`Chain`]: the enabled plugins in the order they are called.
+
+use std::sync::{Arc, OnceLock};
+
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use super::default_toleration_seconds::DefaultTolerationSeconds;
+use super::limit_ranger::LimitRanger;
+use super::namespace_lifecycle::NamespaceLifecycle;
+use super::priority::Priority;
+use super::runtime_class::RuntimeClass;
+use super::{Attributes, Plugin};
+use crate::registry::Resource;
+
+type Make = fn() -> Arc<dyn Plugin>;
+
+/// A plugin by its name in kube-apiserver.
+struct Row {
+    name: &'static str,
+    on_by_default: bool,
+    /// `None` for plugins that kube-apiserver has and this server does not.
+    make: Option<Make>,
+}
+
+const fn on(name: &'static str, make: Make) -> Row {
+    Row { name, on_by_default: true, make: Some(make) }
+}
+
+/// Part of kube-apiserver's list, without a plugin here.
+const fn absent(name: &'static str) -> Row {
+    Row { name, on_by_default: false, make: None }
+}
+
+/// Every plugin of kube-apiserver, in the order it calls them.
+const PLUGINS: &[Row] = &[
+    absent("AlwaysAdmit"),
+    absent("NamespaceAutoProvision"),
+    on("NamespaceLifecycle", || Arc::new(NamespaceLifecycle)),
+    absent("NamespaceExists"),
+    absent("LimitPodHardAntiAffinityTopology"),
+    on("LimitRanger", || Arc::new(LimitRanger)),
+    absent("ServiceAccount"),
+    absent("NodeRestriction"),
+    absent("TaintNodesByCondition"),
+    absent("AlwaysPullImages"),
+    absent("ImagePolicyWebhook"),
+    absent("PodSecurity"),
+    absent("PodNodeSelector"),
+    on("Priority", || Arc::new(Priority)),
+    on("DefaultTolerationSeconds", || Arc::new(DefaultTolerationSeconds)),
+    absent("PodTolerationRestriction"),
+    absent("EventRateLimit"),
+    absent("ExtendedResourceToleration"),
+    absent("DefaultStorageClass"),
+    absent("StorageObjectInUseProtection"),
+    absent("PodGroupProtection"),
+    absent("OwnerReferencesPermissionEnforcement"),
+    absent("PersistentVolumeClaimResize"),
+    on("RuntimeClass", || Arc::new(RuntimeClass)),
+    absent("CertificateApproval"),
+    absent("CertificateSigning"),
+    absent("ClusterTrustBundleAttest"),
+    absent("CertificateSubjectRestriction"),
+    absent("DefaultIngressClass"),
+    absent("DenyServiceExternalIPs"),
+    absent("PodTopologyLabels"),
+    absent("NodeDeclaredFeatureValidator"),
+    absent("PodResizeValidator"),
+    absent("MutatingAdmissionPolicy"),
+    absent("MutatingAdmissionWebhook"),
+    absent("ValidatingAdmissionPolicy"),
+    absent("ValidatingAdmissionWebhook"),
+    absent("ResourceQuota"),
+    absent("AlwaysDeny"),
+];
+
+/// The plugins that are switched on and off, by kube-apiserver's names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdmissionOptions {
+    /// Plugins to use besides those that are on by default.
+    pub enable: Vec<String>,
+    /// Plugins not to use.
+    pub disable: Vec<String>,
+}
+
+/// A name that is no plugin of kube-apiserver, or one that this server does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no admission plugin {0:?}")]
+pub struct UnknownPlugin(pub String);
+
+impl AdmissionOptions {
+    /// Checks the names.
+    ///
+    /// # Errors
+    /// The first name that is not known. A plugin that is not there may be disabled, but not enabled.
+    pub fn check(&self) -> Result<(), UnknownPlugin> {
+        let known = |name: &&String| PLUGINS.iter().any(|row| row.name == **name);
+        let usable = |name: &&String| PLUGINS.iter().any(|row| row.name == **name && row.make.is_some());
+        let wrong =
+            self.enable.iter().find(|name| !usable(name)).or(self.disable.iter().find(|name| !known(name)));
+        wrong.map_or(Ok(()), |name| Err(UnknownPlugin(name.clone())))
+    }
+
+    fn has(&self, row: &Row) -> bool {
+        let named = |list: &[String]| list.iter().any(|name| name == row.name);
+        (row.on_by_default || named(&self.enable)) && !named(&self.disable)
+    }
+}
+
+/// The enabled plugins in the order they are called.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    plugins: Vec<Arc<dyn Plugin>>,
+}
+
+/// The plugins that may act on a resource, found when it is first written.
+#[derive(Debug, Default)]
+pub(crate) struct Interested(OnceLock<Box<[Arc<dyn Plugin>]>>);
+
+impl Chain {
+    /// The chain for these options. Names that are not known are ignored; see [`AdmissionOptions::check`].
+    pub(crate) fn new(options: &AdmissionOptions) -> Self {
+        let enabled = PLUGINS.iter().filter(|row| options.has(row));
+        Self { plugins: enabled.filter_map(|row| row.make).map(|make| make()).collect() }
+    }
+
+    /// The plugins that have something to do for this request.
+    fn plugins<'c>(&'c self, request: &Attributes<'c>) -> impl Iterator<Item = &'c Arc<dyn Plugin>> {
+        let (operation, subresource, api) = (request.operation, request.subresource, request.api);
+        self.interested(request.resource)
+            .iter()
+            .filter(move |plugin| plugin.handles(operation, subresource) && !plugin.is_idle(api))
+    }
+
+    fn interested<'c>(&'c self, resource: &'c Resource) -> &'c [Arc<dyn Plugin>] {
+        resource.admission.0.get_or_init(|| {
+            self.plugins.iter().filter(|plugin| plugin.is_interested(resource)).cloned().collect()
+        })
+    }
+
+    /// Lets the plugins change the object.
+    ///
+    /// # Errors
+    /// The Status of the first plugin that rejects the request.
+    pub(crate) async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+        for plugin in self.plugins(request) {
+            plugin.admit(request, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the plugins whether the request may pass.
+    ///
+    /// # Errors
+    /// The Status of the first plugin that rejects the request.
+    pub(crate) async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+        for plugin in self.plugins(request) {
+            plugin.validate(request, object).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_are_switched_by_the_names_of_kube_apiserver() {
+        let options = |enable: &[&str], disable: &[&str]| AdmissionOptions {
+            enable: enable.iter().map(|name| (*name).to_owned()).collect(),
+            disable: disable.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let all = Chain::new(&AdmissionOptions::default()).plugins.len();
+        assert_eq!(Chain::new(&options(&[], &["Priority"])).plugins.len(), all - 1);
+        assert_eq!(options(&["Nonsense"], &[]).check(), Err(UnknownPlugin("Nonsense".to_owned())));
+        assert_eq!(options(&[], &["Nonsense"]).check(), Err(UnknownPlugin("Nonsense".to_owned())));
+        assert_eq!(options(&["Priority"], &["AlwaysDeny"]).check(), Ok(()));
+    }
+}

@@ -1,0 +1,79 @@
+//! DefaultTolerationSeconds: a Pod stays five minutes on a node that is not ready or unreachable, unless it says otherwise.
+
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
+
+use super::{Attributes, Operation, Plugin};
+use crate::registry::Resource;
+
+const KEYS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const SECONDS: i64 = 300;
+
+#[derive(Debug)]
+pub(super) struct DefaultTolerationSeconds;
+
+#[async_trait]
+impl Plugin for DefaultTolerationSeconds {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.plural) == ("", "pods")
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        subresource.is_empty() && matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    async fn admit(&self, _request: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+        add_tolerations(pod);
+        Ok(())
+    }
+}
+
+fn add_tolerations(pod: &mut Value) {
+    let given = pod.at("spec").list("tolerations");
+    let tolerated = |key: &str| {
+        given.iter().any(|toleration| {
+            matches!(toleration.text("key"), named if named.is_empty() || named == key)
+                && matches!(toleration.text("effect"), "" | "NoExecute")
+        })
+    };
+    let added: Vec<Value> = KEYS
+        .into_iter()
+        .filter(|key| !tolerated(key))
+        .map(|key| {
+            json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS})
+        })
+        .collect();
+    // An update keeps what it shares with the stored object.
+    if !added.is_empty() {
+        let all = [given, &added].concat();
+        if let Some(spec) = pod.inner_or_new("spec") {
+            spec.put("tolerations", all);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_tolerates_only_what_it_does_not_mention() {
+        for (given, expected) in [
+            (json!([]), vec![KEYS[0], KEYS[1]]),
+            (json!([{"operator": "Exists"}]), vec![""]),
+            (json!([{"key": KEYS[0], "operator": "Exists", "effect": "NoExecute"}]), vec![KEYS[0], KEYS[1]]),
+            (
+                json!([{"key": KEYS[0], "operator": "Exists", "effect": "NoSchedule"}]),
+                vec![KEYS[0], KEYS[0], KEYS[1]],
+            ),
+        ] {
+            let mut pod = json!({"spec": {"tolerations": given}});
+            add_tolerations(&mut pod);
+            let keys: Vec<&str> =
+                pod.at("spec").list("tolerations").iter().map(|one| one.text("key")).collect();
+            assert_eq!(keys, expected);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! NamespaceLifecycle: new objects need a namespace that exists and is not being deleted; some namespaces cannot be deleted.
+
+use async_trait::async_trait;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use super::namespaces::is_terminating;
+use super::{Attributes, Operation, Plugin};
+use crate::registry::Resource;
+
+/// Namespaces that cannot be deleted.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+#[derive(Debug)]
+pub(super) struct NamespaceLifecycle;
+
+fn is_namespace(resource: &Resource) -> bool {
+    resource.group.is_empty() && &*resource.plural == "namespaces"
+}
+
+/// Access reviews may ask about namespaces that do not exist.
+fn is_access_review(resource: &Resource) -> bool {
+    (&*resource.group, &*resource.plural) == ("authorization.k8s.io", "localsubjectaccessreviews")
+}
+
+#[async_trait]
+impl Plugin for NamespaceLifecycle {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (resource.namespaced && !is_access_review(resource)) || is_namespace(resource)
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        subresource.is_empty() && matches!(operation, Operation::Create | Operation::Delete)
+    }
+
+    async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+        match request.operation {
+            Operation::Delete if is_namespace(request.resource) && IMMORTAL.contains(&request.name) => {
+                Err(request.forbidden(&Value::Null, "this namespace may not be deleted"))
+            }
+            Operation::Create if !is_namespace(request.resource) => takes_new(request, object).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn takes_new(request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+    let namespace = request.namespace;
+    if !is_terminating(request.api, namespace).await? {
+        return Ok(());
+    }
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let cause = format!("namespace {namespace} is being terminated");
+    Err(request.forbidden(object, &why).with_cause("NamespaceTerminating", cause, "metadata.namespace"))
+}

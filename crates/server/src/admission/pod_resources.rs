@@ -1,0 +1,90 @@
+//! Requests and limits of a whole Pod, as quotas and limit ranges count them.
+
+use std::collections::BTreeMap;
+
+use listwatch_kinds::quantity::Quantity;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+
+/// Amounts by the name of their resource.
+pub(super) type Amounts = BTreeMap<String, Quantity>;
+
+/// Reads a resource list. What is no quantity counts as nothing.
+pub(super) fn amounts(list: &Value) -> Amounts {
+    let fields = list.as_object().into_iter().flatten();
+    fields.map(|(name, text)| (name.to_string(), quantity(text))).collect()
+}
+
+/// Reads a quantity; zero if there is none.
+pub(super) fn quantity(value: &Value) -> Quantity {
+    value.as_str().and_then(|text| Quantity::parse(text).ok()).unwrap_or_default()
+}
+
+/// Adds the second list to the first.
+pub(super) fn add(list: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        let sum = list.get(name).map_or(*amount, |known| known.plus(*amount));
+        list.insert(name.clone(), sum);
+    }
+}
+
+/// Raises the amounts of the first list to those of the second.
+fn raise(list: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        if list.get(name).is_none_or(|known| amount > known) {
+            list.insert(name.clone(), *amount);
+        }
+    }
+}
+
+/// Returns the sum over containers or the largest init container, whichever is more, for `requests` or `limits`.
+/// Init containers that keep running count with the containers. Amounts of the Pod itself take precedence.
+pub(super) fn of_pod(spec: &Value, which: &str) -> Amounts {
+    let own = |container: &Value| amounts(container.at("resources").at(which));
+    let mut total = Amounts::new();
+    for container in spec.list("containers") {
+        add(&mut total, &own(container));
+    }
+    let (mut sidecars, mut largest) = (Amounts::new(), Amounts::new());
+    for container in spec.list("initContainers") {
+        let mut needed = own(container);
+        if container.text("restartPolicy") == "Always" {
+            add(&mut total, &needed);
+            add(&mut sidecars, &needed);
+            needed = sidecars.clone();
+        } else {
+            add(&mut needed, &sidecars);
+        }
+        raise(&mut largest, &needed);
+    }
+    raise(&mut total, &largest);
+    for (name, amount) in amounts(spec.at("resources").at(which)) {
+        if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
+            total.insert(name, amount);
+        }
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_needs_its_containers_or_its_largest_init_container() {
+        let container = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
+        let mut sidecar = container("1");
+        sidecar.put("restartPolicy", "Always");
+        for (init, expected) in [
+            (json!([]), "300m"),
+            (json!([container("2")]), "2"),
+            (json!([sidecar.clone()]), "1300m"),
+            (json!([sidecar, container("2")]), "3"),
+        ] {
+            let spec = json!({"containers": [container("100m"), container("200m")], "initContainers": init});
+            assert_eq!(of_pod(&spec, "requests")["cpu"].to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! [`Record`]: what admission reports besides its decision.
+
+use parking_lot::Mutex;
+
+/// Warnings and audit annotations collected while a request is admitted.
+///
+/// A write that is retried is admitted again, so that repeated entries count once.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    warnings: Mutex<Vec<String>>,
+    annotations: Mutex<Vec<(String, String)>>,
+}
+
+impl Record {
+    /// Adds a text for a `Warning` header, once.
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        let (text, mut warnings) = (text.into(), self.warnings.lock());
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// Adds an audit annotation. The first value of a key stays.
+    pub(crate) fn annotate(&self, key: &str, value: impl Into<String>) {
+        let mut annotations = self.annotations.lock();
+        if !annotations.iter().any(|(known, _)| known == key) {
+            annotations.push((key.to_owned(), value.into()));
+        }
+    }
+
+    /// Returns the warnings in the order they came.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().clone()
+    }
+
+    /// Returns the audit annotations.
+    #[allow(dead_code, reason = "read by the audit log")]
+    pub(crate) fn annotations(&self) -> Vec<(String, String)> {
+        self.annotations.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_warnings_and_annotations_count_once() {
+        let record = Record::default();
+        for value in ["a", "b"] {
+            record.warn("careful");
+            record.annotate("key", value);
+        }
+        assert_eq!(record.warnings(), ["careful"]);
+        assert_eq!(record.annotations(), [("key".to_owned(), "a".to_owned())]);
+    }
+}
