@@ -8,6 +8,7 @@ use listwatch_wire::json::Value;
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
+use super::pod_security::PodSecurity;
 use super::priority::Priority;
 use super::runtime_class::RuntimeClass;
 use super::{Attributes, Plugin};
@@ -45,7 +46,7 @@ const PLUGINS: &[Row] = &[
     absent("TaintNodesByCondition"),
     absent("AlwaysPullImages"),
     absent("ImagePolicyWebhook"),
-    absent("PodSecurity"),
+    on("PodSecurity", || Arc::new(PodSecurity)),
     absent("PodNodeSelector"),
     on("Priority", || Arc::new(Priority)),
     on("DefaultTolerationSeconds", || Arc::new(DefaultTolerationSeconds)),

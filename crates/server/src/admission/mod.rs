@@ -14,6 +14,7 @@ mod limit_ranger;
 mod namespace_lifecycle;
 pub(crate) mod namespaces;
 mod pod_resources;
+mod pod_security;
 mod priority;
 #[allow(dead_code, reason = "filled by the webhook and policy plugins")]
 mod record;

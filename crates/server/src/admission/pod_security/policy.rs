@@ -1,0 +1,158 @@
+//! [`Policy`]: the standards that the labels of a namespace name.
+
+use std::fmt;
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+use listwatch_wire::status::FieldError;
+
+const PREFIX: &str = "pod-security.kubernetes.io/";
+
+/// How much a standard restricts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Privileged,
+    Baseline,
+    Restricted,
+}
+
+/// The release whose form of a standard is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Version {
+    /// `v1.x`.
+    Minor(u32),
+    Latest,
+}
+
+/// A level in the form of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Standard {
+    pub(super) level: Level,
+    pub(super) version: Version,
+}
+
+/// The standards of a namespace: one to enforce, one to audit, one to warn of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Policy {
+    pub(super) enforce: Standard,
+    pub(super) audit: Standard,
+    pub(super) warn: Standard,
+}
+
+impl fmt::Display for Standard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Privileged => "privileged",
+            Level::Baseline => "baseline",
+            Level::Restricted => "restricted",
+        };
+        match self.version {
+            Version::Latest => write!(f, "{level}:latest"),
+            Version::Minor(minor) => write!(f, "{level}:v1.{minor}"),
+        }
+    }
+}
+
+fn level(text: &str) -> Result<Level, &'static str> {
+    match text {
+        "privileged" => Ok(Level::Privileged),
+        "baseline" => Ok(Level::Baseline),
+        "restricted" => Ok(Level::Restricted),
+        _ => Err("must be one of privileged, baseline, restricted"),
+    }
+}
+
+fn version(text: &str) -> Result<Version, &'static str> {
+    if text == "latest" {
+        return Ok(Version::Latest);
+    }
+    let minor = text.strip_prefix("v1.").unwrap_or_default();
+    let plain = minor.bytes().all(|byte| byte.is_ascii_digit()) && (minor == "0" || !minor.starts_with('0'));
+    let minor = minor.parse().ok().filter(|_| plain);
+    minor.map(Version::Minor).ok_or("must be \"latest\" or \"v1.x\"")
+}
+
+impl Policy {
+    /// Reads the labels. What cannot be read is enforced strictly, and neither audited nor warned of.
+    pub(super) fn of(labels: &Value) -> (Self, Vec<FieldError>) {
+        let open = Standard { level: Level::Privileged, version: Version::Latest };
+        let mut policy = Self { enforce: open, audit: open, warn: open };
+        let mut errors = Vec::new();
+        let mut named = [false; 3];
+        let standards = [&mut policy.enforce, &mut policy.audit, &mut policy.warn];
+        for ((mode, standard), named) in ["enforce", "audit", "warn"].iter().zip(standards).zip(&mut named) {
+            let fallback = if *mode == "enforce" { Level::Restricted } else { Level::Privileged };
+            let key = format!("{PREFIX}{mode}");
+            if let Some(text) = labels.at(&key).as_str() {
+                let read = level(text);
+                *named = *mode != "enforce" || read.is_ok();
+                standard.level = read.unwrap_or_else(|why| note(&mut errors, &key, text, why, fallback));
+            }
+            let key = format!("{key}-version");
+            if let Some(text) = labels.at(&key).as_str() {
+                let read = version(text);
+                standard.version =
+                    read.unwrap_or_else(|why| note(&mut errors, &key, text, why, Version::Latest));
+            }
+        }
+        let [enforce_named, _, warn_named] = named;
+        if enforce_named && !warn_named && policy.enforce.level > policy.warn.level {
+            policy.warn.level = policy.enforce.level;
+            if !labels.has(&format!("{PREFIX}warn-version")) {
+                policy.warn.version = policy.enforce.version;
+            }
+        }
+        (policy, errors)
+    }
+
+    /// Returns true if nothing is checked at all.
+    pub(super) fn is_privileged(&self) -> bool {
+        [self.enforce, self.audit, self.warn].iter().all(|standard| standard.level == Level::Privileged)
+    }
+}
+
+fn note<T>(errors: &mut Vec<FieldError>, key: &str, text: &str, why: &str, fallback: T) -> T {
+    errors.push(FieldError::invalid(format!("metadata.labels[{key}]"), text, why));
+    fallback
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_enforced_level_is_warned_of_unless_the_labels_say_otherwise() {
+        let policy = |labels: Value| Policy::of(&labels).0;
+        let enforced = policy(
+            json!({"pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/enforce-version": "v1.20"}),
+        );
+        assert_eq!(enforced.warn.to_string(), "baseline:v1.20");
+        assert_eq!(enforced.audit.to_string(), "privileged:latest");
+        let quiet = policy(
+            json!({"pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/warn": "privileged"}),
+        );
+        assert_eq!(quiet.warn.to_string(), "privileged:latest");
+    }
+
+    #[test]
+    fn wrong_labels_are_errors_and_enforce_strictly() {
+        for (text, fits) in [
+            ("latest", true),
+            ("v1.0", true),
+            ("v1.99", true),
+            ("v1.01", false),
+            ("1.20", false),
+            ("v2.0", false),
+            ("v1.", false),
+            ("v1.+1", false),
+        ] {
+            assert_eq!(version(text).is_ok(), fits, "{text}");
+        }
+        let (policy, errors) = Policy::of(&json!({"pod-security.kubernetes.io/enforce": "high"}));
+        assert_eq!(errors.len(), 1);
+        assert_eq!(policy.enforce.level, Level::Restricted);
+        assert_eq!(policy.warn.level, Level::Privileged);
+    }
+}
