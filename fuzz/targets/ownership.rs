@@ -2,7 +2,7 @@
 //! Ownership of fields: hostile managedFields are survived, and applying the same again changes nothing.
 
 use libfuzzer_sys::fuzz_target;
-use listwatch_wire::apply::{FieldManager, FieldSet};
+use listwatch_merge::apply::{FieldManager, FieldSet};
 use listwatch_wire::json;
 use listwatch_wire::json::json as value;
 

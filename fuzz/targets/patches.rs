@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use listwatch_wire::json;
-use listwatch_wire::patch::{JsonPatch, merge_patch, parse_object_patch, strategic_merge_patch};
+use listwatch_merge::patch::{JsonPatch, merge_patch, parse_object_patch, strategic_merge_patch};
 
 fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
     let (object, patch) = input;

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let chosen = if arguments.which.is_empty() { all } else { &arguments.which };
     for which in chosen {
         match which {
-            Which::Wire => bench("listwatch-wire", &[])?,
+            Which::Wire => bench("listwatch-merge", &[])?,
             Which::Storage => bench("listwatch-storage", &[])?,
             Which::Workqueue => bench("listwatch-workqueue", &[])?,
             Which::Informer => bench("listwatch", &[])?,

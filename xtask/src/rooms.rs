@@ -11,7 +11,7 @@ use crate::report::Outcome;
 use crate::root;
 
 /// A package, and what its dependency tree must not contain.
-const RULES: [(&str, &[&str]); 5] = [
+const RULES: [(&str, &[&str]); 7] = [
     (
         "listwatch",
         &[
@@ -19,10 +19,13 @@ const RULES: [(&str, &[&str]); 5] = [
             "listwatch-storage",
             "listwatch-kinds",
             "listwatch-custom",
+            "listwatch-merge",
             "listwatch-testkit",
         ],
     ),
+    ("listwatch-json", &["tokio", "hyper", "rustls"]),
     ("listwatch-wire", &["tokio", "hyper", "rustls"]),
+    ("listwatch-merge", &["tokio", "hyper", "rustls"]),
     ("listwatch-kinds", &["tokio", "hyper", "rustls"]),
     ("listwatch-custom", &["tokio", "hyper", "rustls"]),
     ("listwatch-workqueue", &["listwatch", "listwatch-wire", "listwatch-server", "kube"]),

@@ -1,31 +1,28 @@
 //! What a list-watch server and its clients agree on.
 //!
-//! **It is** the wire: names, versions, selectors, request options, statuses, watch events, and the
-//! pure functions that change an object (patches, server-side apply). Everything takes bytes or values and returns
-//! bytes or values.
+//! **It is** the wire: names, versions, selectors, request options, statuses and watch events. Everything takes bytes or values
+//! and returns bytes or values.
 //!
-//! **It is not** a transport or a registry: there is no IO, no async, no clock, and no knowledge of any particular
-//! kind. Whoever knows the kinds hands in a [`patch::Schema`].
+//! **It is not** a transport or a registry: there is no IO, no async, no clock, and no knowledge of any particular kind.
+//! Patches and server-side apply, which only a server computes, are in `listwatch_merge`.
 //!
 //! # Modules, in reading order
 //!
 //! 1. [`Revision`], [`ObjectKey`], [`gvk`]: what things are called.
 //! 2. [`status`]: how a request fails, byte for byte.
-//! 3. [`names`], [`selector`], [`options`], [`continue_token`]: what a request may ask.
-//! 4. [`json`]: a tree whose copies share, strict parsing, canonical encoding, and walking raw bytes without a tree.
+//! 3. [`names`], [`selector`], [`options`]: the parameters of a request.
+//! 4. [`json`]: the crate `listwatch_json`, re-exported because statuses and events carry its values.
 //! 5. [`event`]: the watch stream, both directions.
-//! 6. [`patch`]: JSON patch, merge patch, strategic merge patch.
-//! 7. [`apply`]: server-side apply, and who owns which field.
 //!
 //! # A tour
 //!
 //! ```
-//! use listwatch_wire::{event, json, patch, selector::LabelSelector};
+//! use listwatch_wire::{event, json, selector::LabelSelector};
 //!
 //! // A write is parsed strictly, changed as a tree, and encoded in one canonical way.
 //! let body = br#"{"metadata":{"name":"a","labels":{"app":"db"}},"kind":"ConfigMap","apiVersion":"v1"}"#;
 //! let mut object = json::parse(body)?.value;
-//! patch::merge_patch(&mut object, listwatch_wire::json::json!({"metadata": {"labels": {"app": "web"}}}));
+//! object["metadata"]["labels"]["app"] = json::json!("web");
 //! let stored = json::encode_stored(&object);
 //!
 //! // A read looks at the bytes where it must, and builds no tree.
@@ -45,19 +42,15 @@
 
 mod key;
 mod revision;
-mod skip_scalars;
 
-pub mod apply;
-pub mod continue_token;
 pub mod event;
-pub mod go;
 pub mod gvk;
-pub mod json;
 pub mod names;
 pub mod options;
-pub mod patch;
 pub mod selector;
 pub mod status;
+
+pub use listwatch_json::{self as json, go, skip_scalars};
 
 pub use key::ObjectKey;
 pub use revision::{ParseRevisionError, Revision};

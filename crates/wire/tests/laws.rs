@@ -1,12 +1,10 @@
 //! Laws that hold for every input, each against a model or an inverse.
 
 use bytes::Bytes;
-use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
 use listwatch_wire::event::{self, Decoder, Event, EventType};
 use listwatch_wire::json;
 use listwatch_wire::json::{Map, Value, json};
 use listwatch_wire::options::{DeleteOptions, ListOptions, Query, VersionMatch, WriteOptions};
-use listwatch_wire::patch::{JsonPatch, Schemaless, merge_patch, strategic_merge_patch};
 use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector, Operator, Requirement};
 use proptest::prelude::*;
 
@@ -30,12 +28,6 @@ fn value(nulls: bool) -> impl Strategy<Value = Value> {
                 .prop_map(|map| Value::Object(map.into_iter().collect::<Map>())),
         ]
     })
-}
-
-/// Any object.
-fn object(nulls: bool) -> impl Strategy<Value = Value> {
-    prop::collection::btree_map("[a-c]", value(nulls), 0..4)
-        .prop_map(|map| Value::Object(map.into_iter().collect::<Map>()))
 }
 
 fn requirement() -> impl Strategy<Value = Requirement> {
@@ -137,13 +129,6 @@ proptest! {
     }
 
     #[test]
-    fn continue_tokens_read_back(rv in 1..i64::MAX as u64, key in "[a-z.]{1,5}[a-z](/[a-z]{1,5})?") {
-        prop_assume!(!key.split('/').any(|s| s.chars().all(|c| c == '.')));
-        let token = ContinueToken::after(TokenVersion::At(rv), &key);
-        prop_assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
-    }
-
-    #[test]
     fn events_come_out_whatever_the_chunks(
         objects in prop::collection::vec((0..5_usize, value(true)), 0..6),
         cuts in prop::collection::vec(1..40_usize, 1..20),
@@ -202,66 +187,19 @@ proptest! {
     }
 
     #[test]
-    fn merging_twice_is_merging_once(object in value(true), patch in value(true)) {
-        let mut once = object;
-        merge_patch(&mut once, patch.clone());
-        let mut twice = once.clone();
-        merge_patch(&mut twice, patch);
-        prop_assert_eq!(twice, once);
-    }
-
-    #[test]
-    fn without_a_schema_strategic_is_plain_merge(object in object(false), patch in object(true)) {
-        let (mut strategic, mut plain) = (object.clone(), object);
-        strategic_merge_patch(&mut strategic, patch.clone(), Schemaless).unwrap();
-        merge_patch(&mut plain, patch.clone());
-        // A plain merge keeps nulls within lists; a strategic one has no word on them but drops those of maps in them.
-        prop_assume!(!has_null_in_list(&patch));
-        prop_assert_eq!(strategic, plain);
-    }
-
-    #[test]
-    fn what_json_patch_adds_it_can_remove(object in object(true), added in value(true)) {
-        let patch = json!([{"op": "add", "path": "/new", "value": added}, {"op": "test", "path": "/new", "value": added},
-            {"op": "move", "from": "/new", "path": "/newer"}, {"op": "copy", "from": "/newer", "path": "/new"},
-            {"op": "remove", "path": "/newer"}, {"op": "remove", "path": "/new"}]);
-        let mut patched = object.clone();
-        JsonPatch::parse(patch.to_string().as_bytes()).unwrap().apply(&mut patched).unwrap();
-        prop_assert_eq!(patched, object);
-    }
-
-    #[test]
     fn no_bytes_make_anything_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[\\[\\]{}\",:\\\\a-e0-9.=!<>() $/%&+-]{0,40}") {
         for bytes in [bytes.as_slice(), text.as_bytes()] {
             let _ = json::parse(bytes);
             let _ = json::raw::lookup(bytes, &["a", "b"]);
             let _ = json::raw::skip_value(bytes, 0);
             let _ = (json::raw::scalar(bytes), json::raw::unescape(bytes));
-            let _ = JsonPatch::parse(bytes);
             let mut decoder = Decoder::default();
             decoder.push(Bytes::copy_from_slice(bytes));
             while let Ok(Some(_)) = decoder.next_event() {}
         }
         let _ = text.parse::<LabelSelector>();
         let _ = text.parse::<FieldSelector>();
-        let _ = ContinueToken::decode(&text);
         let query = Query::parse(&text);
         let _ = (ListOptions::parse(&query), DeleteOptions::parse(&query), WriteOptions::parse(&query));
-    }
-}
-
-fn has_null_in_list(value: &Value) -> bool {
-    fn has_null(value: &Value) -> bool {
-        match value {
-            Value::Null => true,
-            Value::Array(items) => items.iter().any(has_null),
-            Value::Object(map) => map.values().any(has_null),
-            _ => false,
-        }
-    }
-    match value {
-        Value::Array(items) => items.iter().any(has_null),
-        Value::Object(map) => map.values().any(has_null_in_list),
-        _ => false,
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use listwatch_merge::patch::ListKind;
 use listwatch_wire::json::{Map, Value, json};
-use listwatch_wire::patch::ListKind;
 
 use super::docs::Docs;
 use super::{Dialect, put_member};

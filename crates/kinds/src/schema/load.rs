@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use listwatch_wire::patch::{ListKind, PatchStrategy};
+use listwatch_merge::patch::{ListKind, PatchStrategy};
 
 use super::{ElementId, Field, KindEntry, Schema, Struct, StructId, Type, prefix};
 

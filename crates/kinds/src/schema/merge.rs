@@ -1,6 +1,6 @@
 //! The table as patches see it.
 
-use listwatch_wire::patch::{ListKind, MapKind, PatchStrategy, Schema, Shape};
+use listwatch_merge::patch::{ListKind, MapKind, PatchStrategy, Schema, Shape};
 
 use super::{Node, Type, schema};
 

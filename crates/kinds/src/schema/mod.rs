@@ -5,14 +5,14 @@
 //! names: type checks, protobuf, patches and OpenAPI are walks over this table.
 //!
 //! [`Node`] is how others see it: a small copyable handle on "the type at this place", and a
-//! [`listwatch_wire::patch::Schema`].
+//! [`listwatch_merge::patch::Schema`].
 
 mod load;
 mod merge;
 
 use std::sync::LazyLock;
 
-use listwatch_wire::patch::{ListKind, PatchStrategy};
+use listwatch_merge::patch::{ListKind, PatchStrategy};
 
 /// A type of the table. Ids are indexes into the [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,7 +148,7 @@ pub fn schema() -> &'static Schema {
 /// The node of a kind's object.
 ///
 /// ```
-/// use listwatch_wire::patch::{ListKind, Schema};
+/// use listwatch_merge::patch::{ListKind, Schema};
 /// let pod = listwatch_kinds::schema::node("", "v1", "Pod").unwrap();
 /// let containers = pod.field("spec").and_then(|spec| spec.field("containers")).unwrap();
 /// assert_eq!(containers.list_kind(), ListKind::Map(&["name"]));
@@ -283,7 +283,7 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use listwatch_wire::patch::Schema as _;
+    use listwatch_merge::patch::Schema as _;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The field manager of a request: its `fieldManager`, or the first part of its User-Agent.
 
-use listwatch_wire::apply::manager_from_user_agent;
+use listwatch_merge::apply::manager_from_user_agent;
 use listwatch_wire::options::WriteOptions;
 
 use crate::pipeline::{WriteRequest, now};

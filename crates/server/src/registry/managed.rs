@@ -1,11 +1,11 @@
 //! [`Tracking`]: the part of a request that `metadata.managedFields` records.
 //!
-//! The sets of fields, and what server-side apply does with them, are in [`listwatch_wire::apply`]. `pipeline/managed.rs` makes a
+//! The sets of fields, and what server-side apply does with them, are in [`listwatch_merge::apply`]. `pipeline/managed.rs` makes a
 //! `Tracking` from a request.
 
-use listwatch_wire::apply::{FieldManager, FieldSet};
+use listwatch_merge::apply::{FieldManager, FieldSet};
+use listwatch_merge::patch::Schema;
 use listwatch_wire::json::Value;
-use listwatch_wire::patch::Schema;
 
 /// The part of a request that `metadata.managedFields` records.
 #[derive(Clone, Debug)]

@@ -8,10 +8,10 @@ use std::fmt::Debug;
 use listwatch_kinds::schema::{self, Node};
 use listwatch_kinds::typecheck::Report;
 use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
+use listwatch_merge::apply::{Applied, FieldSet};
+use listwatch_merge::patch::strategic_merge_patch;
 use listwatch_wire::Status;
-use listwatch_wire::apply::{Applied, FieldSet};
 use listwatch_wire::json::Value;
-use listwatch_wire::patch::strategic_merge_patch;
 use listwatch_wire::status::FieldError;
 
 use crate::registry::managed::Tracking;

@@ -5,9 +5,9 @@
 use listwatch_kinds::columns::selector_text;
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::{schema, typecheck};
+use listwatch_merge::patch::merge_patch;
 use listwatch_wire::json::{Map, Value, json};
 use listwatch_wire::options::{PatchType, Query, WriteKind, WriteOptions};
-use listwatch_wire::patch::merge_patch;
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Revision, Status};
 

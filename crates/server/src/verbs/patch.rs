@@ -4,10 +4,10 @@
 //! instead merges by ownership, and creates what is missing.
 
 use listwatch_kinds::tree::Tree;
+use listwatch_merge::patch::{JsonPatch, merge_patch, parse_object_patch};
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, WriteOptions};
-use listwatch_wire::patch::{JsonPatch, merge_patch, parse_object_patch};
 use listwatch_wire::status::FieldError;
 
 use crate::admission::RequestOptions;

@@ -2,7 +2,7 @@
 
 use listwatch_custom::{Additional, Schema};
 use listwatch_kinds::schema as builtin;
-use listwatch_wire::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
+use listwatch_merge::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
 
 /// One place in the schema of a custom object.
 #[derive(Clone, Copy, Debug)]

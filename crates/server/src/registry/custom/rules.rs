@@ -7,8 +7,8 @@ use listwatch_kinds::prepare::{bump_generation, keep};
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::{self, Report};
 use listwatch_kinds::{meta, schema};
+use listwatch_merge::apply::{Applied, FieldSet};
 use listwatch_wire::Status;
-use listwatch_wire::apply::{Applied, FieldSet};
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 

@@ -1,14 +1,15 @@
 //! LIST: a collection at one moment, whole or in pages, written piece by piece.
 
+mod continue_token;
 mod protobuf;
 mod source;
 
 use std::sync::Arc;
 
+use crate::verbs::list::continue_token::{ContinueToken, TokenVersion};
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use http::StatusCode;
-use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 

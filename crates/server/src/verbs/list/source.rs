@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::verbs::list::continue_token::{ContinueToken, TokenVersion};
 use listwatch_storage::{Engine, Range};
-use listwatch_wire::continue_token::{ContinueToken, TokenVersion};
 use listwatch_wire::options::{ListOptions, VersionMatch};
 use listwatch_wire::{Revision, Status};
 

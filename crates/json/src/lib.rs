@@ -1,0 +1,28 @@
+//! JSON four ways: as a tree ([`Value`]), strictly into one ([`parse()`]), canonically out of one ([`encode()`],
+//! [`encode_stored`]), and as bytes that are walked without a tree ([`raw`]).
+//!
+//! Only writes pay for a tree. Reads, watches and caches stay with bytes.
+//!
+//! It is not a general JSON library: keys are sorted, and error texts are those of Go's decoder ([`go`]), which users of
+//! Kubernetes search for. Next: `listwatch_wire`, which builds statuses and events on it, and `listwatch_merge`, which
+//! changes trees.
+
+mod encode;
+pub mod go;
+mod parse;
+pub mod raw;
+mod skip_scalars;
+mod spans;
+mod tree;
+
+pub use crate::__json as json;
+pub use encode::{Encoded, encode, encode_after, encode_stored, write_string, write_value};
+pub use parse::{MAX_DEPTH, ParseError, Parsed, check_syntax, parse};
+pub use serde_json::Number;
+pub use spans::{Spans, Written};
+pub use tree::{Entry, Iter, IterMut, List, Map, Text, Value};
+
+#[doc(hidden)]
+pub mod __private {
+    pub use serde_json::json;
+}

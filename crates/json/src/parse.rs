@@ -1,0 +1,344 @@
+//! Strict parsing into a [`Value`].
+//!
+//! Stricter than a common parser in two ways: duplicate keys are reported with their paths, and nesting is bounded,
+//! so that whoever walks the tree recursively cannot be made to overflow the stack. Syntax errors read as Go's, since
+//! they are shown to users.
+
+use std::fmt::Write as _;
+
+use super::{Map, Value};
+use crate::go;
+
+mod scalars;
+
+/// The deepest nesting accepted.
+///
+/// Real objects stay below 100 (schemas within definitions are the deepest). Each level costs a stack frame in every
+/// recursive walk, and a worker's stack is 2 MiB.
+pub const MAX_DEPTH: usize = 512;
+
+/// The most duplicates reported, as in the reference; more would only make the answer large.
+const MAX_DUPLICATES: usize = 100;
+
+/// A tree, and what was wrong with it that a lenient reader would pass over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    /// The value; the last of duplicate keys wins.
+    pub value: Value,
+    /// The paths of duplicate keys in document order, for example `spec.ports[0].name`.
+    pub duplicates: Vec<String>,
+}
+
+/// Why bytes are not acceptable JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// The input stops within a value.
+    #[error("unexpected end of JSON input")]
+    UnexpectedEnd,
+    /// A byte that cannot stand there.
+    #[error("invalid character {} {context}", go::quote_byte(*.byte))]
+    InvalidCharacter {
+        /// The byte.
+        byte: u8,
+        /// What was being read.
+        context: &'static str,
+    },
+    /// A byte that ends a literal too early.
+    #[error("invalid character {} in literal {literal} (expecting '{}')", go::quote_byte(*.byte), char::from(*.expected))]
+    InvalidLiteral {
+        /// The byte.
+        byte: u8,
+        /// `true`, `false` or `null`.
+        literal: &'static str,
+        /// The byte that should stand there.
+        expected: u8,
+    },
+    /// A number no double can hold.
+    #[error("json: cannot unmarshal number {0} into Go value of type float64")]
+    NumberOutOfRange(String),
+    /// More than [`MAX_DEPTH`] levels.
+    #[error("exceeded max depth")]
+    TooDeep,
+}
+
+/// Parses one JSON text.
+///
+/// ```
+/// use listwatch_json;
+///
+/// let parsed = json::parse(br#"{"data":{"a":"1","a":"2"}}"#)?;
+/// assert_eq!(parsed.value["data"]["a"], "2");
+/// assert_eq!(parsed.duplicates, ["data.a"]);
+/// assert_eq!(json::parse(b"{]").unwrap_err().to_string(),
+///     "invalid character ']' looking for beginning of object key string");
+/// # Ok::<(), json::ParseError>(())
+/// ```
+///
+/// # Errors
+/// See [`ParseError`].
+pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    let mut parser = Parser::new(bytes);
+    let value = parser.document()?;
+    Ok(Parsed { value, duplicates: parser.duplicates })
+}
+
+impl Value {
+    /// The tree of JSON bytes, such as those of a stored object.
+    ///
+    /// # Errors
+    /// See [`ParseError`].
+    pub fn read(bytes: &[u8]) -> Result<Self, ParseError> {
+        parse(bytes).map(|parsed| parsed.value)
+    }
+}
+
+/// Whether the bytes have the syntax of JSON, whatever their encoding.
+///
+/// # Errors
+/// See [`ParseError`].
+pub fn check_syntax(bytes: &[u8]) -> Result<(), ParseError> {
+    Parser::new(bytes).document().map(drop)
+}
+
+/// Where the parser is, as a list on the stack: paths are needed only for duplicates, which are rare.
+#[derive(Clone, Copy)]
+struct Path<'p> {
+    parent: Option<&'p Path<'p>>,
+    step: Step<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'p> {
+    Key(&'p str),
+    Index(usize),
+}
+
+impl Path<'_> {
+    fn write(&self, out: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.write(out);
+        }
+        match self.step {
+            Step::Key(key) => {
+                if !out.is_empty() {
+                    out.push('.');
+                }
+                out.push_str(key);
+            }
+            Step::Index(index) => {
+                let _ = write!(out, "[{index}]");
+            }
+        }
+    }
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+    duplicates: Vec<String>,
+}
+
+type Outcome<T> = Result<T, ParseError>;
+
+impl<'a> Parser<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, depth: 0, duplicates: Vec::new() }
+    }
+
+    fn document(&mut self) -> Outcome<Value> {
+        let value = self.value(None)?;
+        match self.peek_token() {
+            None => Ok(value),
+            Some(byte) => Err(ParseError::InvalidCharacter { byte, context: "after top-level value" }),
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// The next byte that is not white space, not yet taken.
+    fn peek_token(&mut self) -> Option<u8> {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
+            self.at += 1;
+        }
+        self.peek()
+    }
+
+    fn unexpected<T>(&self, context: &'static str) -> Outcome<T> {
+        match self.peek() {
+            None => Err(ParseError::UnexpectedEnd),
+            Some(byte) => Err(ParseError::InvalidCharacter { byte, context }),
+        }
+    }
+
+    fn value(&mut self, path: Option<&Path<'_>>) -> Outcome<Value> {
+        match self.peek_token() {
+            Some(b'"') => self.string().map(Value::String),
+            Some(b'{') => self.nested(|p| p.object(path)),
+            Some(b'[') => self.nested(|p| p.array(path)),
+            Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
+            Some(b't') => self.literal("true").map(|()| Value::Bool(true)),
+            Some(b'f') => self.literal("false").map(|()| Value::Bool(false)),
+            Some(b'n') => self.literal("null").map(|()| Value::Null),
+            _ => self.unexpected("looking for beginning of value"),
+        }
+    }
+
+    fn nested(&mut self, inner: impl FnOnce(&mut Self) -> Outcome<Value>) -> Outcome<Value> {
+        self.at += 1;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(ParseError::TooDeep);
+        }
+        let value = inner(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn object(&mut self, path: Option<&Path<'_>>) -> Outcome<Value> {
+        let mut map = Map::new();
+        if self.peek_token() == Some(b'}') {
+            self.at += 1;
+            return Ok(Value::Object(map));
+        }
+        loop {
+            if self.peek_token() != Some(b'"') {
+                return self.unexpected("looking for beginning of object key string");
+            }
+            let key = self.string()?;
+            if self.peek_token() != Some(b':') {
+                return self.unexpected("after object key");
+            }
+            self.at += 1;
+            let here = Path { parent: path, step: Step::Key(&key) };
+            let value = self.value(Some(&here))?;
+            if let Err((key, value)) = map.append(key, value) {
+                if map.contains_key(&key) {
+                    self.duplicate(&Path { parent: path, step: Step::Key(&key) });
+                }
+                map.insert(key, value);
+            }
+            match self.peek_token() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Value::Object(map));
+                }
+                _ => return self.unexpected("after object key:value pair"),
+            }
+        }
+    }
+
+    fn array(&mut self, path: Option<&Path<'_>>) -> Outcome<Value> {
+        let mut items = Vec::new();
+        if self.peek_token() == Some(b']') {
+            self.at += 1;
+            return Ok(Value::Array(items.into()));
+        }
+        loop {
+            let here = Path { parent: path, step: Step::Index(items.len()) };
+            items.push(self.value(Some(&here))?);
+            match self.peek_token() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Value::Array(items.into()));
+                }
+                _ => return self.unexpected("after array element"),
+            }
+        }
+    }
+
+    fn duplicate(&mut self, path: &Path<'_>) {
+        if self.duplicates.len() < MAX_DUPLICATES {
+            let mut text = String::new();
+            path.write(&mut text);
+            if !self.duplicates.contains(&text) {
+                self.duplicates.push(text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse(text.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn syntax_errors_read_as_go() {
+        for (text, expected) in [
+            ("", "unexpected end of JSON input"),
+            ("{", "unexpected end of JSON input"),
+            ("not json", "invalid character 'o' in literal null (expecting 'u')"),
+            (r#"{"a":{},}"#, "invalid character '}' looking for beginning of object key string"),
+            ("{'a':1}", "invalid character '\\'' looking for beginning of object key string"),
+            ("{} {}", "invalid character '{' after top-level value"),
+            ("[1 2]", "invalid character '2' after array element"),
+            (r#"{"a" 1}"#, "invalid character '1' after object key"),
+            (r#"{"a":1 "b":2}"#, "invalid character '\"' after object key:value pair"),
+            ("[01]", "invalid character '1' after array element"),
+            ("[-]", "invalid character ']' in numeric literal"),
+            ("[1.]", "invalid character ']' after decimal point in numeric literal"),
+            ("[1e]", "invalid character ']' in exponent of numeric literal"),
+            ("\"\n\"", "invalid character '\\n' in string literal"),
+            (r#""\x""#, "invalid character 'x' in string escape code"),
+            (r#""\u12g4""#, "invalid character 'g' in \\u hexadecimal character escape"),
+            ("*", "invalid character '*' looking for beginning of value"),
+            (r#""abc"#, "unexpected end of JSON input"),
+        ] {
+            assert_eq!(error(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn duplicates_are_reported_once_with_their_paths() {
+        let text = r#"{"a":[{"b":1,"b":2},{"b":1,"b":2,"b":3}],"a":0,"c":{"d":{"e":1,"e":1}}}"#;
+        assert_eq!(parse(text.as_bytes()).unwrap().duplicates, ["a[0].b", "a[1].b", "a", "c.d.e"]);
+    }
+
+    #[test]
+    fn a_bomb_of_duplicates_is_cut_off() {
+        let text = format!("[{}]", vec![r#"{"a":1,"a":2}"#; 5000].join(","));
+        assert_eq!(parse(text.as_bytes()).unwrap().duplicates.len(), MAX_DUPLICATES);
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        assert!(parse(("[".repeat(MAX_DEPTH) + &"]".repeat(MAX_DEPTH)).as_bytes()).is_ok());
+        assert_eq!(parse("[".repeat(1_000_000).as_bytes()), Err(ParseError::TooDeep));
+        assert_eq!(parse(r#"{"a":"#.repeat(1_000_000).as_bytes()), Err(ParseError::TooDeep));
+    }
+
+    #[test]
+    fn numbers_keep_integers_whole() {
+        let parsed = |text: &str| parse(text.as_bytes()).unwrap().value;
+        assert_eq!(parsed("18446744073709551615"), Value::from(u64::MAX));
+        assert_eq!(parsed("-9223372036854775808"), Value::from(i64::MIN));
+        assert_eq!(parsed("-0"), Value::from(0));
+        assert_eq!(parsed("1.5e3"), Value::from(1500.0));
+        assert!(parsed(&"9".repeat(300)).is_f64());
+        let huge = "9".repeat(400);
+        assert_eq!(parse(huge.as_bytes()), Err(ParseError::NumberOutOfRange(huge)));
+        assert!(parse(b"1e999").is_err());
+    }
+
+    #[test]
+    fn strings_may_hold_anything_and_what_is_no_utf8_is_replaced() {
+        let broken = parse(b"{\"a\xc3\":\"x\xff\xe2\x82y\\n\xfe\"}").unwrap().value;
+        assert_eq!(broken["a\u{fffd}"], "x\u{fffd}\u{fffd}\u{fffd}y\n\u{fffd}");
+        assert_eq!(
+            parse(b"\xff"),
+            Err(ParseError::InvalidCharacter { byte: 0xff, context: "looking for beginning of value" })
+        );
+        let escapes = r#""\"\\\/\b\f\n\r\té\ud83d\ude00\ud800x\udc00\ud800\u0041""#;
+        let expected = "\"\\/\u{8}\u{c}\n\r\té😀\u{fffd}x\u{fffd}\u{fffd}A";
+        assert_eq!(parse(escapes.as_bytes()).unwrap().value, Value::from(expected));
+    }
+}

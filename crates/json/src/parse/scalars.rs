@@ -1,0 +1,181 @@
+//! Literals, numbers and strings. Objects and arrays are in [`super`].
+
+use super::{Outcome, ParseError, Parser};
+use crate::raw::quote_or_backslash;
+use crate::{Number, Text};
+
+impl<'a> Parser<'a> {
+    pub(super) fn literal(&mut self, literal: &'static str) -> Outcome<()> {
+        for expected in literal.bytes() {
+            match self.peek() {
+                Some(byte) if byte == expected => self.at += 1,
+                Some(byte) => return Err(ParseError::InvalidLiteral { byte, literal, expected }),
+                None => return Err(ParseError::UnexpectedEnd),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn number(&mut self) -> Outcome<Number> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits("in numeric literal")?,
+            _ => return self.unexpected("in numeric literal"),
+        }
+        let mut integer = true;
+        if self.peek() == Some(b'.') {
+            integer = false;
+            self.at += 1;
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            integer = false;
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits("in exponent of numeric literal")?;
+        }
+        number_from(self.text(start, self.at), integer)
+    }
+
+    /// One digit or more.
+    fn digits(&mut self, context: &'static str) -> Outcome<()> {
+        if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            return self.unexpected(context);
+        }
+        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn text(&self, start: usize, end: usize) -> &'a str {
+        self.bytes.get(start..end).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
+    }
+
+    /// A string; `at` is on its opening quote.
+    pub(super) fn string(&mut self) -> Outcome<Text> {
+        self.at += 1;
+        let start = self.at;
+        let end = self.plain_run()?;
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            return Ok(self.decoded(start, end));
+        }
+        let mut out = self.decoded(start, end);
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    out.push(self.escape()?);
+                }
+                _ => return Err(ParseError::UnexpectedEnd),
+            }
+            let start = self.at;
+            let end = self.plain_run()?;
+            out.push_str(&self.decoded(start, end));
+        }
+    }
+
+    /// Goes to the next quote or backslash and returns where it is.
+    fn plain_run(&mut self) -> Outcome<usize> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let length = quote_or_backslash(rest);
+        let run = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
+        // Without an early end the compiler checks many bytes at once.
+        if run.iter().fold(false, |control, b| control | (*b < 0x20)) {
+            self.at += run.iter().position(|b| *b < 0x20).unwrap_or_default();
+            return self.unexpected("in string literal");
+        }
+        self.at += run.len();
+        length.map(|_| self.at).ok_or(ParseError::UnexpectedEnd)
+    }
+
+    /// The text of some bytes. Go takes each byte that is no UTF-8 for the replacement character, and so do we.
+    fn decoded(&self, start: usize, end: usize) -> Text {
+        let bytes = self.bytes.get(start..end).unwrap_or_default();
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return text.into();
+        }
+        let mut text = Text::default();
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+        }
+        text
+    }
+
+    fn escape(&mut self) -> Outcome<char> {
+        let c = match self.peek() {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.at += 1;
+                return self.unicode_escape();
+            }
+            _ => return self.unexpected("in string escape code"),
+        };
+        self.at += 1;
+        Ok(c)
+    }
+
+    /// `XXXX`, or a pair `XXXX\uXXXX`; half a pair becomes the replacement character, as in Go.
+    fn unicode_escape(&mut self) -> Outcome<char> {
+        let high = self.hex4()?;
+        if let Some(c) = char::from_u32(high) {
+            return Ok(c);
+        }
+        let resume = self.at;
+        if high < 0xdc00 && self.bytes.get(self.at..self.at + 2) == Some(b"\\u") {
+            self.at += 2;
+            let low = self.hex4()?;
+            if (0xdc00..0xe000).contains(&low) {
+                let code = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            self.at = resume;
+        }
+        Ok(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn hex4(&mut self) -> Outcome<u32> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let digit = self.peek().and_then(|b| char::from(b).to_digit(16));
+            let Some(digit) = digit else {
+                return self.unexpected("in \\u hexadecimal character escape");
+            };
+            code = code << 4 | digit;
+            self.at += 1;
+        }
+        Ok(code)
+    }
+}
+
+fn number_from(text: &str, integer: bool) -> Outcome<Number> {
+    if integer {
+        if let Ok(n) = text.parse::<i64>() {
+            return Ok(n.into());
+        }
+        if let Ok(n) = text.parse::<u64>() {
+            return Ok(n.into());
+        }
+    }
+    let float = text.parse::<f64>().ok().and_then(Number::from_f64);
+    float.ok_or_else(|| ParseError::NumberOutOfRange(text.to_owned()))
+}

@@ -1,0 +1,375 @@
+//! [`Value`]: one node of a tree.
+
+use std::ops::Index;
+
+use serde_json::Number;
+
+use super::{List, Map, Text};
+
+/// What reading an absent field yields.
+static NULL: Value = Value::Null;
+
+/// A JSON value. Copies share their containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Value {
+    /// `null`.
+    #[default]
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number.
+    Number(Number),
+    /// A string.
+    String(Text),
+    /// An array.
+    Array(List),
+    /// An object.
+    Object(Map),
+}
+
+impl Value {
+    /// Whether this is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// Whether this is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        matches!(self, Self::Object(_))
+    }
+
+    /// Whether this is an array.
+    #[must_use]
+    pub fn is_array(&self) -> bool {
+        matches!(self, Self::Array(_))
+    }
+
+    /// Whether this is a string.
+    #[must_use]
+    pub fn is_string(&self) -> bool {
+        matches!(self, Self::String(_))
+    }
+
+    /// Whether this is a number.
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        matches!(self, Self::Number(_))
+    }
+
+    /// Whether this is a boolean.
+    #[must_use]
+    pub fn is_boolean(&self) -> bool {
+        matches!(self, Self::Bool(_))
+    }
+
+    /// Whether this is a number that fits `i64`.
+    #[must_use]
+    pub fn is_i64(&self) -> bool {
+        matches!(self, Self::Number(number) if number.is_i64())
+    }
+
+    /// Whether this is a number that fits `u64`.
+    #[must_use]
+    pub fn is_u64(&self) -> bool {
+        matches!(self, Self::Number(number) if number.is_u64())
+    }
+
+    /// Whether this is a number with a fraction or an exponent.
+    #[must_use]
+    pub fn is_f64(&self) -> bool {
+        matches!(self, Self::Number(number) if number.is_f64())
+    }
+
+    /// The string, if this is one.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        if let Self::String(text) = self { Some(text) } else { None }
+    }
+
+    /// The boolean, if this is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(flag) = self { Some(*flag) } else { None }
+    }
+
+    /// The number, if this is one.
+    #[must_use]
+    pub fn as_number(&self) -> Option<&Number> {
+        if let Self::Number(number) = self { Some(number) } else { None }
+    }
+
+    /// The number, if this is one that fits.
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        self.as_number().and_then(Number::as_i64)
+    }
+
+    /// The number, if this is one that fits.
+    #[must_use]
+    pub fn as_u64(&self) -> Option<u64> {
+        self.as_number().and_then(Number::as_u64)
+    }
+
+    /// The number, if this is one.
+    #[must_use]
+    pub fn as_f64(&self) -> Option<f64> {
+        self.as_number().and_then(Number::as_f64)
+    }
+
+    /// The elements, if this is an array.
+    #[must_use]
+    pub fn as_array(&self) -> Option<&Vec<Value>> {
+        if let Self::Array(items) = self { Some(items) } else { None }
+    }
+
+    /// The elements, if this is an array.
+    pub fn as_array_mut(&mut self) -> Option<&mut List> {
+        if let Self::Array(items) = self { Some(items) } else { None }
+    }
+
+    /// The fields, if this is an object.
+    #[must_use]
+    pub fn as_object(&self) -> Option<&Map> {
+        if let Self::Object(map) = self { Some(map) } else { None }
+    }
+
+    /// The fields, if this is an object.
+    pub fn as_object_mut(&mut self) -> Option<&mut Map> {
+        if let Self::Object(map) = self { Some(map) } else { None }
+    }
+
+    /// The field of an object.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.as_object()?.get(key)
+    }
+
+    /// The field of an object.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.as_object_mut()?.get_mut(key)
+    }
+
+    /// The value at a JSON pointer, such as `/metadata/name`.
+    #[must_use]
+    pub fn pointer(&self, pointer: &str) -> Option<&Value> {
+        if pointer.is_empty() {
+            return Some(self);
+        }
+        let steps =
+            pointer.strip_prefix('/')?.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
+        steps.into_iter().try_fold(self, |value, step| match value {
+            Self::Object(map) => map.get(&step),
+            Self::Array(items) => items.get(step.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
+
+    /// The value at a JSON pointer.
+    pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Value> {
+        if pointer.is_empty() {
+            return Some(self);
+        }
+        steps(pointer)?.try_fold(self, |value, step| match value {
+            Self::Object(map) => map.get_mut(&step),
+            Self::Array(items) => items.get_mut(step.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
+
+    /// The value, leaving `null` in its place.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    /// Whether the two are known to be equal without walking them: the same containers, or equal scalars.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Array(a), Self::Array(b)) => a.is_same(b),
+            (Self::Object(a), Self::Object(b)) => a.is_same(b),
+            (Self::Array(_) | Self::Object(_), _) | (_, Self::Array(_) | Self::Object(_)) => false,
+            (a, b) => a == b,
+        }
+    }
+}
+
+/// The steps of a JSON pointer, without their escapes.
+fn steps(pointer: &str) -> Option<impl Iterator<Item = String>> {
+    Some(pointer.strip_prefix('/')?.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")))
+}
+
+/// Compact JSON.
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = Vec::new();
+        crate::write_value(&mut out, self);
+        f.write_str(&String::from_utf8_lossy(&out))
+    }
+}
+
+/// The field, or `null`.
+impl Index<&str> for Value {
+    type Output = Value;
+
+    fn index(&self, key: &str) -> &Value {
+        self.get(key).unwrap_or(&NULL)
+    }
+}
+
+/// The field, made if it is absent.
+///
+/// # Panics
+/// If this is neither an object nor `null`.
+impl std::ops::IndexMut<&str> for Value {
+    fn index_mut(&mut self, key: &str) -> &mut Value {
+        if self.is_null() {
+            *self = Self::Object(Map::new());
+        }
+        match self {
+            Self::Object(map) => map.entry(key).or_insert(Self::Null),
+            #[expect(clippy::panic, reason = "as in serde_json; for trees one made oneself")]
+            other => panic!("cannot access key {key:?} in {other}"),
+        }
+    }
+}
+
+/// The element, or `null`.
+impl Index<usize> for Value {
+    type Output = Value;
+
+    fn index(&self, at: usize) -> &Value {
+        self.as_array().and_then(|items| items.get(at)).unwrap_or(&NULL)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl From<std::borrow::Cow<'_, str>> for Value {
+    fn from(text: std::borrow::Cow<'_, str>) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl<T: Into<Value>> From<Vec<T>> for Value {
+    fn from(items: Vec<T>) -> Self {
+        Self::Array(items.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<T: Clone + Into<Value>> From<&[T]> for Value {
+    fn from(items: &[T]) -> Self {
+        items.iter().cloned().collect()
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl<T: Into<Value>> FromIterator<T> for Value {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Self::Array(items.into_iter().map(Into::into).collect())
+    }
+}
+
+/// A finite number, or `null`.
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Number::from_f64(number).map_or(Self::Null, Self::Number)
+    }
+}
+
+macro_rules! variant_from {
+    ($($type:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )*};
+}
+
+variant_from! {
+    bool => Bool, String => String, Text => String, Number => Number, List => Array, Map => Object,
+    u8 => Number, u16 => Number, u32 => Number, u64 => Number, usize => Number,
+    i8 => Number, i16 => Number, i32 => Number, i64 => Number,
+}
+
+macro_rules! compares_with {
+    ($($type:ty => $getter:ident),* $(,)?) => {$(
+        impl PartialEq<$type> for Value {
+            fn eq(&self, other: &$type) -> bool {
+                self.$getter().is_some_and(|value| value == *other)
+            }
+        }
+    )*};
+}
+
+compares_with! { bool => as_bool, i64 => as_i64, u64 => as_u64, f64 => as_f64 }
+
+impl PartialEq<i32> for Value {
+    fn eq(&self, other: &i32) -> bool {
+        *self == i64::from(*other)
+    }
+}
+
+impl PartialEq<str> for Value {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == Some(other)
+    }
+}
+
+impl PartialEq<&str> for Value {
+    fn eq(&self, other: &&str) -> bool {
+        self == *other
+    }
+}
+
+impl PartialEq<String> for Value {
+    fn eq(&self, other: &String) -> bool {
+        self == other.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    #[test]
+    fn a_node_is_small() {
+        assert_eq!(size_of::<Value>(), 24);
+    }
+
+    #[test]
+    fn absent_things_read_as_null() {
+        let value = json!({"a": [1, {"b/c": "d"}]});
+        assert_eq!(value["a"][1]["b/c"], "d");
+        assert!(value["x"]["y"][7].is_null());
+        assert_eq!(value.pointer("/a/1/b~1c"), Some(&Value::from("d")));
+        assert_eq!(value.pointer("/a/2"), None);
+        assert_eq!(value.to_string(), r#"{"a":[1,{"b/c":"d"}]}"#);
+    }
+
+    #[test]
+    fn a_change_copies_the_way_to_it_and_nothing_beside() {
+        let old = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c"}]}});
+        let mut new = old.clone();
+        assert!(new.is_same(&old));
+        let metadata = new.get_mut("metadata").and_then(Value::as_object_mut).unwrap();
+        metadata.insert("name", "n".into());
+        assert!(!new.is_same(&old) && !new["metadata"].is_same(&old["metadata"]));
+        assert!(new["spec"].is_same(&old["spec"]));
+        assert!(new["metadata"]["labels"].is_same(&old["metadata"]["labels"]));
+        assert_eq!(old["metadata"].get("name"), None);
+    }
+}

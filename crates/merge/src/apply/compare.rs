@@ -1,0 +1,221 @@
+//! What changed between two objects, as sets of paths.
+//!
+//! A path is *changed* if it was added or has another value, *removed* if it is no longer there. Where a whole subtree
+//! comes or goes, every path of it counts, the inner ones too. Fields that belong to nobody, such as names and
+//! versions, are left out.
+//!
+//! Most of an object is the same before and after. The walk allocates nothing there: it goes through both maps side by
+//! side and makes path elements only for what differs.
+
+use std::collections::HashMap;
+
+use listwatch_json::{Map, Value};
+
+use super::element;
+use super::field_set::FieldSet;
+use super::node::Node;
+use crate::patch::{ListKind, MapKind, Schema};
+
+/// Fields of the root that no manager owns.
+pub(super) const UNOWNED: [&str; 2] = ["apiVersion", "kind"];
+/// Fields of the metadata that no manager owns.
+pub(super) const UNOWNED_METADATA: [&str; 9] = [
+    "clusterName",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// What changed.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Added or modified.
+    pub(super) changed: FieldSet,
+    /// Taken away.
+    pub(super) removed: FieldSet,
+}
+
+impl Changes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.removed.is_empty()
+    }
+
+    pub(super) fn without(mut self, ignored: &FieldSet) -> Self {
+        self.changed.subtract_recursive(ignored);
+        self.removed.subtract_recursive(ignored);
+        self
+    }
+}
+
+#[derive(Debug, Default)]
+struct Diff {
+    changed: Node,
+    removed: Node,
+}
+
+impl Diff {
+    fn put(&mut self, element: impl Fn() -> String, child: Self) {
+        self.changed.put(&element, child.changed);
+        self.removed.put(&element, child.removed);
+    }
+}
+
+/// Compares two whole objects.
+pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> Changes {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return Changes::default() };
+    let mut diff = Diff::default();
+    let mut visit = |key: &str, old: Option<&Value>, new: Option<&Value>| {
+        // Mostly whole sections are the same, and telling so needs no schema. Not done further down, where it would
+        // compare what is deep inside once per level.
+        if UNOWNED.contains(&key) || old == new {
+            return;
+        }
+        let schema = schema.field(key);
+        let child = if key == "metadata" { metadata(old, new, schema) } else { values(old, new, schema) };
+        diff.put(|| element::field(key), child);
+    };
+    pairs(Some(old), Some(new), &mut visit);
+    Changes {
+        changed: FieldSet::from_trie(diff.changed.children),
+        removed: FieldSet::from_trie(diff.removed.children),
+    }
+}
+
+fn metadata<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
+    let mut diff = Diff::default();
+    let (old, new) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+    pairs(old, new, &mut |key, old, new| {
+        if !UNOWNED_METADATA.contains(&key) && old != new {
+            diff.put(|| element::field(key), values(old, new, schema.and_then(|s| s.field(key))));
+        }
+    });
+    diff
+}
+
+/// Calls `visit` with every key of either map and what the maps have there.
+fn pairs<'v>(
+    old: Option<&'v Map>,
+    new: Option<&'v Map>,
+    visit: &mut impl FnMut(&str, Option<&'v Value>, Option<&'v Value>),
+) {
+    if let (Some(old), Some(new)) = (old, new)
+        && old.len() == new.len()
+        && old.keys().eq(new.keys())
+    {
+        for ((key, old), new) in old.iter().zip(new.values()) {
+            visit(key, Some(old), Some(new));
+        }
+        return;
+    }
+    for (key, new_value) in new.into_iter().flatten() {
+        visit(key, old.and_then(|old| old.get(key)), Some(new_value));
+    }
+    for (key, old_value) in old.into_iter().flatten() {
+        if !new.is_some_and(|new| new.contains_key(key)) {
+            visit(key, Some(old_value), None);
+        }
+    }
+}
+
+fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return false };
+    !old.is_object() && !old.is_array() && old == new
+}
+
+fn values<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
+    // Null goes with either shape, so that `null` and `{}` can be told from each other but not from nothing inside.
+    let map = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
+    let list = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Array(_) | Value::Null));
+    let mut diff = if map(old) && map(new) {
+        maps(old, new, schema)
+    } else if list(old) && list(new) {
+        lists(old, new, schema)
+    } else {
+        return leaf(old, new);
+    };
+    if let Some(diff) = &mut diff {
+        diff.changed.member |= old.is_none();
+        diff.removed.member |= new.is_none();
+    }
+    diff.unwrap_or_else(|| leaf(old, new))
+}
+
+fn leaf(old: Option<&Value>, new: Option<&Value>) -> Diff {
+    let mut diff = Diff::default();
+    match (old, new) {
+        (Some(old), Some(new)) => diff.changed.member = old != new,
+        (None, _) => diff.changed.member = true,
+        (_, None) => diff.removed.member = true,
+    }
+    diff
+}
+
+/// The changes of a map owned entry by entry; `None` if it is owned as a whole, or empty on both sides.
+fn maps<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Option<Diff> {
+    let (old, new) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+    let empty = old.is_none_or(Map::is_empty) && new.is_none_or(Map::is_empty);
+    let schema = schema.filter(|s| s.map_kind() != MapKind::Atomic)?;
+    if empty {
+        return None;
+    }
+    let mut diff = Diff::default();
+    pairs(old, new, &mut |key, old, new| {
+        if !is_same_scalar(old, new) {
+            diff.put(|| element::field(key), values(old, new, schema.field(key)));
+        }
+    });
+    Some(diff)
+}
+
+/// The changes of a list owned element by element; `None` if it is owned as a whole, or empty on both sides.
+fn lists<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Option<Diff> {
+    let (old, new) = (items(old), items(new));
+    let schema = schema.filter(|s| s.list_kind() != ListKind::Atomic)?;
+    if old.is_empty() && new.is_empty() {
+        return None;
+    }
+    if old == new {
+        return Some(Diff::default());
+    }
+    // Elements without their keys cannot be told apart; the list then counts as one.
+    let (old, new) = (index(old, schema)?, index(new, schema)?);
+    let mut diff = Diff::default();
+    for (id, new_items) in &new {
+        diff.put(|| id.clone(), elements(old.get(id).map(Vec::as_slice), Some(new_items), schema));
+    }
+    for (id, old_items) in &old {
+        if !new.contains_key(id) {
+            diff.put(|| id.clone(), elements(Some(old_items), None, schema));
+        }
+    }
+    Some(diff)
+}
+
+fn items(list: Option<&Value>) -> &[Value] {
+    list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn index<S: Schema>(items: &[Value], schema: S) -> Option<HashMap<String, Vec<&Value>>> {
+    let mut index: HashMap<String, Vec<&Value>> = HashMap::with_capacity(items.len());
+    for item in items {
+        index.entry(element::of_item(item, schema).ok()?).or_default().push(item);
+    }
+    Some(index)
+}
+
+/// Compares what two lists have under one key: mostly one element each; repeated ones count as one.
+fn elements<S: Schema>(old: Option<&[&Value]>, new: Option<&[&Value]>, schema: S) -> Diff {
+    match (old, new) {
+        (None | Some([_]), None | Some([_])) => {
+            values(old.and_then(|i| i.first().copied()), new.and_then(|i| i.first().copied()), schema.items())
+        }
+        (Some(old), Some(new)) if old == new => Diff::default(),
+        (Some(_), None) => Diff { removed: Node::leaf(), ..Diff::default() },
+        _ => Diff { changed: Node::leaf(), ..Diff::default() },
+    }
+}

@@ -1,0 +1,89 @@
+//! Why an applied configuration was refused.
+
+use super::record::{Entry, Operation};
+use listwatch_json::go;
+use listwatch_wire::status::{Status, StatusCause, StatusDetails, StatusReason};
+
+/// A field that another manager owns and that the configuration sets differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The other manager, as error texts show it.
+    pub manager: String,
+    /// The field.
+    pub path: String,
+}
+
+impl Conflict {
+    pub(super) fn new(entry: &Entry, path: String) -> Self {
+        let mut manager = go::quote(&entry.manager);
+        if !entry.subresource.is_empty() {
+            manager.push_str(&format!(" with subresource {}", go::quote(&entry.subresource)));
+        }
+        if entry.operation == Operation::Update {
+            manager.push_str(&format!(" using {}", entry.api_version));
+        }
+        Self { manager, path }
+    }
+}
+
+/// Why an applied configuration was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// The configuration has `managedFields`: a 400. They are the server's to write.
+    #[error("metadata.managedFields must be nil")]
+    ManagedFieldsPresent,
+    /// The configuration does not fit the schema: a 500, as in the reference.
+    #[error("failed to create typed patch object ({object}): {}", join(.errors))]
+    Untypable {
+        /// Which object.
+        object: String,
+        /// Every complaint with its path.
+        errors: Vec<String>,
+    },
+    /// Other managers own what the configuration sets differently: a 409. Give way, or force.
+    #[error("{}", message(.0))]
+    Conflicts(Vec<Conflict>),
+}
+
+fn join(errors: &[String]) -> String {
+    match errors {
+        [only] => only.clone(),
+        many => many.iter().fold("errors:".to_owned(), |text, error| text + "\n  " + error),
+    }
+}
+
+fn message(conflicts: &[Conflict]) -> String {
+    if let [only] = conflicts {
+        return format!("Apply failed with 1 conflict: conflict with {}: {}", only.manager, only.path);
+    }
+    let mut lines = Vec::new();
+    let mut last = None;
+    for conflict in conflicts {
+        if last != Some(&conflict.manager) {
+            lines.push(format!("conflicts with {}:", conflict.manager));
+            last = Some(&conflict.manager);
+        }
+        lines.push(format!("- {}", conflict.path));
+    }
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+}
+
+impl From<ApplyError> for Status {
+    fn from(error: ApplyError) -> Self {
+        let text = error.to_string();
+        match error {
+            ApplyError::ManagedFieldsPresent => Self::bad_request(text),
+            ApplyError::Untypable { .. } => Self::unforeseen(text),
+            ApplyError::Conflicts(conflicts) => {
+                let causes = conflicts.into_iter().map(|conflict| StatusCause {
+                    reason: "FieldManagerConflict".to_owned(),
+                    message: format!("conflict with {}", conflict.manager),
+                    field: conflict.path,
+                });
+                let details = StatusDetails { causes: causes.collect(), ..StatusDetails::default() };
+                Self::failure(409, StatusReason::Conflict, text).with_details(details)
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The steps of a field path, in their wire form.
+//!
+//! `f:<name>` a field or map key; `k:<json object>` a list element by its keys; `v:<json>` a scalar in a set;
+//! `i:<number>` a position.
+
+use listwatch_json::Value;
+
+use crate::patch::{ListKind, Schema};
+use listwatch_json as json;
+
+pub(super) fn field(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 2);
+    out.push_str("f:");
+    out.push_str(name);
+    out
+}
+
+/// The field name of an element that is one.
+pub(super) fn field_name(element: &str) -> Option<&str> {
+    element.strip_prefix("f:")
+}
+
+/// The element by which a list knows one of its items.
+///
+/// # Errors
+/// Why the item has none, in the reference's words.
+pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String> {
+    match list.list_kind() {
+        ListKind::Map(keys) => keyed(item, keys, list),
+        _ if item.is_null() => {
+            Err("associative list without keys has an element that's an explicit null".to_owned())
+        }
+        _ => Ok(encoded(b"v:", |out| json::write_value(out, item))),
+    }
+}
+
+fn keyed<S: Schema>(item: &Value, keys: &[&str], list: S) -> Result<String, String> {
+    let Value::Object(map) = item else {
+        let problem = if item.is_null() { "a null element" } else { "non-map elements" };
+        return Err(format!("associative list with keys may not have {problem}"));
+    };
+    let mut sorted: smallvec::SmallVec<[&str; 4]> = keys.iter().copied().collect();
+    sorted.sort_unstable();
+    let mut missing = None;
+    let text = encoded(b"k:{", |out| {
+        for (i, key) in sorted.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            json::write_string(out, key);
+            out.push(b':');
+            match (map.get(key), list.key_default(key)) {
+                (Some(value), _) => json::write_value(out, value),
+                (None, Some(default)) => json::write_value(out, &default),
+                (None, None) => missing = missing.or(Some(*key)),
+            }
+        }
+        out.push(b'}');
+    });
+    match missing {
+        None => Ok(text),
+        Some(key) => Err(format!(
+            "associative list with keys has an element that omits key field {} (and doesn't have default value)",
+            listwatch_json::go::quote(key)
+        )),
+    }
+}
+
+fn encoded(prefix: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::with_capacity(48);
+    out.extend_from_slice(prefix);
+    write(&mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// As error texts show it: `.name`, `[name="web",port=80]`, `[="x"]`, `[3]`.
+pub(super) fn show(element: &str) -> String {
+    match element.split_once(':') {
+        Some(("f", name)) => format!(".{name}"),
+        Some(("v", value)) => format!("[={value}]"),
+        Some(("i", index)) => format!("[{index}]"),
+        Some(("k", keys)) => {
+            let Ok(Value::Object(keys)) = serde_json::from_str(keys) else { return format!("[{keys}]") };
+            let pairs: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            format!("[{}]", pairs.join(","))
+        }
+        _ => element.to_owned(),
+    }
+}
+
+/// Whether this has the form of an element. The JSON within is not parsed: what the server wrote is sound, and what a
+/// client made up can only fail to name anything.
+pub(super) fn is_valid(element: &str) -> bool {
+    match element.split_once(':') {
+        Some(("f", _)) => true,
+        Some(("k", keys)) => keys.starts_with('{') && keys.ends_with('}'),
+        Some(("v", value)) => !value.is_empty(),
+        Some(("i", index)) => index.parse::<u64>().is_ok(),
+        _ => false,
+    }
+}

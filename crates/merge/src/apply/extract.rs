@@ -1,0 +1,145 @@
+//! What a configuration sets, and what is wrong with it.
+
+use std::collections::HashSet;
+
+use listwatch_json::{Map, Value};
+
+use super::compare::{UNOWNED, UNOWNED_METADATA};
+use super::element;
+use super::field_set::FieldSet;
+use super::node::Node;
+use crate::patch::{ListKind, MapKind, Schema, Shape};
+use listwatch_json as json;
+
+/// The fields a configuration sets.
+///
+/// # Errors
+/// Every field the schema does not know, repeated list keys, and elements without their keys.
+pub(super) fn field_set<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, Vec<String>> {
+    let mut walk = Walk { path: String::new(), errors: Vec::new() };
+    let Value::Object(map) = config else { return Ok(FieldSet::new()) };
+    let mut root = walk.entries(map, schema);
+    for key in UNOWNED {
+        root.children.remove(&element::field(key));
+    }
+    strip_metadata(&mut root.children);
+    if walk.errors.is_empty() { Ok(FieldSet::from_trie(root.children)) } else { Err(walk.errors) }
+}
+
+fn strip_metadata(root: &mut Map) {
+    let Some(Value::Object(metadata)) = root.get_mut("f:metadata") else { return };
+    for key in UNOWNED_METADATA {
+        metadata.remove(&element::field(key));
+    }
+    metadata.remove(super::node::SELF);
+    if metadata.is_empty() {
+        root.remove("f:metadata");
+    }
+}
+
+struct Walk {
+    path: String,
+    errors: Vec<String>,
+}
+
+impl Walk {
+    fn error(&mut self, text: &str) {
+        let colon = if self.path.is_empty() { "" } else { ": " };
+        self.errors.push(format!("{}{colon}{text}", self.path));
+    }
+
+    /// Runs `inner` with the path one step further.
+    fn below<T>(&mut self, step: &str, inner: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.len();
+        self.path.push_str(step);
+        let result = inner(self);
+        self.path.truncate(length);
+        result
+    }
+
+    fn value<S: Schema>(&mut self, value: &Value, schema: S) -> Node {
+        if let Some(problem) = misfit(value, schema.shape()) {
+            self.error(&problem);
+            return Node::default();
+        }
+        match value {
+            Value::Object(_) if schema.map_kind() == MapKind::Atomic => Node::leaf(),
+            Value::Object(map) => self.entries(map, schema),
+            Value::Array(_) if schema.list_kind() == ListKind::Atomic => Node::leaf(),
+            Value::Array(items) => self.items(items, schema),
+            _ => Node::leaf(),
+        }
+    }
+
+    fn entries<S: Schema>(&mut self, map: &Map, schema: S) -> Node {
+        let mut node = Node::default();
+        for (key, value) in map {
+            let step = element::show(&element::field(key));
+            let Some(field) = schema.field(key) else {
+                self.below(&step, |walk| walk.error("field not declared in schema"));
+                continue;
+            };
+            let mut child = self.below(&step, |walk| walk.value(value, field));
+            // Of a struct's fields only what is inside counts; of a map's entries the entry itself does, too.
+            let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+            child.member |= empty || schema.map_kind() == MapKind::Granular;
+            node.put(|| element::field(key), child);
+        }
+        node
+    }
+
+    fn items<S: Schema>(&mut self, items: &[Value], list: S) -> Node {
+        let mut node = Node::default();
+        let mut seen = HashSet::with_capacity(items.len());
+        for (i, item) in items.iter().enumerate() {
+            let id = match element::of_item(item, list) {
+                Ok(id) => id,
+                Err(problem) => {
+                    self.error(&format!("element {i}: {problem}"));
+                    continue;
+                }
+            };
+            let step = element::show(&id);
+            if !seen.insert(id.clone()) {
+                self.error(&format!("duplicate entries for key {step}"));
+                continue;
+            }
+            let mut child = match list.items() {
+                Some(schema) => self.below(&step, |walk| walk.value(item, schema)),
+                None => Node::leaf(),
+            };
+            child.member = true;
+            node.put(|| id, child);
+        }
+        node
+    }
+}
+
+/// What is wrong with a value of the wrong shape. Null fits everywhere.
+///
+/// The reference shows some values through Go's formatting of its own wrapper type; the shape of that is copied.
+fn misfit(value: &Value, shape: Shape) -> Option<String> {
+    let go_type = || match value {
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        _ => "map[string]interface {}",
+    };
+    match (shape, value) {
+        (Shape::Any, _) | (_, Value::Null) => None,
+        (Shape::Numeric, Value::Number(_))
+        | (Shape::String, Value::String(_))
+        | (Shape::Boolean, Value::Bool(_)) => None,
+        (Shape::Map, Value::Object(_)) | (Shape::List, Value::Array(_)) => None,
+        (Shape::Numeric, _) => Some(format!("expected numeric (int or float), got {}", go_type())),
+        (Shape::Boolean, _) => Some(format!("expected boolean, got {}", go_type())),
+        (Shape::String, _) => {
+            let text = String::from_utf8(json::encode(value)).unwrap_or_default();
+            Some(format!("expected string, got &value.valueUnstructured{{Value:{text}}}"))
+        }
+        (Shape::Map, _) => Some(format!("expected map, got &{{{}}}", listwatch_json::go::print(value))),
+        (Shape::List, _) => Some(format!("expected list, got &{{{}}}", listwatch_json::go::print(value))),
+    }
+}

@@ -1,0 +1,245 @@
+//! [`FieldSet`]: a set of field paths.
+
+use std::fmt;
+
+use listwatch_json::{Map, Value};
+
+use super::element;
+use super::node::{SELF, is_member};
+
+type Trie = Map;
+
+/// A set of field paths, in the shape of `FieldsV1`.
+///
+/// The wire format is a tree keyed by path elements, which is also the shape that set operations want; so the parsed
+/// JSON is the set, and reading or writing one costs nothing beyond the JSON itself. Operations take time in the size
+/// of the smaller side: a write that changes three fields touches three paths of each manager, however many they own.
+///
+/// ```
+/// use listwatch_merge::apply::FieldSet;
+/// use listwatch_json::json;
+///
+/// let mut set = FieldSet::from_json(json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}})).unwrap();
+/// set.subtract(&FieldSet::from_json(json!({"f:data": {"f:a": {}}})).unwrap());
+/// assert_eq!(set.paths(), [".data", ".data.b"]);
+/// assert_eq!(set.to_json(), json!({"f:data": {".": {}, "f:b": {}}}));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet(Trie);
+
+impl FieldSet {
+    /// The empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn from_trie(trie: Trie) -> Self {
+        Self(trie)
+    }
+
+    pub(super) fn trie(&self) -> &Trie {
+        &self.0
+    }
+
+    /// The set of some paths of plain field names.
+    ///
+    /// ```
+    /// use listwatch_merge::apply::FieldSet;
+    /// assert_eq!(FieldSet::of_fields(&[&["status"], &["metadata", "labels"]]).paths(), [".status", ".metadata.labels"]);
+    /// ```
+    #[must_use]
+    pub fn of_fields(paths: &[&[&str]]) -> Self {
+        let mut set = Self::new();
+        for path in paths {
+            let leaf = Value::Object(Map::new());
+            let nested = path
+                .iter()
+                .rev()
+                .fold(leaf, |below, name| Value::Object(Map::from_iter([(element::field(name), below)])));
+            if let Value::Object(trie) = nested {
+                union(&mut set.0, &trie);
+            }
+        }
+        set
+    }
+
+    /// Takes a set from its JSON; `None` if it is none.
+    #[must_use]
+    pub fn from_json(value: Value) -> Option<Self> {
+        match value {
+            Value::Object(trie) if is_valid(&trie) => Some(Self(trie)),
+            _ => None,
+        }
+    }
+
+    /// Takes a set from JSON that was one before.
+    pub(super) fn from_stored(value: Value) -> Option<Self> {
+        if let Value::Object(trie) = value { Some(Self(trie)) } else { None }
+    }
+
+    /// The JSON of the set.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        Value::Object(self.0.clone())
+    }
+
+    pub(super) fn into_json(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    /// Whether there is no path in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds all paths of another set.
+    pub fn union(&mut self, other: &Self) {
+        union(&mut self.0, &other.0);
+    }
+
+    /// Takes out all paths of another set; paths below them stay.
+    pub fn subtract(&mut self, other: &Self) {
+        subtract(&mut self.0, &other.0);
+    }
+
+    /// Takes out all paths of another set and everything below them.
+    pub fn subtract_recursive(&mut self, other: &Self) {
+        subtract_recursive(&mut self.0, &other.0);
+    }
+
+    /// The paths that are in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        Self(intersection(&self.0, &other.0))
+    }
+
+    /// All paths as error texts show them, those of one level before those below.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        collect(&self.0, "", &mut out);
+        out
+    }
+}
+
+impl fmt::Display for FieldSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.paths().join("\n"))
+    }
+}
+
+fn is_valid(trie: &Trie) -> bool {
+    trie.iter().all(|(key, node)| match node {
+        Value::Object(node) if key == SELF => node.is_empty(),
+        Value::Object(node) => element::is_valid(key) && is_valid(node),
+        _ => false,
+    })
+}
+
+fn own() -> Value {
+    Value::Object(Map::new())
+}
+
+fn union(a: &mut Trie, b: &Trie) {
+    for (key, from) in b {
+        match (a.get_mut(key), from) {
+            (Some(Value::Object(into)), Value::Object(from)) => union_node(into, from),
+            _ => {
+                a.insert(key.clone(), from.clone());
+            }
+        }
+    }
+}
+
+fn union_node(a: &mut Trie, b: &Trie) {
+    match (a.is_empty(), b.is_empty()) {
+        (true, true) => {}
+        (false, true) => {
+            a.insert(SELF.to_owned(), own());
+        }
+        (true, false) => {
+            *a = b.clone();
+            a.insert(SELF.to_owned(), own());
+        }
+        (false, false) => union(a, b),
+    }
+}
+
+fn subtract(a: &mut Trie, b: &Trie) {
+    for (key, what) in b {
+        if key == SELF {
+            continue;
+        }
+        let (Some(Value::Object(from)), Value::Object(what)) = (a.get_mut(key), what) else { continue };
+        if !subtract_node(from, what) {
+            a.remove(key);
+        }
+    }
+}
+
+/// Whether anything is left.
+fn subtract_node(a: &mut Trie, b: &Trie) -> bool {
+    let member = is_member(a) && !is_member(b);
+    if a.is_empty() {
+        return member;
+    }
+    a.remove(SELF);
+    subtract(a, b);
+    if member && !a.is_empty() {
+        a.insert(SELF.to_owned(), own());
+    }
+    member || !a.is_empty()
+}
+
+fn subtract_recursive(a: &mut Trie, b: &Trie) {
+    for (key, what) in b {
+        let (Some(Value::Object(from)), Value::Object(what)) = (a.get_mut(key), what) else { continue };
+        if key == SELF {
+            continue;
+        }
+        let member = is_member(from);
+        let mut emptied = is_member(what);
+        if !emptied && !from.is_empty() {
+            subtract_recursive(from, what);
+            // What has only itself left is a leaf; what was no member and has nothing left is gone.
+            if member && from.len() == 1 {
+                from.clear();
+            }
+            emptied = !member && from.is_empty();
+        }
+        if emptied {
+            a.remove(key);
+        }
+    }
+}
+
+fn intersection(a: &Trie, b: &Trie) -> Trie {
+    let (small, large) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let mut out = Map::new();
+    for (key, one) in small.iter().filter(|(key, _)| *key != SELF) {
+        let (Value::Object(one), Some(Value::Object(other))) = (one, large.get(key)) else { continue };
+        let mut below = intersection(one, other);
+        let member = is_member(one) && is_member(other);
+        if member && !below.is_empty() {
+            below.insert(SELF.to_owned(), own());
+        }
+        if member || !below.is_empty() {
+            out.insert(key.clone(), Value::Object(below));
+        }
+    }
+    out
+}
+
+fn collect(trie: &Trie, prefix: &str, out: &mut Vec<String>) {
+    let below = || {
+        trie.iter().filter(|(key, _)| *key != SELF).filter_map(|(key, node)| Some((key, node.as_object()?)))
+    };
+    for (key, _) in below().filter(|(_, node)| is_member(node)) {
+        out.push(format!("{prefix}{}", element::show(key)));
+    }
+    for (key, node) in below().filter(|(_, node)| !node.is_empty()) {
+        collect(node, &format!("{prefix}{}", element::show(key)), out);
+    }
+}

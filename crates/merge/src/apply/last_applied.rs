@@ -1,0 +1,126 @@
+//! From `kubectl apply` as it was, which kept its last configuration in an annotation, to applying on the server.
+//!
+//! Whoever applied an object that way and now applies it here meets itself as another manager. The reference lets it take
+//! what the annotation says it set and nobody has changed since, and keeps the annotation for clients that still read it.
+
+use listwatch_json::{self as json, Value};
+
+use super::compare;
+use super::conflict::{ApplyError, Conflict};
+use super::extract;
+use super::manager::{Applied, FieldManager};
+use crate::patch::Schema;
+
+/// Only this manager is known to have applied in the old way under another name.
+const KUBECTL: &str = "kubectl";
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+impl<S: Schema> FieldManager<'_, S> {
+    /// Applies a configuration: sets what it says, takes away what the manager said before and nobody owns.
+    ///
+    /// `live` is the object before, or `None` if there is none yet.
+    ///
+    /// # Errors
+    /// See [`ApplyError`]; nothing has changed then.
+    pub fn apply(&self, live: Option<&Value>, config: &Value, force: bool) -> Result<Applied, ApplyError> {
+        let applied = self.merge_in(live, config, force);
+        if self.manager != KUBECTL {
+            return applied;
+        }
+        let mut applied = match (applied, live) {
+            (Err(ApplyError::Conflicts(conflicts)), Some(live)) => self.take_back(live, config, conflicts),
+            (applied, _) => applied,
+        }?;
+        remember(&mut applied.object, config);
+        Ok(applied)
+    }
+
+    /// Tries again, if all that is contested is its own.
+    fn take_back(
+        &self,
+        live: &Value,
+        config: &Value,
+        mut conflicts: Vec<Conflict>,
+    ) -> Result<Applied, ApplyError> {
+        let own = self.applied_before(live).unwrap_or_default();
+        conflicts.retain(|conflict| !own.contains(&conflict.path));
+        if conflicts.is_empty() {
+            self.merge_in(Some(live), config, true)
+        } else {
+            Err(ApplyError::Conflicts(conflicts))
+        }
+    }
+
+    /// The fields that the annotation says were applied and that are still so.
+    fn applied_before(&self, live: &Value) -> Option<Vec<String>> {
+        let last = Value::read(annotation(live)?.as_bytes()).ok()?;
+        if last.get("apiVersion").and_then(Value::as_str) != Some(self.api_version) {
+            return None;
+        }
+        let mut fields = extract::field_set(&last, self.schema).ok()?;
+        let since = compare::objects(&last, live, self.schema);
+        fields.subtract(&since.changed);
+        fields.subtract(&since.removed);
+        Some(fields.paths())
+    }
+}
+
+fn annotation(object: &Value) -> Option<&str> {
+    object.get("metadata")?.get("annotations")?.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// Brings the annotation up to date, where there is one.
+fn remember(object: &mut Value, config: &Value) {
+    if annotation(object).is_none() {
+        return;
+    }
+    let mut config = config.clone();
+    let annotations = |value: &mut Value| -> Option<()> {
+        value.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?.remove(ANNOTATION);
+        Some(())
+    };
+    annotations(&mut config);
+    let text = String::from_utf8(json::encode(&config)).unwrap_or_default() + "\n";
+    let place = object.get_mut("metadata").and_then(|meta| meta.get_mut("annotations"));
+    if let Some(annotations) = place.and_then(Value::as_object_mut) {
+        annotations.insert(ANNOTATION, text.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FieldSet;
+    use super::*;
+    use crate::patch::Schemaless;
+    use listwatch_json::json;
+
+    fn manager<'a>(name: &'a str, zero: &'a Value, ignored: &'a FieldSet) -> FieldManager<'a, Schemaless> {
+        FieldManager {
+            schema: Schemaless,
+            zero,
+            ignored,
+            manager: name,
+            api_version: "v1",
+            subresource: "",
+            now: "2020-01-01T00:00:00Z",
+        }
+    }
+
+    #[test]
+    fn kubectl_takes_back_what_it_applied_before() {
+        let (zero, ignored) = (json!({}), FieldSet::new());
+        let last = r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1","b":"1"}}"#;
+        let mut live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": {ANNOTATION: last}}, "data": {"a": "1", "b": "2"}});
+        manager("kubectl-client-side-apply", &zero, &ignored).update(None, &mut live);
+        let config = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data});
+        let apply =
+            |name: &str, data: Value| manager(name, &zero, &ignored).apply(Some(&live), &config(data), false);
+        assert!(apply("other", json!({"a": "9"})).is_err());
+        // Somebody has changed it since, so it is no longer kubectl's to change.
+        assert!(apply("kubectl", json!({"b": "9"})).is_err());
+        let applied = apply("kubectl", json!({"a": "9"})).unwrap().object;
+        assert_eq!(applied["data"], json!({"a": "9", "b": "2"}));
+        let kept = applied["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
+        assert_eq!(Value::read(kept.as_bytes()).unwrap(), config(json!({"a": "9"})));
+    }
+}

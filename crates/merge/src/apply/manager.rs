@@ -1,0 +1,217 @@
+//! [`FieldManager`]: one write by one manager.
+
+use listwatch_json::{Text, Value};
+
+use super::compare::{self, Changes};
+use super::conflict::{ApplyError, Conflict};
+use super::extract;
+use super::field_set::FieldSet;
+use super::merge::merge;
+use super::prune;
+use super::record::{self, Entry, Given, Operation};
+use crate::patch::Schema;
+use listwatch_wire::gvk::GroupVersion;
+
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// One write by one manager: everything about it but the objects.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldManager<'a, S> {
+    /// The schema of the kind.
+    pub schema: S,
+    /// The object of this kind with nothing set: what a new object is compared with. Structs that are always there
+    /// are in it, empty, so that nobody owns their being there. `{}` for kinds without such.
+    pub zero: &'a Value,
+    /// The fields this endpoint resets whatever is sent, such as `status` on the main one; nobody comes to own them
+    /// here.
+    pub ignored: &'a FieldSet,
+    /// The name of the manager.
+    pub manager: &'a str,
+    /// The version the write speaks.
+    pub api_version: &'a str,
+    /// The subresource written to, or nothing.
+    pub subresource: &'a str,
+    /// The time in RFC 3339, in whole seconds of UTC.
+    pub now: &'a str,
+}
+
+/// What applying a configuration came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// The object with its new record; defaults are not set yet.
+    pub object: Value,
+    /// Whether anything but the record differs from before.
+    pub changed: bool,
+}
+
+impl<S: Schema> FieldManager<'_, S> {
+    /// Records a plain write: what it changed belongs to its manager now, and to nobody else.
+    ///
+    /// `live` is the object before, or `None` if it is being created. `new` is the object as it will be; its
+    /// `managedFields` are rewritten. An object without a record stays without one, until something is applied to it.
+    pub fn update(&self, live: Option<&Value>, new: &mut Value) {
+        let changes = compare::objects(live.unwrap_or(self.zero), new, self.schema).without(self.ignored);
+        // Most writes send the record back as it was: then there is no need to read it twice, or at all.
+        let same_record = live.is_some_and(|live| record::raw(live) == record::raw(new));
+        if changes.is_empty() && same_record {
+            return;
+        }
+        let given = if same_record { Given::Nothing } else { record::take(new) };
+        let mut entries = match given {
+            Given::Entries(entries) if self.subresource.is_empty() && !entries.is_empty() => entries,
+            Given::Reset if self.subresource.is_empty() => Vec::new(),
+            // The record cannot be written through a subresource, nor lost by leaving it out.
+            _ => live.map(record::read).unwrap_or_default(),
+        };
+        if entries.is_empty() && live.is_some() {
+            return;
+        }
+        self.take_over(&mut entries, changes, self.manager);
+        record::put(new, entries);
+    }
+
+    fn take_over(&self, entries: &mut Vec<Entry>, changes: Changes, manager: &str) {
+        for entry in entries.iter_mut() {
+            entry.fields.subtract(&changes.changed);
+            entry.fields.subtract(&changes.removed);
+        }
+        if !changes.changed.is_empty() {
+            let new = self.entry(manager, Operation::Update, changes.changed);
+            match entries.iter_mut().find(|entry| entry.is(&new)) {
+                Some(entry) => {
+                    entry.fields.union(&new.fields);
+                    entry.time = new.time;
+                }
+                None => entries.push(new),
+            }
+        }
+        record::cap_updaters(entries);
+    }
+
+    fn entry(&self, manager: &str, operation: Operation, fields: FieldSet) -> Entry {
+        Entry {
+            manager: manager.to_owned(),
+            operation,
+            api_version: self.api_version.to_owned(),
+            subresource: self.subresource.to_owned(),
+            time: Some(self.now.to_owned()),
+            fields,
+        }
+    }
+
+    /// Applies a configuration, whatever the manager did in other ways before.
+    pub(super) fn merge_in(
+        &self,
+        live: Option<&Value>,
+        config: &Value,
+        force: bool,
+    ) -> Result<Applied, ApplyError> {
+        if config.get("metadata").and_then(|m| m.get("managedFields")).is_some_and(|m| !m.is_null()) {
+            return Err(ApplyError::ManagedFieldsPresent);
+        }
+        let mut set = extract::field_set(config, self.schema)
+            .map_err(|errors| ApplyError::Untypable { object: describe(config), errors })?;
+        set.subtract_recursive(self.ignored);
+
+        let before = live.unwrap_or(self.zero);
+        let mut base = before.clone();
+        record::remove(&mut base);
+        let mut entries = record::read(before);
+        if entries.is_empty() && live.is_some() {
+            let all = compare::objects(self.zero, before, self.schema).without(self.ignored);
+            self.take_over(&mut entries, all, BEFORE_FIRST_APPLY);
+        }
+
+        let last = self.replace_own(&mut entries, set);
+        // Pruned before the merge, so that what the configuration says is there afterwards, be it an empty list.
+        self.prune(&mut base, &entries, last.as_ref());
+        let mut object = merge(Some(base), config, Some(self.schema));
+        let changes = compare::objects(before, &object, self.schema).without(self.ignored);
+        self.settle(&mut entries, &changes, force)?;
+
+        let changed = differs(before, &object);
+        if let Some(own) = entries.iter_mut().find(|entry| self.is_own(entry)) {
+            // A configuration that changes nothing does not move the time of its entry, and sets none on a new one.
+            let previous = last.and_then(|last| last.time);
+            own.time = if changed { Some(self.now.to_owned()) } else { previous };
+        }
+        record::put(&mut object, entries);
+        Ok(Applied { object, changed })
+    }
+
+    fn is_own(&self, entry: &Entry) -> bool {
+        entry.operation == Operation::Apply
+            && entry.manager == self.manager
+            && entry.subresource == self.subresource
+    }
+
+    /// Puts the new set of the manager in the place of its last one, which is returned.
+    fn replace_own(&self, entries: &mut Vec<Entry>, set: FieldSet) -> Option<Entry> {
+        let at = entries.iter().position(|entry| self.is_own(entry));
+        let last = at.map(|at| entries.swap_remove(at));
+        entries.push(self.entry(self.manager, Operation::Apply, set));
+        last
+    }
+
+    fn prune(&self, object: &mut Value, entries: &[Entry], last: Option<&Entry>) {
+        let Some(last) = last else { return };
+        let own = entries.iter().filter(|entry| self.is_own(entry)).map(|entry| &entry.fields);
+        let mut dropped = last.fields.clone();
+        own.for_each(|own| dropped.subtract(own));
+        if dropped.is_empty() {
+            return;
+        }
+        let owned = entries.iter().map(|entry| &entry.fields);
+        let gone = prune::abandoned(&last.fields, owned, self.schema);
+        prune::remove(object, &gone, self.schema);
+    }
+
+    /// Takes from the other managers what changed, or reports it if that is not allowed.
+    fn settle(&self, entries: &mut Vec<Entry>, changes: &Changes, force: bool) -> Result<(), ApplyError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut conflicts = Vec::new();
+        for entry in entries.iter_mut() {
+            if self.is_own(entry) {
+                continue;
+            }
+            if force {
+                entry.fields.subtract(&changes.changed);
+            } else {
+                let contested = entry.fields.intersection(&changes.changed);
+                conflicts.extend(contested.paths().into_iter().map(|path| Conflict::new(entry, path)));
+            }
+            entry.fields.subtract(&changes.removed);
+        }
+        if conflicts.is_empty() {
+            entries.retain(|entry| !entry.fields.is_empty());
+            return Ok(());
+        }
+        conflicts.sort_by(|a, b| a.manager.cmp(&b.manager));
+        Err(ApplyError::Conflicts(conflicts))
+    }
+}
+
+/// `namespace/name; group/version, Kind=Kind`
+fn describe(config: &Value) -> String {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let metadata = |key: &str| text(config.get("metadata").and_then(|m| m.get(key)));
+    let version: GroupVersion = text(config.get("apiVersion")).parse().unwrap_or_default();
+    let kind = version.with_kind(text(config.get("kind")));
+    format!("{}/{}; {kind}", metadata("namespace"), metadata("name"))
+}
+
+/// Whether two objects differ, records aside.
+fn differs(before: &Value, after: &Value) -> bool {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else { return before != after };
+    let is_same = |key: &str, a: &Value, b: &Value| match (key, a, b) {
+        ("metadata", Value::Object(a), Value::Object(b)) => {
+            let plain = |(key, _): &(&Text, &Value)| *key != "managedFields";
+            a.iter().filter(plain).eq(b.iter().filter(plain))
+        }
+        _ => a == b,
+    };
+    before.len() != after.len()
+        || !after.iter().all(|(key, b)| before.get(key).is_some_and(|a| is_same(key, a, b)))
+}

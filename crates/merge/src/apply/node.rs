@@ -1,0 +1,45 @@
+//! [`Node`]: one level of a field set that is being built.
+
+use listwatch_json::{Map, Value};
+
+/// The key under which a node says that it belongs to the set itself.
+pub(super) const SELF: &str = ".";
+
+/// Whether a path belongs to the set, and what of the paths below it does.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) member: bool,
+    pub(super) children: Map,
+}
+
+impl Node {
+    pub(super) fn leaf() -> Self {
+        Self { member: true, children: Map::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.member && self.children.is_empty()
+    }
+
+    /// Adds a child unless there is nothing in it. The element is made only if needed: mostly there is nothing.
+    pub(super) fn put(&mut self, element: impl FnOnce() -> String, child: Self) {
+        if let Some(child) = child.into_value() {
+            self.children.insert(element(), child);
+        }
+    }
+
+    fn into_value(mut self) -> Option<Value> {
+        if self.is_empty() {
+            return None;
+        }
+        if self.member && !self.children.is_empty() {
+            self.children.insert(SELF.to_owned(), Value::Object(Map::new()));
+        }
+        Some(Value::Object(self.children))
+    }
+}
+
+/// Whether a node in its wire shape belongs to the set itself: it is empty, or says so.
+pub(super) fn is_member(node: &Map) -> bool {
+    node.is_empty() || node.contains_key(SELF)
+}

@@ -1,0 +1,105 @@
+//! Taking away what a manager no longer applies.
+
+use listwatch_json::{Map, Value};
+
+use super::element;
+use super::field_set::FieldSet;
+use super::node::{SELF, is_member};
+use crate::patch::{ListKind, MapKind, Schema};
+
+/// What goes: everything the manager applied last time that nobody owns now.
+///
+/// `owned` are the sets of all managers as they will be, with the one that applies.
+pub(super) fn abandoned<'a, S: Schema>(
+    last: &FieldSet,
+    owned: impl Iterator<Item = &'a FieldSet>,
+    schema: S,
+) -> FieldSet {
+    let mut gone = with_named_parents(last, schema);
+    for set in owned {
+        gone.subtract(&with_named_parents(set, schema));
+    }
+    // The metadata as such is never owned, and never goes.
+    let mut trie = gone.trie().clone();
+    if let Some(Value::Object(metadata)) = trie.get_mut("f:metadata") {
+        metadata.remove(SELF);
+        if metadata.is_empty() {
+            trie.remove("f:metadata");
+        }
+    }
+    FieldSet::from_trie(trie)
+}
+
+/// The set with the struct fields that hold any of its paths: a struct whose fields all go, goes itself.
+fn with_named_parents<S: Schema>(set: &FieldSet, schema: S) -> FieldSet {
+    let mut trie = set.trie().clone();
+    name_parents(&mut trie, schema);
+    FieldSet::from_trie(trie)
+}
+
+fn name_parents<S: Schema>(trie: &mut Map, schema: S) {
+    let is_struct = schema.map_kind() == MapKind::Struct;
+    for (key, node) in trie.iter_mut() {
+        let Value::Object(node) = node else { continue };
+        if key == SELF || node.is_empty() {
+            continue;
+        }
+        let named = element::field_name(key).map(|name| schema.field(name));
+        let below = named.unwrap_or_else(|| schema.items());
+        if let Some(below) = below {
+            name_parents(node, below);
+        }
+        if named.is_some() && is_struct {
+            node.insert(SELF.to_owned(), Value::Object(Map::new()));
+        }
+    }
+}
+
+/// Takes a set of paths out of a value.
+pub(super) fn remove<S: Schema>(value: &mut Value, gone: &FieldSet, schema: S) {
+    remove_below(value, gone.trie(), schema);
+}
+
+fn remove_below<S: Schema>(value: &mut Value, gone: &Map, schema: S) {
+    match value {
+        Value::Object(map) => remove_entries(map, gone, schema),
+        Value::Array(items) if schema.list_kind() != ListKind::Atomic => {
+            items.retain_mut(|item| match element::of_item(item, schema).ok().and_then(|id| gone.get(&id)) {
+                Some(Value::Object(node)) if is_member(node) => false,
+                Some(Value::Object(node)) => {
+                    if let Some(schema) = schema.items() {
+                        remove_below(item, node, schema);
+                    }
+                    true
+                }
+                _ => true,
+            });
+        }
+        _ => {}
+    }
+}
+
+fn remove_entries<S: Schema>(map: &mut Map, gone: &Map, schema: S) {
+    for (key, node) in gone {
+        let (Some(name), Value::Object(node)) = (element::field_name(key), node) else { continue };
+        if is_member(node) {
+            map.remove(name);
+            continue;
+        }
+        let (Some(child), Some(schema)) = (map.get_mut(name), schema.field(name)) else { continue };
+        let was_empty = is_empty(child);
+        remove_below(child, node, schema);
+        // A container that lost its last entry goes with it.
+        if !was_empty && is_empty(child) {
+            map.remove(name);
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}

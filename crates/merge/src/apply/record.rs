@@ -1,0 +1,208 @@
+//! The entries of `managedFields`.
+
+use listwatch_json::{Map, Value};
+
+use super::field_set::FieldSet;
+use listwatch_json::go;
+
+/// The longest name of a manager made from a user agent.
+pub const DEFAULT_MANAGER_MAX: usize = 128;
+/// The most entries of plain writers that are kept apart; the oldest beyond that are merged.
+const UPDATERS_MAX: usize = 10;
+const ANCIENT: &str = "ancient-changes";
+
+/// The name of a writer that gives none: its user agent up to the first slash.
+///
+/// ```
+/// use listwatch_merge::apply::manager_from_user_agent;
+/// assert_eq!(manager_from_user_agent("my-tool/v1.2 (linux)"), "my-tool");
+/// ```
+#[must_use]
+pub fn manager_from_user_agent(user_agent: &str) -> String {
+    let name = user_agent.split('/').next().unwrap_or_default();
+    let mut out = String::new();
+    for c in name.chars().filter(|c| go::is_print(*c)) {
+        if out.len() + c.len_utf8() > DEFAULT_MANAGER_MAX {
+            break;
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// How a manager came by its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// One manager and what it owns.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) manager: String,
+    pub(super) operation: Operation,
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+    pub(super) time: Option<String>,
+    pub(super) fields: FieldSet,
+}
+
+impl Entry {
+    /// Whether both stand for the same manager. An applier is the same through all versions.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.operation == other.operation
+            && self.manager == other.manager
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    fn order(&self) -> impl Ord {
+        (self.operation, &self.time, &self.manager, &self.api_version, &self.subresource)
+    }
+
+    /// Reads an entry. Sets of fields from the store were checked on their way in; others are checked by `fields`.
+    fn parse(value: Value, fields: fn(Value) -> Option<FieldSet>) -> Option<Self> {
+        let Value::Object(mut map) = value else { return None };
+        let mut text = |name: &str| match map.remove(name) {
+            None | Some(Value::Null) => Some(String::new()),
+            Some(Value::String(text)) => Some(text.into()),
+            Some(_) => None,
+        };
+        let operation = match text("operation")?.as_str() {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return None,
+        };
+        if text("fieldsType")? != "FieldsV1" {
+            return None;
+        }
+        Some(Self {
+            operation,
+            manager: text("manager")?,
+            api_version: text("apiVersion")?,
+            subresource: text("subresource")?,
+            time: text("time").filter(|t| !t.is_empty()),
+            fields: match map.remove("fieldsV1") {
+                None | Some(Value::Null) => FieldSet::new(),
+                Some(set) => fields(set)?,
+            },
+        })
+    }
+
+    fn into_value(self) -> Value {
+        let mut map = Map::new();
+        let mut text = |key: &str, value: String| {
+            if !value.is_empty() {
+                map.insert(key.to_owned(), value.into());
+            }
+        };
+        text("apiVersion", self.api_version);
+        text("fieldsType", "FieldsV1".to_owned());
+        text("manager", self.manager);
+        text("operation", self.operation.as_str().to_owned());
+        text("subresource", self.subresource);
+        text("time", self.time.unwrap_or_default());
+        map.insert("fieldsV1".to_owned(), self.fields.into_json());
+        Value::Object(map)
+    }
+}
+
+/// What an object says about its managers.
+pub(super) enum Given {
+    /// Nothing, or nothing that can be read.
+    Nothing,
+    /// An empty list, or one with one empty entry: forget everything.
+    Reset,
+    /// Entries.
+    Entries(Vec<Entry>),
+}
+
+/// Takes the entries out of an object.
+pub(super) fn take(object: &mut Value) -> Given {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    let Some(value) = metadata.and_then(|m| m.remove("managedFields")) else { return Given::Nothing };
+    let Value::Array(items) = value else { return Given::Nothing };
+    let reset = match items.as_slice() {
+        [] => true,
+        [Value::Object(only)] => only.is_empty(),
+        _ => false,
+    };
+    if reset {
+        return Given::Reset;
+    }
+    let entries: Option<Vec<Entry>> =
+        items.into_iter().map(|entry| Entry::parse(entry, FieldSet::from_json)).collect();
+    entries.map_or(Given::Nothing, Given::Entries)
+}
+
+/// Takes the record out of an object, unread.
+pub(super) fn remove(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}
+
+/// The record as it stands in an object.
+pub(super) fn raw(object: &Value) -> Option<&Value> {
+    object.get("metadata")?.get("managedFields")
+}
+
+/// The entries of an object from the store.
+pub(super) fn read(object: &Value) -> Vec<Entry> {
+    let items = raw(object).and_then(Value::as_array);
+    let stored = |entry: &Value| Entry::parse(entry.clone(), FieldSet::from_stored);
+    let entries: Option<Vec<Entry>> = items.into_iter().flatten().map(stored).collect();
+    entries.unwrap_or_default()
+}
+
+/// Puts entries into an object, in the order of the reference; none leave no trace.
+pub(super) fn put(object: &mut Value, mut entries: Vec<Entry>) {
+    entries.retain(|entry| !entry.fields.is_empty());
+    entries.sort_by(|a, b| a.order().cmp(&b.order()));
+    let Value::Object(root) = object else { return };
+    let metadata = root.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    let Value::Object(metadata) = metadata else { return };
+    if entries.is_empty() {
+        metadata.remove("managedFields");
+    } else {
+        let list = entries.into_iter().map(Entry::into_value).collect();
+        metadata.insert("managedFields".to_owned(), Value::Array(list));
+    }
+}
+
+/// Merges the oldest plain writers of each version into one entry, until no more than the maximum are left.
+pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
+    entries.retain(|entry| !entry.fields.is_empty());
+    let (mut updaters, appliers): (Vec<Entry>, Vec<Entry>) =
+        std::mem::take(entries).into_iter().partition(|e| e.operation == Operation::Update);
+    updaters.sort_by(|a, b| (&a.time, &a.manager).cmp(&(&b.time, &b.manager)));
+    let mut at = 0;
+    while updaters.len() > UPDATERS_MAX && at < updaters.len() {
+        at = merge_oldest(&mut updaters, at);
+    }
+    entries.extend(appliers);
+    entries.extend(updaters);
+}
+
+/// Merges the entry at `at` into the older one of its version, if there is one; returns where to go on.
+fn merge_oldest(updaters: &mut Vec<Entry>, at: usize) -> usize {
+    let (older, rest) = updaters.split_at_mut(at);
+    let Some(this) = rest.first() else { return at + 1 };
+    let Some(bucket) = older.iter_mut().find(|e| e.api_version == this.api_version) else { return at + 1 };
+    bucket.fields.union(&this.fields);
+    bucket.time.clone_from(&this.time);
+    ANCIENT.clone_into(&mut bucket.manager);
+    bucket.subresource.clear();
+    updaters.remove(at);
+    at
+}

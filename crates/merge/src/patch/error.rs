@@ -1,0 +1,37 @@
+//! [`PatchError`]: why a patch was refused.
+
+use listwatch_wire::Status;
+
+/// Why a patch was refused, by the class of the answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatchError {
+    /// The patch itself is not what its media type says: a 400.
+    #[error("{0}")]
+    Malformed(String),
+    /// More operations than allowed: a 413.
+    #[error("The allowed maximum operations in a JSON patch is {max}, got {got}")]
+    TooManyOperations {
+        /// The limit.
+        max: usize,
+        /// How many there are.
+        got: usize,
+    },
+    /// The patch does not apply to this object: a 422, which tells the caller nothing more.
+    #[error("{0}")]
+    Failed(String),
+    /// A directive or element the strategy cannot handle: a 500, as in the reference.
+    #[error("{0}")]
+    Unforeseen(String),
+}
+
+impl From<PatchError> for Status {
+    fn from(error: PatchError) -> Self {
+        match error {
+            PatchError::Malformed(text) => Self::bad_request(text),
+            PatchError::TooManyOperations { .. } => Self::too_large(&error.to_string()),
+            PatchError::Failed(_) => Self::unprocessable(),
+            PatchError::Unforeseen(text) => Self::unforeseen(text),
+        }
+    }
+}

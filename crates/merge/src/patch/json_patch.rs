@@ -1,0 +1,529 @@
+//! JSON patch (RFC 6902), with the reference's three liberties: `replace` of a missing key adds it, a negative index
+//! counts from the end, and `test` takes a missing key for null.
+
+use listwatch_json::{List, Text, Value};
+
+use super::PatchError;
+use listwatch_json::{self as json, go};
+
+/// Bounds of a JSON patch: a few bytes of patch can ask for much work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JsonPatchLimits {
+    /// The most operations; the reference's 10000.
+    pub operations: usize,
+    /// The most bytes that `copy` operations may add together; the reference's 3 MiB, the size of a body.
+    pub copied_bytes: usize,
+    /// The most list elements moved aside by insertions and removals, and nodes measured on their way to a deeper
+    /// place, so that many operations on a large object end within a fraction of a second.
+    pub moved_elements: usize,
+    /// The deepest nesting that an operation may lead to; what a parser would accept. A `copy` of a value into itself
+    /// doubles the depth each time, and everything that walks a tree does so recursively.
+    pub depth: usize,
+}
+
+impl Default for JsonPatchLimits {
+    fn default() -> Self {
+        Self { operations: 10_000, copied_bytes: 3 << 20, moved_elements: 20_000_000, depth: json::MAX_DEPTH }
+    }
+}
+
+/// A parsed JSON patch.
+///
+/// ```
+/// use listwatch_merge::patch::JsonPatch;
+/// use listwatch_json::json;
+///
+/// let patch = JsonPatch::parse(br#"[{"op":"add","path":"/a/-","value":2},{"op":"remove","path":"/b"}]"#)?;
+/// let mut object = json!({"a": [1], "b": 0});
+/// patch.apply(&mut object)?;
+/// assert_eq!(object, json!({"a": [1, 2]}));
+/// # Ok::<(), listwatch_merge::patch::PatchError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonPatch {
+    operations: Vec<Operation>,
+    limits: JsonPatchLimits,
+    complaints: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Operation {
+    op: Text,
+    path: Option<Text>,
+    from: Option<Text>,
+    value: Option<Value>,
+}
+
+type Applied<T = ()> = Result<T, PatchError>;
+
+fn failed<T>(text: impl Into<String>) -> Applied<T> {
+    Err(PatchError::Failed(text.into()))
+}
+
+fn undecodable(found: &Value, place: &str) -> PatchError {
+    PatchError::Malformed(format!(
+        "error decoding patch: json: cannot unmarshal {} into Go {place}",
+        go::json_type(found)
+    ))
+}
+
+impl JsonPatch {
+    /// Parses a patch with the default limits.
+    ///
+    /// # Errors
+    /// [`PatchError::Malformed`] if it is no array of operations, [`PatchError::TooManyOperations`].
+    pub fn parse(body: &[u8]) -> Result<Self, PatchError> {
+        Self::with_limits(body, JsonPatchLimits::default())
+    }
+
+    /// Parses a patch with other limits.
+    ///
+    /// # Errors
+    /// As [`JsonPatch::parse`].
+    pub fn with_limits(body: &[u8], limits: JsonPatchLimits) -> Result<Self, PatchError> {
+        let parsed = json::parse(body).map_err(|_| PatchError::Malformed("invalid JSON patch".to_owned()))?;
+        let items = match parsed.value {
+            Value::Array(items) => items,
+            Value::Null => List::default(),
+            other => return Err(undecodable(&other, "value of type []handlers.jsonPatchOp")),
+        };
+        if items.len() > limits.operations {
+            return Err(PatchError::TooManyOperations { max: limits.operations, got: items.len() });
+        }
+        let mut complaints = unknown_fields(&items);
+        complaints
+            .extend(parsed.duplicates.iter().map(|path| format!("json patch duplicate field {path:?}")));
+        complaints.sort_by_key(|text| operation_of(text));
+        let operations = items.into_iter().map(Operation::parse).collect::<Result<_, _>>()?;
+        Ok(Self { operations, limits, complaints })
+    }
+
+    /// What a strict reader says about fields that no operation has, or that one has twice.
+    #[must_use]
+    pub fn complaints(&self) -> &[String] {
+        &self.complaints
+    }
+
+    /// Changes an object; if any operation fails, none has taken place.
+    ///
+    /// # Errors
+    /// [`PatchError::Failed`] saying which operation failed and why.
+    pub fn apply(&self, object: &mut Value) -> Result<(), PatchError> {
+        let mut changed = object.clone();
+        let JsonPatchLimits { copied_bytes: copied, moved_elements: moved, depth, .. } = self.limits;
+        let mut budget = Budget { copied, moved, depth };
+        for operation in &self.operations {
+            operation.apply(&mut changed, &mut budget)?;
+        }
+        *object = changed;
+        Ok(())
+    }
+}
+
+fn unknown_fields(items: &List) -> Vec<String> {
+    let fields = items.iter().enumerate().flat_map(|(index, item)| {
+        item.as_object().into_iter().flat_map(|map| map.keys()).map(move |key| (index, key))
+    });
+    let unknown = fields.filter(|(_, key)| !matches!(key.as_str(), "op" | "path" | "from" | "value"));
+    unknown
+        .take(MAX_COMPLAINTS)
+        .map(|(index, key)| format!("json patch unknown field {:?}", format!("[{index}].{key}")))
+        .collect()
+}
+
+/// The most unknown fields that are told; more would only make the answer large.
+const MAX_COMPLAINTS: usize = 100;
+
+/// The number of the operation that a complaint is about, by which complaints are told in order.
+fn operation_of(complaint: &str) -> Option<usize> {
+    complaint.split_once('[')?.1.split_once(']')?.0.parse().ok()
+}
+
+/// What is left of the limits.
+struct Budget {
+    copied: usize,
+    moved: usize,
+    depth: usize,
+}
+
+impl Budget {
+    fn spend(left: &mut usize, amount: usize, what: &str) -> Applied {
+        match left.checked_sub(amount) {
+            Some(rest) => {
+                *left = rest;
+                Ok(())
+            }
+            None => failed(format!("the patch {what} more than allowed")),
+        }
+    }
+
+    /// Whether a value of this depth may stand at a path.
+    fn allows(&self, path: &Pointer, depth: usize) -> Applied {
+        if path.0.len() + depth > self.depth { failed("exceeded max depth") } else { Ok(()) }
+    }
+}
+
+impl Operation {
+    fn parse(item: Value) -> Result<Self, PatchError> {
+        let Value::Object(mut map) = item else {
+            return Err(undecodable(&item, "value of type handlers.jsonPatchOp"));
+        };
+        let mut text = |name: &str| match map.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => {
+                Err(undecodable(&other, &format!("struct field jsonPatchOp.{name} of type string")))
+            }
+        };
+        let (op, path, from) = (text("op")?.unwrap_or_default(), text("path")?, text("from")?);
+        Ok(Self { op, path, from, value: map.remove("value") })
+    }
+
+    fn apply(&self, object: &mut Value, budget: &mut Budget) -> Applied {
+        let path = Pointer::parse(self.path.as_deref())?;
+        match self.op.as_str() {
+            "add" => add(object, &path, self.value(&path, budget)?, budget),
+            "replace" => replace(object, &path, self.value(&path, budget)?, budget),
+            "remove" => remove(object, &path, budget).map(drop),
+            "test" => self.test(object, &path),
+            "move" => {
+                let from = Pointer::parse(self.from.as_deref())?;
+                if path.is_below(&from) {
+                    return failed("cannot move a value into itself");
+                }
+                let value = remove(object, &from, budget)?;
+                // What does not go down cannot get deeper.
+                if path.0.len() > from.0.len() {
+                    let size = Size::of(&value);
+                    Budget::spend(&mut budget.moved, size.nodes, "moves")?;
+                    budget.allows(&path, size.depth)?;
+                }
+                add(object, &path, value, budget)
+            }
+            "copy" => {
+                let from = Pointer::parse(self.from.as_deref())?;
+                let Some(value) = from.find(object) else {
+                    return failed(format!("copy from missing path {}", from.0.join("/")));
+                };
+                let size = Size::of(value);
+                Budget::spend(&mut budget.copied, size.bytes, "copies")?;
+                budget.allows(&path, size.depth)?;
+                let value = value.clone();
+                add(object, &path, value, budget)
+            }
+            other => failed(format!("unknown operation {other}")),
+        }
+    }
+
+    fn value(&self, path: &Pointer, budget: &Budget) -> Applied<Value> {
+        // The reference takes a missing value for null.
+        let value = self.value.clone().unwrap_or(Value::Null);
+        budget.allows(path, Size::of(&value).depth)?;
+        Ok(value)
+    }
+
+    fn test(&self, object: &Value, path: &Pointer) -> Applied {
+        let expected = self.value.as_ref().unwrap_or(&Value::Null);
+        let found = path.find(object).unwrap_or(&Value::Null);
+        if same(found, expected) { Ok(()) } else { failed(format!("test of {} failed", path.0.join("/"))) }
+    }
+}
+
+/// Equality that takes 1 and 1.0 for the same number.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+/// How large a value is, found in one walk.
+#[derive(Clone, Copy)]
+struct Size {
+    /// About the encoded size.
+    bytes: usize,
+    nodes: usize,
+    /// The containers inside each other; a scalar has none.
+    depth: usize,
+}
+
+impl Size {
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::String(text) => Self { bytes: text.len() + 2, nodes: 1, depth: 0 },
+            Value::Array(items) => Self::around(items.iter().map(|item| (1, item))),
+            Value::Object(map) => Self::around(map.iter().map(|(key, item)| (key.len() + 4, item))),
+            _ => Self { bytes: 8, nodes: 1, depth: 0 },
+        }
+    }
+
+    /// A container of these values, each with the bytes that introduce it.
+    fn around<'v>(values: impl Iterator<Item = (usize, &'v Value)>) -> Self {
+        values.fold(Self { bytes: 2, nodes: 1, depth: 1 }, |size, (extra, value)| {
+            let inner = Self::of(value);
+            Self {
+                bytes: size.bytes + inner.bytes + extra,
+                nodes: size.nodes + inner.nodes,
+                depth: size.depth.max(inner.depth + 1),
+            }
+        })
+    }
+}
+
+/// A JSON pointer (RFC 6901), unescaped.
+struct Pointer(Vec<String>);
+
+impl Pointer {
+    fn parse(text: Option<&str>) -> Applied<Self> {
+        let Some(text) = text else { return failed("operation without a path") };
+        if text.is_empty() {
+            return Ok(Self(Vec::new()));
+        }
+        let Some(rest) = text.strip_prefix('/') else {
+            return failed(format!("path {text} has no leading slash"));
+        };
+        Ok(Self(rest.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()))
+    }
+
+    fn is_below(&self, other: &Self) -> bool {
+        self.0.len() > other.0.len() && self.0.starts_with(&other.0)
+    }
+
+    fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        self.0.iter().try_fold(value, |value, step| match value {
+            Value::Object(map) => map.get(step),
+            Value::Array(items) => items.get(index(step, items.len()).ok()?),
+            _ => None,
+        })
+    }
+
+    /// The container of the last step, and that step.
+    fn container<'v>(&self, object: &'v mut Value) -> Applied<(&'v mut Value, &str)> {
+        let Some((last, parents)) = self.0.split_last() else {
+            return failed("the whole object has no container");
+        };
+        let mut value = object;
+        for step in parents {
+            let next = match value {
+                Value::Object(map) => map.get_mut(step),
+                Value::Array(items) => index(step, items.len()).ok().and_then(|i| items.get_mut(i)),
+                _ => None,
+            };
+            match next {
+                Some(next) => value = next,
+                None => return failed(format!("missing path at {step}")),
+            }
+        }
+        Ok((value, last))
+    }
+}
+
+/// The position a step names in a list of `length` elements; negative ones count from the end.
+fn index(step: &str, length: usize) -> Applied<usize> {
+    let position = step.parse::<i64>().ok().and_then(|position| match usize::try_from(position) {
+        Ok(position) => Some(position),
+        Err(_) => usize::try_from(position.unsigned_abs()).ok().and_then(|back| length.checked_sub(back)),
+    });
+    match position {
+        Some(position) if position < length => Ok(position),
+        _ => failed(format!("no index {step} in a list of {length}")),
+    }
+}
+
+fn add(object: &mut Value, path: &Pointer, value: Value, budget: &mut Budget) -> Applied {
+    let (container, step) = path.container(object)?;
+    match container {
+        Value::Object(map) => {
+            map.insert(step.to_owned(), value);
+        }
+        Value::Array(items) => {
+            let at = if step == "-" { items.len() } else { index(step, items.len() + 1)? };
+            Budget::spend(&mut budget.moved, items.len() - at, "moves")?;
+            items.insert(at, value);
+        }
+        _ => return failed(format!("nothing can be added below a scalar at {step}")),
+    }
+    Ok(())
+}
+
+fn replace(object: &mut Value, path: &Pointer, value: Value, budget: &mut Budget) -> Applied {
+    if path.0.is_empty() {
+        *object = value;
+        return Ok(());
+    }
+    let (container, step) = path.container(object)?;
+    match container {
+        Value::Array(items) => {
+            let at = index(step, items.len())?;
+            if let Some(slot) = items.get_mut(at) {
+                *slot = value;
+            }
+            Ok(())
+        }
+        _ => add(object, path, value, budget),
+    }
+}
+
+fn remove(object: &mut Value, path: &Pointer, budget: &mut Budget) -> Applied<Value> {
+    let (container, step) = path.container(object)?;
+    match container {
+        Value::Object(map) => map.remove(step).map_or_else(|| failed(format!("no key {step} to remove")), Ok),
+        Value::Array(items) => {
+            let at = index(step, items.len())?;
+            Budget::spend(&mut budget.moved, items.len() - at, "moves")?;
+            Ok(items.remove(at))
+        }
+        _ => failed(format!("nothing below a scalar at {step}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use listwatch_json::json;
+
+    fn patched(object: Value, patch: &str) -> Result<Value, PatchError> {
+        let mut object = object;
+        JsonPatch::parse(patch.as_bytes())?.apply(&mut object).map(|()| object)
+    }
+
+    #[test]
+    fn every_operation() {
+        let patch = r#"[{"op":"test","path":"/d/one","value":"1"},{"op":"add","path":"/d/four","value":"4"},
+            {"op":"replace","path":"/d/one","value":"uno"},{"op":"remove","path":"/d/two"},
+            {"op":"move","from":"/d/three","path":"/d/tres"},{"op":"copy","from":"/d/four","path":"/d/vier"}]"#;
+        assert_eq!(
+            patched(json!({"d": {"one": "1", "two": "2", "three": "3"}}), patch).unwrap(),
+            json!({"d": {"one": "uno", "four": "4", "tres": "3", "vier": "4"}})
+        );
+    }
+
+    #[test]
+    fn lists_by_position() {
+        let list = || json!({"l": [1, 2, 3]});
+        for (op, result) in [
+            (r#"{"op":"add","path":"/l/0","value":0}"#, json!([0, 1, 2, 3])),
+            (r#"{"op":"add","path":"/l/-","value":4}"#, json!([1, 2, 3, 4])),
+            (r#"{"op":"add","path":"/l/3","value":4}"#, json!([1, 2, 3, 4])),
+            (r#"{"op":"remove","path":"/l/-1"}"#, json!([1, 2])),
+            (r#"{"op":"replace","path":"/l/1","value":9}"#, json!([1, 9, 3])),
+            (r#"{"op":"move","from":"/l/0","path":"/l/-"}"#, json!([2, 3, 1])),
+        ] {
+            assert_eq!(patched(list(), &format!("[{op}]")).unwrap()["l"], result, "{op}");
+        }
+        for op in [
+            r#"{"op":"add","path":"/l/4","value":0}"#,
+            r#"{"op":"remove","path":"/l/3"}"#,
+            r#"{"op":"remove","path":"/l/-4"}"#,
+            r#"{"op":"replace","path":"/l/-","value":0}"#,
+            r#"{"op":"add","path":"/l/x","value":0}"#,
+            r#"{"op":"add","path":"/l/0/x","value":0}"#,
+        ] {
+            assert!(matches!(patched(list(), &format!("[{op}]")), Err(PatchError::Failed(_))), "{op}");
+        }
+    }
+
+    #[test]
+    fn a_missing_key_can_be_replaced_and_tested_but_not_removed() {
+        assert_eq!(
+            patched(json!({}), r#"[{"op":"replace","path":"/a","value":1}]"#).unwrap(),
+            json!({"a": 1})
+        );
+        assert!(patched(json!({}), r#"[{"op":"test","path":"/a","value":null}]"#).is_ok());
+        assert!(patched(json!({}), r#"[{"op":"test","path":"/a","value":1}]"#).is_err());
+        assert!(patched(json!({}), r#"[{"op":"remove","path":"/a"}]"#).is_err());
+        assert!(patched(json!({}), r#"[{"op":"add","path":"/a/b","value":1}]"#).is_err());
+        assert!(patched(json!({}), r#"[{"op":"frobnicate","path":"/a"}]"#).is_err());
+        assert!(patched(json!({"a": {}}), r#"[{"op":"move","from":"/a","path":"/a/b"}]"#).is_err());
+    }
+
+    #[test]
+    fn escapes_and_numbers() {
+        let object = json!({"a~b/c": 1});
+        assert!(patched(object.clone(), r#"[{"op":"test","path":"/a~0b~1c","value":1.0}]"#).is_ok());
+        assert!(patched(object, r#"[{"op":"test","path":"/a~0b~1c","value":2}]"#).is_err());
+    }
+
+    #[test]
+    fn a_failure_leaves_the_object_alone() {
+        let mut object = json!({"a": 1});
+        let patch =
+            JsonPatch::parse(br#"[{"op":"remove","path":"/a"},{"op":"remove","path":"/a"}]"#).unwrap();
+        assert!(patch.apply(&mut object).is_err());
+        assert_eq!(object, json!({"a": 1}));
+    }
+
+    #[test]
+    fn what_is_no_patch_is_malformed() {
+        let refused = |body: &str| JsonPatch::parse(body.as_bytes()).unwrap_err().to_string();
+        assert_eq!(
+            refused(r#"{"op":"add"}"#),
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        );
+        assert_eq!(refused("[{"), "invalid JSON patch");
+        assert_eq!(refused(""), "invalid JSON patch");
+        assert_eq!(
+            refused(r#"[{"op":5}]"#),
+            "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"
+        );
+    }
+
+    #[test]
+    fn bombs_are_defused() {
+        let many = format!("[{}]", vec![r#"{"op":"test","path":"/a"}"#; 10_001].join(","));
+        assert_eq!(
+            Status::from(JsonPatch::parse(many.as_bytes()).unwrap_err()).message,
+            "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
+        );
+        // Each copy doubles the object.
+        let doubling = format!("[{}]", vec![r#"{"op":"copy","from":"/a","path":"/a/-"}"#; 64].join(","));
+        assert!(matches!(patched(json!({"a": ["xxxxxxxx"]}), &doubling), Err(PatchError::Failed(_))));
+        // Each insertion moves a long list aside.
+        let shoving = format!("[{}]", vec![r#"{"op":"add","path":"/a/0","value":0}"#; 10_000].join(","));
+        assert!(matches!(patched(json!({"a": vec![0; 500_000]}), &shoving), Err(PatchError::Failed(_))));
+    }
+
+    #[test]
+    fn no_operation_leads_deeper_than_a_parser_would_accept() {
+        // A copy of a value into its own deepest node doubles the depth: few operations made a tree whose walk overflows
+        // the stack.
+        let (mut operations, mut deepest) = (Vec::new(), "/a".to_owned());
+        for _ in 0..30 {
+            operations.push(format!(r#"{{"op":"copy","from":"/a","path":"{deepest}/a"}}"#));
+            deepest = deepest.repeat(2);
+            deepest.truncate(40_000);
+        }
+        let too_deep = Err(PatchError::Failed("exceeded max depth".to_owned()));
+        assert_eq!(patched(json!({"a": {}}), &format!("[{}]", operations.join(","))), too_deep);
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        let path = "/a".repeat(12);
+        let object = || Value::read((r#"{"a":"#.repeat(12) + "{}" + &"}".repeat(12)).as_bytes()).unwrap();
+        for (levels, fits) in [(500, true), (501, false)] {
+            for operation in ["add", "replace"] {
+                let patch = format!(r#"[{{"op":"{operation}","path":"{path}","value":{}}}]"#, nested(levels));
+                assert_eq!(patched(object(), &patch).is_ok(), fits, "{operation} {levels}");
+            }
+            let patch = format!(
+                r#"[{{"op":"add","path":"/b","value":{}}},{{"op":"move","from":"/b","path":"{path}"}}]"#,
+                nested(levels)
+            );
+            assert_eq!(patched(object(), &patch).is_ok(), fits, "move {levels}");
+        }
+    }
+
+    #[test]
+    fn a_large_value_can_be_moved_down_a_few_times_only() {
+        // Its depth is measured each time.
+        let back_and_forth =
+            r#"{"op":"move","from":"/l","path":"/d/l"},{"op":"move","from":"/d/l","path":"/l"}"#;
+        let patch = format!("[{}]", vec![back_and_forth; 5000].join(","));
+        let object = json!({"l": vec![0; 500_000], "d": {}});
+        assert!(matches!(patched(object, &patch), Err(PatchError::Failed(_))));
+    }
+
+    use listwatch_wire::Status;
+}

@@ -1,0 +1,117 @@
+//! [`Schema`]: what schema-driven patches must know of a field.
+
+/// How the elements of a list are owned and merged by server-side apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListKind<'a> {
+    /// As a whole.
+    Atomic,
+    /// Each scalar for itself.
+    Set,
+    /// Each element for itself, known by the values of these fields.
+    Map(&'a [&'a str]),
+}
+
+/// How the entries of a map are owned and merged by server-side apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapKind {
+    /// Each entry for itself, any key.
+    Granular,
+    /// As a whole.
+    Atomic,
+    /// Each field for itself, only the keys of the schema.
+    Struct,
+}
+
+/// Which JSON a value must be, as far as an applied configuration is checked before it is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Anything.
+    Any,
+    /// A number.
+    Numeric,
+    /// Text.
+    String,
+    /// True or false.
+    Boolean,
+    /// An object.
+    Map,
+    /// An array.
+    List,
+}
+
+/// What a strategic merge patch does with a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatchStrategy {
+    /// Lists are merged element by element instead of replaced.
+    pub merge: bool,
+    /// Of a union, only the members named in the patch are kept.
+    pub retain_keys: bool,
+}
+
+/// What schema-driven patches must know of a value: one node of a kind's schema.
+///
+/// A node is a small copyable handle. Its questions are asked once per field of an object, so they should be lookups.
+pub trait Schema: Copy {
+    /// The schema of a field, or of the entries of a map; `None` if there is no such field.
+    fn field(self, name: &str) -> Option<Self>;
+
+    /// The schema of the elements of a list; `None` if this is no list.
+    fn items(self) -> Option<Self>;
+
+    /// How a list is owned; asked of lists only.
+    fn list_kind(&self) -> ListKind<'_>;
+
+    /// How a map is owned; asked of objects only.
+    fn map_kind(self) -> MapKind;
+
+    /// The field by which a strategic merge patch knows the elements of this list.
+    fn merge_key(&self) -> Option<&str>;
+
+    /// What a strategic merge patch does with this field.
+    fn patch_strategy(self) -> PatchStrategy;
+
+    /// Which JSON stands here; [`Shape::Any`] leaves it to later validation.
+    fn shape(self) -> Shape {
+        Shape::Any
+    }
+
+    /// The default of a list-map key field that elements may leave out, such as a port's protocol.
+    fn key_default(&self, _key: &str) -> Option<listwatch_json::Value> {
+        None
+    }
+}
+
+/// The schema of objects nobody described: maps are granular, lists atomic.
+///
+/// ```
+/// use listwatch_merge::patch::{ListKind, Schema, Schemaless};
+/// assert_eq!(Schemaless.list_kind(), ListKind::Atomic);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schemaless;
+
+impl Schema for Schemaless {
+    fn field(self, _name: &str) -> Option<Self> {
+        Some(self)
+    }
+
+    fn items(self) -> Option<Self> {
+        Some(self)
+    }
+
+    fn list_kind(&self) -> ListKind<'_> {
+        ListKind::Atomic
+    }
+
+    fn map_kind(self) -> MapKind {
+        MapKind::Granular
+    }
+
+    fn merge_key(&self) -> Option<&str> {
+        None
+    }
+
+    fn patch_strategy(self) -> PatchStrategy {
+        PatchStrategy::default()
+    }
+}

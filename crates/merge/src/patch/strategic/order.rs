@@ -1,0 +1,139 @@
+//! The order of a merged list.
+//!
+//! Elements named by the patch stand in the patch's order, those only the server has in the server's. The two are
+//! woven together so that an element only the server has comes before the first patched element that the server had
+//! behind it.
+
+use std::collections::HashMap;
+
+use listwatch_json::{Map, Text, Value};
+
+use super::{DIRECTIVE, Merged, SET_ORDER, list, without_directives};
+use crate::patch::{PatchError, Schema};
+use listwatch_json::go;
+
+/// What makes two elements the same one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Identity<'k> {
+    /// The value of this field.
+    Key(&'k str),
+    /// Everything.
+    Whole,
+}
+
+impl Identity<'_> {
+    /// Text that is equal for the same element; for hashing.
+    pub(super) fn of(self, item: &Value) -> String {
+        match self {
+            Self::Key(key) => item.get(key).unwrap_or(&Value::Null).to_string(),
+            Self::Whole => item.to_string(),
+        }
+    }
+
+    pub(super) fn positions(self, order: &[Value]) -> HashMap<String, usize> {
+        // The first of repeated elements counts.
+        order.iter().enumerate().rev().map(|(i, item)| (self.of(item), i)).collect()
+    }
+}
+
+/// Arranges a merged list: `patch` gives the order of what it names, `server` that of the rest.
+pub(super) fn arrange(
+    merged: Vec<Value>,
+    patch: &[Value],
+    server: &[Value],
+    identity: Identity<'_>,
+) -> Vec<Value> {
+    let (patch_order, server_order) = (identity.positions(patch), identity.positions(server));
+    let keyed = merged.into_iter().map(|item| (identity.of(&item), item));
+    let (mut named, mut rest): (Vec<_>, Vec<_>) = keyed.partition(|(id, _)| patch_order.contains_key(id));
+    named.sort_by_key(|(id, _)| patch_order.get(id).copied());
+    rest.sort_by_key(|(id, _)| server_order.get(id).copied().unwrap_or(usize::MAX));
+    weave(rest, named, &server_order)
+}
+
+fn weave(
+    rest: Vec<(String, Value)>,
+    named: Vec<(String, Value)>,
+    server: &HashMap<String, usize>,
+) -> Vec<Value> {
+    let mut out = Vec::with_capacity(rest.len() + named.len());
+    let mut rest = rest.into_iter().peekable();
+    for (id, item) in named {
+        let before = |(other, _): &(String, Value)| match (server.get(other), server.get(&id)) {
+            (Some(other), Some(this)) => other < this,
+            _ => false,
+        };
+        while let Some((_, item)) = rest.next_if(before) {
+            out.push(item);
+        }
+        out.push(item);
+    }
+    out.extend(rest.map(|(_, item)| item));
+    out
+}
+
+/// Carries out every `$setElementOrder/<list>` of a patch together with the list it orders.
+pub(super) fn apply_set_order<S: Schema>(
+    original: &mut Map,
+    patch: &mut Map,
+    schema: Option<S>,
+) -> Merged<()> {
+    let directives: Vec<Text> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
+    for directive in directives {
+        let order = patch.remove(&directive);
+        let malformed = || PatchError::Malformed("invalid patch format of setElementOrder list".to_owned());
+        let name = directive
+            .strip_prefix(SET_ORDER)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .ok_or_else(malformed)?;
+        let Some(Value::Array(order)) = order else { return Err(malformed()) };
+        let field = schema.and_then(|s| s.field(name));
+        let old = list_of(original.get(name))?;
+        let new = list_of(patch.get(name))?;
+        let key = field.as_ref().and_then(|f| f.merge_key());
+        let identity = key.map_or(Identity::Whole, Identity::Key);
+        check_consistent(new.as_deref().unwrap_or_default(), &order, identity)?;
+        let server = old.clone().unwrap_or_default();
+        let merged = match (old, new) {
+            (None, None) => continue,
+            (Some(old), None) => old,
+            (None, Some(new)) => new.into_iter().filter_map(without_directives).collect(),
+            (Some(old), Some(new)) => list::merge_field(old, new, field)?,
+        };
+        original.insert(name.to_owned(), arrange(merged, &order, &server, identity).into());
+        patch.remove(name);
+    }
+    Ok(())
+}
+
+fn list_of(value: Option<&Value>) -> Merged<Option<Vec<Value>>> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(items)) => Ok(Some(items.to_vec())),
+        Some(other) => Err(PatchError::Unforeseen(format!(
+            "expected a []interface {{}}, but received a {}",
+            go::json_type(other)
+        ))),
+    }
+}
+
+/// The elements of the patched list must be a subsequence of the order, deletions aside.
+fn check_consistent(patch: &[Value], order: &[Value], identity: Identity<'_>) -> Merged<()> {
+    let mut ordered = order.iter().map(|item| identity.of(item));
+    let kept = patch.iter().filter(|item| item.get(DIRECTIVE).is_none());
+    for item in kept {
+        if let (Identity::Key(key), Value::Object(map)) = (identity, item)
+            && !map.contains_key(key)
+        {
+            return Err(list::no_merge_key(map, key));
+        }
+        let id = identity.of(item);
+        if !ordered.any(|other| other == id) {
+            let (patch, order) = (go::print(&patch.into()), go::print(&order.into()));
+            let text =
+                format!("The order in patch list:\n{patch}\n doesn't match {SET_ORDER} list:\n{order}\n");
+            return Err(PatchError::Unforeseen(text));
+        }
+    }
+    Ok(())
+}

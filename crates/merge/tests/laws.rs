@@ -1,0 +1,85 @@
+//! Properties of patches that hold for every input.
+
+use listwatch_json::{Map, Value, json};
+use listwatch_merge::patch::{JsonPatch, Schemaless, merge_patch, strategic_merge_patch};
+use proptest::prelude::*;
+
+/// Any JSON value, with odd strings and without nulls if asked.
+fn value(nulls: bool) -> impl Strategy<Value = Value> {
+    let null = if nulls { Just(Value::Null).boxed() } else { Just(json!(true)).boxed() };
+    let text = prop_oneof!["[a-z]{0,3}", "\\PC{0,4}", Just("\"\\\n\u{0}\u{7f}é😀".to_owned())];
+    let leaf = prop_oneof![
+        null,
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        // Halves: floats that every reader reads alike.
+        (-1000..1000_i32).prop_map(|n| Value::from(f64::from(n) + 0.5)),
+        text.prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[a-c~/.]{1,2}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect::<Map>())),
+        ]
+    })
+}
+
+/// Any object.
+fn object(nulls: bool) -> impl Strategy<Value = Value> {
+    prop::collection::btree_map("[a-c]", value(nulls), 0..4)
+        .prop_map(|map| Value::Object(map.into_iter().collect::<Map>()))
+}
+
+proptest! {
+    #[test]
+    fn merging_twice_is_merging_once(object in value(true), patch in value(true)) {
+        let mut once = object;
+        merge_patch(&mut once, patch.clone());
+        let mut twice = once.clone();
+        merge_patch(&mut twice, patch);
+        prop_assert_eq!(twice, once);
+    }
+
+    #[test]
+    fn without_a_schema_strategic_is_plain_merge(object in object(false), patch in object(true)) {
+        let (mut strategic, mut plain) = (object.clone(), object);
+        strategic_merge_patch(&mut strategic, patch.clone(), Schemaless).unwrap();
+        merge_patch(&mut plain, patch.clone());
+        // A plain merge keeps nulls within lists; a strategic one has no word on them but drops those of maps in them.
+        prop_assume!(!has_null_in_list(&patch));
+        prop_assert_eq!(strategic, plain);
+    }
+
+    #[test]
+    fn what_json_patch_adds_it_can_remove(object in object(true), added in value(true)) {
+        let patch = json!([{"op": "add", "path": "/new", "value": added}, {"op": "test", "path": "/new", "value": added},
+            {"op": "move", "from": "/new", "path": "/newer"}, {"op": "copy", "from": "/newer", "path": "/new"},
+            {"op": "remove", "path": "/newer"}, {"op": "remove", "path": "/new"}]);
+        let mut patched = object.clone();
+        JsonPatch::parse(patch.to_string().as_bytes()).unwrap().apply(&mut patched).unwrap();
+        prop_assert_eq!(patched, object);
+    }
+
+    #[test]
+    fn no_bytes_make_anything_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        let _ = JsonPatch::parse(&bytes);
+    }
+}
+
+fn has_null_in_list(value: &Value) -> bool {
+    fn has_null(value: &Value) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Array(items) => items.iter().any(has_null),
+            Value::Object(map) => map.values().any(has_null),
+            _ => false,
+        }
+    }
+    match value {
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(map) => map.values().any(has_null_in_list),
+        _ => false,
+    }
+}
