@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         time("to pb", || drop(black_box(proto::encode("v1", kind, &object))));
     }
     let started = Instant::now();
-    let length = listwatch_kinds::openapi::v3("", "v1").map_or(0, |document| document.len());
+    let length = listwatch_kinds::openapi::v3("api/v1").map_or(0, |document| document.len());
     println!("openapi    core/v1, {} KB in {:?}", length / 1024, started.elapsed());
     Ok(())
 }

@@ -144,3 +144,50 @@ async fn events_come_in_pages_of_any_version() {
     let page = client.get(&format!("{path}?limit=1&resourceVersion=0")).await;
     assert_eq!(names(&page).len(), 1);
 }
+
+/// kubectl up to 1.28 asks for the v2 document in protobuf and fails without; newer ones ask again only if it changed.
+#[tokio::test]
+async fn the_v2_document_is_there_in_protobuf_and_is_named_by_its_content() {
+    let (_server, mut client) = client().await;
+    let accept = "accept: application/com.github.proto-openapi.spec.v2@v1.0+protobuf\r\n";
+    client.send("GET", "/openapi/v2", accept, "").await;
+    let protobuf = client.answer().await;
+    let ty = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    assert_eq!((protobuf.status, protobuf.header("content-type")), (200, Some(ty)));
+    assert!(protobuf.body.starts_with(b"\x0a\x032.0"), "the first field is the Swagger version");
+    let known = format!("if-none-match: {}\r\n", protobuf.header("etag").unwrap());
+    client.send("GET", "/openapi/v2", &known, "").await;
+    assert_eq!(client.answer().await.status, 304);
+    client.send("GET", "/openapi/v2", "accept: text/html\r\n", "").await;
+    assert_eq!(client.answer().await.status, 406);
+}
+
+/// The Python client compares texts, and kube-apiserver ends compact JSON with a newline.
+#[tokio::test]
+async fn compact_json_ends_with_a_newline_and_json_for_people_does_not() {
+    let (_server, mut client) = client().await;
+    client.create("a", "0").await;
+    let one = format!("{MAPS}/a");
+    for path in [&one, MAPS, "/apis", "/api/v1/namespaces/none", "/api/v1"] {
+        let body = client.call("GET", path, None).await.body;
+        assert!(body.ends_with(b"}\n") && !body.ends_with(b"\n\n"), "{path}");
+        let body = client.call("GET", &format!("{path}?pretty=true"), None).await.body;
+        assert!(body.ends_with(b"\n}"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn token_checkers_find_the_public_key() {
+    let server = common::start_on(listwatch_server::Options::default()).await;
+    let mut client = Client::new(&server).await;
+    let keys = client.get("/openid/v1/jwks").await;
+    let configuration = client.get("/.well-known/openid-configuration").await;
+    assert!(configuration["jwks_uri"].as_str().unwrap().ends_with("/openid/v1/jwks"));
+    let key = &keys["keys"][0];
+    assert_eq!(
+        (key["kty"].as_str(), key["crv"].as_str(), key["alg"].as_str()),
+        (Some("EC"), Some("P-256"), Some("ES256"))
+    );
+    assert_eq!(key["x"].as_str().unwrap().len(), 43);
+    server.shutdown().await;
+}

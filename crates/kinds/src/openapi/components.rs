@@ -5,54 +5,90 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use listwatch_merge::patch::ListKind;
 use listwatch_wire::json::{Map, Value, json};
 
+use super::Dialect;
 use super::docs::Docs;
-use super::{Dialect, put_member};
-use crate::kind::Kind;
-use crate::schema::{self, Field, StructId, Type, schema};
+use super::operation::PathItem;
+use super::overlay::Overlay;
+use crate::schema::{Field, StructId, Type, schema};
 
 /// What a document defines.
 pub(super) struct Components {
     structs: HashSet<StructId>,
     /// Types that are no structs, by definition.
     special: BTreeSet<&'static str>,
+    /// Types that only the overlay knows.
+    described: BTreeSet<String>,
     /// Schemas that the caller brings along.
-    pub(super) own: BTreeMap<String, Value>,
+    own: BTreeMap<String, Value>,
+    overlay: Overlay,
+    /// The group and version whose v3 document this is, if it is one.
+    version: Option<(String, String)>,
 }
 
-/// Kinds that every document needs: bodies of deletes, and answers that are no object.
-const SHARED: [&str; 3] = ["DeleteOptions", "Status", "WatchEvent"];
+/// Kinds that exist in every group, so that a document says that they are of its own.
+const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
+
 /// The body of a patch: anything.
 const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
 impl Components {
-    /// The types of some kinds, of their lists and of what their subresources speak.
-    pub(super) fn of(kinds: &[&Kind]) -> Self {
-        let mut components = Self::shared();
-        for kind in kinds {
-            components.add_kind(kind.group, kind.version, kind.kind);
-            components.add_kind(kind.group, kind.version, &kind.list_kind());
-            for sub in kind.subresources.iter().filter(|s| !s.version.is_empty()) {
-                components.add_kind(sub.group, sub.version, sub.kind);
+    pub(super) fn new() -> Self {
+        Self {
+            structs: HashSet::new(),
+            special: BTreeSet::new(),
+            described: BTreeSet::new(),
+            own: BTreeMap::new(),
+            overlay: Overlay::unpack(),
+            version: None,
+        }
+    }
+
+    /// The same for the document of a group and version.
+    pub(super) fn of_version(group: &str, version: &str) -> Self {
+        Self { version: Some((group.to_owned(), version.to_owned())), ..Self::new() }
+    }
+
+    /// Adds what the operations of these paths refer to.
+    pub(super) fn reach_paths<'a>(&mut self, paths: impl IntoIterator<Item = &'a PathItem>) {
+        let operations = paths.into_iter().flat_map(|path| &path.operations);
+        let names: BTreeSet<&str> = operations
+            .flat_map(|operation| [&operation.body, &operation.answer])
+            .flatten()
+            .map(|s| &**s)
+            .collect();
+        names.into_iter().for_each(|name| self.reach(name));
+    }
+
+    /// Adds a schema that is not built in, with what it refers to.
+    pub(super) fn bring(&mut self, name: String, schema: Value) {
+        self.reach_from(&schema);
+        self.own.insert(name, schema);
+    }
+
+    /// Adds a definition and those that it refers to. A name that is not built in is one that is brought along.
+    fn reach(&mut self, name: &str) {
+        if let Some((id, _)) = schema().structs().find(|(_, structure)| structure.name == name) {
+            self.add(Type::Struct(id));
+        } else if let Some(special) = SPECIAL.into_iter().find(|special| *special == name) {
+            self.special.insert(special);
+        } else if let Some(schema) = self.overlay.whole(name)
+            && self.described.insert(name.to_owned())
+        {
+            self.reach_from(&schema);
+        }
+    }
+
+    fn reach_from(&mut self, schema: &Value) {
+        match schema {
+            Value::Object(map) => {
+                if let Some(name) = map.get("$ref").and_then(Value::as_str).and_then(|r| r.rsplit('/').next())
+                {
+                    self.reach(name);
+                }
+                map.values().for_each(|inner| self.reach_from(inner));
             }
-        }
-        components
-    }
-
-    /// The types that belong to every document.
-    pub(super) fn shared() -> Self {
-        let mut components =
-            Self { structs: HashSet::new(), special: BTreeSet::from([PATCH]), own: BTreeMap::new() };
-        for kind in SHARED {
-            components.add_kind("", "v1", kind);
-        }
-        // Custom resources refer to the metadata of objects and lists.
-        components.add_kind("meta.k8s.io", "v1", "PartialObjectMetadataList");
-        components
-    }
-
-    fn add_kind(&mut self, group: &str, version: &str, kind: &str) {
-        if let Some(node) = schema::node(group, version, kind) {
-            self.add(node.ty());
+            Value::Array(list) => list.iter().for_each(|inner| self.reach_from(inner)),
+            _ => {}
         }
     }
 
@@ -72,18 +108,32 @@ impl Components {
         }
     }
 
-    /// Writes the members of the object that holds the schemas.
-    pub(super) fn put(&self, out: &mut Vec<u8>, dialect: Dialect) {
+    /// Adds the document's group and version to the kinds that every group has.
+    fn name_own(&self, definition: &str, schema: &mut Value) {
+        let kind = definition.rsplit('.').next().filter(|kind| EVERYWHERE.contains(kind));
+        let (Some(kind), Some((group, version))) = (kind, &self.version) else { return };
+        let known = schema.pointer_mut("/x-kubernetes-group-version-kind").and_then(Value::as_array_mut);
+        if let Some(known) = known.filter(|_| !group.is_empty()) {
+            known.push(json!({"group": group.as_str(), "version": version.as_str(), "kind": kind}));
+        }
+    }
+
+    /// Hands out every schema with its name.
+    pub(super) fn each(&self, dialect: Dialect, mut put: impl FnMut(&str, &Value)) {
         let docs = Docs::unpack();
-        let mut first = true;
         for (name, schema) in &self.own {
-            put_member(out, &mut first, name, schema);
+            put(name, schema);
         }
         for (id, structure) in schema().structs().filter(|(id, _)| self.structs.contains(id)) {
-            put_member(out, &mut first, structure.name, &object(id, &docs, dialect));
+            let mut schema = self.overlay.over(structure.name, object(id, &docs, dialect), dialect);
+            self.name_own(structure.name, &mut schema);
+            put(structure.name, &schema);
         }
         for name in &self.special {
-            put_member(out, &mut first, name, &special(name, dialect));
+            put(name, &self.overlay.over(name, special(name, dialect), dialect));
+        }
+        for name in &self.described {
+            put(name, &self.overlay.over(name, json!({}), dialect));
         }
     }
 }
@@ -151,10 +201,20 @@ fn property(field: &Field, docs: &Docs, dialect: Dialect) -> Value {
         (true, true) => "merge,retainKeys",
         (true, false) => "merge",
         (false, true) => "retainKeys",
-        (false, false) => return property.into(),
+        (false, false) => "",
     };
-    put("x-kubernetes-patch-strategy", strategy.into());
-    property.into()
+    if !strategy.is_empty() {
+        put("x-kubernetes-patch-strategy", strategy.into());
+    }
+    alone(property)
+}
+
+/// A reference that nothing stands beside needs no `allOf`.
+fn alone(property: Map) -> Value {
+    match property.get("allOf") {
+        Some(Value::Array(all)) if property.len() == 1 => all.first().cloned().unwrap_or_default(),
+        _ => property.into(),
+    }
 }
 
 fn of_type(ty: Type, dialect: Dialect) -> Value {
@@ -185,6 +245,9 @@ const OR_ARRAY: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1
 const OR_BOOL: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool";
 const OR_STRINGS: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray";
+
+const SPECIAL: [&str; 11] =
+    [QUANTITY, INT_OR_STRING, TIME, MICRO_TIME, FIELDS, RAW, JSON, OR_ARRAY, OR_BOOL, OR_STRINGS, PATCH];
 
 fn special_name(ty: Type) -> Option<&'static str> {
     Some(match ty {

@@ -1,334 +1,388 @@
-//! The paths of a resource and the operations on them.
+//! The paths of a resource and the operations on them, as kube-apiserver describes its own.
+//!
+//! Custom resources are described by other rules there, which are in [`super::custom`].
 
-use listwatch_wire::json::{Map, Value, json};
-
-use super::{Dialect, put_member};
-use crate::kind::Kind;
+use super::operation::{DELETE_OPTIONS, Operation, PATCH, PathItem, STATUS, Types, operation_id, tag};
+use super::parameters::Parameter;
+use crate::kind::{Kind, Subresource};
 use crate::schema;
 
-/// What paths need to know of a resource, built in or custom.
-#[derive(Clone, Debug)]
-pub struct Resource<'a> {
-    /// API group; empty for core.
-    pub group: &'a str,
-    /// Version.
-    pub version: &'a str,
-    /// Kind.
-    pub kind: &'a str,
-    /// Name in paths.
-    pub plural: &'a str,
-    /// Inside a namespace or not.
-    pub namespaced: bool,
-    /// Verbs as discovery lists them.
-    pub verbs: Vec<&'a str>,
-    /// Subresources.
-    pub subresources: Vec<SubresourcePaths<'a>>,
-    /// Name of the definition of the object.
-    pub definition: String,
-    /// Name of the definition of the list.
-    pub list_definition: String,
-    /// Defined by a CustomResourceDefinition, so without strategic merge patch.
-    pub custom: bool,
+const ANY: Types = &["*/*"];
+const PATCH_TYPES: Types = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+const PRODUCES: Types = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const PRODUCES_LOG: Types =
+    &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const PRODUCES_STREAM: Types = &[
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
+
+/// Keys of the parameters of a list.
+pub(super) const LIST: &[&str] = &[
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "shardSelector",
+    "timeoutSeconds",
+    "watch",
+];
+/// Keys of the parameters of a create or update.
+pub(super) const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
+/// Keys of the parameters of a patch.
+pub(super) const PATCH_OPTIONS: &[&str] = &["dryRun", "fieldManager.patch", "fieldValidation", "force"];
+/// Keys of the parameters of a delete.
+pub(super) const DELETE: &[&str] = &[
+    "dryRun",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "orphanDependents",
+    "propagationPolicy",
+];
+/// Parameters of a list that a deletion of a collection does not take.
+const ONLY_WATCH: [&str; 2] = ["allowWatchBookmarks", "watch"];
+
+/// A resource, or a subresource of it, on the way to becoming operations.
+struct Subject<'a> {
+    kind: &'a Kind,
+    sub: Option<&'a Subresource>,
+    /// Definition of the object.
+    object: Option<String>,
+    /// Parameters that the path itself has.
+    in_path: Vec<Parameter<'static>>,
+    /// What the operation's name ends with.
+    suffix: &'static str,
+    namespaced: bool,
 }
 
-/// What paths need to know of a subresource.
-#[derive(Clone, Debug)]
-pub struct SubresourcePaths<'a> {
-    /// The last path segment.
-    pub name: &'a str,
-    /// Group, version and kind of the object it speaks.
-    pub gvk: [&'a str; 3],
-    /// Verbs as discovery lists them.
-    pub verbs: Vec<&'a str>,
-    /// Name of the definition of the object it speaks, if there is one.
-    pub definition: Option<String>,
-}
-
-impl Resource<'static> {
-    /// The paths of a built-in kind.
-    #[must_use]
-    pub fn of(kind: &Kind) -> Self {
-        let subresources = kind.subresources.iter().map(|sub| {
-            let own = sub.version.is_empty();
-            let (group, version) = if own { (kind.group, kind.version) } else { (sub.group, sub.version) };
-            SubresourcePaths {
-                name: sub.name,
-                gvk: [group, version, sub.kind],
-                verbs: sub.verbs.to_vec(),
-                definition: definition(group, version, sub.kind),
-            }
-        });
-        Self {
-            group: kind.group,
-            version: kind.version,
-            kind: kind.kind,
-            plural: kind.plural,
-            namespaced: kind.is_namespaced(),
-            verbs: kind.verbs.to_vec(),
-            subresources: subresources.collect(),
-            definition: definition(kind.group, kind.version, kind.kind).unwrap_or_default(),
-            list_definition: definition(kind.group, kind.version, &kind.list_kind()).unwrap_or_default(),
-            custom: false,
+/// All paths of a built-in kind.
+pub(super) fn of_kind(kind: &Kind) -> Vec<PathItem> {
+    let root = root(kind.group, kind.version);
+    let place = if kind.is_namespaced() { "/namespaces/{namespace}" } else { "" };
+    let (collection, over_all) = (format!("{place}/{}", kind.plural), format!("/{}", kind.plural));
+    let item = format!("{collection}/{{name}}");
+    let (on_collection, on_item) = (Subject::new(kind, false), Subject::new(kind, true));
+    let everywhere = Subject {
+        suffix: "ForAllNamespaces",
+        namespaced: false,
+        in_path: Vec::new(),
+        ..Subject::new(kind, false)
+    };
+    let mut paths = vec![
+        path(format!("{root}{collection}"), on_collection.on_collection()),
+        path(format!("{root}{item}"), on_item.on_item()),
+    ];
+    let over_all_namespaces = kind.is_namespaced() && kind.allows("list");
+    if over_all_namespaces {
+        paths.push(path(format!("{root}{over_all}"), vec![everywhere.list()]));
+    }
+    if kind.allows("watch") {
+        paths.push(path(format!("{root}/watch{collection}"), vec![on_collection.watch(true)]));
+        paths.push(path(format!("{root}/watch{item}"), vec![on_item.watch(false)]));
+        if over_all_namespaces {
+            paths.push(path(format!("{root}/watch{over_all}"), vec![everywhere.watch(true)]));
         }
     }
-}
-
-impl Resource<'_> {
-    fn patch_types(&self) -> &'static [&'static str] {
-        if self.custom { CUSTOM_PATCH_TYPES } else { PATCH_TYPES }
+    for sub in kind.subresources {
+        paths.extend(of_subresource(kind, sub, &format!("{root}{item}/{}", sub.name)));
     }
+    paths.retain(|path| !path.operations.is_empty());
+    paths
 }
 
-fn definition(group: &str, version: &str, kind: &str) -> Option<String> {
+fn of_subresource(kind: &Kind, sub: &Subresource, at: &str) -> Vec<PathItem> {
+    let mut subject = Subject::new(kind, true);
+    subject.in_path.retain(|parameter| parameter.name != "name");
+    subject.in_path.push(Parameter::object_name(sub.kind));
+    let (group, version) = gv_of(kind, sub);
+    subject.object = definition(group, version, sub.kind);
+    subject.sub = Some(sub);
+    let Some(options) = connect_options(kind.plural, sub.name) else {
+        return vec![path(at.to_owned(), subject.on_subresource())];
+    };
+    let methods: &[&'static str] = match sub.name {
+        "proxy" => &["get", "put", "post", "delete", "options", "head", "patch"],
+        _ => &["get", "post"],
+    };
+    let mut paths = vec![path(at.to_owned(), subject.connect(methods, options))];
+    if sub.name == "proxy" {
+        subject.suffix = "WithPath";
+        subject.in_path.extend(Parameter::get("path"));
+        paths.push(path(format!("{at}/{{path}}"), subject.connect(methods, options)));
+    }
+    paths
+}
+
+/// Keys of the parameters of a subresource that connects to a kubelet.
+fn connect_options(plural: &str, sub: &str) -> Option<&'static [&'static str]> {
+    Some(match (plural, sub) {
+        (_, "exec") => &["command", "container.exec", "stderr.exec", "stdin.exec", "stdout.exec", "tty.exec"],
+        (_, "attach") => {
+            &["container.attach", "stderr.attach", "stdin.attach", "stdout.attach", "tty.attach"]
+        }
+        (_, "portforward") => &["ports"],
+        ("pods", "proxy") => &["path.pods"],
+        ("services", "proxy") => &["path.services"],
+        ("nodes", "proxy") => &["path.nodes"],
+        _ => return None,
+    })
+}
+
+/// Keys of the parameters of a Pod's log.
+const LOG: &[&str] = &[
+    "container.log",
+    "follow",
+    "insecureSkipTLSVerifyBackend",
+    "limitBytes",
+    "pretty",
+    "previous",
+    "sinceSeconds",
+    "stream",
+    "tailLines",
+    "timestamps",
+];
+
+fn path(path: String, operations: Vec<Operation>) -> PathItem {
+    PathItem { path, operations }
+}
+
+/// The path of a group and version.
+pub(super) fn root(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
+}
+
+pub(super) fn definition(group: &str, version: &str, kind: &str) -> Option<String> {
     let node = schema::node(group, version, kind)?;
     Some(node.as_struct()?.name.to_owned())
 }
 
-const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
-const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
-const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-
-const LIST: &[(&str, &str)] = &[
-    ("allowWatchBookmarks", "boolean"),
-    ("continue", "string"),
-    ("fieldSelector", "string"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("timeoutSeconds", "integer"),
-    ("watch", "boolean"),
-];
-const WRITE: &[(&str, &str)] =
-    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
-const APPLY: &[(&str, &str)] =
-    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")];
-const DELETE: &[(&str, &str)] = &[
-    ("dryRun", "string"),
-    ("gracePeriodSeconds", "integer"),
-    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-];
-const PATCH_TYPES: &[&str] = &[
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
-/// Custom kinds have no merge keys. `kubectl apply` sends a strategic merge patch wherever it is offered.
-const CUSTOM_PATCH_TYPES: &[&str] =
-    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
-const ANY_TYPE: &[&str] = &["*/*"];
-
-/// One operation: an HTTP method and what it means.
-struct Operation<'a> {
-    method: &'static str,
-    /// `x-kubernetes-action`, and the start of the operation's id.
-    action: &'static str,
-    parameters: &'static [(&'static str, &'static str)],
-    /// Definition of the body, if it takes one.
-    body: Option<&'a str>,
-    /// Media types of the body.
-    consumes: &'static [&'static str],
-    /// Definition of the answer.
-    answer: Option<&'a str>,
+fn gv_of<'a>(kind: &'a Kind, sub: &'a Subresource) -> (&'a str, &'a str) {
+    if sub.version.is_empty() { (kind.group, kind.version) } else { (sub.group, sub.version) }
 }
 
-/// Appends the paths of a resource.
-pub(super) fn put_paths(out: &mut Vec<u8>, first: &mut bool, resource: &Resource<'_>, dialect: Dialect) {
-    let root = match resource.group {
-        "" => format!("/api/{}", resource.version),
-        group => format!("/apis/{group}/{}", resource.version),
-    };
-    let gvk = [resource.group, resource.version, resource.kind];
-    let own = if resource.namespaced { format!("{root}/namespaces/{{namespace}}") } else { root.clone() };
-    let collection = format!("{own}/{}", resource.plural);
-    let item = format!("{collection}/{{name}}");
-    let named = |operations: Vec<Operation<'_>>, gvk, suffix: &str, parameters| {
-        path(&operations, gvk, &operation_name(resource, suffix), parameters, dialect)
-    };
-    let scope: &[&str] = if resource.namespaced { &["namespace"] } else { &[] };
-    let scope_and_name: Vec<&str> = ["name"].iter().chain(scope).copied().collect();
-    put(out, first, &collection, named(on_collection(resource), gvk, "", scope));
-    put(out, first, &item, named(on_item(resource), gvk, "", &scope_and_name));
-    if resource.namespaced && resource.verbs.contains(&"list") {
-        let everywhere = named(vec![list(resource)], gvk, "ForAllNamespaces", &[]);
-        put(out, first, &format!("{root}/{}", resource.plural), everywhere);
+/// `a ` or `an ` before a noun; nothing before a plural.
+pub(super) fn article(noun: &str) -> &'static str {
+    if noun.ends_with('s') && !noun.ends_with("ss") {
+        return "";
     }
-    for sub in &resource.subresources {
-        let operations = on_object(&sub.verbs, sub.definition.as_deref(), resource.patch_types());
-        let path = named(operations, sub.gvk, &camel(sub.name), &scope_and_name);
-        put(out, first, &format!("{item}/{}", sub.name), path);
-    }
+    let vowel = noun.starts_with(['a', 'e', 'i', 'o', 'u', 'A', 'E', 'I', 'O', 'U']);
+    if vowel { "an " } else { "a " }
 }
 
-fn put(out: &mut Vec<u8>, first: &mut bool, name: &str, path: Option<Value>) {
-    if let Some(path) = path {
-        put_member(out, first, name, &path);
-    }
-}
-
-fn list<'a>(resource: &'a Resource<'_>) -> Operation<'a> {
-    Operation {
-        method: "get",
-        action: "list",
-        parameters: LIST,
-        body: None,
-        consumes: ANY_TYPE,
-        answer: Some(&resource.list_definition),
-    }
-}
-
-fn on_collection<'a>(resource: &'a Resource<'_>) -> Vec<Operation<'a>> {
-    let mut operations = Vec::new();
-    if resource.verbs.contains(&"list") {
-        operations.push(list(resource));
-    }
-    operations.extend(on_object(
-        resource.verbs.iter().copied().filter(|v| *v == "create").collect::<Vec<_>>().as_slice(),
-        Some(&resource.definition),
-        resource.patch_types(),
-    ));
-    if resource.verbs.contains(&"deletecollection") {
-        operations.push(Operation {
-            method: "delete",
-            action: "deletecollection",
-            parameters: DELETE,
-            body: Some(DELETE_OPTIONS),
-            consumes: ANY_TYPE,
-            answer: Some(STATUS),
-        });
-    }
-    operations
-}
-
-fn on_item<'a>(resource: &'a Resource<'_>) -> Vec<Operation<'a>> {
-    let verbs: Vec<&str> = resource.verbs.iter().copied().filter(|v| *v != "create").collect();
-    on_object(&verbs, Some(&resource.definition), resource.patch_types())
-}
-
-/// The verbs that mean one object.
-fn on_object<'a>(
-    verbs: &[&str],
-    definition: Option<&'a str>,
-    patch_types: &'static [&'static str],
-) -> Vec<Operation<'a>> {
-    let operation = |method, action, parameters, body, answer| {
-        let consumes = if method == "patch" { patch_types } else { ANY_TYPE };
-        Operation { method, action, parameters, body, consumes, answer }
-    };
-    verbs
-        .iter()
-        .filter_map(|verb| match *verb {
-            "get" => Some(operation("get", "get", &[][..], None, definition)),
-            "create" => Some(operation("post", "post", WRITE, definition, definition)),
-            "update" => Some(operation("put", "put", WRITE, definition, definition)),
-            "patch" => Some(operation("patch", "patch", APPLY, Some(PATCH), definition)),
-            "delete" => Some(operation("delete", "delete", DELETE, Some(DELETE_OPTIONS), Some(STATUS))),
-            _ => None,
-        })
-        .collect()
-}
-
-fn path(
-    operations: &[Operation<'_>],
-    gvk: [&str; 3],
-    name: &str,
-    parameters: &[&str],
-    dialect: Dialect,
-) -> Option<Value> {
-    if operations.is_empty() {
-        return None;
-    }
-    let mut path: Map =
-        operations.iter().map(|o| (o.method.to_owned(), operation(o, gvk, name, dialect))).collect();
-    let parameters = parameters.iter().map(|p| parameter(p, "string", "path", dialect));
-    path.insert("parameters".to_owned(), parameters.collect());
-    Some(path.into())
-}
-
-fn operation(
-    operation: &Operation<'_>,
-    [group, version, kind]: [&str; 3],
-    name: &str,
-    dialect: Dialect,
-) -> Value {
-    let mut parameters: Vec<Value> =
-        operation.parameters.iter().map(|(name, ty)| parameter(name, ty, "query", dialect)).collect();
-    let mut out = Map::new();
-    out.insert("operationId".to_owned(), format!("{}{name}", verb_word(operation.action)).into());
-    out.insert("x-kubernetes-action".to_owned(), operation.action.into());
-    out.insert(
-        "x-kubernetes-group-version-kind".to_owned(),
-        json!({"group": group, "version": version, "kind": kind}),
-    );
-    match (operation.body, dialect) {
-        (Some(body), Dialect::V2) => {
-            parameters.push(json!({"name": "body", "in": "body", "schema": dialect.reference(body)}));
-            out.insert("consumes".to_owned(), json!(operation.consumes));
+impl<'a> Subject<'a> {
+    fn new(kind: &'a Kind, named: bool) -> Self {
+        let mut in_path = Vec::new();
+        if named {
+            in_path.push(Parameter::object_name(kind.kind));
         }
-        (Some(body), Dialect::V3) => {
-            let content: Map = operation
-                .consumes
-                .iter()
-                .map(|ty| ((*ty).to_owned(), json!({"schema": dialect.reference(body)})))
-                .collect();
-            out.insert("requestBody".to_owned(), json!({ "content": content }));
+        if kind.is_namespaced() {
+            in_path.extend(Parameter::get("namespace"));
         }
-        (None, _) => {}
+        let object = definition(kind.group, kind.version, kind.kind);
+        Self { kind, sub: None, object, in_path, suffix: "", namespaced: kind.is_namespaced() }
     }
-    if !parameters.is_empty() {
-        out.insert("parameters".to_owned(), parameters.into());
-    }
-    out.insert("responses".to_owned(), json!({"200": answer(operation.answer, dialect)}));
-    out.into()
-}
 
-fn answer(definition: Option<&str>, dialect: Dialect) -> Value {
-    match (definition, dialect) {
-        (None, _) => json!({"description": "OK"}),
-        (Some(name), Dialect::V2) => json!({"description": "OK", "schema": dialect.reference(name)}),
-        (Some(name), Dialect::V3) => {
-            let schema = json!({"schema": dialect.reference(name)});
-            json!({"description": "OK", "content": {"application/json": schema, "application/yaml": schema}})
+    fn on_collection(&self) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        if self.kind.allows("list") {
+            operations.push(self.list());
+        }
+        if self.kind.allows("create") {
+            operations.push(self.create());
+        }
+        if self.kind.allows("deletecollection") {
+            operations.push(self.delete_collection());
+        }
+        operations
+    }
+
+    fn on_item(&self) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        if self.kind.allows("get") {
+            operations.push(self.read(PRODUCES, &["pretty"], self.object.clone()));
+        }
+        if self.kind.allows("update") {
+            operations.push(self.replace());
+        }
+        if self.kind.allows("delete") {
+            operations.push(self.delete());
+        }
+        if self.kind.allows("patch") {
+            operations.push(self.patch());
+        }
+        operations
+    }
+
+    fn on_subresource(&self) -> Vec<Operation> {
+        let Some(sub) = self.sub else { return Vec::new() };
+        let offers = |verb: &str| sub.verbs.contains(&verb);
+        let mut operations = Vec::new();
+        if offers("get") && sub.name == "log" {
+            operations.push(self.read(PRODUCES_LOG, LOG, None));
+        } else if offers("get") {
+            operations.push(self.read(PRODUCES, &["pretty"], self.object.clone()));
+        }
+        if offers("update") {
+            operations.push(self.replace());
+        }
+        if offers("create") {
+            operations.push(self.create());
+        }
+        if offers("patch") {
+            operations.push(self.patch());
+        }
+        operations
+    }
+
+    /// `status of `, or nothing for the object itself.
+    fn part(&self) -> String {
+        self.sub.map(|sub| format!("{} of ", sub.name)).unwrap_or_default()
+    }
+
+    /// An operation that answers with the object, without parameters of its own.
+    fn operation(
+        &self,
+        method: &'static str,
+        action: &'static str,
+        verb: &str,
+        description: String,
+    ) -> Operation {
+        let (verb, before) = verb.split_once(' ').unwrap_or((verb, ""));
+        let kind = self.kind;
+        let (group, version, name) = match self.sub {
+            Some(sub) => {
+                let (group, version) = gv_of(kind, sub);
+                (group, version, sub.kind)
+            }
+            None => (kind.group, kind.version, kind.kind),
+        };
+        let namespaced = if self.namespaced { "Namespaced" } else { "" };
+        let sub = self.sub.map(|sub| super::operation::camel(sub.name, true)).unwrap_or_default();
+        let rest = format!("{before}{namespaced}{}{sub}{}", kind.kind, self.suffix);
+        Operation {
+            method,
+            action,
+            id: operation_id(verb, kind.group, kind.version, &rest),
+            tag: tag(kind.group, Some(kind.version)),
+            description,
+            parameters: self.in_path.clone(),
+            body: None,
+            consumes: ANY,
+            produces: PRODUCES,
+            codes: &[200],
+            answer: self.object.clone(),
+            gvk: Some([group, version, name].map(str::to_owned)),
         }
     }
-}
 
-fn parameter(name: &str, ty: &str, place: &str, dialect: Dialect) -> Value {
-    let mut parameter = match dialect {
-        Dialect::V2 => json!({"name": name, "in": place, "type": ty, "uniqueItems": true}),
-        Dialect::V3 => json!({"name": name, "in": place, "schema": {"type": ty, "uniqueItems": true}}),
-    };
-    if let (Value::Object(map), "path") = (&mut parameter, place) {
-        map.insert("required".to_owned(), true.into());
+    /// The same with parameters.
+    fn with(&self, mut operation: Operation, keys: &[&str]) -> Operation {
+        operation.parameters.extend(Parameter::list(keys));
+        if !keys.contains(&"pretty") {
+            operation.parameters.extend(Parameter::get("pretty"));
+        }
+        operation
     }
-    parameter
-}
 
-/// `AppsV1NamespacedDeploymentScale`: generators of clients make method names of it.
-fn operation_name(resource: &Resource<'_>, suffix: &str) -> String {
-    let group = resource.group.split('.').next().unwrap_or_default();
-    let group = if group.is_empty() { "core" } else { group };
-    let scope = if resource.namespaced && suffix != "ForAllNamespaces" { "Namespaced" } else { "" };
-    format!("{}{}{scope}{}{suffix}", camel(group), camel(resource.version), resource.kind)
-}
-
-fn verb_word(action: &str) -> &'static str {
-    match action {
-        "get" => "read",
-        "post" => "create",
-        "put" => "replace",
-        "patch" => "patch",
-        "list" => "list",
-        "deletecollection" => "deleteCollection",
-        _ => "delete",
+    fn list(&self) -> Operation {
+        let what = if self.kind.allows("watch") { "list or watch" } else { "list" };
+        let operation =
+            self.operation("get", "list", "list", format!("{what} objects of kind {}", self.kind.kind));
+        let answer = definition(self.kind.group, self.kind.version, &self.kind.list_kind());
+        self.with(Operation { answer, produces: PRODUCES_STREAM, ..operation }, LIST)
     }
-}
 
-fn camel(word: &str) -> String {
-    let mut chars = word.chars();
-    chars.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(chars).collect()
+    fn watch(&self, of_list: bool) -> Operation {
+        let kind = self.kind.kind;
+        const USE: &str = "deprecated: use the 'watch' parameter with a list operation instead";
+        let (action, description) = match of_list {
+            true => ("watchlist", format!("watch individual changes to a list of {kind}. {USE}.")),
+            false => (
+                "watch",
+                format!(
+                    "watch changes to an object of kind {kind}. {USE}, filtered to a single item with the 'fieldSelector' parameter."
+                ),
+            ),
+        };
+        let mut operation = self.operation("get", action, "watch", description);
+        if of_list {
+            let end = operation.id.len() - self.suffix.len();
+            operation.id.insert_str(end, "List");
+        }
+        self.with(
+            Operation { answer: Some(WATCH_EVENT.to_owned()), produces: PRODUCES_STREAM, ..operation },
+            LIST,
+        )
+    }
+
+    fn read(&self, produces: Types, keys: &[&str], answer: Option<String>) -> Operation {
+        let description = format!("read {}the specified {}", self.part(), self.kind.kind);
+        let operation = self.operation("get", "get", "read", description);
+        self.with(Operation { produces, answer, ..operation }, keys)
+    }
+
+    fn create(&self) -> Operation {
+        let kind = self.kind.kind;
+        let description = format!("create {}{}{kind}", self.part(), article(kind));
+        let operation = self.operation("post", "post", "create", description);
+        self.with(Operation { body: self.object.clone(), codes: &[200, 201, 202], ..operation }, WRITE)
+    }
+
+    fn replace(&self) -> Operation {
+        let description = format!("replace {}the specified {}", self.part(), self.kind.kind);
+        let operation = self.operation("put", "put", "replace", description);
+        self.with(Operation { body: self.object.clone(), codes: &[200, 201], ..operation }, WRITE)
+    }
+
+    fn patch(&self) -> Operation {
+        let description = format!("partially update {}the specified {}", self.part(), self.kind.kind);
+        let operation = self.operation("patch", "patch", "patch", description);
+        let body = Some(PATCH.to_owned());
+        self.with(Operation { body, consumes: PATCH_TYPES, codes: &[200, 201], ..operation }, PATCH_OPTIONS)
+    }
+
+    fn delete(&self) -> Operation {
+        let kind = self.kind;
+        let description = format!("delete {}{}", article(kind.kind), kind.kind);
+        let operation = self.operation("delete", "delete", "delete", description);
+        let answer =
+            if kind.flags.returns_deleted_object { self.object.clone() } else { Some(STATUS.to_owned()) };
+        let body = Some(DELETE_OPTIONS.to_owned());
+        self.with(Operation { body, answer, codes: &[200, 202], ..operation }, DELETE)
+    }
+
+    fn delete_collection(&self) -> Operation {
+        let description = format!("delete collection of {}", self.kind.kind);
+        let operation = self.operation("delete", "deletecollection", "delete Collection", description);
+        let list = LIST.iter().filter(|key| !ONLY_WATCH.contains(key));
+        let (mut keys, own): (Vec<&str>, _) = (DELETE.to_vec(), list.copied());
+        keys.extend(own);
+        let (body, answer) = (Some(DELETE_OPTIONS.to_owned()), Some(STATUS.to_owned()));
+        self.with(Operation { body, answer, ..operation }, &keys)
+    }
+
+    fn connect(&self, methods: &[&'static str], options: &[&str]) -> Vec<Operation> {
+        let connect = |method: &&'static str| {
+            let loud = method.to_ascii_uppercase();
+            let description = format!("connect {loud} requests to {}{}", self.part(), self.kind.kind);
+            let verb = format!("connect {}", super::operation::camel(method, true));
+            let mut operation = self.operation(method, "connect", &verb, description);
+            operation.parameters.extend(Parameter::list(options));
+            Operation { answer: None, produces: ANY, ..operation }
+        };
+        methods.iter().map(connect).collect()
+    }
 }

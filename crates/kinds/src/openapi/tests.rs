@@ -2,10 +2,12 @@
 
 use listwatch_wire::json::Value;
 
+use crate::kind::Kind;
+
 use super::*;
 
 fn document(group: &str, version: &str) -> Value {
-    serde_json::from_slice(&v3(group, version).unwrap()).unwrap()
+    serde_json::from_slice(&v3(paths::root(group, version).trim_start_matches('/')).unwrap()).unwrap()
 }
 
 /// Every group and version once.
@@ -41,12 +43,12 @@ fn every_group_version_has_a_document_whose_references_resolve() {
 
 #[test]
 fn the_v2_document_is_whole() {
-    let document: Value = serde_json::from_slice(&v2()).unwrap();
+    let document: Value = serde_json::from_slice(&v2(&[])).unwrap();
     let mut found = Vec::new();
     references(&document, &mut found);
     for reference in found {
-        let name = reference.strip_prefix("#/definitions/").unwrap();
-        assert!(document["definitions"][name].is_object(), "{name}");
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some_and(Value::is_object), "{pointer}");
     }
     assert!(document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"].is_object());
 }
@@ -92,38 +94,93 @@ fn merge_rules_are_in_the_schemas() {
 
 #[test]
 fn hashes_differ_by_document_and_are_stable() {
-    assert_ne!(hash("", "v1"), hash("apps", "v1"));
-    assert_eq!(hash("", "v1"), hash("", "v1"));
-    assert_eq!(hash("", "v1").len(), 128);
+    assert_ne!(hash("api/v1"), hash("apis/apps/v1"));
+    assert_eq!(hash("api/v1"), hash("api/v1"));
+    assert_eq!(hash("api/v1").len(), 128);
+}
+
+fn gadget(schema: &Value) -> CustomResource<'_> {
+    CustomResource {
+        group: "kube.example.com",
+        version: "v1",
+        kind: "Gadget",
+        list_kind: "GadgetList",
+        plural: "gadgets",
+        namespaced: true,
+        status: true,
+        scale: true,
+        schema,
+        selectable: &[],
+    }
 }
 
 #[test]
 fn custom_resources_bring_their_schemas() {
-    let resource = Resource {
-        group: "example.test",
-        version: "v1",
-        kind: "Widget",
-        plural: "widgets",
-        namespaced: true,
-        verbs: vec!["get", "list", "patch"],
-        subresources: Vec::new(),
-        definition: "test.example.v1.Widget".to_owned(),
-        list_definition: "test.example.v1.WidgetList".to_owned(),
-        custom: true,
-    };
-    let schemas = BTreeMap::from([(
-        "test.example.v1.Widget".to_owned(),
-        listwatch_wire::json::json!({"type": "object"}),
-    )]);
-    let document: Value = serde_json::from_slice(&custom_v3(&[resource], &schemas)).unwrap();
-    assert!(document["components"]["schemas"]["test.example.v1.Widget"].is_object());
-    let meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-    assert!(document["components"]["schemas"][meta].is_object());
-    let paths = &document["paths"]["/apis/example.test/v1/namespaces/{namespace}/widgets/{name}"];
-    assert_eq!(paths["patch"]["operationId"], "patchExampleV1NamespacedWidget");
-    assert!(paths["delete"].is_null());
+    let schema = listwatch_wire::json::json!({"type": "object"});
+    let document: Value = serde_json::from_slice(&custom_v3(&[gadget(&schema)])).unwrap();
+    assert!(document["components"]["schemas"]["com.example.kube.v1.Gadget"].is_object());
+    assert!(document["components"]["schemas"][OBJECT_META].is_object());
+    assert!(document["components"]["schemas"]["io.k8s.api.autoscaling.v1.Scale"].is_object());
+    let path = &document["paths"]["/apis/kube.example.com/v1/namespaces/{namespace}/gadgets/{name}"];
+    assert_eq!(path["patch"]["operationId"], "patchKubeExampleComV1NamespacedGadget");
     // `kubectl apply` of a change to a custom resource failed with 415, because the document offered a strategic merge patch.
-    let types = paths["patch"]["requestBody"]["content"].as_object().unwrap();
+    let types = path["patch"]["requestBody"]["content"].as_object().unwrap();
     assert!(types.contains_key("application/merge-patch+json"));
     assert!(!types.contains_key("application/strategic-merge-patch+json"));
+}
+
+#[test]
+fn v2_has_custom_kinds_without_what_it_cannot_say() {
+    let schema = listwatch_wire::json::json!({"type": "object", "required": ["a", "b"], "properties": {
+        "a": {"type": "string", "nullable": true},
+        "b": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}], "default": 1},
+        "c": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"d": {"type": "string"}}},
+        "e": {"type": "object", "oneOf": [{"required": ["f"]}], "properties": {"f": {"type": "string"}}},
+    }});
+    let document: Value = serde_json::from_slice(&v2(&[gadget(&schema)])).unwrap();
+    let gadget = &document["definitions"]["com.example.kube.v1.Gadget"];
+    let expected = listwatch_wire::json::json!({
+        "a": {},
+        "b": {"x-kubernetes-int-or-string": true},
+        "c": {"x-kubernetes-preserve-unknown-fields": true},
+        "e": {"type": "object", "properties": {"f": {"type": "string"}}},
+    });
+    for (name, schema) in expected.as_object().unwrap() {
+        assert_eq!(&gadget["properties"][name.as_str()], schema, "{name}");
+    }
+    assert_eq!(gadget["required"], listwatch_wire::json::json!(["b"]));
+    assert!(document["paths"]["/apis/kube.example.com/v1/gadgets"]["get"].is_object());
+}
+
+/// Reads the fields of a protobuf message: number and bytes of each that has a length.
+fn fields(bytes: &[u8]) -> Vec<(u32, &[u8])> {
+    let mut reader = crate::proto::wire::Reader::new(bytes);
+    let mut found = Vec::new();
+    while let Some((number, wire)) = reader.tag().unwrap() {
+        match wire {
+            2 => found.push((number, reader.bytes().unwrap())),
+            wire => reader.skip(wire).unwrap(),
+        }
+    }
+    found
+}
+
+/// Names of the members of a map message inside the document.
+fn members(document: &[u8], section: u32, entry: u32) -> BTreeSet<String> {
+    let section = fields(document).into_iter().find(|(number, _)| *number == section).unwrap().1;
+    let entries = fields(section).into_iter().filter(|(number, _)| *number == entry);
+    entries.map(|(_, entry)| String::from_utf8(fields(entry)[0].1.to_vec()).unwrap()).collect()
+}
+
+/// kubectl up to 1.28 reads the v2 document in protobuf only.
+#[test]
+fn the_protobuf_form_has_what_the_json_form_has() {
+    let json: Value = serde_json::from_slice(&v2(&[])).unwrap();
+    let protobuf = v2_protobuf(&[]);
+    let names = |section: &str| -> BTreeSet<String> {
+        json[section].as_object().unwrap().keys().map(|key| key.to_string()).collect()
+    };
+    assert_eq!(members(&protobuf, 8, 2), names("paths"));
+    assert_eq!(members(&protobuf, 9, 1), names("definitions"));
+    assert_eq!(members(&protobuf, 10, 1), names("parameters"));
 }

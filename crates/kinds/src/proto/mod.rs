@@ -13,7 +13,7 @@
 mod decode;
 mod encode;
 mod special;
-mod wire;
+pub(crate) mod wire;
 
 use listwatch_wire::json::Value;
 

@@ -3,19 +3,19 @@
 use super::Error;
 
 /// Reads from the front of a message.
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The next field number and wire type; `None` at the end.
-    pub(super) fn tag(&mut self) -> Result<Option<(u32, u8)>, Error> {
+    pub(crate) fn tag(&mut self) -> Result<Option<(u32, u8)>, Error> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, Error> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Error> {
         let mut value = 0;
         for (at, &byte) in self.0.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f).checked_shl(at as u32 * 7).unwrap_or(0);
@@ -39,25 +39,25 @@ impl<'a> Reader<'a> {
         Err(if self.0.len() < 10 { Error::Truncated } else { Error::Overflow })
     }
 
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Error> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Error> {
         let length = usize::try_from(self.varint()?).map_err(|_| Error::Truncated)?;
         let (bytes, rest) = self.0.split_at_checked(length).ok_or(Error::Truncated)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    pub(super) fn text(&mut self, field: &'static str) -> Result<&'a str, Error> {
+    pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a str, Error> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Error::InvalidUtf8(field))
     }
 
-    pub(super) fn fixed64(&mut self) -> Result<u64, Error> {
+    pub(crate) fn fixed64(&mut self) -> Result<u64, Error> {
         let (bytes, rest) = self.0.split_first_chunk::<8>().ok_or(Error::Truncated)?;
         self.0 = rest;
         Ok(u64::from_le_bytes(*bytes))
     }
 
     /// Steps over a field that is not known.
-    pub(super) fn skip(&mut self, wire: u8) -> Result<(), Error> {
+    pub(crate) fn skip(&mut self, wire: u8) -> Result<(), Error> {
         match wire {
             0 => self.varint().map(drop),
             1 => self.fixed64().map(drop),
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value as u8) | 0x80);
         value >>= 7;
@@ -78,21 +78,21 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-pub(super) fn put_tag(out: &mut Vec<u8>, number: u8, wire: u8) {
+pub(crate) fn put_tag(out: &mut Vec<u8>, number: u8, wire: u8) {
     put_varint(out, u64::from(number) << 3 | u64::from(wire));
 }
 
-pub(super) fn put_bytes(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     put_tag(out, number, 2);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-pub(super) fn put_string(out: &mut Vec<u8>, number: u8, text: &str) {
+pub(crate) fn put_string(out: &mut Vec<u8>, number: u8, text: &str) {
     put_bytes(out, number, text.as_bytes());
 }
 
-pub(super) fn put_number(out: &mut Vec<u8>, number: u8, value: i64) {
+pub(crate) fn put_number(out: &mut Vec<u8>, number: u8, value: i64) {
     put_tag(out, number, 0);
     put_varint(out, value.cast_unsigned());
 }

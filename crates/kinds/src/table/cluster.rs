@@ -7,10 +7,12 @@ const RESOURCE: &str = "resource.k8s.io";
 
 pub(super) const KINDS: &[Kind] = &[
     Kind::cluster(STORAGE, "CSIDriver", "csidrivers", "csidriver").conditional_update().returns_deleted(),
-    Kind::cluster(STORAGE, "CSINode", "csinodes", "csinode").conditional_update().returns_deleted(),
-    Kind::namespaced(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity")
+    Kind::cluster(STORAGE, "CSINode", "csinodes", "csinode")
         .conditional_update()
-        .returns_deleted(),
+        .returns_deleted()
+        .sub(&[Sub::status("CSINode")]),
+    Kind::namespaced(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity")
+        .conditional_update(),
     Kind::cluster(STORAGE, "StorageClass", "storageclasses", "storageclass").short(&["sc"]).returns_deleted(),
     Kind::cluster(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment")
         .conditional_update()
@@ -31,7 +33,6 @@ pub(super) const KINDS: &[Kind] = &[
     Kind::cluster(RESOURCE, "DeviceClass", "deviceclasses", "deviceclass").generation().returns_deleted(),
     Kind::cluster(RESOURCE, "DeviceTaintRule", "devicetaintrules", "devicetaintrule")
         .generation()
-        .returns_deleted()
         .sub(&[Sub::status("DeviceTaintRule")]),
     Kind::namespaced(RESOURCE, "ResourceClaim", "resourceclaims", "resourceclaim")
         .returns_deleted()

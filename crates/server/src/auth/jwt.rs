@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use listwatch_wire::json::{Value, json};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
@@ -49,6 +50,15 @@ impl SigningKey {
             .map_err(|error| format!("not a P-256 key in PKCS#8: {error}"))?;
         let id = URL_SAFE_NO_PAD.encode(Sha256::digest(pair.public_key()));
         Ok(Self { pair, id, random })
+    }
+
+    /// The public half as a JSON Web Key: the two coordinates of a point.
+    pub(crate) fn public(&self) -> Value {
+        let point = self.pair.public_key().as_ref();
+        let part =
+            |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(point.get(range).unwrap_or_default());
+        let (x, y) = (part(1..33), part(33..65));
+        json!({"use": "sig", "kty": "EC", "kid": &*self.id, "crv": "P-256", "alg": "ES256", "x": x, "y": y})
     }
 
     /// A token that says this.

@@ -109,6 +109,11 @@ impl ServiceAccounts {
         Self { key, accounts, pods, secrets, nodes, verified: Mutex::default() }
     }
 
+    /// The public key that checks these tokens, as a JSON Web Key.
+    pub(crate) fn public_key(&self) -> listwatch_wire::json::Value {
+        self.key.public()
+    }
+
     /// A signed token.
     ///
     /// # Errors

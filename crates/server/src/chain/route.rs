@@ -7,13 +7,13 @@ use listwatch_wire::Status;
 
 use crate::auth::User;
 use crate::chain::service::Service;
-use crate::endpoints::{debug, discovery, health, metrics, openapi};
+use crate::endpoints::{debug, discovery, health, metrics, openapi, openid};
 use crate::http::body::Response;
 use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
-use crate::request::info::{RequestInfo, ResourceInfo, Verb};
+use crate::request::info::{RequestInfo, ResourceInfo, Verb, parts};
 use crate::respond;
 use crate::verbs::{get, list, watch, write};
 
@@ -36,18 +36,32 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
     if health::serves(path) {
         return Ok(health::answer(&service.api, service.is_stopping(), request));
     }
-    let response = match path {
-        "/version" => Some(discovery::version()),
-        "/metrics" => Some(metrics::answer(&service.api)),
-        path if path.starts_with("/debug/listwatch") => debug::answer(&service.api, path),
-        path if path.starts_with("/openapi/") => openapi::answer(&service.api, request, path).await,
-        _ => discovery::answer(&service.api, request, path)?,
-    };
-    match response {
-        Some(response) if request.method == Method::GET => Ok(response),
-        Some(_) => Err(Status::method_not_allowed()),
-        None => Ok(respond::no_such_page()),
+    let Some(response) = endpoint(service, request, path).await? else { return Ok(respond::no_such_page()) };
+    match request.method {
+        Method::GET => Ok(response),
+        _ if !takes_any_method(path) => Err(Status::method_not_allowed()),
+        _ => Ok(response),
     }
+}
+
+async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
+    let api = &service.api;
+    Ok(match path {
+        "/version" => Some(discovery::version()),
+        "/metrics" if request.path == path => Some(metrics::answer(api)),
+        openid::CONFIGURATION => openid::configuration(api, request),
+        openid::KEYS => openid::keys(api, request)?,
+        path if path.starts_with("/debug/listwatch") => debug::answer(api, path),
+        // A slash at the end names another document.
+        _ if request.path.starts_with("/openapi/") => openapi::answer(api, request, &request.path).await,
+        _ => discovery::answer(api, request, path)?,
+    })
+}
+
+/// Paths that answer to any method. In kube-apiserver these have plain handlers, all others have one handler per method.
+fn takes_any_method(path: &str) -> bool {
+    let discovery = matches!(parts(path).as_slice(), [] | ["apis"] | ["apis", _]);
+    discovery || path.starts_with("/openapi/") || path == "/metrics"
 }
 
 async fn resource(

@@ -86,6 +86,7 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
             document(request, &resource_list(&served, group, version))?
         }
         ["api", _] => return Err(Status::no_such_path()),
+        ["apis", "", _] => return Ok(None),
         ["apis", group, _] if served.has_builtin_group(group) => return Err(Status::no_such_path()),
         _ => return Ok(None),
     }))
@@ -102,8 +103,9 @@ fn document(request: &Request, document: &impl Serialize) -> Result<Response, St
     Ok(respond::full(StatusCode::OK, form.content_type(), encode::document(json.into(), form)?))
 }
 
+/// A document that is always spread over lines.
 fn json_of(document: &impl Serialize) -> Response {
-    respond::json(StatusCode::OK, serde_json::to_vec(document).unwrap_or_default())
+    respond::json(StatusCode::OK, encode::pretty(&serde_json::to_vec(document).unwrap_or_default()))
 }
 
 /// A group and its versions, the preferred one first.

@@ -8,3 +8,4 @@ pub(crate) mod discovery_v2;
 pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
+pub(crate) mod openid;

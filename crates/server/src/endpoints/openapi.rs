@@ -1,13 +1,16 @@
 //! OpenAPI documents: an index with hashes, one document per group and version, and the old document of everything.
+//!
+//! As in kube-apiserver, these paths take any method.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, ETAG, HeaderValue, LOCATION};
+use http::header::{ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 use listwatch_kinds::openapi;
 use listwatch_wire::json;
 use listwatch_wire::json::{Map, Value, json};
+use sha2::{Digest, Sha512};
 
 use crate::api::Api;
 use crate::http::body::Response;
@@ -17,17 +20,24 @@ use crate::registry::custom::openapi as custom_openapi;
 use crate::registry::{Resource, Served};
 use crate::respond;
 
+const JSON: &str = "application/json";
+/// The protobuf form of v2. Clients write its name in two ways.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
 /// Answers `/openapi/…`; `None` for what is not there.
 pub(crate) async fn answer(api: &Arc<Api>, request: &Request, path: &str) -> Option<Response> {
+    let gzip_above = api.options.requests.gzip_above;
+    let api = Arc::clone(api);
     let response = match path.strip_prefix("/openapi/")? {
-        "v2" => respond::json(StatusCode::OK, blocking(openapi::v2).await?),
-        "v3" => {
-            let api = Arc::clone(api);
-            respond::json(StatusCode::OK, blocking(move || index(&api)).await?)
-        }
-        rest => group_version(Arc::clone(api), request, rest.strip_prefix("v3/")?).await?,
+        "v2" => everything(api, request).await?,
+        "v3" => respond::text(StatusCode::OK, blocking(move || index(&api)).await?),
+        rest => match group_version(api, request, rest.strip_prefix("v3/")?).await {
+            Some(response) => response,
+            None => respond::empty(StatusCode::NOT_FOUND),
+        },
     };
-    Some(gzip::compress(response, request, api.options.requests.gzip_above))
+    Some(gzip::compress(response, request, gzip_above))
 }
 
 /// Writing a document takes milliseconds, which the threads that serve connections do not have.
@@ -35,22 +45,82 @@ async fn blocking<T: Send + 'static>(write: impl FnOnce() -> T + Send + 'static)
     tokio::task::spawn_blocking(write).await.ok()
 }
 
+/// The first of the types on offer that `Accept` allows, in the client's order.
+fn accepted(request: &Request, offered: &[&'static str]) -> Option<&'static str> {
+    let accept = request.header(ACCEPT).map(str::trim).filter(|accept| !accept.is_empty());
+    let Some(accept) = accept else { return offered.first().copied() };
+    let types = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    types.into_iter().find_map(|ty| match ty {
+        "*/*" | "application/*" => offered.first().copied(),
+        ty => offered.iter().copied().find(|offer| *offer == ty),
+    })
+}
+
+/// The v2 document.
+async fn everything(api: Arc<Api>, request: &Request) -> Option<Response> {
+    let Some(ty) = accepted(request, &[JSON, PROTOBUF, PROTOBUF_OLD]) else {
+        return Some(respond::empty(StatusCode::NOT_ACCEPTABLE));
+    };
+    let served = api.registry.served();
+    let hash = {
+        let api = Arc::clone(&api);
+        let served = Arc::clone(&served);
+        blocking(move || hash_of_all(&api, &served)).await?
+    };
+    if let Some(response) = unchanged(request, &hash) {
+        return Some(response);
+    }
+    let (document, ty) = match ty {
+        JSON => (blocking(move || custom_openapi::v2(&served)).await?, JSON),
+        _ => (blocking(move || custom_openapi::v2_protobuf(&served)).await?, PROTOBUF),
+    };
+    tagged(respond::full(StatusCode::OK, ty, document.into()), &hash)
+}
+
+/// A name for the content of the v2 document: it changes when one of the v3 documents does.
+fn hash_of_all(api: &Api, served: &Served) -> String {
+    let mut hash = Sha512::new();
+    hash.update(openapi::hash("v2"));
+    for resources in by_version(served).iter().filter(|resources| is_custom(resources)) {
+        hash.update(api.openapi.of(resources, || custom_openapi::document(resources)).as_bytes());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// The answer to a client that has this content already.
+fn unchanged(request: &Request, hash: &str) -> Option<Response> {
+    let known = request.header(IF_NONE_MATCH)?;
+    let same = |tag: &str| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"') == hash;
+    known
+        .split(',')
+        .map(str::trim)
+        .any(same)
+        .then(|| tagged(respond::empty(StatusCode::NOT_MODIFIED), hash))?
+}
+
+fn tagged(mut response: Response, hash: &str) -> Option<Response> {
+    response.headers_mut().insert(ETAG, HeaderValue::from_str(&format!("\"{hash}\"")).ok()?);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    Some(response)
+}
+
 fn index(api: &Api) -> Vec<u8> {
     let served = api.registry.served();
     let mut paths = Map::new();
-    let mut known = HashSet::new();
-    for resources in by_version(&served) {
-        let Some(first) = resources.first() else { continue };
-        let (group, version) = (&*first.group, &*first.version);
-        let path =
-            if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-        let hash = match is_custom(&resources) {
-            true => api.openapi.of(&resources, || custom_openapi::document(&resources)),
-            false => openapi::hash(group, version).into(),
-        };
+    let mut put = |path: String, hash: &str| {
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
-        known.insert((group, version));
+    };
+    for name in openapi::names() {
+        let hash = openapi::hash(&name);
+        put(name, &hash);
+    }
+    let mut known = HashSet::new();
+    for resources in by_version(&served).iter().filter(|resources| is_custom(resources)) {
+        let Some(first) = resources.first() else { continue };
+        let hash = api.openapi.of(resources, || custom_openapi::document(resources));
+        put(format!("apis/{}/{}", first.group, first.version), &hash);
+        known.insert((&*first.group, &*first.version));
     }
     api.openapi.retain(|group, version| known.contains(&(group, version)));
     json::encode(&json!({"paths": Value::Object(paths)}))
@@ -75,42 +145,47 @@ fn is_custom(resources: &[&Arc<Resource>]) -> bool {
     !resources.is_empty() && resources.iter().all(|resource| resource.is_custom())
 }
 
-/// The document of a group and version and its hash; an empty one for what is not there.
-fn written(api: &Api, group: &str, version: &str) -> (Arc<str>, Vec<u8>) {
+/// The document of a path and its hash; `None` for what is not there.
+fn written(api: &Api, path: &str) -> Option<(Arc<str>, Vec<u8>)> {
+    if let Some(document) = openapi::v3(path) {
+        return Some((openapi::hash(path).into(), document));
+    }
+    let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
     let served = api.registry.served();
     let here = |resource: &&Arc<Resource>| &*resource.group == group && &*resource.version == version;
     let resources: Vec<_> = served.resources().iter().filter(here).collect();
     if !is_custom(&resources) {
-        let document = openapi::v3(group, version).unwrap_or_default();
-        return (openapi::hash(group, version).into(), document);
+        return None;
     }
     let document = custom_openapi::document(&resources);
-    (api.openapi.of(&resources, || &document), document)
+    Some((api.openapi.of(&resources, || &document), document))
 }
 
 async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<Response> {
-    let (group, version) = match path.split('/').collect::<Vec<_>>().as_slice() {
-        ["api", version] => (String::new(), (*version).to_owned()),
-        ["apis", group, version] => ((*group).to_owned(), (*version).to_owned()),
-        _ => return None,
-    };
-    let (hash, document) = blocking(move || written(&api, &group, &version)).await?;
-    if document.is_empty() {
-        return None;
-    }
+    let name = path.to_owned();
+    let (hash, document) = blocking(move || written(&api, &name)).await??;
     let query = request.query();
-    let asked = query.first("hash");
-    let mut response = respond::json(StatusCode::OK, document);
-    response.headers_mut().insert(ETAG, HeaderValue::from_str(&format!("\"{hash}\"")).ok()?);
+    let asked = query.first("hash").filter(|asked| !asked.is_empty());
     if asked.is_some_and(|asked| *asked != *hash) {
         let url = format!("/openapi/v3/{path}?hash={hash}");
-        response = respond::empty(StatusCode::MOVED_PERMANENTLY);
+        let mut response = respond::empty(StatusCode::MOVED_PERMANENTLY);
         response.headers_mut().insert(LOCATION, HeaderValue::from_str(&url).ok()?);
-    } else if asked.is_some() {
+        return Some(response);
+    }
+    if accepted(request, &[JSON]).is_none() {
+        return Some(respond::empty(StatusCode::NOT_ACCEPTABLE));
+    }
+    let mut response = match unchanged(request, &hash) {
+        Some(response) => response,
+        None => tagged(respond::full(StatusCode::OK, JSON, document.into()), &hash)?,
+    };
+    if asked.is_some() {
         // The address names the content, so it can be kept for ever.
-        response
-            .headers_mut()
-            .insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable, max-age=31536000"));
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        let year = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(365 * 24);
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&year);
+        headers.insert(EXPIRES, HeaderValue::from_str(&date.ok()?).ok()?);
     }
     Some(response)
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use flate2::write::{DeflateEncoder, GzEncoder};
 use flate2::{Compression, Crc};
 use futures::{StreamExt, stream};
+use http::Method;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 
 use crate::http::body::{Body, Broken, PieceStream, Response};
@@ -27,11 +28,12 @@ pub(crate) fn compress(mut response: Response, request: &Request, above: usize) 
         Body::Pieces(_) => true,
         _ => false,
     };
-    if !large || !accepted(request) {
+    // The answer to HEAD has the length of what is not compressed.
+    if !large || request.method == Method::HEAD || !accepted(request) {
         return response;
     }
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     response.map(|body| match body {
         Body::Full(bytes) => Body::Pieces(pieces(stream::iter([Ok(bytes)]).boxed())),
         Body::Pieces(stream) => Body::Pieces(pieces(stream)),

@@ -8,22 +8,36 @@ use crate::registry::Resource;
 use crate::request::negotiate::{Encoding, Form, Meta};
 use crate::respond::protobuf;
 
-/// Compact JSON in the encoding of a form.
+/// Compact JSON in the encoding of a form. Compact JSON ends with a newline, JSON for people without.
 ///
 /// # Errors
 /// 500 for a document that does not have the type it says, which protobuf cannot express.
 pub(crate) fn document(json: Bytes, form: Form) -> Result<Bytes, Status> {
     Ok(match form.encoding {
-        Encoding::Json if form.pretty => pretty(&json).into(),
-        Encoding::Json => json,
+        Encoding::Json if form.pretty => pretty(json.trim_ascii_end()).into(),
+        Encoding::Json => line(json),
         Encoding::Yaml => yaml(&json).into(),
         Encoding::Protobuf => protobuf::document(&json)?,
     })
 }
 
-/// An object as clients see it.
+/// Ends a document with a newline. Copies only what is shared.
+pub(crate) fn line(json: Bytes) -> Bytes {
+    if json.ends_with(b"\n") {
+        return json;
+    }
+    let mut out = json.try_into_mut().unwrap_or_else(|shared| {
+        let mut out = BytesMut::with_capacity(shared.len() + 1);
+        out.extend_from_slice(&shared);
+        out
+    });
+    out.extend_from_slice(b"\n");
+    out.freeze()
+}
+
+/// An object as clients see it, with room for a newline.
 pub(crate) fn object(object: &Object, resource: &Resource) -> Bytes {
-    let mut out = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
+    let mut out = BytesMut::with_capacity(object.written_len(&resource.type_prefix) + 1);
     object.write(&resource.type_prefix, &mut out);
     out.freeze()
 }
@@ -31,7 +45,7 @@ pub(crate) fn object(object: &Object, resource: &Resource) -> Bytes {
 /// Its metadata alone.
 pub(crate) fn partial(object: &Object, revision: Revision, meta: Meta) -> Bytes {
     let prefix = meta.partial_prefix();
-    let mut out = BytesMut::with_capacity(object.written_len(prefix));
+    let mut out = BytesMut::with_capacity(object.written_len(prefix) + 1);
     object.write_metadata(revision, prefix, &mut out);
     out.freeze()
 }

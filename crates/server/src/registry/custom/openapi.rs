@@ -1,88 +1,54 @@
 //! Custom resources in OpenAPI, for `kubectl explain` and `apply`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use listwatch_kinds::openapi::{self, SubresourcePaths};
+use listwatch_kinds::openapi::{self, CustomResource};
 use listwatch_wire::json::{Value, json};
 
-use crate::registry::Resource;
+use crate::registry::{Resource, Served};
 
-/// The document of one group and version.
+/// The v3 document of one group and version.
 #[must_use]
 pub fn document(resources: &[&Arc<Resource>]) -> Vec<u8> {
-    let paths: Vec<_> = resources.iter().map(|resource| paths(resource)).collect();
-    let mut schemas = BTreeMap::new();
-    for resource in resources {
-        schemas.insert(definition(resource, &resource.kind), object(resource));
-        schemas.insert(definition(resource, &resource.list_kind), list(resource));
-    }
-    openapi::custom_v3(&paths, &schemas)
+    let described: Vec<_> = resources.iter().map(|resource| describe(resource)).collect();
+    openapi::custom_v3(&described)
 }
 
-/// The name of a definition: the group backwards, then version and kind.
-fn definition(resource: &Resource, kind: &str) -> String {
-    let group: Vec<&str> = resource.group.split('.').rev().collect();
-    format!("{}.{}.{kind}", group.join("."), resource.version)
+/// The v2 document of everything that is served.
+#[must_use]
+pub fn v2(served: &Served) -> Vec<u8> {
+    openapi::v2(&custom(served))
 }
 
-fn paths(resource: &Resource) -> openapi::Resource<'_> {
-    openapi::Resource {
+/// The same in protobuf.
+#[must_use]
+pub fn v2_protobuf(served: &Served) -> Vec<u8> {
+    openapi::v2_protobuf(&custom(served))
+}
+
+fn custom(served: &Served) -> Vec<CustomResource<'_>> {
+    served
+        .resources()
+        .iter()
+        .filter(|resource| resource.is_custom())
+        .map(|resource| describe(resource))
+        .collect()
+}
+
+fn describe(resource: &Resource) -> CustomResource<'_> {
+    static NOTHING: LazyLock<Value> = LazyLock::new(|| json!({}));
+    let version = resource.custom.as_ref();
+    let offers = |name: &str| resource.subresources.iter().any(|sub| &*sub.name == name);
+    CustomResource {
         group: &resource.group,
         version: &resource.version,
         kind: &resource.kind,
+        list_kind: &resource.list_kind,
         plural: &resource.plural,
         namespaced: resource.namespaced,
-        verbs: resource.verbs.iter().map(|verb| &**verb).collect(),
-        subresources: resource
-            .subresources
-            .iter()
-            .map(|sub| SubresourcePaths {
-                name: &sub.name,
-                gvk: [&sub.group, &sub.version, &sub.kind],
-                verbs: sub.verbs.iter().map(|verb| &**verb).collect(),
-                definition: (sub.kind == resource.kind).then(|| definition(resource, &resource.kind)),
-            })
-            .collect(),
-        definition: definition(resource, &resource.kind),
-        list_definition: definition(resource, &resource.list_kind),
-        custom: true,
+        status: offers("status"),
+        scale: offers("scale"),
+        schema: version.map_or(&*NOTHING, |version| &*version.schema_json),
+        selectable: version.map_or(&[], |version| &version.selectable),
     }
-}
-
-/// The declared schema with what every object has.
-fn object(resource: &Resource) -> Value {
-    let mut schema =
-        resource.custom.as_ref().map(|version| (*version.schema_json).clone()).unwrap_or_default();
-    let Some(fields) = schema.as_object_mut() else { return schema };
-    if let Some(properties) = fields.entry("properties").or_insert_with(|| json!({})).as_object_mut() {
-        properties.insert("apiVersion".to_owned(), json!({"type": "string"}));
-        properties.insert("kind".to_owned(), json!({"type": "string"}));
-        properties
-            .insert("metadata".to_owned(), reference("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
-    }
-    fields.insert("x-kubernetes-group-version-kind".to_owned(), gvk(resource, &resource.kind));
-    schema
-}
-
-fn list(resource: &Resource) -> Value {
-    json!({
-        "type": "object",
-        "required": ["items"],
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": reference("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"),
-            "items": {"type": "array", "items": reference(&definition(resource, &resource.kind))},
-        },
-        "x-kubernetes-group-version-kind": gvk(resource, &resource.list_kind),
-    })
-}
-
-fn reference(name: &str) -> Value {
-    json!({"allOf": [{"$ref": format!("#/components/schemas/{name}")}]})
-}
-
-fn gvk(resource: &Resource, kind: &str) -> Value {
-    json!([{"group": &*resource.group, "version": &*resource.version, "kind": kind}])
 }

@@ -274,7 +274,7 @@ impl Pieces {
                 break;
             }
         }
-        out.extend_from_slice(b"]}");
+        out.extend_from_slice(b"]}\n");
         self.finished = true;
         Ok(out.freeze())
     }

@@ -1,0 +1,391 @@
+//! Custom resources: their paths and schemas, as kube-apiserver publishes them.
+
+use listwatch_wire::json::{Map, Value, json};
+
+use super::operation::{DELETE_OPTIONS, Operation, PATCH, PathItem, STATUS, Types, camel, operation_id, tag};
+use super::parameters::Parameter;
+use super::paths::{DELETE, LIST, PATCH_OPTIONS, WRITE, article, root};
+use super::{Dialect, OBJECT_META};
+
+const TYPES: Types = &["application/json", "application/yaml"];
+const PATCH_TYPES: Types =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
+const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+
+/// One version of a custom resource.
+#[derive(Clone, Debug)]
+pub struct CustomResource<'a> {
+    /// API group.
+    pub group: &'a str,
+    /// Version.
+    pub version: &'a str,
+    /// Kind.
+    pub kind: &'a str,
+    /// Kind of its lists.
+    pub list_kind: &'a str,
+    /// Name in paths.
+    pub plural: &'a str,
+    /// Inside a namespace or not.
+    pub namespaced: bool,
+    /// Has a status subresource.
+    pub status: bool,
+    /// Has a scale subresource.
+    pub scale: bool,
+    /// The schema as declared.
+    pub schema: &'a Value,
+    /// The fields that field selectors may name, as `spec.color`.
+    pub selectable: &'a [String],
+}
+
+impl CustomResource<'_> {
+    /// Name of the definition of a kind: the group backwards, then version and kind.
+    fn definition(&self, kind: &str) -> String {
+        let group: Vec<&str> = self.group.split('.').rev().collect();
+        format!("{}.{}.{kind}", group.join("."), self.version)
+    }
+
+    /// All its paths.
+    pub(super) fn paths(&self) -> Vec<PathItem> {
+        let root = root(self.group, self.version);
+        let place = if self.namespaced { "/namespaces/{namespace}" } else { "" };
+        let collection = format!("{root}{place}/{}", self.plural);
+        let item = format!("{collection}/{{name}}");
+        let mut paths = Vec::new();
+        if self.namespaced {
+            let mut everywhere = self.list();
+            everywhere.id =
+                operation_id("list", self.group, self.version, &format!("{}ForAllNamespaces", self.kind));
+            everywhere.parameters.retain(|parameter| parameter.name != "namespace");
+            paths.push(PathItem { path: format!("{root}/{}", self.plural), operations: vec![everywhere] });
+        }
+        paths.push(PathItem {
+            path: collection,
+            operations: vec![self.list(), self.create(), self.delete_collection()],
+        });
+        let mut operations = self.view("", &self.definition(self.kind));
+        operations.push(self.delete());
+        paths.push(PathItem { path: item.clone(), operations });
+        let subresources =
+            [("status", self.status, self.definition(self.kind)), ("scale", self.scale, SCALE.to_owned())];
+        for (name, _, definition) in subresources.iter().filter(|(_, offered, _)| *offered) {
+            let operations = self.view(name, definition);
+            paths.push(PathItem { path: format!("{item}/{name}"), operations });
+        }
+        paths
+    }
+
+    /// An operation that answers with the object, on the collection or on the object.
+    fn operation(
+        &self,
+        method: &'static str,
+        action: &'static str,
+        verb: &str,
+        sub: &str,
+        keys: &[&str],
+    ) -> Operation {
+        let (verb, before) = verb.split_once(' ').unwrap_or((verb, ""));
+        let namespaced = if self.namespaced { "Namespaced" } else { "" };
+        let rest = format!("{before}{namespaced}{}{}", self.kind, camel(sub, true));
+        let mut parameters = Parameter::list(keys);
+        parameters.extend(Parameter::get("pretty"));
+        if self.namespaced {
+            parameters.extend(Parameter::get("namespace"));
+        }
+        if !matches!(action, "list" | "post" | "deletecollection") {
+            parameters.push(Parameter::object_name(self.kind));
+        }
+        Operation {
+            method,
+            action,
+            id: operation_id(verb, self.group, self.version, &rest),
+            tag: tag(self.group, Some(self.version)),
+            description: String::new(),
+            parameters,
+            body: None,
+            consumes: TYPES,
+            produces: TYPES,
+            codes: &[200],
+            answer: Some(self.definition(self.kind)),
+            gvk: Some([self.group, self.version, self.kind].map(str::to_owned)),
+        }
+    }
+
+    fn list(&self) -> Operation {
+        Operation {
+            description: format!("list objects of kind {}", self.kind),
+            answer: Some(self.definition(self.list_kind)),
+            ..self.operation("get", "list", "list", "", LIST)
+        }
+    }
+
+    fn create(&self) -> Operation {
+        Operation {
+            description: format!("create {}{}", article(self.kind), self.kind),
+            body: Some(self.definition(self.kind)),
+            codes: &[200, 201, 202],
+            ..self.operation("post", "post", "create", "", WRITE)
+        }
+    }
+
+    fn delete_collection(&self) -> Operation {
+        Operation {
+            description: format!("delete collection of {}", self.kind),
+            answer: Some(STATUS.to_owned()),
+            ..self.operation("delete", "deletecollection", "delete Collection", "", LIST)
+        }
+    }
+
+    fn delete(&self) -> Operation {
+        Operation {
+            description: format!("delete {}{}", article(self.kind), self.kind),
+            body: Some(DELETE_OPTIONS.to_owned()),
+            answer: Some(STATUS.to_owned()),
+            codes: &[200, 202],
+            ..self.operation("delete", "delete", "delete", "", DELETE)
+        }
+    }
+
+    /// Reading, replacing and patching the object or a subresource of it.
+    fn view(&self, sub: &str, definition: &str) -> Vec<Operation> {
+        let part = if sub.is_empty() { String::new() } else { format!("{sub} of ") };
+        let describe = |verb: &str| format!("{verb} {part}the specified {}", self.kind);
+        let answer = Some(definition.to_owned());
+        vec![
+            Operation {
+                description: describe("read"),
+                answer: answer.clone(),
+                ..self.operation("get", "get", "read", sub, &["resourceVersion"])
+            },
+            Operation {
+                description: describe("replace"),
+                body: answer.clone(),
+                answer: answer.clone(),
+                codes: &[200, 201],
+                ..self.operation("put", "put", "replace", sub, WRITE)
+            },
+            Operation {
+                description: describe("partially update"),
+                body: Some(PATCH.to_owned()),
+                consumes: PATCH_TYPES,
+                answer,
+                ..self.operation("patch", "patch", "patch", sub, PATCH_OPTIONS)
+            },
+        ]
+    }
+
+    /// The definitions of the kind and of its lists.
+    pub(super) fn schemas(&self, dialect: Dialect) -> [(String, Value); 2] {
+        [
+            (self.definition(self.kind), self.object(dialect)),
+            (self.definition(self.list_kind), self.list_schema(dialect)),
+        ]
+    }
+
+    /// The declared schema with what every object has.
+    fn object(&self, dialect: Dialect) -> Value {
+        let mut schema = self.schema.clone();
+        let open = preserves(&schema);
+        let mut map = match (dialect, schema.as_object_mut()) {
+            // kubectl rejects unknown fields of whatever has properties.
+            (Dialect::V2, Some(_)) if open => Map::from_iter([("type".to_owned(), "object".into())]),
+            (_, None) => Map::from_iter([("type".to_owned(), "object".into())]),
+            (dialect, Some(map)) => {
+                match dialect {
+                    Dialect::V2 => prune(map),
+                    Dialect::V3 => unfold(map),
+                }
+                put_properties(map, type_meta(dialect, API_VERSION, KIND));
+                embed(map, dialect);
+                std::mem::take(map)
+            }
+        };
+        map.insert("x-kubernetes-group-version-kind".to_owned(), self.gvk(self.kind));
+        self.put_selectable(&mut map);
+        map.into()
+    }
+
+    fn list_schema(&self, dialect: Dialect) -> Value {
+        let items = json!({
+            "description": format!("List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md", self.plural),
+            "type": "array",
+            "items": dialect.reference(&self.definition(self.kind)),
+        });
+        let schema = json!({
+            "description": format!("{} is a list of {}", self.list_kind, self.kind),
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": {"description": API_VERSION, "type": "string"},
+                "items": items,
+                "kind": {"description": KIND, "type": "string"},
+                "metadata": described(dialect, LIST_META, LIST_METADATA),
+            },
+            "x-kubernetes-group-version-kind": self.gvk(self.list_kind),
+        });
+        let Value::Object(mut map) = schema else { return schema };
+        self.put_selectable(&mut map);
+        map.into()
+    }
+
+    fn gvk(&self, kind: &str) -> Value {
+        json!([{"group": self.group, "version": self.version, "kind": kind}])
+    }
+
+    fn put_selectable(&self, map: &mut Map) {
+        if !self.selectable.is_empty() {
+            let fields: Value =
+                self.selectable.iter().map(|path| json!({"fieldPath": path.as_str()})).collect();
+            map.insert("x-kubernetes-selectable-fields".to_owned(), fields);
+        }
+    }
+}
+
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const METADATA: &str = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+const LIST_METADATA: &str = "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+
+/// A reference with a description beside it.
+fn described(dialect: Dialect, definition: &str, description: &str) -> Value {
+    let reference = dialect.reference(definition);
+    match dialect {
+        Dialect::V2 => {
+            let mut reference = reference;
+            if let Some(map) = reference.as_object_mut() {
+                map.insert("description".to_owned(), description.into());
+            }
+            reference
+        }
+        Dialect::V3 => json!({"description": description, "allOf": [reference]}),
+    }
+}
+
+/// The fields that every object has.
+fn type_meta(dialect: Dialect, api_version: &str, kind: &str) -> [(&'static str, Value); 3] {
+    [
+        ("apiVersion", json!({"type": "string", "description": api_version})),
+        ("kind", json!({"type": "string", "description": kind})),
+        ("metadata", described(dialect, OBJECT_META, METADATA)),
+    ]
+}
+
+fn is_set(map: &Map, key: &str) -> bool {
+    map.get(key).and_then(Value::as_bool) == Some(true)
+}
+
+fn preserves(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|map| is_set(map, "x-kubernetes-preserve-unknown-fields"))
+}
+
+fn put_properties(map: &mut Map, new: [(&str, Value); 3]) {
+    let mut properties = match map.remove("properties") {
+        Some(Value::Object(properties)) => properties,
+        _ => Map::new(),
+    };
+    for (name, schema) in new {
+        properties.insert(name.to_owned(), schema);
+    }
+    map.insert("properties".to_owned(), properties.into());
+}
+
+/// Calls a function on every schema directly inside a schema.
+fn each_inner(map: &mut Map, mut visit: impl FnMut(&mut Map)) {
+    for key in ["items", "additionalProperties"] {
+        if let Some(inner) = map.get_mut(key).and_then(Value::as_object_mut) {
+            visit(inner);
+        }
+    }
+    let properties = map.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(Map::values_mut) {
+        if let Some(inner) = property.as_object_mut() {
+            visit(inner);
+        }
+    }
+}
+
+/// Takes out what v2 cannot say, or what its readers misunderstand.
+fn prune(map: &mut Map) {
+    for key in ["allOf", "anyOf", "oneOf", "not", "default"] {
+        map.remove(key);
+    }
+    let preserve = is_set(map, "x-kubernetes-preserve-unknown-fields");
+    if is_set(map, "nullable") {
+        map.remove("type");
+    }
+    if is_set(map, "nullable") || preserve {
+        map.remove("items");
+        map.remove("properties");
+    }
+    map.remove("nullable");
+    let ty = map.get("type").and_then(Value::as_str);
+    if (ty == Some("array") && !map.contains_key("items")) || (ty == Some("object") && preserve) {
+        map.remove("type");
+    }
+    forget_nullable(map);
+    each_inner(map, prune);
+}
+
+/// A nullable field is not required in v2, where nothing can be null.
+fn forget_nullable(map: &mut Map) {
+    let nullable = |schema: &Value| schema.as_object().is_some_and(|map| is_set(map, "nullable"));
+    if map.get("additionalProperties").is_some_and(nullable) {
+        map.remove("required");
+        return;
+    }
+    let properties = map.get("properties").and_then(Value::as_object);
+    let names: Vec<String> = properties
+        .into_iter()
+        .flat_map(Map::iter)
+        .filter(|(_, schema)| nullable(schema))
+        .map(|(name, _)| name.to_string())
+        .collect();
+    let Some(Value::Array(required)) = map.get("required") else { return };
+    let kept: Vec<Value> = required
+        .iter()
+        .filter(|name| name.as_str().is_none_or(|name| !names.iter().any(|n| n == name)))
+        .cloned()
+        .collect();
+    if kept.is_empty() {
+        map.remove("required");
+    } else {
+        map.insert("required".to_owned(), kept.into());
+    }
+}
+
+/// Spells out what `x-kubernetes-int-or-string` means.
+fn unfold(map: &mut Map) {
+    if is_set(map, "x-kubernetes-int-or-string") {
+        let choice = json!([{"type": "integer"}, {"type": "string"}]);
+        let said = map.get("anyOf") == Some(&choice)
+            || map.get("allOf").and_then(Value::as_array).and_then(|all| all.first()?.get("anyOf"))
+                == Some(&choice);
+        if !said && !map.contains_key("anyOf") {
+            map.insert("anyOf".to_owned(), choice);
+        } else if !said {
+            let mut all = vec![json!({ "anyOf": choice })];
+            all.extend(map.get("allOf").and_then(Value::as_array).cloned().unwrap_or_default());
+            map.insert("allOf".to_owned(), all.into());
+        }
+    }
+    each_inner(map, unfold);
+}
+
+/// Gives embedded resources the fields that every object has.
+fn embed(map: &mut Map, dialect: Dialect) {
+    each_inner(map, |inner| embed(inner, dialect));
+    let open = dialect == Dialect::V2 && is_set(map, "x-kubernetes-preserve-unknown-fields");
+    if open || !is_set(map, "x-kubernetes-embedded-resource") {
+        return;
+    }
+    put_properties(map, type_meta(dialect, EMBEDDED_API_VERSION, EMBEDDED_KIND));
+    let mut required = map.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    for name in ["kind", "apiVersion"] {
+        if !required.iter().any(|there| there.as_str() == Some(name)) {
+            required.push(name.into());
+        }
+    }
+    map.insert("required".to_owned(), required.into());
+}

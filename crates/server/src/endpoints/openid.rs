@@ -1,0 +1,54 @@
+//! What others need to check service account tokens themselves: the OpenID discovery document and the public key.
+
+use http::StatusCode;
+use http::header::{ACCEPT, CACHE_CONTROL, HOST, HeaderValue};
+use listwatch_wire::Status;
+use listwatch_wire::json::{self, json};
+
+use crate::api::Api;
+use crate::auth::ISSUER;
+use crate::http::body::Response;
+use crate::http::request::Request;
+use crate::respond;
+
+pub(crate) const CONFIGURATION: &str = "/.well-known/openid-configuration";
+pub(crate) const KEYS: &str = "/openid/v1/jwks";
+
+const KEY_SET: &str = "application/jwk-set+json";
+
+/// The discovery document.
+pub(crate) fn configuration(api: &Api, request: &Request) -> Option<Response> {
+    api.authenticator.service_accounts()?;
+    let host = request.header(HOST).unwrap_or("kubernetes.default.svc");
+    let document = json!({
+        "issuer": ISSUER,
+        "jwks_uri": format!("https://{host}{KEYS}"),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"],
+    });
+    Some(public(respond::full(StatusCode::OK, "application/json", json::encode(&document).into())))
+}
+
+/// The key that tokens are signed with.
+///
+/// # Errors
+/// 406 for a client that does not take the only form there is.
+pub(crate) fn keys(api: &Api, request: &Request) -> Result<Option<Response>, Status> {
+    let Some(accounts) = api.authenticator.service_accounts() else { return Ok(None) };
+    let accept = request.header(ACCEPT).unwrap_or("*/*");
+    let takes = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    if !takes.into_iter().any(|ty| matches!(ty, "" | "*/*" | "application/*" | KEY_SET)) {
+        let mut status = Status::not_acceptable(&[KEY_SET]);
+        status.message = format!("406: Not Acceptable\n\nAvailable representations: {KEY_SET}");
+        return Err(status);
+    }
+    let document = json!({"keys": [accounts.public_key()]});
+    Ok(Some(public(respond::full(StatusCode::OK, KEY_SET, json::encode(&document).into()))))
+}
+
+/// Keys change rarely, and are no secret.
+fn public(mut response: Response) -> Response {
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    response
+}
