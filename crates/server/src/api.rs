@@ -7,7 +7,7 @@ use listwatch_wire::{Revision, Status};
 
 use crate::admission::Chain;
 use crate::allocate::services::Allocator;
-use crate::auth::{Authenticator, Authorizer};
+use crate::auth::{Authenticator, Authorizer, Impersonator};
 use crate::cache::Cache;
 use crate::observe::Metrics;
 use crate::options::Options;
@@ -30,6 +30,8 @@ pub struct Api {
     pub authorizer: Arc<dyn Authorizer>,
     /// What may change or reject a write.
     pub(crate) admission: Chain,
+    /// Who may act as whom.
+    pub(crate) impersonator: Impersonator,
     /// How the server is set up.
     pub options: Options,
     /// Which addresses and ports Services were given lately.

@@ -16,7 +16,9 @@ use crate::Error;
 use crate::admission::Chain;
 use crate::allocate::services::Allocator;
 use crate::api::Api;
-use crate::auth::{Authenticator, Roles, ServiceAccounts, SigningKey, Token, User, parse_token_file};
+use crate::auth::{
+    Authenticator, Impersonator, Roles, ServiceAccounts, SigningKey, Token, User, parse_token_file,
+};
 use crate::cache::Cache;
 use crate::chain::service::Service;
 use crate::lifecycle;
@@ -70,7 +72,7 @@ impl Server {
         let authenticator =
             Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous)
                 .with_service_accounts(ServiceAccounts::new(signing_key(&options)?, &cache));
-        let authorizer = Arc::new(Roles::new(&cache));
+        let authorizer = Roles::new(&cache);
         let feeder = cache.start().await?;
         let api = Arc::new(Api {
             engine,
@@ -78,6 +80,7 @@ impl Server {
             registry,
             authenticator,
             authorizer,
+            impersonator: Impersonator::default(),
             recent: Recent::new(options.cache.recent_bytes),
             admission: Chain::new(&options.admission),
             options,
@@ -151,7 +154,12 @@ fn kept(
     let Security::SelfMade { dir: Some(dir) } = &options.security else { return make() };
     let path = dir.join(file);
     if path.exists() {
-        return tls::read(&path);
+        let secret = tls::read(&path)?;
+        // A secret that everybody knows is none.
+        if secret.trim().is_empty() {
+            return Err(Error::Content { path, problem: "the file is empty".to_owned() });
+        }
+        return Ok(secret);
     }
     let secret = make()?;
     tls::write_private(&path, &secret)?;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use common::{Answer, Client, start};
+use common::{Answer, Client, start_on};
 use listwatch_server::{Handle, Options, Security, Server};
 use listwatch_storage::MemoryEngine;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ async fn who(server: &Handle, token: &str) -> Option<Value> {
 
 #[tokio::test]
 async fn a_token_stands_for_its_account() {
-    let server = start().await;
+    let server = start_on(Options::default()).await;
     let mut client = Client::new(&server).await;
     account(&mut client, "robot").await;
     let answer = request(&mut client, "robot", json!({})).await.json();
@@ -70,7 +70,7 @@ async fn a_token_stands_for_its_account() {
 
 #[tokio::test]
 async fn a_token_ends_with_its_account_even_if_another_takes_the_name() {
-    let server = start().await;
+    let server = start_on(Options::default()).await;
     let mut client = Client::new(&server).await;
     account(&mut client, "robot").await;
     let token = token(&mut client, "robot", json!({})).await;
@@ -83,7 +83,7 @@ async fn a_token_ends_with_its_account_even_if_another_takes_the_name() {
 
 #[tokio::test]
 async fn a_token_ends_with_the_secret_it_is_bound_to() {
-    let server = start().await;
+    let server = start_on(Options::default()).await;
     let mut client = Client::new(&server).await;
     account(&mut client, "robot").await;
     let secrets = "/api/v1/namespaces/default/secrets";
@@ -98,7 +98,7 @@ async fn a_token_ends_with_the_secret_it_is_bound_to() {
 
 #[tokio::test]
 async fn what_a_token_is_bound_to_must_be_there_and_fit() {
-    let server = start().await;
+    let server = start_on(Options::default()).await;
     let mut client = Client::new(&server).await;
     account(&mut client, "robot").await;
     let bound = |kind: &str, uid: &str| json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": "x", "uid": uid}});
@@ -115,7 +115,7 @@ async fn what_a_token_is_bound_to_must_be_there_and_fit() {
 
 #[tokio::test]
 async fn requests_that_make_no_sense_are_refused() {
-    let server = start().await;
+    let server = start_on(Options::default()).await;
     let mut client = Client::new(&server).await;
     account(&mut client, "robot").await;
     assert_eq!(request(&mut client, "nobody", json!({})).await.status, 404);
@@ -134,7 +134,7 @@ async fn requests_that_make_no_sense_are_refused() {
 
 #[tokio::test]
 async fn a_token_for_others_is_not_for_this_server() {
-    let server = start().await;
+    let server = start_on(Options::default()).await;
     let mut client = Client::new(&server).await;
     account(&mut client, "robot").await;
     let token = token(&mut client, "robot", json!({"audiences": ["vault"]})).await;
@@ -152,7 +152,7 @@ async fn a_token_for_others_is_not_for_this_server() {
 
 #[tokio::test]
 async fn forged_tokens_are_refused() {
-    let (server, other) = (start().await, start().await);
+    let (server, other) = (start_on(Options::default()).await, start_on(Options::default()).await);
     let mut client = Client::new(&other).await;
     account(&mut client, "robot").await;
     account(&mut Client::new(&server).await, "robot").await;

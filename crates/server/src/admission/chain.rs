@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
+use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
@@ -59,10 +60,10 @@ const PLUGINS: &[Row] = &[
     absent("OwnerReferencesPermissionEnforcement"),
     absent("PersistentVolumeClaimResize"),
     on("RuntimeClass", || Arc::new(RuntimeClass)),
-    absent("CertificateApproval"),
-    absent("CertificateSigning"),
+    on("CertificateApproval", || Arc::new(CertificateApproval)),
+    on("CertificateSigning", || Arc::new(CertificateSigning)),
     absent("ClusterTrustBundleAttest"),
-    absent("CertificateSubjectRestriction"),
+    on("CertificateSubjectRestriction", || Arc::new(CertificateSubjectRestriction)),
     absent("DefaultIngressClass"),
     absent("DenyServiceExternalIPs"),
     absent("PodTopologyLabels"),

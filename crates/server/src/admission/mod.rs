@@ -8,6 +8,7 @@
 
 #[allow(dead_code, reason = "read by the webhook and policy plugins")]
 mod attributes;
+mod certificates;
 mod chain;
 mod default_toleration_seconds;
 mod limit_ranger;
@@ -18,6 +19,7 @@ mod pod_security;
 mod priority;
 #[allow(dead_code, reason = "filled by the webhook and policy plugins")]
 mod record;
+pub(crate) mod rights;
 mod runtime_class;
 
 use std::fmt::Debug;

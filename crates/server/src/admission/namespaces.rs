@@ -1,13 +1,9 @@
-//! The state of a namespace, and the privilege-escalation check of roles and bindings.
+//! The state of a namespace.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
-use listwatch_wire::json::Value;
 
 use crate::api::Api;
-use crate::auth::grant;
-use crate::auth::grant::Grant;
-use crate::pipeline::WriteRequest;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::fresh;
 
@@ -32,23 +28,4 @@ pub(crate) async fn is_terminating(api: &Api, namespace: &str) -> Result<bool, S
             None => Err(home.not_found()),
         },
     }
-}
-
-/// Roles and bindings may give no more than their writer has.
-pub(crate) fn may_grant(
-    api: &Api,
-    request: &WriteRequest,
-    target: &Target<'_>,
-    object: &Value,
-) -> Result<(), Status> {
-    if &*target.resource.group != "rbac.authorization.k8s.io" {
-        return Ok(());
-    }
-    let grant = Grant {
-        resource: &target.resource.plural,
-        namespace: target.namespace.unwrap_or_default(),
-        name: target.name,
-        object,
-    };
-    grant::check(&*api.authorizer, &request.user, grant)
 }

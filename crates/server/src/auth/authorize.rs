@@ -2,6 +2,9 @@
 
 use std::fmt::Debug;
 
+use listwatch_wire::Status;
+use listwatch_wire::go::quote;
+
 use crate::auth::User;
 use crate::auth::rbac::{PolicyRule, RoleRef};
 
@@ -26,6 +29,43 @@ pub struct Attributes<'a> {
     pub path: &'a str,
 }
 
+impl Attributes<'_> {
+    /// The 403 that tells the user so, in the words that clients and people know.
+    #[must_use]
+    pub fn refusal(&self, user: &User, reason: &str) -> Status {
+        let Attributes { verb, group, resource, name, .. } = self;
+        let user = quote(&user.name);
+        let mut why = if resource.is_empty() {
+            format!("User {user} cannot {verb} path {}", quote(self.path))
+        } else {
+            let what = quote(&self.full_resource());
+            format!(
+                "User {user} cannot {verb} resource {what} in API group {} {}",
+                quote(group),
+                self.place()
+            )
+        };
+        if !reason.is_empty() {
+            why = format!("{why}: {reason}");
+        }
+        Status::forbidden(group, resource, name, &why)
+    }
+
+    fn full_resource(&self) -> String {
+        match self.subresource {
+            "" => self.resource.to_owned(),
+            subresource => format!("{}/{subresource}", self.resource),
+        }
+    }
+
+    fn place(&self) -> String {
+        match self.namespace {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace {}", quote(namespace)),
+        }
+    }
+}
+
 /// Whether it may be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -40,9 +80,30 @@ pub trait Authorizer: Send + Sync + Debug {
     /// Whether `user` may do it.
     fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
 
+    /// What allows `user` to do it, in words, if something does and it can say so.
+    fn reason(&self, _user: &User, _attributes: &Attributes<'_>) -> Option<String> {
+        None
+    }
+
     /// The rules that hold for the user in the namespace, for those who ask what they may do.
     fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule>;
 
-    /// The rules of a role, for those who grant it.
-    fn role(&self, role: &RoleRef, namespace: &str) -> Vec<PolicyRule>;
+    /// Why [`Authorizer::rules`] does not tell everything the user may do, if it does not.
+    fn incomplete(&self, _user: &User) -> Option<String> {
+        None
+    }
+
+    /// The rules of a role, for those who grant it; `None` if there is no such role.
+    fn role(&self, role: &RoleRef, namespace: &str) -> Option<Vec<PolicyRule>>;
+
+    /// Whether `user` may do it, and if not, the 403 to answer with.
+    ///
+    /// # Errors
+    /// 403.
+    fn require(&self, user: &User, attributes: &Attributes<'_>) -> Result<(), Status> {
+        match self.authorize(user, attributes) {
+            Decision::Allow => Ok(()),
+            Decision::NoOpinion(reason) => Err(attributes.refusal(user, &reason)),
+        }
+    }
 }

@@ -1,10 +1,13 @@
-//! Who may write roles and bindings may still not give more than he has.
+//! Escalation: those who may write roles and bindings may still not give more than they have.
 
+use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
+use listwatch_wire::go::quote;
 use listwatch_wire::json::Value;
+use listwatch_wire::status::FieldError;
 
-use crate::auth::rbac::{PolicyRule, RoleRef, uncovered};
-use crate::auth::{Attributes, Authorizer, Decision, User};
+use crate::auth::rbac::{PolicyRule, Role, RoleRef, describe, quoted, uncovered};
+use crate::auth::{Attributes, Authorizer, Decision, MASTERS, User};
 
 /// A role or binding about to be written.
 #[derive(Clone, Copy, Debug)]
@@ -15,57 +18,116 @@ pub struct Grant<'a> {
     pub namespace: &'a str,
     /// The object's name.
     pub name: &'a str,
+    /// The name in the path of the request; empty when a collection is posted to.
+    pub asked: &'a str,
     /// The object.
     pub object: &'a Value,
+    /// What it replaces.
+    pub old: Option<&'a Value>,
 }
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Whether the user may grant what the object grants: he holds it himself, or has the right to give more.
+/// Whether the user may grant what the object grants: they hold it themselves, or have the right to give more.
 ///
 /// # Errors
-/// 403 that names what he does not hold.
+/// 403 that names what they do not hold, 404 for a binding of a role that does not exist.
 pub fn check(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
-    let (wanted, verb, target) = match grant.resource {
-        "roles" | "clusterroles" => {
-            (rules_of(grant.object), "escalate", (grant.resource, grant.name.to_owned()))
-        }
-        "rolebindings" | "clusterrolebindings" => {
-            let Some(role) = role_of(grant.object) else { return Ok(()) };
-            let resource = if role.kind == "ClusterRole" { "clusterroles" } else { "roles" };
-            (authorizer.role(&role, grant.namespace), "bind", (resource, role.name))
-        }
-        _ => return Ok(()),
-    };
-    let exempt = Attributes {
-        verb,
-        group: GROUP,
-        resource: target.0,
-        namespace: grant.namespace,
-        name: &target.1,
-        ..Attributes::default()
-    };
-    if authorizer.authorize(user, &exempt) == Decision::Allow {
+    if user.is_in(MASTERS) || grant.old.is_some_and(|old| only_releases(grant.object, old)) {
         return Ok(());
     }
-    let missing = uncovered(&authorizer.rules(user, grant.namespace), &wanted);
-    if missing.is_empty() { Ok(()) } else { Err(refusal(user, grant, &missing)) }
+    match grant.resource {
+        "roles" | "clusterroles" => check_role(authorizer, user, grant),
+        "rolebindings" | "clusterrolebindings" => check_binding(authorizer, user, grant),
+        _ => Ok(()),
+    }
 }
 
-fn rules_of(object: &Value) -> Vec<PolicyRule> {
-    object.get("rules").and_then(|rules| rules.to_type().ok()).unwrap_or_default()
+fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
+    let escalate = Attributes {
+        verb: "escalate",
+        group: GROUP,
+        version: "*",
+        resource: grant.resource,
+        namespace: grant.namespace,
+        name: grant.asked,
+        ..Attributes::default()
+    };
+    if authorizer.authorize(user, &escalate) == Decision::Allow {
+        return Ok(());
+    }
+    let role: Role = grant.object.to_type().map_err(|error| grant.refuse(&error.to_string()))?;
+    grant.confirm(authorizer, user, role.rules())?;
+    // What it gathers can be anything, so whoever sets, keeps or drops it must have everything.
+    let aggregated = role.aggregates() || grant.old.is_some_and(|old| old.has("aggregationRule"));
+    if aggregated && grant.confirm(authorizer, user, &everything()).is_err() {
+        return Err(grant.refuse("must have cluster-admin privileges to use the aggregationRule"));
+    }
+    Ok(())
 }
 
-fn role_of(object: &Value) -> Option<RoleRef> {
-    object.get("roleRef")?.to_type().ok()
+fn check_binding(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
+    let role: RoleRef =
+        grant.object.at("roleRef").to_type().map_err(|error| grant.refuse(&error.to_string()))?;
+    let resource = match role.kind.as_str() {
+        "ClusterRole" => "clusterroles",
+        "Role" => "roles",
+        other => {
+            let error = FieldError::not_supported("roleRef.kind", other, &["ClusterRole", "Role"]);
+            return Err(Status::invalid(GROUP, grant.object.text("kind"), grant.name, &[error]));
+        }
+    };
+    let bind = Attributes {
+        verb: "bind",
+        group: &role.api_group,
+        version: "*",
+        resource,
+        namespace: grant.namespace,
+        name: &role.name,
+        ..Attributes::default()
+    };
+    if authorizer.authorize(user, &bind) == Decision::Allow {
+        return Ok(());
+    }
+    let rules = authorizer.role(&role, grant.namespace);
+    grant.confirm(authorizer, user, &rules.ok_or_else(|| Status::not_found(GROUP, resource, &role.name))?)
 }
 
-fn refusal(user: &User, grant: Grant<'_>, missing: &[PolicyRule]) -> Status {
-    let groups = user.groups.iter().map(|group| format!("{group:?}")).collect::<Vec<_>>().join(" ");
-    let rules = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    let why = format!(
-        "user {:?} (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:\n{rules}",
-        user.name
-    );
-    Status::forbidden(GROUP, grant.resource, grant.name, &why)
+/// Everything that RBAC can give.
+fn everything() -> [PolicyRule; 2] {
+    [PolicyRule::resources("*", &["*"], &["*"]), PolicyRule::paths(&["*"], &["*"])]
+}
+
+impl Grant<'_> {
+    /// Whether the user holds all of these rules.
+    fn confirm(&self, authorizer: &dyn Authorizer, user: &User, wanted: &[PolicyRule]) -> Result<(), Status> {
+        let missing = uncovered(&authorizer.rules(user, self.namespace), wanted)
+            .ok_or_else(|| self.refuse("its rules have too many combinations to be checked"))?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(self.refuse(&format!(
+            "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+            quote(&user.name),
+            quoted(&user.groups),
+            describe(&missing)
+        )))
+    }
+
+    fn refuse(&self, why: &str) -> Status {
+        Status::forbidden(GROUP, self.resource, self.name, why)
+    }
+}
+
+/// Whether nothing changes but what the garbage collector works with: owners and finalizers.
+fn only_releases(new: &Value, old: &Value) -> bool {
+    const OWN: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
+    let without = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(meta) = object.inner("metadata") {
+            OWN.iter().for_each(|key| drop(meta.drop_field(key)));
+        }
+        object
+    };
+    without(new) == without(old)
 }

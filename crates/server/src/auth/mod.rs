@@ -8,6 +8,8 @@
 
 mod authenticate;
 mod authorize;
+mod bearer;
+pub(crate) mod certificates;
 pub mod grant;
 mod impersonate;
 mod jwt;
@@ -15,16 +17,22 @@ pub mod rbac;
 pub mod review;
 mod roles;
 mod service_account;
+mod token_file;
 
 use std::collections::BTreeMap;
 
-pub(crate) use authenticate::TOKEN_PROTOCOL;
-pub use authenticate::{Authenticator, Token, parse_token_file};
+pub use authenticate::Authenticator;
 pub use authorize::{Attributes, Authorizer, Decision};
-pub(crate) use impersonate::impersonate;
+pub(crate) use bearer::TOKEN_PROTOCOL;
+pub(crate) use impersonate::{Impersonation, Impersonator};
 pub(crate) use jwt::SigningKey;
+use rbac::quoted;
 pub use roles::Roles;
 pub use service_account::{Bound, ISSUER, Identity, ServiceAccounts, Ticket};
+pub use token_file::{Token, parse_token_file};
+
+/// The group whose members may do everything.
+pub(crate) const MASTERS: &str = "system:masters";
 
 /// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //!
 //! None of these is stored. `subresources` hands them over once their body is decoded.
 
+use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
@@ -37,11 +38,18 @@ impl Reviewer<'_> {
         let spec = review.get("spec").cloned().unwrap_or_default();
         check_metadata(plural, review.get("metadata").unwrap_or(&Value::Null))?;
         let status = match plural {
-            "selfsubjectaccessreviews" => self.access(self.user, &spec)?,
-            "subjectaccessreviews" => self.access(&subject(&spec)?, &spec)?,
+            "selfsubjectaccessreviews" => {
+                check(attribute_errors(&spec))?;
+                self.access(self.user, &spec)
+            }
+            "subjectaccessreviews" => {
+                check(attribute_errors(&spec).into_iter().chain(subject_errors(&spec)).collect())?;
+                self.access(&subject(&spec), &spec)
+            }
             "localsubjectaccessreviews" => {
-                local(&spec, namespace.unwrap_or_default())?;
-                self.access(&subject(&spec)?, &spec)?
+                check(attribute_errors(&spec).into_iter().chain(subject_errors(&spec)).collect())?;
+                check(local_errors(&spec, namespace.unwrap_or_default()))?;
+                self.access(&subject(&spec), &spec)
             }
             "selfsubjectrulesreviews" => self.rules(&spec)?,
             "selfsubjectreviews" => json!({"userInfo": user_info(self.user)}),
@@ -59,47 +67,38 @@ impl Reviewer<'_> {
         Ok(())
     }
 
-    fn access(&self, user: &User, spec: &Value) -> Result<Value, Status> {
-        let text = |value: &Value, name: &str| {
-            value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    /// Whether the user may do what the question asks about.
+    fn access(&self, user: &User, spec: &Value) -> Value {
+        let asked = spec.at("resourceAttributes");
+        // A question about no resource in particular is one about all of them, not about a path.
+        let resource = match asked.text("resource") {
+            "" => "*",
+            resource => resource,
         };
-        let decision = match (spec.get("resourceAttributes"), spec.get("nonResourceAttributes")) {
-            (Some(asked), None) => {
-                let field = |name| text(asked, name);
-                let (verb, group, version) = (field("verb"), field("group"), field("version"));
-                let (resource, subresource) = (field("resource"), field("subresource"));
-                let (namespace, name) = (field("namespace"), field("name"));
-                // A question about no resource in particular is one about all of them, not about a path.
-                let resource = if resource.is_empty() { "*".to_owned() } else { resource };
-                self.authorizer.authorize(
-                    user,
-                    &Attributes {
-                        verb: &verb,
-                        group: &group,
-                        version: &version,
-                        resource: &resource,
-                        subresource: &subresource,
-                        namespace: &namespace,
-                        name: &name,
-                        path: "",
-                    },
-                )
+        let attributes = if spec.has("resourceAttributes") {
+            Attributes {
+                verb: asked.text("verb"),
+                group: asked.text("group"),
+                version: asked.text("version"),
+                resource,
+                subresource: asked.text("subresource"),
+                namespace: asked.text("namespace"),
+                name: asked.text("name"),
+                path: "",
             }
-            (None, Some(asked)) => {
-                let (verb, path) = (text(asked, "verb"), text(asked, "path"));
-                self.authorizer
-                    .authorize(user, &Attributes { verb: &verb, path: &path, ..Attributes::default() })
-            }
-            _ => {
-                let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                return Err(invalid(FieldError::invalid("spec", Value::Null, detail)));
-            }
+        } else {
+            let asked = spec.at("nonResourceAttributes");
+            Attributes { verb: asked.text("verb"), path: asked.text("path"), ..Attributes::default() }
         };
-        Ok(match decision {
-            Decision::Allow => json!({"allowed": true}),
-            Decision::NoOpinion(reason) if reason.is_empty() => json!({"allowed": false}),
-            Decision::NoOpinion(reason) => json!({"allowed": false, "reason": reason}),
-        })
+        let (allowed, reason) = match self.authorizer.authorize(user, &attributes) {
+            Decision::Allow => (true, self.authorizer.reason(user, &attributes).unwrap_or_default()),
+            Decision::NoOpinion(reason) => (false, reason),
+        };
+        if reason.is_empty() {
+            json!({"allowed": allowed})
+        } else {
+            json!({"allowed": allowed, "reason": reason})
+        }
     }
 
     fn rules(&self, spec: &Value) -> Result<Value, Status> {
@@ -112,7 +111,12 @@ impl Reviewer<'_> {
             .rules(self.user, namespace)
             .into_iter()
             .partition(|rule| rule.resources.is_empty());
-        Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
+        Ok(match self.authorizer.incomplete(self.user) {
+            None => json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}),
+            Some(why) => json!({
+                "resourceRules": resources, "nonResourceRules": paths, "incomplete": true, "evaluationError": why,
+            }),
+        })
     }
 
     fn token(&self, spec: &Value) -> Result<Value, Status> {
@@ -134,29 +138,60 @@ impl Reviewer<'_> {
     }
 }
 
-fn subject(spec: &Value) -> Result<User, Status> {
-    let text = |name: &str| spec.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let groups = spec.get("groups").and_then(Value::as_array).into_iter().flatten();
-    let groups: Vec<String> = groups.filter_map(Value::as_str).map(str::to_owned).collect();
-    if text("user").is_empty() && groups.is_empty() {
-        let detail = "at least one of user or group must be specified";
-        return Err(invalid(FieldError::invalid("spec.user", "", detail)));
+/// Whom the question is about.
+fn subject(spec: &Value) -> User {
+    let texts = |list: &Value| {
+        let list = list.as_array().into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let extra = spec.entries("extra").map(|(key, values)| (key.to_string(), texts(values)));
+    User {
+        name: spec.text("user").to_owned(),
+        uid: spec.text("uid").to_owned(),
+        groups: texts(spec.at("groups")),
+        extra: extra.collect(),
     }
-    Ok(User { name: text("user"), uid: text("uid"), groups, ..User::default() })
+}
+
+fn subject_errors(spec: &Value) -> Option<FieldError> {
+    let nobody = spec.text("user").is_empty() && spec.count("groups") == 0;
+    nobody.then(|| FieldError::invalid("spec.user", "", "at least one of user or group must be specified"))
+}
+
+/// A question asks about one thing.
+fn attribute_errors(spec: &Value) -> Vec<FieldError> {
+    let path = spec.at("nonResourceAttributes");
+    let (resource, paths) = (spec.has("resourceAttributes"), spec.has("nonResourceAttributes"));
+    if resource != paths {
+        return Vec::new();
+    }
+    let asked = if paths { shown(path) } else { Value::Null };
+    let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+    vec![FieldError::invalid("spec", asked, detail)]
 }
 
 /// A local review speaks of its own namespace only.
-fn local(spec: &Value, namespace: &str) -> Result<(), Status> {
-    if let Some(asked) = spec.get("nonResourceAttributes") {
+fn local_errors(spec: &Value, namespace: &str) -> Vec<FieldError> {
+    let path = spec.at("nonResourceAttributes");
+    if spec.has("nonResourceAttributes") {
         let detail = "disallowed on this kind of request";
-        return Err(invalid(FieldError::invalid("spec.nonResourceAttributes", asked.clone(), detail)));
+        return vec![FieldError::invalid("spec.nonResourceAttributes", shown(path), detail)];
     }
-    let asked = spec.pointer("/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
+    let asked = spec.at("resourceAttributes").text("namespace");
     if asked == namespace {
-        return Ok(());
+        return Vec::new();
     }
     let detail = "must match metadata.namespace";
-    Err(invalid(FieldError::invalid("spec.resourceAttributes.namespace", asked, detail)))
+    vec![FieldError::invalid("spec.resourceAttributes.namespace", asked, detail)]
+}
+
+/// A path as the texts of the reference show it.
+fn shown(path: &Value) -> Value {
+    json!({"Path": path.text("path"), "Verb": path.text("verb")})
+}
+
+fn check(errors: Vec<FieldError>) -> Result<(), Status> {
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(AUTHORIZATION, "", "", &errors)) }
 }
 
 /// A question about rights has no identity of its own.
@@ -170,14 +205,10 @@ fn check_metadata(plural: &str, metadata: &Value) -> Result<(), Status> {
     };
     match metadata.as_object() {
         Some(fields) if fields.keys().any(|key| !allowed.contains(&key.as_str())) => {
-            Err(invalid(FieldError::invalid("metadata", metadata.clone(), detail)))
+            check(vec![FieldError::invalid("metadata", metadata.clone(), detail)])
         }
         _ => Ok(()),
     }
-}
-
-fn invalid(error: FieldError) -> Status {
-    Status::invalid(AUTHORIZATION, "", "", &[error])
 }
 
 fn user_info(user: &User) -> Value {

@@ -2,138 +2,154 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use crate::auth::rbac::{Policy, PolicyRule, RoleRef};
-use crate::auth::{Attributes, Authorizer, Decision, User};
-use crate::cache::{Cache, Collection, Filter, Object, Snapshot};
+use crate::auth::{Attributes, Authorizer, Decision, MASTERS, User};
+use crate::cache::{Cache, Collection, Event, Filter, Follower, Object, Snapshot};
 
-/// What may be read without credentials.
-const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
-/// What any user with credentials may read.
-const DISCOVERY: &[&str] =
-    &["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/healthz/*", "/livez/*", "/readyz/*"];
-/// What any user with credentials may ask about himself.
-const SELF: &[(&str, &str)] = &[
-    ("authorization.k8s.io", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectrulesreviews"),
-    ("authentication.k8s.io", "selfsubjectreviews"),
-];
+/// What everybody may ask for, whatever the roles say: whoever looks after the server must see whether it lives.
+const OPEN: &[&str] = &["/healthz", "/readyz", "/livez"];
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// The kinds that make the policy, in the order of [`Snapshots`].
-const KINDS: [&str; 4] = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
-
-type Snapshots = [Arc<Snapshot>; 4];
 
 /// Decides by the roles and bindings in the cache.
 ///
-/// Members of `system:masters` may do everything, and a few paths are open to all: both hold without any object, so
-/// that a server whose roles were deleted can still be mended.
-#[derive(Debug)]
+/// The policy follows the cache object by object, in the task that feeds the cache: a request finds it ready. Members of
+/// `system:masters` may do everything without any object, so that a server whose roles were deleted can still be mended.
+#[derive(Debug, Default)]
 pub struct Roles {
-    collections: [Arc<Collection>; 4],
-    /// Compiled from the snapshots beside it; made again when the cache has others. Requests that race to do so make
-    /// the same policy twice, which is cheaper than a lock on every request.
-    compiled: ArcSwapOption<(Snapshots, Policy)>,
-    everyone: Vec<PolicyRule>,
-    authenticated: Vec<PolicyRule>,
+    current: ArcSwap<Policy>,
+    /// The one that is being changed.
+    next: Mutex<Policy>,
+}
+
+/// The kinds that make the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    ClusterRole,
+    Role,
+    ClusterRoleBinding,
+    RoleBinding,
+}
+
+/// What feeds one kind of objects to the policy.
+#[derive(Debug)]
+struct Feed {
+    part: Part,
+    roles: Arc<Roles>,
 }
 
 impl Roles {
     /// Follows the roles and bindings of this cache.
     #[must_use]
-    pub fn new(cache: &Cache) -> Self {
-        Self {
-            collections: KINDS.map(|kind| cache.collection(&format!("{kind}.{GROUP}"), &[])),
-            compiled: ArcSwapOption::empty(),
-            everyone: vec![readable(PUBLIC)],
-            authenticated: SELF
-                .iter()
-                .map(|(group, resource)| PolicyRule::resources(group, &[resource], &["create"]))
-                .chain([readable(DISCOVERY)])
-                .collect(),
+    pub fn new(cache: &Cache) -> Arc<Self> {
+        let roles = Arc::new(Self::default());
+        for part in [Part::ClusterRole, Part::Role, Part::ClusterRoleBinding, Part::RoleBinding] {
+            let collection = cache.collection(&format!("{}.{GROUP}", part.plural()), &[]);
+            collection.follow(Arc::new(Feed { part, roles: Arc::clone(&roles) }));
+        }
+        roles
+    }
+}
+
+impl Part {
+    fn plural(self) -> &'static str {
+        match self {
+            Self::ClusterRole => "clusterroles",
+            Self::Role => "roles",
+            Self::ClusterRoleBinding => "clusterrolebindings",
+            Self::RoleBinding => "rolebindings",
         }
     }
 
-    fn compiled(&self) -> Arc<(Snapshots, Policy)> {
-        let snapshots = self.collections.each_ref().map(|collection| collection.snapshot());
-        let current = self.compiled.load_full();
-        if let Some(current) = current.filter(|c| c.0.iter().zip(&snapshots).all(|(a, b)| Arc::ptr_eq(a, b)))
-        {
-            return current;
+    /// Puts an object into the policy. One that cannot be read grants nothing and is worth a line in the log.
+    fn put(self, policy: &mut Policy, object: &Object) {
+        let put = match self {
+            Self::ClusterRole => read(object).map(|role| policy.set_cluster_role(role)),
+            Self::Role => read(object).map(|role| policy.set_role(role)),
+            Self::ClusterRoleBinding | Self::RoleBinding => {
+                read(object).map(|binding| policy.set_binding(binding))
+            }
+        };
+        if let Err(error) = put {
+            tracing::warn!(key = %object.key(), %error, "role or binding cannot be read, ignored");
+            self.remove(policy, object);
         }
-        let policy = self.compile(&snapshots);
-        let compiled = Arc::new((snapshots, policy));
-        self.compiled.store(Some(Arc::clone(&compiled)));
-        compiled
     }
 
-    fn compile(&self, [cluster_roles, roles, cluster_bindings, bindings]: &Snapshots) -> Policy {
-        let mut policy = Policy::default();
-        let [in_cluster_roles, in_roles, in_cluster_bindings, in_bindings] = &self.collections;
-        each(in_cluster_roles, cluster_roles, |role| policy.add_cluster_role(role));
-        each(in_roles, roles, |role| policy.add_role(role));
-        each(in_cluster_bindings, cluster_bindings, |binding| policy.add_cluster_binding(binding));
-        each(in_bindings, bindings, |binding| policy.add_binding(binding));
-        policy
+    fn remove(self, policy: &mut Policy, object: &Object) {
+        let (namespace, name) = (object.namespace(), object.name());
+        match self {
+            Self::ClusterRole => policy.remove_cluster_role(name),
+            Self::Role => policy.remove_role(namespace, name),
+            Self::ClusterRoleBinding | Self::RoleBinding => policy.remove_binding(namespace, name),
+        }
+    }
+}
+
+impl Follower for Feed {
+    fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot) {
+        let mut policy = self.roles.next.lock();
+        let all = collection.walk(&Filter::default(), None);
+        before.range(&all).for_each(|object| self.part.remove(&mut policy, object));
+        now.range(&all).for_each(|object| self.part.put(&mut policy, object));
+        self.roles.current.store(Arc::new(policy.clone()));
     }
 
-    /// The rules that hold without any object.
-    fn standing(&self, user: &User) -> impl Iterator<Item = &PolicyRule> {
-        let authenticated: &[PolicyRule] =
-            if user.is_in("system:authenticated") { &self.authenticated } else { &[] };
-        self.everyone.iter().chain(authenticated)
+    fn changed(&self, events: &[Arc<Event>]) {
+        let mut policy = self.roles.next.lock();
+        for event in events {
+            match (&event.object, &event.previous) {
+                (Some(object), _) => self.part.put(&mut policy, object),
+                (None, Some(previous)) => self.part.remove(&mut policy, previous),
+                (None, None) => {}
+            }
+        }
+        self.roles.current.store(Arc::new(policy.clone()));
     }
 }
 
 impl Authorizer for Roles {
     fn authorize(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
-        let allowed = user.is_in(MASTERS)
-            || self.standing(user).any(|rule| rule.allows(wanted))
-            || self.compiled().1.allows(user, wanted);
-        if allowed { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+        if user.is_in(MASTERS) || (wanted.resource.is_empty() && OPEN.contains(&wanted.path)) {
+            return Decision::Allow;
+        }
+        match self.current.load().decide(user, wanted) {
+            Ok(_) => Decision::Allow,
+            Err(missing) => Decision::NoOpinion(not_found(&missing)),
+        }
+    }
+
+    fn reason(&self, user: &User, wanted: &Attributes<'_>) -> Option<String> {
+        if user.is_in(MASTERS) {
+            return None;
+        }
+        let policy = self.current.load();
+        let source = policy.decide(user, wanted).ok()?;
+        Some(format!("RBAC: allowed by {source}"))
     }
 
     fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule> {
-        let masters = user.is_in(MASTERS).then(everything).into_iter().flatten();
-        let compiled = self.compiled();
-        let granted = compiled.1.rules(user, namespace).cloned();
-        masters.chain(self.standing(user).cloned()).chain(granted).collect()
+        self.current.load().rules(user, namespace).cloned().collect()
     }
 
-    fn role(&self, role: &RoleRef, namespace: &str) -> Vec<PolicyRule> {
-        self.compiled().1.referenced(role, namespace).into_iter().cloned().collect()
+    fn role(&self, role: &RoleRef, namespace: &str) -> Option<Vec<PolicyRule>> {
+        Some(self.current.load().rules_of(role, namespace)?.cloned().collect())
     }
 }
 
-const MASTERS: &str = "system:masters";
-
-fn everything() -> [PolicyRule; 2] {
-    let paths =
-        PolicyRule { verbs: vec!["*".into()], non_resource_urls: vec!["*".into()], ..PolicyRule::default() };
-    [PolicyRule::resources("*", &["*"], &["*"]), paths]
-}
-
-fn readable(paths: &[&str]) -> PolicyRule {
-    PolicyRule {
-        verbs: vec!["get".into(), "head".into()],
-        non_resource_urls: paths.iter().map(|&path| path.to_owned()).collect(),
-        ..PolicyRule::default()
-    }
-}
-
-/// Hands over each object that can be read; one that cannot grants nothing and is worth a line in the log.
-fn each<T: DeserializeOwned>(collection: &Collection, snapshot: &Snapshot, mut take: impl FnMut(T)) {
-    let walk = collection.walk(&Filter::default(), None);
-    for object in snapshot.range(&walk) {
-        match read(object) {
-            Ok(role) => take(role),
-            Err(error) => {
-                tracing::warn!(key = %object.key(), %error, "role or binding cannot be read, ignored")
-            }
-        }
+/// What a refusal says about roles that bindings name and that do not exist.
+fn not_found(missing: &[&RoleRef]) -> String {
+    let texts = missing.iter().map(|role| {
+        let kind = role.kind.to_ascii_lowercase();
+        format!("{kind}.{GROUP} {} not found", listwatch_wire::go::quote(&role.name))
+    });
+    match missing.len() {
+        0 => String::new(),
+        _ => format!("RBAC: {}", listwatch_wire::status::aggregate(texts)),
     }
 }
 

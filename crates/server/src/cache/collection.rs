@@ -26,6 +26,17 @@ pub struct Collection {
     snapshot: ArcSwap<Snapshot>,
     /// Held for moments: by the feeder while it appends, by a watcher while it enters or leaves.
     log: Mutex<Log>,
+    followers: Mutex<Vec<Arc<dyn Follower>>>,
+}
+
+/// Keeps something in step with a collection. It is told of everything before the cache says that it has come so far, in the
+/// task that feeds the cache, so it must be quick.
+pub(crate) trait Follower: Send + Sync + std::fmt::Debug {
+    /// The state was loaded, the first time or anew.
+    fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot);
+
+    /// These changes were made, in this order.
+    fn changed(&self, events: &[Arc<Event>]);
 }
 
 /// The recent events of a collection, and the views on them.
@@ -48,6 +59,7 @@ impl Collection {
             fields,
             snapshot: ArcSwap::from_pointee(snapshot),
             log: Mutex::default(),
+            followers: Mutex::default(),
         }
     }
 
@@ -122,6 +134,13 @@ impl Collection {
         object
     }
 
+    /// Keeps the follower in step from now on.
+    pub(crate) fn follow(&self, follower: Arc<dyn Follower>) {
+        let mut followers = self.followers.lock();
+        follower.loaded(self, &Snapshot::new(self.fields.len()), &self.snapshot());
+        followers.push(follower);
+    }
+
     /// How many events are kept, how many views are open, and since which revision events are kept.
     #[must_use]
     pub fn log_state(&self) -> (usize, usize, Revision) {
@@ -131,6 +150,7 @@ impl Collection {
 
     /// Begins with a loaded state: nothing before `floor` is in the log, and views have nothing of it either.
     pub(crate) fn load(&self, snapshot: Snapshot, floor: Revision) {
+        self.followers.lock().iter().for_each(|f| f.loaded(self, &self.snapshot.load(), &snapshot));
         self.snapshot.store(Arc::new(snapshot));
         let mut log = self.log.lock();
         log.events.clear();
@@ -152,6 +172,7 @@ impl Collection {
     /// Publishes a state and the events that led to it. Views are told, their watchers are left to be woken by the
     /// caller, once per batch rather than once per event.
     pub(crate) fn publish(&self, snapshot: Snapshot, events: &[Arc<Event>], wake: &mut Vec<Arc<View>>) {
+        self.followers.lock().iter().for_each(|follower| follower.changed(events));
         self.snapshot.store(Arc::new(snapshot));
         let mut log = self.log.lock();
         let log = &mut *log;

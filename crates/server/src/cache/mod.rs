@@ -34,6 +34,7 @@ use listwatch_wire::Revision;
 use parking_lot::Mutex;
 
 pub use collection::Collection;
+pub(crate) use collection::Follower;
 pub use cursor::{Cursor, Lost};
 pub(crate) use event::frame;
 pub use event::{Change, Event};

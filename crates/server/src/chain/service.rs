@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::HttpLimits;
 use crate::api::Api;
-use crate::auth::{Attributes, Decision, User, impersonate};
+use crate::auth::{Attributes, Impersonation, User};
 use crate::chain::labels::labels;
 use crate::chain::route;
 use crate::endpoints::console;
@@ -120,20 +120,15 @@ impl Service {
         info: &RequestInfo,
         user: Arc<User>,
     ) -> Result<Arc<User>, Status> {
-        let refuse = |user: &User| {
-            with_attributes(request, info, |attributes| {
-                let verb = format!("impersonate-on:user-info:{}", attributes.verb);
-                forbidden(user, &Attributes { verb: &verb, ..*attributes }, "")
-            })
-        };
-        impersonate(&request.headers, user, &*self.api.authorizer, refuse)
+        let Some(wanted) = Impersonation::read(&request.headers)? else { return Ok(user) };
+        with_attributes(request, info, |attributes| {
+            self.api.impersonator.impersonate(&wanted, &user, &*self.api.authorizer, attributes)
+        })
+        .map(Arc::new)
     }
 
     fn authorize(&self, request: &Request, info: &RequestInfo, user: &User) -> Result<(), Status> {
-        with_attributes(request, info, |attributes| match self.api.authorizer.authorize(user, attributes) {
-            Decision::Allow => Ok(()),
-            Decision::NoOpinion(reason) => Err(forbidden(user, attributes, &reason)),
-        })
+        with_attributes(request, info, |attributes| self.api.authorizer.require(user, attributes))
     }
 }
 
@@ -182,38 +177,16 @@ fn with_attributes<T>(request: &Request, info: &RequestInfo, ask: impl FnOnce(&A
     }
 }
 
-/// A list or watch of one name counts as a request for that name, so that rights to single names work for it.
+/// A list or watch of one name counts as a request for that name, so that rights to single names work for it. A deletion
+/// does not: a right to delete one object by its name is no right to delete collections.
 fn lifted_name(request: &Request, info: &RequestInfo) -> Option<String> {
-    let RequestInfo::Resource(ResourceInfo {
-        verb: Verb::List | Verb::Watch | Verb::DeleteCollection, ..
-    }) = info
-    else {
+    let RequestInfo::Resource(ResourceInfo { verb: Verb::List | Verb::Watch, .. }) = info else {
         return None;
     };
     let query = request.query();
     let selector: listwatch_wire::selector::FieldSelector = query.text("fieldSelector").parse().ok()?;
-    selector.exact("metadata.name").map(str::to_owned)
-}
-
-/// The text that clients and people know.
-pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) -> Status {
-    let Attributes { verb, group, resource, subresource, namespace, name, path, .. } = attributes;
-    let mut why = if resource.is_empty() {
-        format!("User {:?} cannot {verb} path {path:?}", user.name)
-    } else {
-        let full =
-            if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
-        let place = if namespace.is_empty() {
-            "at the cluster scope".to_owned()
-        } else {
-            format!("in the namespace {namespace:?}")
-        };
-        format!("User {:?} cannot {verb} resource {full:?} in API group {group:?} {place}", user.name)
-    };
-    if !reason.is_empty() {
-        why = format!("{why}: {reason}");
-    }
-    Status::forbidden(group, resource, name, &why)
+    let name = selector.exact("metadata.name")?;
+    route::bad_segment(name).is_none().then(|| name.to_owned())
 }
 
 fn audit_id(request: &Request) -> HeaderValue {

@@ -2,13 +2,14 @@
 
 use futures::future::try_join_all;
 use futures::try_join;
+use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 
 use crate::allocate::services::KUBERNETES_ADDRESS;
 use crate::api::Api;
-use crate::lifecycle::bootstrap_roles;
-use crate::pipeline::internal::ensure;
+use crate::lifecycle::bootstrap_policy;
+use crate::pipeline::internal::{amend, ensure};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -21,13 +22,23 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub(super) async fn write(api: &Api, port: u16, ca_pem: Option<&str>) -> Result<(), Status> {
     let namespace = |name| put(api, "", "namespaces", json!({"metadata": {"name": name}}));
     try_join_all(NAMESPACES.map(namespace)).await?;
-    let roles = bootstrap_roles::roles().into_iter().map(|role| put(api, RBAC, "clusterroles", role));
-    let bindings =
-        bootstrap_roles::bindings().into_iter().map(|binding| put(api, RBAC, "clusterrolebindings", binding));
+    let policy = bootstrap_policy::objects().into_iter().map(|(plural, object)| grant(api, plural, object));
     let service = put(api, "", "services", kubernetes(port));
     let furniture = NAMESPACES.map(|name| furnish(api, name, ca_pem));
-    try_join!(try_join_all(roles), try_join_all(bindings), service, try_join_all(furniture))?;
+    try_join!(try_join_all(policy), service, try_join_all(furniture))?;
     Ok(())
+}
+
+/// Writes a default role or binding, or gives one that is there what it lacks.
+async fn grant(api: &Api, plural: &str, wanted: Value) -> Result<(), Status> {
+    let resource = api.registry.find(RBAC, "v1", plural).ok_or_else(Status::no_such_path)?;
+    let (namespace, name) = (wanted.at("metadata").text("namespace"), wanted.at("metadata").text("name"));
+    let namespace = (!namespace.is_empty()).then_some(namespace);
+    let known = resource.collection.snapshot().get(&resource.key(namespace, name)).is_some();
+    if !known {
+        return ensure(api, resource, &wanted).await;
+    }
+    amend(api, &resource, namespace, name, |stored| bootstrap_policy::repaired(stored, &wanted)).await
 }
 
 /// The Service that Pods find the API server by.

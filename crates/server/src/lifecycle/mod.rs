@@ -12,7 +12,7 @@
 //! * [`graph`] knows who depends on whom; [`garbage`] acts on it. [`namespaces`] empties namespaces.
 
 mod birth;
-mod bootstrap_roles;
+mod bootstrap_policy;
 pub(crate) mod definitions;
 mod driver;
 mod garbage;

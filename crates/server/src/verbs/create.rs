@@ -6,10 +6,11 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 
-use crate::admission::namespaces;
+use crate::admission::rights;
 use crate::admission::{Operation, RequestOptions};
 use crate::allocate::services;
 use crate::api::Api;
+use crate::auth::certificates;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{Done, fresh, insert};
@@ -125,6 +126,7 @@ async fn create_named(
     let resource = &*request.resource;
     let name = object.at("metadata").text("name").to_owned();
     let target = Target::new(resource, request.namespace.as_deref(), &name);
+    rights::may_grant(api, request, &target, &object, None).await?;
     warnings.extend(finish_new(api, &target, request, &mut object)?);
     validate_new(api, request, RequestOptions::Create(options), &object).await?;
     if options.is_dry_run() {
@@ -166,10 +168,11 @@ pub(crate) fn finish_new(
     rules.prepare_create(object);
     match (&*resource.group, &*resource.kind) {
         ("", "Service") => services::allocate(api, target, object)?,
-        ("certificates.k8s.io", "CertificateSigningRequest") => name_requester(request, object),
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            certificates::name_requester(&request.user, object);
+        }
         _ => {}
     }
-    namespaces::may_grant(api, request, target, object)?;
     let errors = rules.validate_create(object);
     if !errors.is_empty() {
         services::release(api, resource, object);
@@ -177,14 +180,4 @@ pub(crate) fn finish_new(
     }
     warnings.extend(rules.warnings(object, None));
     Ok(warnings)
-}
-
-/// Who asks for a certificate is for the server to say.
-fn name_requester(request: &WriteRequest, object: &mut Value) {
-    let Some(spec) = object.inner_or_new("spec") else { return };
-    spec.put("username", request.user.name.as_str());
-    spec.put("groups", request.user.groups.clone());
-    if !request.user.uid.is_empty() {
-        spec.put("uid", request.user.uid.as_str());
-    }
 }

@@ -11,7 +11,6 @@ use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, Writ
 use listwatch_wire::status::FieldError;
 
 use crate::admission::RequestOptions;
-use crate::admission::namespaces;
 use crate::api::Api;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
@@ -212,7 +211,6 @@ impl Work<'_> {
         target.check_identity(&mut new)?;
         target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
         rules.complete(&mut new, Some(&stored.value));
-        namespaces::may_grant(self.updating.api, self.updating.request, target, &new)?;
         self.updating.successor(&mut new, stored, told).await
     }
 
@@ -266,7 +264,6 @@ impl Work<'_> {
         let mut new = rules.apply(&self.updating.tracking, Some(&stored.value), &applied, force)?.object;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
         rules.complete(&mut new, Some(&stored.value));
-        namespaces::may_grant(self.updating.api, self.updating.request, target, &new)?;
         update::carry_over(&mut new, &stored.value, told);
         self.updating.settle(&mut new, stored, told).await
     }

@@ -7,7 +7,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
 
-use crate::admission::namespaces;
+use crate::admission::rights;
 use crate::admission::{Operation, RequestOptions};
 use crate::allocate::services;
 use crate::api::Api;
@@ -67,12 +67,11 @@ struct Replacing<'a> {
 impl Decide for &mut Replacing<'_> {
     async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
         let (updating, sent) = (&self.updating, &self.sent);
-        let Updating { api, request, target, view, .. } = *updating;
+        let Updating { target, view, .. } = *updating;
         self.warnings.clear();
         match stored {
             Some(stored) => {
                 check_conditions(target, sent, stored)?;
-                namespaces::may_grant(api, request, target, sent)?;
                 let mut new = sent.clone();
                 updating.successor(&mut new, stored, &mut self.warnings).await
             }
@@ -139,6 +138,7 @@ impl Updating<'_> {
         let attributes =
             request.attributes(api, Operation::Update, target.name, options, Some(&stored.value));
         api.admission.admit(&attributes, new).await?;
+        rights::may_grant(api, request, target, new, Some(&stored.value)).await?;
         prepare(api, target, view, new, stored)?;
         api.admission.validate(&attributes, new).await?;
         Ok(verdict(target, view, new, stored, warnings))
@@ -147,7 +147,9 @@ impl Updating<'_> {
     /// Makes a new object of one that was sent for a free name.
     pub(crate) async fn create(&self, mut new: Value, warnings: &mut Vec<String>) -> Result<Verdict, Status> {
         let Self { api, request, target, options, .. } = *self;
+        rights::may_create(api, request, target)?;
         create::admit_new(api, request, options, &mut new).await?;
+        rights::may_grant(api, request, target, &new, None).await?;
         *warnings = create::finish_new(api, target, request, &mut new)?;
         create::validate_new(api, request, options, &new).await?;
         Ok(Verdict::Create(new))

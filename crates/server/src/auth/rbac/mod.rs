@@ -1,10 +1,26 @@
 //! Role-based access control: rules, and the policy that all roles and bindings make together.
 //!
-//! Pure: it knows objects and questions, not requests. `roles.rs` in the folder above feeds it from the cache and asks
-//! it on each request.
+//! Pure: it knows objects and questions, not requests. `roles.rs` in the folder above feeds it from the cache, one changed
+//! object at a time, and asks it on each request.
+//!
+//! * [`rule`] is one rule and what it allows; [`cover`] compares rules with each other.
+//! * [`object`] reads roles and bindings from their JSON.
+//! * [`policy`] is all of them at one moment; [`grants`] finds in it what a user was given, [`aggregate`] what a
+//!   ClusterRole takes from others.
 
+mod aggregate;
+mod cover;
+mod grants;
+#[cfg(test)]
+mod naive;
+mod object;
 mod policy;
 mod rule;
+#[cfg(test)]
+mod table_tests;
 
-pub use policy::{Binding, Policy, Role, RoleRef};
-pub use rule::{PolicyRule, uncovered};
+pub use cover::{describe, uncovered};
+pub use object::{Binding, Role, RoleRef};
+pub use policy::{Policy, Source};
+pub use rule::PolicyRule;
+pub(in crate::auth) use rule::quoted;

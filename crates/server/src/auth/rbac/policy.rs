@@ -1,223 +1,146 @@
 //! All roles and bindings at one moment, and what they allow a user.
 
-use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
-use serde::Deserialize;
+use foldhash::fast::RandomState;
+use imbl::OrdSet;
+use imbl::shared_ptr::DefaultSharedPtr;
+use listwatch_wire::go::quote;
 
+use crate::auth::rbac::aggregate::ClusterRole;
+use crate::auth::rbac::grants::{Granted, Scope};
+use crate::auth::rbac::object::{Binding, Role, RoleRef};
 use crate::auth::rbac::rule::PolicyRule;
 use crate::auth::{Attributes, User};
 
-/// The roles and bindings of the whole server, compiled for look-up.
+pub(super) type Map<K, V> = imbl::GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
+
+/// The roles and bindings of the whole server, kept for look-up.
 ///
-/// It is immutable: a change of any role or binding makes a new one, so that a request is judged by one moment.
-#[derive(Debug, Default)]
+/// A copy costs a few pointers, and a change costs as much as the object that changed is long, however many others there are:
+/// whoever asks works with a copy, so that a request is judged by one moment.
+#[derive(Clone, Debug, Default)]
 pub struct Policy {
-    cluster_roles: HashMap<String, Role>,
+    pub(super) cluster_roles: Map<Arc<str>, Arc<ClusterRole>>,
+    /// The ClusterRoles that aggregate others.
+    pub(super) aggregating: OrdSet<Arc<str>>,
     /// By namespace, then name: a binding only ever looks for the roles of its own namespace.
-    roles: HashMap<String, HashMap<String, Role>>,
-    cluster_bindings: Vec<Binding>,
-    bindings: HashMap<String, Vec<Binding>>,
+    roles: Map<Arc<str>, Map<Arc<str>, Arc<Role>>>,
+    /// What was given to whom, by the namespace it holds in; the empty one is the whole cluster.
+    pub(super) scopes: Map<Arc<str>, Scope>,
+    /// By namespace, then name.
+    bindings: Map<Arc<str>, Map<Arc<str>, Arc<Binding>>>,
 }
 
-/// A Role or ClusterRole as its JSON says it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Role {
-    metadata: Meta,
-    rules: Option<Vec<PolicyRule>>,
-    aggregation_rule: Option<Aggregation>,
-}
-
-/// A RoleBinding or ClusterRoleBinding as its JSON says it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Binding {
-    metadata: Meta,
-    role_ref: RoleRef,
-    subjects: Option<Vec<BindingSubject>>,
-}
-
-/// The role a binding grants.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RoleRef {
-    /// `Role` or `ClusterRole`.
-    pub kind: String,
-    /// The role's name.
-    pub name: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Meta {
-    name: String,
-    namespace: String,
-    labels: HashMap<String, String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Aggregation {
-    cluster_role_selectors: Vec<LabelMatch>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct LabelMatch {
-    match_labels: HashMap<String, String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct BindingSubject {
-    kind: String,
-    name: String,
-    namespace: String,
+/// What allowed an action: a binding, and for whom it was.
+#[derive(Debug)]
+pub struct Source<'a> {
+    binding: &'a Binding,
+    user: &'a User,
 }
 
 impl Policy {
-    /// Adds a ClusterRole.
-    pub fn add_cluster_role(&mut self, role: Role) {
-        self.cluster_roles.insert(role.metadata.name.clone(), role);
+    /// Adds or replaces a Role.
+    pub fn set_role(&mut self, role: Role) {
+        let (namespace, name) = (Arc::clone(&role.metadata.namespace), Arc::clone(&role.metadata.name));
+        self.roles.entry(namespace).or_default().insert(name, Arc::new(role));
     }
 
-    /// Adds a Role.
-    pub fn add_role(&mut self, role: Role) {
-        let Meta { namespace, name, .. } = role.metadata.clone();
-        self.roles.entry(namespace).or_default().insert(name, role);
+    /// Removes a Role.
+    pub fn remove_role(&mut self, namespace: &str, name: &str) {
+        remove(&mut self.roles, namespace, name);
     }
 
-    /// Adds a ClusterRoleBinding.
-    pub fn add_cluster_binding(&mut self, binding: Binding) {
-        self.cluster_bindings.push(binding);
+    /// Adds or replaces a RoleBinding, or a ClusterRoleBinding, which has no namespace.
+    pub fn set_binding(&mut self, binding: Binding) {
+        let (namespace, name) = (Arc::clone(&binding.metadata.namespace), Arc::clone(&binding.metadata.name));
+        self.remove_binding(&namespace, &name);
+        self.scopes.entry(Arc::clone(&namespace)).or_default().add(&binding);
+        self.bindings.entry(namespace).or_default().insert(name, Arc::new(binding));
     }
 
-    /// Adds a RoleBinding.
-    pub fn add_binding(&mut self, binding: Binding) {
-        self.bindings.entry(binding.metadata.namespace.clone()).or_default().push(binding);
+    /// Removes a binding.
+    pub fn remove_binding(&mut self, namespace: &str, name: &str) {
+        let Some(binding) = remove(&mut self.bindings, namespace, name) else { return };
+        let Some(scope) = self.scopes.get_mut(namespace) else { return };
+        scope.remove(&binding);
+        if scope.is_empty() {
+            self.scopes.remove(namespace);
+        }
     }
 
-    /// Whether the user may do this.
-    #[must_use]
-    pub fn allows(&self, user: &User, wanted: &Attributes<'_>) -> bool {
-        self.rules(user, wanted.namespace).any(|rule| rule.allows(wanted))
+    /// What allows the user to do this.
+    ///
+    /// # Errors
+    /// The roles that bindings of the user name and that do not exist, if nothing allows it.
+    pub fn decide<'a>(
+        &'a self,
+        user: &'a User,
+        wanted: &Attributes<'a>,
+    ) -> Result<Source<'a>, Vec<&'a RoleRef>> {
+        let mut missing = Vec::new();
+        for granted in self.granted(user, wanted.namespace) {
+            let Some(mut rules) = self.rules_of(granted.role, granted.namespace) else {
+                missing.push(granted.role);
+                continue;
+            };
+            if rules.any(|rule| rule.allows(wanted)) {
+                return self.source(user, &granted).ok_or(missing);
+            }
+        }
+        Err(missing)
+    }
+
+    fn source<'a>(&'a self, user: &'a User, granted: &Granted<'a>) -> Option<Source<'a>> {
+        let binding = self.bindings.get(granted.namespace)?.get(granted.binding)?;
+        Some(Source { binding, user })
     }
 
     /// Every rule that holds for the user in the namespace; an empty namespace means the whole cluster.
     pub fn rules<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = &'a PolicyRule> {
-        let cluster = self.cluster_bindings.iter();
-        let local = self.bindings.get(namespace).into_iter().flatten();
-        let granted = cluster.chain(local).filter(move |binding| binding.includes(user));
-        granted.flat_map(|binding| self.referenced(&binding.role_ref, &binding.metadata.namespace))
+        self.granted(user, namespace)
+            .filter_map(|granted| self.rules_of(granted.role, granted.namespace))
+            .flatten()
     }
 
-    /// The rules of the role that a binding in `namespace` refers to; none if there is no such role.
+    /// The rules of the role that a binding in `namespace` refers to.
     #[must_use]
-    pub fn referenced<'a>(&'a self, role: &RoleRef, namespace: &str) -> Vec<&'a PolicyRule> {
-        match role.kind.as_str() {
-            "ClusterRole" => self.cluster_roles.get(&role.name).map(|role| self.effective(role)),
-            _ => self.roles.get(namespace).and_then(|roles| roles.get(&role.name)).map(|r| r.own().collect()),
+    pub fn rules_of<'a>(
+        &'a self,
+        role: &RoleRef,
+        namespace: &str,
+    ) -> Option<impl Iterator<Item = &'a PolicyRule>> {
+        let parts: &[Arc<Role>] = if role.is_cluster_role() {
+            self.effective(self.cluster_roles.get(&role.name)?)
+        } else {
+            std::slice::from_ref(self.roles.get(namespace)?.get(&role.name)?)
+        };
+        Some(parts.iter().flat_map(|role| role.rules()))
+    }
+}
+
+fn remove<V: Clone>(map: &mut Map<Arc<str>, Map<Arc<str>, V>>, namespace: &str, name: &str) -> Option<V> {
+    let inside = map.get_mut(namespace)?;
+    let removed = inside.remove(name);
+    if inside.is_empty() {
+        map.remove(namespace);
+    }
+    removed
+}
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Binding { metadata, role_ref, subjects } = self.binding;
+        let namespace = &*metadata.namespace;
+        let (kind, name) = match namespace {
+            "" => ("ClusterRoleBinding", metadata.name.to_string()),
+            _ => ("RoleBinding", format!("{}/{namespace}", metadata.name)),
+        };
+        write!(f, "{kind} {} of {} {}", quote(&name), role_ref.kind, quote(&role_ref.name))?;
+        match subjects.iter().find(|subject| subject.means(self.user, namespace)) {
+            Some(subject) => write!(f, " to {}", subject.describe(namespace)),
+            None => Ok(()),
         }
-        .unwrap_or_default()
-    }
-
-    /// A ClusterRole's own rules and those of the roles it aggregates. Aggregation is evaluated here rather than
-    /// written back by a controller, so that it is never behind.
-    fn effective<'a>(&'a self, role: &'a Role) -> Vec<&'a PolicyRule> {
-        let selectors = role.aggregation_rule.iter().flat_map(|a| &a.cluster_role_selectors);
-        let aggregated =
-            selectors.flat_map(|s| self.cluster_roles.values().filter(|r| s.matches(&r.metadata)));
-        role.own().chain(aggregated.flat_map(Role::own)).collect()
-    }
-}
-
-impl Role {
-    fn own(&self) -> impl Iterator<Item = &PolicyRule> {
-        self.rules.iter().flatten()
-    }
-}
-
-impl LabelMatch {
-    fn matches(&self, meta: &Meta) -> bool {
-        !self.match_labels.is_empty() && self.match_labels.iter().all(|(k, v)| meta.labels.get(k) == Some(v))
-    }
-}
-
-impl Binding {
-    fn includes(&self, user: &User) -> bool {
-        self.subjects.iter().flatten().any(|subject| subject.is(user, &self.metadata.namespace))
-    }
-}
-
-impl BindingSubject {
-    fn is(&self, user: &User, binding_namespace: &str) -> bool {
-        match self.kind.as_str() {
-            "User" => user.name == self.name,
-            "Group" => user.is_in(&self.name),
-            "ServiceAccount" => self.is_account(&user.name, binding_namespace),
-            _ => false,
-        }
-    }
-
-    fn is_account(&self, user: &str, binding_namespace: &str) -> bool {
-        let namespace = if self.namespace.is_empty() { binding_namespace } else { &self.namespace };
-        let account = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-        account.is_some_and(|(ns, name)| ns == namespace && name == self.name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use listwatch_wire::json::{Value, json};
-
-    fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
-        value.to_type().unwrap()
-    }
-
-    fn policy() -> Policy {
-        let mut policy = Policy::default();
-        policy.add_role(object(json!({"metadata": {"name": "reader", "namespace": "a"},
-            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]})));
-        policy.add_binding(object(json!({"metadata": {"name": "b", "namespace": "a"},
-            "roleRef": {"kind": "Role", "name": "reader"},
-            "subjects": [{"kind": "User", "name": "alice"}, {"kind": "ServiceAccount", "name": "bot"}]})));
-        policy
-    }
-
-    fn may(policy: &Policy, name: &str, groups: &[&str], namespace: &str) -> bool {
-        let groups = groups.iter().map(|&group| group.to_owned()).collect();
-        let user = User { name: name.to_owned(), groups, ..User::default() };
-        let get =
-            Attributes { verb: "get", resource: "configmaps", name: "x", namespace, ..Attributes::default() };
-        policy.allows(&user, &get)
-    }
-
-    #[test]
-    fn a_binding_holds_in_its_own_namespace_only() {
-        let policy = policy();
-        assert!(may(&policy, "alice", &[], "a"));
-        assert!(!may(&policy, "alice", &[], "b") && !may(&policy, "alice", &[], ""));
-        assert!(!may(&policy, "bob", &[], "a"));
-    }
-
-    #[test]
-    fn a_service_account_without_namespace_is_of_the_bindings() {
-        let policy = policy();
-        assert!(may(&policy, "system:serviceaccount:a:bot", &[], "a"));
-        assert!(!may(&policy, "system:serviceaccount:b:bot", &[], "a"));
-    }
-
-    #[test]
-    fn a_cluster_binding_holds_everywhere_and_roles_aggregate_by_label() {
-        let mut policy = Policy::default();
-        policy.add_cluster_role(object(json!({"metadata": {"name": "view"},
-            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"to-view": "true"}}]}})));
-        policy.add_cluster_role(object(json!({"metadata": {"name": "part", "labels": {"to-view": "true"}},
-            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get"]}]})));
-        policy.add_cluster_binding(object(json!({"metadata": {"name": "b"},
-            "roleRef": {"kind": "ClusterRole", "name": "view"}, "subjects": [{"kind": "Group", "name": "devs"}]})));
-        assert!(may(&policy, "x", &["devs"], "any") && may(&policy, "x", &["devs"], ""));
-        assert!(!may(&policy, "x", &[], "any"));
     }
 }

@@ -1,0 +1,76 @@
+//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who may approve and sign requests for certificates,
+//! and for whom nobody may have one. The rules are in [`crate::auth::certificates`].
+
+use async_trait::async_trait;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use crate::admission::{Attributes, Operation, Plugin};
+use crate::auth::certificates;
+use crate::registry::Resource;
+
+fn is_request(resource: &Resource) -> bool {
+    (&*resource.group, &*resource.plural) == ("certificates.k8s.io", "certificatesigningrequests")
+}
+
+/// Approval takes `approve` on the signer.
+#[derive(Debug)]
+pub(super) struct CertificateApproval;
+
+/// A certificate takes `sign` on the signer.
+#[derive(Debug)]
+pub(super) struct CertificateSigning;
+
+/// No client certificate is for `system:masters`.
+#[derive(Debug)]
+pub(super) struct CertificateSubjectRestriction;
+
+#[async_trait]
+impl Plugin for CertificateApproval {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        is_request(resource)
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        operation == Operation::Update && subresource == "approval"
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+        let old = request.old.unwrap_or(object);
+        certificates::check_approval(&*request.api.authorizer, request.user, old)
+            .map_err(|why| request.forbidden(object, &why))
+    }
+}
+
+#[async_trait]
+impl Plugin for CertificateSigning {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        is_request(resource)
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        operation == Operation::Update && subresource == "status"
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+        let old = request.old.unwrap_or(&Value::Null);
+        certificates::check_approved_elsewhere(object, old)?;
+        certificates::check_signing(&*request.api.authorizer, request.user, object, old)
+            .map_err(|why| request.forbidden(object, &why))
+    }
+}
+
+#[async_trait]
+impl Plugin for CertificateSubjectRestriction {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        is_request(resource)
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        operation == Operation::Create && subresource.is_empty()
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+        certificates::check_new(object).map_err(|why| request.forbidden(object, &why))
+    }
+}

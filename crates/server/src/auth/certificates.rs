@@ -1,0 +1,140 @@
+//! CertificateSigningRequests: who may approve them, who may sign them, and for whom nobody may.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::go::quote;
+use listwatch_wire::json::{Map, Value};
+use listwatch_wire::status::FieldError;
+use rustls::pki_types::CertificateSigningRequestDer;
+use rustls::pki_types::pem::PemObject;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::prelude::FromDer;
+
+use crate::auth::{Attributes, Authorizer, Decision, MASTERS, User};
+
+const GROUP: &str = "certificates.k8s.io";
+/// The signer of certificates that this server takes for users.
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+
+/// Puts the one who asks into a new request: that is for the server to say.
+pub(crate) fn name_requester(user: &User, request: &mut Value) {
+    let Some(spec) = request.inner_or_new("spec") else { return };
+    for key in ["username", "uid", "groups", "extra"] {
+        spec.drop_field(key);
+    }
+    spec.put("username", user.name.as_str());
+    spec.put("groups", user.groups.clone());
+    if !user.uid.is_empty() {
+        spec.put("uid", user.uid.as_str());
+    }
+    if !user.extra.is_empty() {
+        let extra = user.extra.iter().map(|(key, values)| (key.as_str(), Value::from(values.clone())));
+        spec.put("extra", Value::Object(extra.collect::<Map>()));
+    }
+}
+
+/// A new request must not be for the group that may do everything.
+///
+/// # Errors
+/// Why it is forbidden.
+pub(crate) fn check_new(request: &Value) -> Result<(), String> {
+    let spec = request.at("spec");
+    if spec.text("signerName") != CLIENT_SIGNER {
+        return Ok(());
+    }
+    let groups =
+        organizations(spec.text("request")).map_err(|problem| format!("failed to parse CSR: {problem}"))?;
+    if groups.iter().any(|group| group == MASTERS) {
+        return Err(format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"));
+    }
+    Ok(())
+}
+
+/// Approving takes `approve` on the signer of the stored request.
+///
+/// # Errors
+/// Why it is forbidden.
+pub(crate) fn check_approval(authorizer: &dyn Authorizer, user: &User, old: &Value) -> Result<(), String> {
+    let signer = old.at("spec").text("signerName");
+    if may(authorizer, user, "approve", signer) {
+        return Ok(());
+    }
+    Err(format!("user not permitted to approve requests with signerName {}", quote(signer)))
+}
+
+/// Writing a certificate or conditions takes `sign` on the signer of the stored request.
+///
+/// # Errors
+/// Why it is forbidden.
+pub(crate) fn check_signing(
+    authorizer: &dyn Authorizer,
+    user: &User,
+    new: &Value,
+    old: &Value,
+) -> Result<(), String> {
+    let (before, after) = (old.at("status"), new.at("status"));
+    let signer = old.at("spec").text("signerName");
+    let signed = ["certificate", "conditions"].iter().any(|key| differs(before, after, key));
+    if !signed || may(authorizer, user, "sign", signer) {
+        return Ok(());
+    }
+    Err(format!("user not permitted to sign requests with signerName {}", quote(signer)))
+}
+
+/// A status approves nothing: that is what the `approval` subresource is for.
+///
+/// # Errors
+/// 422.
+pub(crate) fn check_approved_elsewhere(new: &Value, old: &Value) -> Result<(), Status> {
+    if approvals(new.at("status")) == approvals(old.at("status")) {
+        return Ok(());
+    }
+    let detail = "updates may not add or remove a condition of type \"Approved\" or \"Denied\"";
+    let error = FieldError::forbidden("status.conditions", detail);
+    let name = old.at("metadata").text("name");
+    Err(Status::invalid(GROUP, "CertificateSigningRequest", name, &[error]))
+}
+
+/// Whether the user has the verb on the signer, or on all signers of its domain.
+fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
+    let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
+    [signer, &domain].iter().any(|name| {
+        let right = Attributes {
+            verb,
+            group: GROUP,
+            version: "*",
+            resource: "signers",
+            name,
+            ..Attributes::default()
+        };
+        authorizer.authorize(user, &right) == Decision::Allow
+    })
+}
+
+/// Whether a field changed; what is empty is as good as not there.
+fn differs(before: &Value, after: &Value, key: &str) -> bool {
+    let (before, after) = (before.at(key), after.at(key));
+    let empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    !(before == after || (empty(before) && empty(after)))
+}
+
+/// The types of the conditions that only approval may set.
+fn approvals(status: &Value) -> Vec<&str> {
+    let types = status.list("conditions").iter().map(|condition| condition.text("type"));
+    let mut types: Vec<_> = types.filter(|kind| matches!(*kind, "Approved" | "Denied")).collect();
+    types.sort_unstable();
+    types
+}
+
+/// The groups that a certificate made from this request would be for.
+fn organizations(request: &str) -> Result<Vec<String>, String> {
+    let pem = STANDARD.decode(request).map_err(|error| error.to_string())?;
+    let der = CertificateSigningRequestDer::from_pem_slice(&pem)
+        .map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_owned())?;
+    let (_, parsed) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
+    let subject = &parsed.certification_request_info.subject;
+    let organizations = subject.iter_organization().map(|part| part.as_str().map(str::to_owned));
+    organizations.collect::<Result<_, _>>().map_err(|error| error.to_string())
+}

@@ -1,0 +1,67 @@
+//! Acting as somebody else, as `kubectl --as` asks for.
+//!
+//! [`wanted`] reads who the request wants to be; [`mode`] has the ways in which that can be allowed, each with rights of its
+//! own. [`Impersonator`] tries them.
+
+mod mode;
+mod wanted;
+
+use std::collections::HashMap;
+
+use listwatch_wire::Status;
+use parking_lot::Mutex;
+
+use crate::auth::{Attributes, Authorizer, User};
+use mode::Mode;
+pub(crate) use wanted::Impersonation;
+
+/// Users of whom it is remembered how they last impersonated. Beyond so many, all are forgotten: what is lost is the order in
+/// which the modes are tried.
+const REMEMBERED: usize = 10_000;
+
+/// Decides who may act as whom.
+#[derive(Debug, Default)]
+pub(crate) struct Impersonator {
+    /// The mode that last allowed a user to act as somebody. It is tried first, and if all fail, its refusal is told.
+    last: Mutex<HashMap<String, Mode>>,
+}
+
+impl Impersonator {
+    /// The user to act as.
+    ///
+    /// # Errors
+    /// 403 that names the first right that is missing.
+    pub(crate) fn impersonate(
+        &self,
+        wanted: &Impersonation,
+        requester: &User,
+        authorizer: &dyn Authorizer,
+        request: &Attributes<'_>,
+    ) -> Result<User, Status> {
+        let last = self.last.lock().get(&requester.name).copied();
+        let rest = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);
+        let mut refusal = None;
+        for mode in last.into_iter().chain(rest) {
+            match mode.check(wanted, requester, authorizer, request) {
+                Some(Ok(user)) => {
+                    self.remember(requester, mode);
+                    return Ok(user);
+                }
+                Some(Err(status)) => refusal = refusal.or(Some(status)),
+                None => {}
+            }
+        }
+        Err(refusal.unwrap_or_else(|| Status::internal("all impersonation modes failed")))
+    }
+
+    fn remember(&self, requester: &User, mode: Mode) {
+        let mut last = self.last.lock();
+        if last.get(&requester.name) == Some(&mode) {
+            return;
+        }
+        if last.len() >= REMEMBERED {
+            last.clear();
+        }
+        last.insert(requester.name.clone(), mode);
+    }
+}

@@ -1,0 +1,250 @@
+//! [`Mode`]: the ways in which somebody may be allowed to act as another.
+//!
+//! All but the last ask two things: the right to act as that user (`impersonate:<mode>`) and the right to do so for what the
+//! request wants (`impersonate-on:<mode>:<verb>`). The last is the right that there was first, `impersonate`, which holds for
+//! every request.
+
+use listwatch_wire::Status;
+use listwatch_wire::names::{label_errors, subdomain_errors};
+
+use crate::auth::impersonate::Impersonation;
+use crate::auth::{Attributes, Authorizer, MASTERS, User, quoted};
+
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+/// From so many groups or claims on, a right to all of them is looked for first.
+const MANY: usize = 4;
+
+/// A way in which somebody may be allowed to act as another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A service account as the node its Pod runs on.
+    AssociatedNode,
+    /// Any node.
+    ArbitraryNode,
+    /// A service account.
+    ServiceAccount,
+    /// Anybody else.
+    UserInfo,
+    /// Anybody, for any request.
+    Legacy,
+}
+
+impl Mode {
+    pub(super) const ALL: [Self; 5] =
+        [Self::AssociatedNode, Self::ArbitraryNode, Self::ServiceAccount, Self::UserInfo, Self::Legacy];
+
+    /// The user to act as, or why this mode does not allow it; `None` if it is not for such users.
+    pub(super) fn check(
+        self,
+        wanted: &Impersonation,
+        requester: &User,
+        authorizer: &dyn Authorizer,
+        request: &Attributes<'_>,
+    ) -> Option<Result<User, Status>> {
+        if !self.fits(wanted, requester) {
+            return None;
+        }
+        let check = Check { mode: self, wanted, requester, authorizer };
+        Some(check.on_request(request).and_then(|()| check.all()).map(|()| self.user(wanted)))
+    }
+
+    fn fits(self, wanted: &Impersonation, requester: &User) -> bool {
+        let (node, account) = (node_name(&wanted.name), service_account(&wanted.name));
+        match self {
+            Self::AssociatedNode => wanted.is_name_only() && node.is_some() && runs_on(requester) == node,
+            Self::ArbitraryNode => wanted.is_name_only() && node.is_some(),
+            Self::ServiceAccount => wanted.is_name_only() && account.is_some(),
+            Self::UserInfo => node.is_none() && account.is_none(),
+            Self::Legacy => true,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "associated-node",
+            Self::ArbitraryNode => "arbitrary-node",
+            Self::ServiceAccount => "serviceaccount",
+            Self::UserInfo => "user-info",
+            Self::Legacy => "",
+        }
+    }
+
+    fn verb(self) -> String {
+        match self {
+            Self::Legacy => "impersonate".to_owned(),
+            mode => format!("impersonate:{}", mode.name()),
+        }
+    }
+
+    fn is_constrained(self) -> bool {
+        self != Self::Legacy
+    }
+
+    /// The group that users and groups are resources of.
+    fn group(self) -> &'static str {
+        if self.is_constrained() { AUTHENTICATION } else { "" }
+    }
+
+    fn user(self, wanted: &Impersonation) -> User {
+        let Impersonation { name, uid, extra, .. } = wanted.clone();
+        let mut groups = self.groups(wanted);
+        let own = match name.as_str() {
+            "system:anonymous" => Some("system:unauthenticated"),
+            _ if groups.iter().any(|group| group == "system:unauthenticated") => None,
+            _ => Some("system:authenticated"),
+        };
+        if let Some(own) = own.filter(|own| !groups.iter().any(|group| group == own)) {
+            groups.push(own.to_owned());
+        }
+        User { name, uid, groups, extra }
+    }
+
+    /// Nodes and service accounts have groups of their own unless others are asked for.
+    fn groups(self, wanted: &Impersonation) -> Vec<String> {
+        if !wanted.groups.is_empty() {
+            return wanted.groups.clone();
+        }
+        if let Some((namespace, _)) = service_account(&wanted.name) {
+            return vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+        }
+        if self.is_constrained() && node_name(&wanted.name).is_some() {
+            return vec!["system:nodes".to_owned()];
+        }
+        Vec::new()
+    }
+}
+
+/// The rights that one mode asks for.
+struct Check<'a> {
+    mode: Mode,
+    wanted: &'a Impersonation,
+    requester: &'a User,
+    authorizer: &'a dyn Authorizer,
+}
+
+impl Check<'_> {
+    fn on_request(&self, request: &Attributes<'_>) -> Result<(), Status> {
+        if !self.mode.is_constrained() {
+            return Ok(());
+        }
+        let verb = format!("impersonate-on:{}:{}", self.mode.name(), request.verb);
+        self.authorizer.require(self.requester, &Attributes { verb: &verb, ..*request })
+    }
+
+    fn all(&self) -> Result<(), Status> {
+        let verb = self.mode.verb();
+        self.name(&verb)?;
+        if !self.wanted.uid.is_empty() {
+            self.may(&Attributes { name: &self.wanted.uid, ..claim(&verb, AUTHENTICATION, "uids") })?;
+        }
+        self.groups(&verb)?;
+        self.extra(&verb)
+    }
+
+    fn may(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        self.authorizer.require(self.requester, attributes)
+    }
+
+    fn refuse(&self, attributes: &Attributes<'_>, why: &str) -> Status {
+        attributes.refusal(self.requester, why)
+    }
+
+    fn name(&self, verb: &str) -> Result<(), Status> {
+        let name = self.wanted.name.as_str();
+        let group = self.mode.group();
+        if let Some((namespace, name)) = service_account(name) {
+            return self.may(&Attributes { namespace, name, ..claim(verb, group, "serviceaccounts") });
+        }
+        match node_name(name).filter(|_| self.mode.is_constrained()) {
+            // Which node it is was settled by what the requester's token says.
+            Some(_) if self.mode == Mode::AssociatedNode => {
+                self.may(&Attributes { name: "*", ..claim(verb, group, "nodes") })
+            }
+            Some(node) => self.may(&Attributes { name: node, ..claim(verb, group, "nodes") }),
+            None => self.may(&Attributes { name, ..claim(verb, group, "users") }),
+        }
+    }
+
+    fn groups(&self, verb: &str) -> Result<(), Status> {
+        let groups = &self.wanted.groups;
+        let right = claim(verb, self.mode.group(), "groups");
+        if self.mode.is_constrained() {
+            if groups.iter().any(String::is_empty) {
+                return Err(self.refuse(&right, "impersonating the empty string group is not allowed"));
+            }
+            if groups.iter().any(|group| group == MASTERS) {
+                let right = Attributes { name: MASTERS, ..right };
+                return Err(self.refuse(&right, "impersonating the system:masters group is not allowed"));
+            }
+            if groups.len() >= MANY && self.may(&Attributes { name: "*", ..right }).is_ok() {
+                return Ok(());
+            }
+        }
+        groups.iter().try_for_each(|group| self.may(&Attributes { name: group, ..right }))
+    }
+
+    fn extra(&self, verb: &str) -> Result<(), Status> {
+        let extra = &self.wanted.extra;
+        let right = claim(verb, AUTHENTICATION, "userextras");
+        if self.mode.is_constrained() {
+            if let Some(why) = extra.iter().find_map(|(key, values)| odd_extra(key, values)) {
+                return Err(self.refuse(&right, &why));
+            }
+            let many = extra.values().map(Vec::len).sum::<usize>() >= MANY;
+            if many && self.may(&Attributes { subresource: "*", name: "*", ..right }).is_ok() {
+                return Ok(());
+            }
+        }
+        let claims = extra.iter().flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
+        claims
+            .into_iter()
+            .try_for_each(|(key, value)| self.may(&Attributes { subresource: key, name: value, ..right }))
+    }
+}
+
+fn claim<'a>(verb: &'a str, group: &'a str, resource: &'a str) -> Attributes<'a> {
+    Attributes { verb, group, version: "v1", resource, ..Attributes::default() }
+}
+
+/// What is wrong with something claimed about a user, to those who may only claim what is well-formed.
+fn odd_extra(key: &str, values: &[String]) -> Option<String> {
+    if key.is_empty() {
+        return Some("impersonating the empty string key in extra is not allowed".to_owned());
+    }
+    let well_formed = key.split_once('/').is_some_and(|(domain, path)| {
+        subdomain_errors(domain).is_empty() && !path.is_empty() && path.chars().all(is_path)
+    });
+    if !well_formed || key.chars().any(char::is_uppercase) {
+        let shown = quoted(&[key.to_owned()]);
+        return Some(format!("impersonating an invalid key in extra is not allowed: {shown}"));
+    }
+    values
+        .iter()
+        .any(String::is_empty)
+        .then(|| "impersonating the empty string value in extra is not allowed".to_owned())
+}
+
+fn is_path(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "/-._~!$&'()*+,;=:@%".contains(c)
+}
+
+/// Namespace and name of `system:serviceaccount:<namespace>:<name>`, if these can be names.
+pub(in crate::auth) fn service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    (label_errors(namespace).is_empty() && subdomain_errors(name).is_empty()).then_some((namespace, name))
+}
+
+/// The name of the node that `system:node:<name>` is.
+fn node_name(user: &str) -> Option<&str> {
+    user.strip_prefix("system:node:").filter(|name| subdomain_errors(name).is_empty())
+}
+
+/// The node that the Pod of a service account runs on, if its token says so.
+fn runs_on(requester: &User) -> Option<&str> {
+    service_account(&requester.name)?;
+    match requester.extra.get(NODE_NAME).map(Vec::as_slice) {
+        Some([node]) => Some(node),
+        _ => None,
+    }
+}

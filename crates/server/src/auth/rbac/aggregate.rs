@@ -1,0 +1,90 @@
+//! ClusterRoles that take rules from other ClusterRoles.
+//!
+//! kube-apiserver leaves this to a controller that writes the rules of others into the role. Here they are found when somebody
+//! asks, so that the role is never behind; rules that a controller has written there count as well.
+
+use std::sync::{Arc, OnceLock};
+
+use imbl::OrdSet;
+
+use crate::auth::rbac::object::Role;
+use crate::auth::rbac::policy::Policy;
+
+/// A ClusterRole, and what it is made of.
+#[derive(Debug)]
+pub(super) struct ClusterRole {
+    role: Arc<Role>,
+    /// The names of the roles its selectors take.
+    members: OrdSet<Arc<str>>,
+    /// The role itself and everything it takes, through however many steps; found when first asked for.
+    parts: OnceLock<Box<[Arc<Role>]>>,
+}
+
+impl ClusterRole {
+    fn new(role: Arc<Role>, members: OrdSet<Arc<str>>) -> Arc<Self> {
+        Arc::new(Self { role, members, parts: OnceLock::new() })
+    }
+}
+
+impl Policy {
+    /// Adds or replaces a ClusterRole.
+    pub fn set_cluster_role(&mut self, role: Role) {
+        let name = Arc::clone(&role.metadata.name);
+        let role = Arc::new(role);
+        let members = if role.aggregates() {
+            self.aggregating.insert(Arc::clone(&name));
+            self.taken_by(&role)
+        } else {
+            self.aggregating.remove(&name);
+            OrdSet::new()
+        };
+        self.cluster_roles.insert(Arc::clone(&name), ClusterRole::new(Arc::clone(&role), members));
+        self.tell_aggregating(&name, Some(&role));
+    }
+
+    /// Removes a ClusterRole.
+    pub fn remove_cluster_role(&mut self, name: &str) {
+        self.cluster_roles.remove(name);
+        self.aggregating.remove(name);
+        self.tell_aggregating(name, None);
+    }
+
+    fn taken_by(&self, role: &Role) -> OrdSet<Arc<str>> {
+        let others = self.cluster_roles.values().filter(|other| role.takes(&other.role));
+        others.map(|other| Arc::clone(&other.role.metadata.name)).collect()
+    }
+
+    /// Lets the roles that aggregate know that a role changed: whether they take it, and that what they found no longer holds.
+    fn tell_aggregating(&mut self, name: &str, role: Option<&Role>) {
+        for other in self.aggregating.clone() {
+            let Some(known) = self.cluster_roles.get(&other) else { continue };
+            let mut members = known.members.clone();
+            match role.filter(|role| known.role.takes(role)) {
+                Some(role) => members.insert(Arc::clone(&role.metadata.name)),
+                None => members.remove(name),
+            };
+            let fresh = ClusterRole::new(Arc::clone(&known.role), members);
+            self.cluster_roles.insert(other, fresh);
+        }
+    }
+
+    /// A ClusterRole and every role it takes, directly or through others.
+    pub(super) fn effective<'a>(&'a self, role: &'a ClusterRole) -> &'a [Arc<Role>] {
+        role.parts.get_or_init(|| self.collect(role))
+    }
+
+    fn collect(&self, role: &ClusterRole) -> Box<[Arc<Role>]> {
+        let mut found = vec![Arc::clone(&role.role)];
+        let mut seen: std::collections::HashSet<&str> = [&*role.role.metadata.name].into();
+        let mut waiting: Vec<&Arc<str>> = role.members.iter().collect();
+        while let Some(name) = waiting.pop() {
+            if !seen.insert(name) {
+                continue;
+            }
+            let Some(member) = self.cluster_roles.get(name) else { continue };
+            found.push(Arc::clone(&member.role));
+            waiting.extend(&member.members);
+        }
+        found.into()
+    }
+}

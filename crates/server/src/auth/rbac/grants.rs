@@ -1,0 +1,106 @@
+//! Who was given which role: bindings, found by those they are for.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+
+use crate::auth::User;
+use crate::auth::rbac::object::{Binding, Principal, RoleRef, Subject};
+use crate::auth::rbac::policy::{Map, Policy};
+
+/// The bindings of one namespace, or those of the whole cluster, by whom they are for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope {
+    users: Map<Arc<str>, Roles>,
+    groups: Map<Arc<str>, Roles>,
+}
+
+/// The roles somebody was given, and by which bindings: many bindings of one role cost one look at it.
+type Roles = OrdMap<RoleRef, OrdSet<Arc<str>>>;
+
+/// A role that a user was given.
+#[derive(Debug)]
+pub(super) struct Granted<'a> {
+    /// The namespace of the binding.
+    pub(super) namespace: &'a str,
+    /// The name of one of the bindings.
+    pub(super) binding: &'a str,
+    pub(super) role: &'a RoleRef,
+}
+
+impl Scope {
+    pub(super) fn add(&mut self, binding: &Binding) {
+        for principal in binding.principals() {
+            let (map, key) = self.place(principal);
+            let roles = map.entry(key).or_default();
+            roles.entry(binding.role_ref.clone()).or_default().insert(Arc::clone(&binding.metadata.name));
+        }
+    }
+
+    pub(super) fn remove(&mut self, binding: &Binding) {
+        for principal in binding.principals() {
+            let (map, key) = self.place(principal);
+            let Some(roles) = map.get_mut(&key) else { continue };
+            if let Some(names) = roles.get_mut(&binding.role_ref) {
+                names.remove(&binding.metadata.name);
+                if names.is_empty() {
+                    roles.remove(&binding.role_ref);
+                }
+            }
+            if roles.is_empty() {
+                map.remove(&key);
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.users.is_empty() && self.groups.is_empty()
+    }
+
+    fn place(&mut self, principal: Principal) -> (&mut Map<Arc<str>, Roles>, Arc<str>) {
+        match principal {
+            Principal::User(name) => (&mut self.users, name),
+            Principal::Group(name) => (&mut self.groups, name),
+        }
+    }
+
+    fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = (&'a RoleRef, &'a OrdSet<Arc<str>>)> {
+        let named = self.users.get(user.name.as_str()).into_iter();
+        let grouped = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
+        named.chain(grouped).flatten()
+    }
+}
+
+impl Policy {
+    /// Every role the user was given: in the whole cluster, and in the namespace if there is one.
+    pub(super) fn granted<'a>(
+        &'a self,
+        user: &'a User,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = Granted<'a>> {
+        let local = (!namespace.is_empty()).then_some(namespace);
+        std::iter::once("").chain(local).flat_map(move |namespace| {
+            let scope = self.scopes.get(namespace).into_iter();
+            scope.flat_map(move |scope| scope.of(user)).filter_map(move |(role, bindings)| {
+                Some(Granted { namespace, role, binding: bindings.get_min()? })
+            })
+        })
+    }
+}
+
+impl Binding {
+    fn principals(&self) -> impl Iterator<Item = Principal> {
+        self.subjects.iter().filter_map(|subject| subject.principal(&self.metadata.namespace))
+    }
+}
+
+impl Subject {
+    /// Whether a binding of the namespace means this user.
+    pub(super) fn means(&self, user: &User, binding_namespace: &str) -> bool {
+        match self.principal(binding_namespace) {
+            Some(Principal::User(name)) => *user.name == *name,
+            Some(Principal::Group(name)) => user.is_in(&name),
+            None => false,
+        }
+    }
+}

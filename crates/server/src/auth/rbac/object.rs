@@ -1,0 +1,190 @@
+//! Roles and bindings as their JSON says them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use listwatch_wire::go::quote;
+use listwatch_wire::selector::{LabelSelector, Operator, Requirement};
+use serde::{Deserialize, Deserializer};
+
+use crate::auth::rbac::rule::{PolicyRule, or_empty};
+
+/// A Role or ClusterRole.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Role {
+    pub(super) metadata: Meta,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) rules: Vec<PolicyRule>,
+    pub(super) aggregation_rule: Option<Aggregation>,
+}
+
+/// A RoleBinding or ClusterRoleBinding.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Binding {
+    pub(super) metadata: Meta,
+    pub(super) role_ref: RoleRef,
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) subjects: Vec<Subject>,
+}
+
+/// The role a binding grants.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RoleRef {
+    /// The API group of roles.
+    pub api_group: String,
+    /// `Role` or `ClusterRole`.
+    pub kind: String,
+    /// The role's name.
+    pub name: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Meta {
+    pub(super) name: Arc<str>,
+    pub(super) namespace: Arc<str>,
+    pub(super) labels: Option<BTreeMap<String, String>>,
+}
+
+/// Which ClusterRoles are aggregated: those that any selector takes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Aggregation {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) cluster_role_selectors: Vec<RoleSelector>,
+}
+
+/// A label selector; `None` if it makes no sense, and then it takes nothing.
+#[derive(Clone, Debug)]
+pub(super) struct RoleSelector(pub(super) Option<LabelSelector>);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SelectorText {
+    match_labels: Option<BTreeMap<String, String>>,
+    #[serde(deserialize_with = "or_empty")]
+    match_expressions: Vec<Expression>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Expression {
+    key: String,
+    operator: String,
+    #[serde(deserialize_with = "or_empty")]
+    values: Vec<String>,
+}
+
+/// Whom a binding means.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Subject {
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) namespace: String,
+}
+
+impl<'de> Deserialize<'de> for RoleSelector {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        SelectorText::deserialize(from).map(|text| Self(text.parse()))
+    }
+}
+
+impl SelectorText {
+    fn parse(self) -> Option<LabelSelector> {
+        let labels = self.match_labels.unwrap_or_default().into_iter();
+        let labels = labels.map(|(key, value)| Requirement::new(&key, Operator::In, vec![value]).ok());
+        let expressions = self.match_expressions.into_iter().map(Expression::parse);
+        labels.chain(expressions).collect::<Option<Vec<_>>>().map(LabelSelector::new)
+    }
+}
+
+impl Expression {
+    fn parse(self) -> Option<Requirement> {
+        let operator = match self.operator.as_str() {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            _ => return None,
+        };
+        Requirement::new(&self.key, operator, self.values).ok()
+    }
+}
+
+impl Meta {
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        self.labels.as_ref()?.get(key).map(String::as_str)
+    }
+}
+
+impl Role {
+    /// Whether it takes rules from other roles.
+    #[must_use]
+    pub fn aggregates(&self) -> bool {
+        self.aggregation_rule.is_some()
+    }
+
+    /// Its own rules.
+    #[must_use]
+    pub fn rules(&self) -> &[PolicyRule] {
+        &self.rules
+    }
+
+    pub(super) fn selectors(&self) -> impl Iterator<Item = &LabelSelector> {
+        let selectors = self.aggregation_rule.iter().flat_map(|rule| &rule.cluster_role_selectors);
+        selectors.filter_map(|selector| selector.0.as_ref())
+    }
+
+    /// Whether this role aggregates the other one. No role aggregates itself.
+    pub(super) fn takes(&self, other: &Self) -> bool {
+        self.metadata.name != other.metadata.name
+            && self.selectors().any(|selector| selector.matches(|key| other.metadata.label(key)))
+    }
+}
+
+impl RoleRef {
+    pub(super) fn is_cluster_role(&self) -> bool {
+        self.kind == "ClusterRole"
+    }
+}
+
+/// Whom a subject stands for when somebody asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Principal {
+    User(Arc<str>),
+    Group(Arc<str>),
+}
+
+impl Subject {
+    /// The user or group this means in a binding of the namespace; service accounts are users with a telling name.
+    pub(super) fn principal(&self, binding_namespace: &str) -> Option<Principal> {
+        match self.kind.as_str() {
+            "User" => Some(Principal::User(self.name.as_str().into())),
+            "Group" => Some(Principal::Group(self.name.as_str().into())),
+            "ServiceAccount" => {
+                let namespace = self.account_namespace(binding_namespace);
+                let user = format!("system:serviceaccount:{namespace}:{}", self.name);
+                (!namespace.is_empty()).then(|| Principal::User(user.into()))
+            }
+            _ => None,
+        }
+    }
+
+    fn account_namespace<'a>(&'a self, binding_namespace: &'a str) -> &'a str {
+        if self.namespace.is_empty() { binding_namespace } else { &self.namespace }
+    }
+
+    /// The subject as reasons name it.
+    pub(super) fn describe(&self, binding_namespace: &str) -> impl fmt::Display {
+        let name = match self.kind.as_str() {
+            "ServiceAccount" => format!("{}/{}", self.name, self.account_namespace(binding_namespace)),
+            _ => self.name.clone(),
+        };
+        format!("{} {}", self.kind, quote(&name))
+    }
+}

@@ -1,0 +1,292 @@
+//! A stranger with few rights tries to get more. Each story begins as it once worked.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use common::{Answer, Client, start_on};
+use listwatch_server::{Handle, Options};
+use serde_json::{Value, json};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const GROUP: &str = "rbac.authorization.k8s.io";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+/// An administrator, who can act as anybody.
+struct Stage {
+    admin: Client,
+    _server: Handle,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let server = start_on(Options::default()).await;
+        Self { admin: Client::new(&server).await, _server: server }
+    }
+
+    async fn admin(&mut self, method: &str, path: &str, body: Value) -> Answer {
+        self.admin.call(method, path, Some(&body)).await
+    }
+
+    /// Gives a user these rules in the whole cluster.
+    async fn give(&mut self, user: &str, rules: Value) {
+        let role = json!({"metadata": {"name": user}, "rules": rules});
+        assert_eq!(self.admin("POST", &format!("{RBAC}/clusterroles"), role).await.status, 201);
+        let binding = self.binding(user, user);
+        assert_eq!(self.admin("POST", &format!("{RBAC}/clusterrolebindings"), binding).await.status, 201);
+    }
+
+    fn binding(&self, user: &str, role: &str) -> Value {
+        json!({
+            "metadata": {"name": format!("{user}-{role}")},
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "User", "apiGroup": GROUP, "name": user}],
+        })
+    }
+
+    async fn as_user(&mut self, user: &str, method: &str, path: &str, body: &Value) -> Answer {
+        self.typed(user, method, path, "application/json", body).await
+    }
+
+    async fn typed(&mut self, user: &str, method: &str, path: &str, media: &str, body: &Value) -> Answer {
+        let headers = format!("impersonate-user: {user}\r\ncontent-type: {media}\r\n");
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.admin.send(method, path, &headers, &body).await;
+        self.admin.answer().await
+    }
+}
+
+fn message(answer: &Answer) -> String {
+    answer.json()["message"].as_str().unwrap_or_default().to_owned()
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+/// Who may update the role they are bound to added an aggregationRule that takes all default roles, and was cluster-admin.
+#[tokio::test]
+async fn aggregation_is_for_those_who_have_everything() {
+    let mut stage = Stage::new().await;
+    stage.give("eve", json!([rule(GROUP, &["clusterroles"], &["create", "update", "patch", "get"])])).await;
+    let path = format!("{RBAC}/clusterroles/eve");
+    let all = json!({"aggregationRule": {"clusterRoleSelectors": [
+        {"matchLabels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}]}});
+    let answer = stage.typed("eve", "PATCH", &path, "application/merge-patch+json", &all).await;
+    assert_eq!(answer.status, 403);
+    assert!(message(&answer).ends_with("must have cluster-admin privileges to use the aggregationRule"));
+    let mut role = all.clone();
+    role["metadata"] = json!({"name": "new"});
+    assert_eq!(stage.as_user("eve", "POST", &format!("{RBAC}/clusterroles"), &role).await.status, 403);
+    // Nor may they drop one, or change anything of a role that has one.
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    let view = format!("{RBAC}/clusterroles/view");
+    assert_eq!(stage.typed("eve", "PATCH", &view, "application/merge-patch+json", &label).await.status, 403);
+    assert_eq!(stage.as_user("eve", "GET", "/api/v1/secrets", &Value::Null).await.status, 403);
+}
+
+/// A binding to a role that did not exist was not checked; when the role came, the binder had it.
+#[tokio::test]
+async fn a_role_that_is_not_there_cannot_be_bound() {
+    let mut stage = Stage::new().await;
+    stage.give("eve", json!([rule(GROUP, &["clusterrolebindings", "rolebindings"], &["create"])])).await;
+    let later = stage.binding("eve", "later");
+    let answer = stage.as_user("eve", "POST", &format!("{RBAC}/clusterrolebindings"), &later).await;
+    assert_eq!(answer.status, 404, "{}", message(&answer));
+    assert_eq!(message(&answer), "clusterroles.rbac.authorization.k8s.io \"later\" not found");
+    let mut local = later.clone();
+    local["roleRef"]["kind"] = json!("Role");
+    let path = format!("{RBAC}/namespaces/default/rolebindings");
+    assert_eq!(stage.as_user("eve", "POST", &path, &local).await.status, 404);
+    // Who may bind that very role may do so before it comes.
+    stage.give("bea", json!([
+        rule(GROUP, &["clusterrolebindings"], &["create"]),
+        {"apiGroups": [GROUP], "resources": ["clusterroles"], "resourceNames": ["later"], "verbs": ["bind"]},
+    ])).await;
+    let answer = stage.as_user("bea", "POST", &format!("{RBAC}/clusterrolebindings"), &later).await;
+    assert_eq!(answer.status, 201, "{}", message(&answer));
+}
+
+/// Rules with `null` in them could not be read, and what cannot be read was taken for nothing.
+#[tokio::test]
+async fn rules_are_checked_however_they_are_written() {
+    let mut stage = Stage::new().await;
+    stage.give("eve", json!([rule(GROUP, &["clusterroles"], &["create", "update"])])).await;
+    let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "resourceNames": null, "nonResourceURLs": null}]);
+    let role = json!({"metadata": {"name": "all"}, "rules": rules});
+    assert_eq!(stage.as_user("eve", "POST", &format!("{RBAC}/clusterroles"), &role).await.status, 403);
+}
+
+/// Apply created with `patch` alone, and PUT with `update` alone.
+#[tokio::test]
+async fn whatever_creates_needs_create() {
+    let mut stage = Stage::new().await;
+    stage.give("eve", json!([rule("coordination.k8s.io", &["leases"], &["patch", "update", "get"])])).await;
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}});
+    let path = format!("{LEASES}/a");
+    let apply = format!("{path}?fieldManager=m");
+    for _ in 0..2 {
+        let answer = stage.typed("eve", "PATCH", &apply, "application/apply-patch+yaml", &lease).await;
+        assert_eq!(answer.status, 403, "{}", message(&answer));
+        let answer = stage.as_user("eve", "PUT", &path, &lease).await;
+        assert_eq!(answer.status, 403, "{}", message(&answer));
+        assert!(message(&answer).contains("User \"eve\" cannot create resource \"leases\""));
+    }
+    assert_eq!(stage.admin("PUT", &path, lease.clone()).await.status, 201);
+    assert_eq!(stage.typed("eve", "PATCH", &apply, "application/apply-patch+yaml", &lease).await.status, 200);
+}
+
+/// `Impersonate-User: josé` was passed over, and the request ran as the administrator who sent it.
+#[tokio::test]
+async fn a_name_that_is_not_ascii_is_the_name() {
+    let mut stage = Stage::new().await;
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let review = json!({});
+    stage
+        .admin
+        .send("POST", path, "impersonate-user: josé\r\nimpersonate-group: über\r\n", &review.to_string())
+        .await;
+    let who = stage.admin.answer().await.json()["status"]["userInfo"].clone();
+    assert_eq!(who, json!({"username": "josé", "groups": ["über", "system:authenticated"]}));
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-length: 2\r\n",
+        stage._server.admin_token()
+    );
+    let mut bytes = head.into_bytes();
+    bytes.extend(b"impersonate-user: jos\xe9\r\n\r\n{}");
+    stage.admin.raw(&bytes).await;
+    assert_eq!(stage.admin.answer().await.status, 400);
+}
+
+/// `Authorization: Bearer` with bytes that are no text was served as anonymous.
+#[tokio::test]
+async fn credentials_that_make_no_sense_are_refused() {
+    let mut stage = Stage::new().await;
+    for (header, status) in [
+        (&b"Bearer \xff\xfe"[..], 401),
+        (b"Bearer wrong", 401),
+        (b"Bearer a.b.c", 401),
+        (b"Basic eDp5", 403),
+        (b"Bearer ", 403),
+    ] {
+        let mut bytes = b"GET /api/v1/secrets HTTP/1.1\r\nhost: x\r\nauthorization: ".to_vec();
+        bytes.extend(header);
+        bytes.extend(b"\r\n\r\n");
+        stage.admin.raw(&bytes).await;
+        assert_eq!(stage.admin.answer().await.status, status, "{}", String::from_utf8_lossy(header));
+    }
+}
+
+/// A right to delete one object by its name deleted collections through a field selector.
+#[tokio::test]
+async fn a_right_to_one_name_is_none_to_delete_collections() {
+    let mut stage = Stage::new().await;
+    stage
+        .give(
+            "eve",
+            json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"],
+        "verbs": ["deletecollection", "list", "delete"]}]),
+        )
+        .await;
+    let path = "/api/v1/namespaces/default/configmaps?fieldSelector=metadata.name%3Da";
+    assert_eq!(stage.as_user("eve", "GET", path, &Value::Null).await.status, 200);
+    assert_eq!(stage.as_user("eve", "DELETE", path, &Value::Null).await.status, 403);
+}
+
+/// A request for a certificate; made with `openssl req -new -newkey ec -subj /CN=x`, for `system:masters` if `all`.
+fn certificate_request(name: &str, all: bool) -> Value {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "x");
+    if all {
+        params.distinguished_name.push(rcgen::DnType::OrganizationName, "system:masters");
+    }
+    let key = rcgen::KeyPair::generate().unwrap();
+    let pem = params.serialize_request(&key).unwrap().pem().unwrap();
+    json!({"metadata": {"name": name}, "spec": {
+        "request": STANDARD.encode(pem), "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"]}})
+}
+
+/// Whoever could write to the subresource approved and signed for every signer, and nobody looked whom a certificate was for.
+#[tokio::test]
+async fn certificates_are_approved_and_signed_by_those_who_may() {
+    let mut stage = Stage::new().await;
+    let answer = stage.admin("POST", REQUESTS, certificate_request("masters", true)).await;
+    assert_eq!(answer.status, 403);
+    assert!(message(&answer).contains("signer with system:masters group is not allowed"));
+    let all = json!(["create", "get", "update", "patch"]);
+    let subresources = [
+        "certificatesigningrequests",
+        "certificatesigningrequests/approval",
+        "certificatesigningrequests/status",
+    ];
+    let mut write = rule("certificates.k8s.io", &subresources, &[]);
+    write["verbs"] = all;
+    stage.give("eve", json!([write])).await;
+    let answer = stage.as_user("eve", "POST", REQUESTS, &certificate_request("c", false)).await;
+    assert_eq!(answer.status, 201, "{}", message(&answer));
+    let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "x", "message": "y"}]}});
+    let merge = "application/merge-patch+json";
+    let (approval, status) = (format!("{REQUESTS}/c/approval"), format!("{REQUESTS}/c/status"));
+    let answer = stage.typed("eve", "PATCH", &approval, merge, &approved).await;
+    assert_eq!(answer.status, 403, "{}", message(&answer));
+    assert!(message(&answer).ends_with(
+        "user not permitted to approve requests with signerName \"kubernetes.io/kube-apiserver-client\""
+    ));
+    assert_eq!(stage.typed("eve", "PATCH", &status, merge, &approved).await.status, 422);
+    let certificate = json!({"status": {"certificate": STANDARD.encode("x")}});
+    let answer = stage.typed("eve", "PATCH", &status, merge, &certificate).await;
+    assert!(message(&answer).contains("user not permitted to sign"), "{}", message(&answer));
+    stage
+        .give(
+            "ann",
+            json!([write, {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
+        "resourceNames": ["kubernetes.io/*"], "verbs": ["approve"]}]),
+        )
+        .await;
+    assert_eq!(stage.typed("ann", "PATCH", &approval, merge, &approved).await.status, 200);
+}
+
+/// What is known of an impersonated user was lost on the way into the request for a certificate.
+#[tokio::test]
+async fn a_request_for_a_certificate_says_everything_about_who_made_it() {
+    let mut stage = Stage::new().await;
+    let mut request = certificate_request("c", false);
+    request["spec"]["username"] = json!("somebody-else");
+    request["spec"]["extra"] = json!({"forged": ["x"]});
+    let headers = "impersonate-user: bob\r\nimpersonate-group: system:masters\r\nimpersonate-uid: 1\r\nimpersonate-extra-scopes: view\r\n";
+    stage.admin.send("POST", REQUESTS, headers, &request.to_string()).await;
+    let spec = stage.admin.answer().await.json()["spec"].clone();
+    assert_eq!((&spec["username"], &spec["uid"]), (&json!("bob"), &json!("1")));
+    assert_eq!(spec["extra"], json!({"scopes": ["view"]}));
+}
+
+/// The default roles had no labels, and a role labelled `aggregate-to-view` did nothing.
+#[tokio::test]
+async fn a_role_labelled_for_view_is_part_of_view_and_of_what_view_is_part_of() {
+    let mut stage = Stage::new().await;
+    let role = json!({"metadata": {"name": "part", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [rule("example.com", &["things"], &["get"])]});
+    assert_eq!(stage.admin("POST", &format!("{RBAC}/clusterroles"), role).await.status, 201);
+    for (user, bound) in [("vera", "view"), ("ed", "edit"), ("ada", "admin")] {
+        let binding = stage.binding(user, bound);
+        assert_eq!(stage.admin("POST", &format!("{RBAC}/clusterrolebindings"), binding).await.status, 201);
+        let question = json!({"spec": {"user": user, "resourceAttributes": {"verb": "get", "group": "example.com", "resource": "things"}}});
+        let answer =
+            stage.admin("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", question).await;
+        let status = answer.json()["status"].clone();
+        assert_eq!(status["allowed"], json!(true), "{user}");
+        let expected = format!(
+            "RBAC: allowed by ClusterRoleBinding \"{user}-{bound}\" of ClusterRole \"{bound}\" to User \"{user}\""
+        );
+        assert_eq!(status["reason"], json!(expected));
+    }
+}
