@@ -1,15 +1,19 @@
 //! The `listwatch` binary: every command is a thin use of the libraries.
 //!
-//! Data goes to stdout, everything said about it to stderr. A command that fails says why in one line and exits with 1;
-//! wrong usage exits with 2. Start reading at [`serve`].
+//! Data goes to stdout, everything else to stderr. A command that fails prints the reason in one line and exits with 1;
+//! wrong usage exits with 2; a reader that closes the pipe early is a success. Start reading at [`serve`].
 
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a command line talks to its terminal")]
 
+mod bench;
 mod client;
+mod config_file;
 mod db;
 mod demo;
+mod generate;
 mod serve;
 mod store;
+mod top;
 
 use std::process::ExitCode;
 
@@ -20,7 +24,13 @@ use clap::{Parser, Subcommand};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
-#[command(name = "listwatch", version, about = "The Kubernetes list-watch mechanism, both ends")]
+#[command(
+    name = "listwatch",
+    version,
+    about = "The Kubernetes list-watch mechanism, both ends: an API server and the clients that follow it",
+    after_help = "Exit codes: 0 success, 1 failure (one line on stderr says why), 2 wrong usage.",
+    args_override_self = true
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -30,16 +40,26 @@ struct Arguments {
 enum Command {
     /// Run an API server
     Serve(Box<serve::Arguments>),
-    /// Print a collection of any API server
+    /// Print a collection of any Kubernetes API server
     List(client::list::Arguments),
-    /// Print the changes of a collection, through any break
+    /// Print the changes of a collection, with the changed fields
     Watch(client::watch::Arguments),
-    /// Print what an informer makes of a collection
+    /// Print the changes of a collection after a resourceVersion, through any break of the connection
+    RetryWatch(client::watch::FromArguments),
+    /// Run an informer on a collection and print its events
     Inform(client::inform::Arguments),
+    /// Show request rates, latencies and watches of a listwatch server, live
+    Top(top::Arguments),
+    /// Load an API server for a bounded time and print latencies
+    Bench(bench::Arguments),
     /// Check, back up, restore or compact a data directory
     Db(db::Arguments),
-    /// Watch one event's way through all of it; checks itself
+    /// Run a server, an informer and a controller in one process and verify that no event is lost
     Demo(demo::Arguments),
+    /// Print a completion script for a shell
+    Completions(generate::CompletionArguments),
+    /// Print a man page
+    Man(generate::ManArguments),
 }
 
 /// Declines huge pages, which a server of a few megabytes would hardly fill: it would be twice the size. The allocator, which
@@ -52,19 +72,36 @@ fn stay_small() {
 
 fn main() -> ExitCode {
     stay_small();
-    let arguments = Arguments::parse();
-    let outcome = match arguments.command {
-        Command::Serve(arguments) => run(serve::run(*arguments)),
-        Command::List(arguments) => run(client::list::run(arguments)),
-        Command::Watch(arguments) => run(client::watch::run(arguments)),
-        Command::Inform(arguments) => run(client::inform::run(arguments)),
-        Command::Db(arguments) => db::run(&arguments),
-        Command::Demo(arguments) => run(demo::run(arguments)),
-    };
-    outcome.unwrap_or_else(|error| {
+    outcome().unwrap_or_else(|error| {
+        if is_broken_pipe(&error) {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("listwatch: {}", one_line(&error));
         ExitCode::FAILURE
     })
+}
+
+fn outcome() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse_from(config_file::expand(std::env::args_os().collect())?);
+    match arguments.command {
+        Command::Serve(arguments) => run(serve::run(*arguments)),
+        Command::List(arguments) => run(client::list::run(arguments)),
+        Command::Watch(arguments) => run(client::watch::run(arguments)),
+        Command::RetryWatch(arguments) => run(client::watch::run_from(arguments)),
+        Command::Inform(arguments) => run(client::inform::run(arguments)),
+        Command::Top(arguments) => run(top::run(arguments)),
+        Command::Bench(arguments) => run(bench::run(arguments)),
+        Command::Completions(arguments) => generate::completions::<Arguments>(&arguments),
+        Command::Man(arguments) => generate::man::<Arguments>(&arguments),
+        Command::Db(arguments) => db::run(&arguments),
+        Command::Demo(arguments) => run(demo::run(arguments)),
+    }
+}
+
+/// Returns true if the reader of our output went away, as `| head` does.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.map(std::io::Error::kind).any(|kind| kind == std::io::ErrorKind::BrokenPipe)
 }
 
 fn run(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {

@@ -34,6 +34,13 @@ impl Running {
         let mut process = listwatch(arguments, directory).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(process.stderr.take().unwrap());
         let (ready, hint) = (line(&mut stderr), line(&mut stderr));
+        let data = line(&mut stderr);
+        assert!(data.starts_with("data: "), "{data}");
+        let console = line(&mut stderr);
+        assert!(
+            console.starts_with("console: https://") || console.starts_with("console: http://"),
+            "{console}"
+        );
         let words: Vec<_> = ready.split_whitespace().collect();
         assert!(matches!(words[..], ["ready", _, "in", _, "ms"]), "{ready}");
         Self { process, stderr, url: words[1].to_owned(), hint }

@@ -1,40 +1,77 @@
-//! `listwatch inform`: what an informer makes of a collection: its events with old and new, and how it does.
+//! `listwatch inform`: an informer's view of a collection: its events with old and new, the size of its cache and its lag.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use futures::StreamExt;
 use listwatch::{Event, Raw, SharedInformer};
 
-use super::{Form, Target, interrupted};
+use super::{Selection, interrupted};
+
+/// Time between two lines of `--summary`.
+const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  listwatch inform pods -A --summary\n  listwatch inform deployments --until-synced"
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
-    /// End when everything that was there at the start has been told
+    selection: Selection,
+    /// End when all objects that were there at the start have been delivered
     #[arg(long)]
     until_synced: bool,
+    /// Print counts once a second instead of every event
+    #[arg(long)]
+    summary: bool,
+}
+
+/// Counts of what the informer delivered.
+#[derive(Debug, Default)]
+struct Counts {
+    added: u64,
+    updated: u64,
+    deleted: u64,
+}
+
+impl Counts {
+    fn add(&mut self, event: &Event) {
+        match event {
+            Event::Added { .. } => self.added += 1,
+            Event::Updated { .. } => self.updated += 1,
+            Event::Deleted(_) => self.deleted += 1,
+            Event::Synced => {}
+        }
+    }
 }
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let source = arguments.target.source().await?;
+    let source = arguments.selection.source().await?;
     let hook = |problem: &listwatch::Problem, response| eprintln!("{problem} ({response:?})");
     let informer = SharedInformer::<Raw>::builder(source).on_problem(hook).build();
     let mut events = informer.events()?;
     informer.start()?;
+    let mut counts = Counts::default();
+    let mut tick = tokio::time::interval(SUMMARY_INTERVAL);
     let end = interrupted();
     tokio::pin!(end);
     loop {
         let event = tokio::select! {
             event = events.next() => event,
+            _ = tick.tick(), if arguments.summary => {
+                summary(&informer, &counts)?;
+                continue;
+            }
             () = &mut end => None,
         };
         let Some(event) = event else { break };
-        let synced = matches!(event, Event::Synced);
-        print(&event, arguments.target.output)?;
-        if synced && arguments.until_synced {
+        counts.add(&event);
+        if !arguments.summary {
+            print(&event)?;
+        }
+        if matches!(event, Event::Synced) && arguments.until_synced {
             break;
         }
     }
@@ -47,11 +84,22 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(event: &Event, form: Form) -> std::io::Result<()> {
+fn print(event: &Event) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    match (form, event.object()) {
-        (Form::Json, Some(object)) => writeln!(out, "{}", form.print(object))?,
-        _ => writeln!(out, "{event}")?,
-    }
+    writeln!(out, "{event}")?;
+    out.flush()
+}
+
+/// Prints the counts; on a terminal over the previous ones.
+fn summary(informer: &SharedInformer<Raw>, counts: &Counts) -> std::io::Result<()> {
+    let status = informer.status();
+    let mut out = std::io::stdout().lock();
+    let over = if out.is_terminal() { "\x1b[2K\r" } else { "" };
+    let end = if out.is_terminal() { "" } else { "\n" };
+    write!(
+        out,
+        "{over}{} objects at {}  added {}  updated {}  deleted {}{end}",
+        status.objects, status.revision, counts.added, counts.updated, counts.deleted
+    )?;
     out.flush()
 }

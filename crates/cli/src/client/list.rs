@@ -4,24 +4,50 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use futures::TryStreamExt;
 use listwatch::lister_watcher::{ListRequest, ListVersion};
 use listwatch::pager::{Pager, PagerOptions};
 
-use super::Target;
+use super::{Form, Selection, table};
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  listwatch list pods -A\n  listwatch list deploy -l app=web -o yaml\n  listwatch list nodes -o json | jq .metadata.name"
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    selection: Selection,
+    /// Form of the output
+    #[arg(long, short, value_enum, default_value_t = Output::Table)]
+    output: Output,
     /// Objects per page
-    #[arg(long, value_name = "N", default_value_t = 500)]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     page: u32,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Output {
+    /// The server's columns
+    Table,
+    /// The server's columns, those of low priority too
+    Wide,
+    /// Namespace, name and resourceVersion
+    Name,
+    /// The whole object, one line each
+    Json,
+    /// The whole object as a YAML document
+    Yaml,
+}
+
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let source = Arc::new(arguments.target.source().await?);
+    let form = match arguments.output {
+        Output::Table | Output::Wide => return as_table(&arguments).await,
+        Output::Name => Form::Name,
+        Output::Json => Form::Json,
+        Output::Yaml => Form::Yaml,
+    };
+    let source = Arc::new(arguments.selection.source().await?);
     let first = ListRequest::first(ListVersion::MostRecent, Some(arguments.page));
     let mut pages = Pager::new(source, first, PagerOptions::default());
     let mut count = 0;
@@ -29,7 +55,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     while let Some(page) = pages.try_next().await? {
         let mut out = std::io::stdout().lock();
         for object in &page.objects {
-            writeln!(out, "{}", arguments.target.output.print(object))?;
+            writeln!(out, "{}", form.print(object)?)?;
         }
         count += page.objects.len();
         revision = Some(page.revision);
@@ -38,5 +64,14 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(revision) = revision {
         eprintln!("{count} objects at {revision}");
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn as_table(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let collection = arguments.selection.open().await?;
+    let wide = matches!(arguments.output, Output::Wide);
+    let print = |line: &str| writeln!(std::io::stdout(), "{line}");
+    let listed = table::print(&collection, &arguments.selection, wide, arguments.page, print).await?;
+    eprintln!("{} objects at {}", listed.rows, listed.revision);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,18 +1,42 @@
-//! From what people type (`pods`, `po`, `deployment`, `events.events.k8s.io`) to a collection of the server.
+//! Resource names as people type them (`pods`, `po`, `deployment`, `events.events.k8s.io`), resolved by discovery.
 
 use anyhow::bail;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::core::ApiResource;
 use listwatch::kube::ResourceKind;
 
+/// A resource that the server has.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    resource: ApiResource,
+    pub(crate) namespaced: bool,
+}
+
+impl Found {
+    /// Returns the form that sources of the library take.
+    pub(crate) fn kind(&self) -> ResourceKind {
+        ResourceKind::dynamic(&self.resource)
+    }
+
+    /// Returns the path of the collection, in one namespace or in all.
+    pub(crate) fn path(&self, namespace: Option<&str>) -> String {
+        let ApiResource { api_version, plural, group, .. } = &self.resource;
+        let root = if group.is_empty() { "/api" } else { "/apis" };
+        match namespace {
+            Some(namespace) => format!("{root}/{api_version}/namespaces/{namespace}/{plural}"),
+            None => format!("{root}/{api_version}/{plural}"),
+        }
+    }
+}
+
 /// Asks the core group first and then the others, in the order the server names them; the first match counts, as in
 /// kubectl.
-pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Result<(ResourceKind, bool)> {
+pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Result<Found> {
     let (name, group) = wanted.split_once('.').unwrap_or((wanted, ""));
     if group.is_empty() {
         let core = client.list_core_api_resources("v1").await?;
         if let Some(found) = core.resources.iter().find(|resource| is_called(resource, name)) {
-            return Ok(kind("", "v1", found));
+            return Ok(describe("", "v1", found));
         }
     }
     for candidate in client.list_api_groups().await?.groups {
@@ -20,7 +44,7 @@ pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Resu
         let Some(version) = version.filter(|_| group.is_empty() || group == candidate.name) else { continue };
         let resources = client.list_api_group_resources(&version.group_version).await?.resources;
         if let Some(found) = resources.iter().find(|resource| is_called(resource, name)) {
-            return Ok(kind(&candidate.name, &version.version, found));
+            return Ok(describe(&candidate.name, &version.version, found));
         }
     }
     bail!("the server has no resource {wanted:?}")
@@ -35,7 +59,7 @@ fn is_called(resource: &APIResource, name: &str) -> bool {
             || resource.kind.eq_ignore_ascii_case(name))
 }
 
-fn kind(group: &str, version: &str, resource: &APIResource) -> (ResourceKind, bool) {
+fn describe(group: &str, version: &str, resource: &APIResource) -> Found {
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let found = ApiResource {
         group: group.to_owned(),
@@ -44,7 +68,7 @@ fn kind(group: &str, version: &str, resource: &APIResource) -> (ResourceKind, bo
         kind: resource.kind.clone(),
         plural: resource.name.clone(),
     };
-    (ResourceKind::dynamic(&found), resource.namespaced)
+    Found { resource: found, namespaced: resource.namespaced }
 }
 
 #[cfg(test)]

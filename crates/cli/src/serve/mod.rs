@@ -1,7 +1,11 @@
-//! `listwatch serve`: from flags to a running server, and to its proper end.
+//! `listwatch serve`: from flags to a running server, and to its orderly end.
 //!
 //! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
-//! and [`Leftovers`] takes away what was created nevertheless.
+//! and [`Leftovers`] takes away what was created nevertheless. [`bind`] reads addresses, [`logging`] sets up logs;
+//! `--config` is expanded before flags are parsed (`config_file.rs`).
+
+mod bind;
+mod logging;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,7 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::store::{Store, duration};
 
-/// What the kubeconfig is called in the data directory.
+/// The file name of the admin kubeconfig in the data directory.
 const KUBECONFIG: &str = "admin.kubeconfig";
 
 #[derive(Args, Debug)]
@@ -24,9 +28,13 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     store: Store,
 
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443")]
+    /// Address to listen on: HOST:PORT, or :PORT for all interfaces; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443", value_parser = bind::parse)]
     bind: SocketAddr,
+
+    /// YAML file with flags under their own names; flags on the command line win
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// Serve plain HTTP: for tests on loopback, where tokens cannot be overheard
     #[arg(long)]
@@ -50,9 +58,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     lifecycle: Lifecycle,
 
-    /// What to log, as in RUST_LOG
-    #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "warn")]
-    log: String,
+    #[command(flatten)]
+    logging: logging::Logging,
 }
 
 /// Admission plugins, by kube-apiserver's names.
@@ -112,7 +119,7 @@ impl Lifecycle {
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
-    log(&arguments.log)?;
+    arguments.logging.init()?;
     arguments.check()?;
     let mut signals = Signals::listen()?;
     let mut leftovers = Leftovers::watch(&arguments.store);
@@ -122,6 +129,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     leftovers.keep();
     eprintln!("ready {} in {} ms", handle.url(), begin.elapsed().as_millis());
     eprintln!("try: kubectl --kubeconfig {} get namespaces", kubeconfig.path.display());
+    arguments.describe(&handle);
     signals.wait().await;
     // A second signal means that somebody does not want to wait for clients to read what they still get.
     tokio::select! {
@@ -131,13 +139,18 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn log(filter: &str) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(filter).context("--log")?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    Ok(())
-}
-
 impl Arguments {
+    /// Prints where things are, after the two lines that scripts read.
+    fn describe(&self, handle: &Handle) {
+        match self.store.directory() {
+            Some(directory) => eprintln!("data: {}", directory.display()),
+            None => eprintln!("data: in memory, gone when the server stops"),
+        }
+        if !self.no_console {
+            eprintln!("console: {}/console/", handle.url());
+        }
+    }
+
     /// Finds what can be found wrong before anything is created.
     fn check(&self) -> anyhow::Result<()> {
         self.admission.options().check()?;
@@ -145,8 +158,13 @@ impl Arguments {
             std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         }
         // Only a look: the server takes the address itself. Whoever is quicker in between still gets a clear message.
-        std::net::TcpListener::bind(self.bind).with_context(|| format!("cannot listen on {}", self.bind))?;
+        std::net::TcpListener::bind(self.bind).with_context(|| self.cannot_listen())?;
         Ok(())
+    }
+
+    fn cannot_listen(&self) -> String {
+        let hint = "choose another with --bind";
+        format!("cannot listen on {}{}; {hint}", self.bind, bind::owner(self.bind.port()))
     }
 
     fn options(&self) -> Options {

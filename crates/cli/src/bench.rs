@@ -1,0 +1,165 @@
+//! `listwatch bench`: a bounded load of ConfigMap writes and a watch on them, against any API server.
+//!
+//! It measures from outside, with one client, so its figures include the network and this program. The benchmarks that
+//! the project's goals are held against are `cargo xtask bench`.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use hdrhistogram::Histogram;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
+use tokio::task::JoinSet;
+
+use crate::client::{Cluster, interrupted};
+
+/// Microseconds up to a minute, to three digits.
+const LONGEST: u64 = 60_000_000;
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  listwatch bench\n  listwatch bench --seconds 30 --clients 64 --bytes 4096"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    cluster: Cluster,
+    /// Seconds to run
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// Clients that write at the same time
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    clients: u32,
+    /// Bytes of data in each object
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    bytes: u32,
+}
+
+/// Latencies of one operation, and how many of them failed.
+struct Latencies {
+    name: &'static str,
+    histogram: Histogram<u64>,
+    failed: u64,
+}
+
+impl Latencies {
+    fn new(name: &'static str) -> anyhow::Result<Self> {
+        Ok(Self { name, histogram: Histogram::new_with_bounds(1, LONGEST, 3)?, failed: 0 })
+    }
+
+    fn record(&mut self, began: Instant, succeeded: bool) {
+        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(LONGEST).clamp(1, LONGEST);
+        self.histogram.saturating_record(took);
+        self.failed += u64::from(!succeeded);
+    }
+
+    fn add(&mut self, other: &Self) {
+        // Both have the same bounds, so that nothing is out of range.
+        self.histogram.add(&other.histogram).ok();
+        self.failed += other.failed;
+    }
+
+    fn line(&self, seconds: f64) -> String {
+        let at = |quantile| Duration::from_micros(self.histogram.value_at_quantile(quantile));
+        format!(
+            "{:8} {:>9} {:>9.0} {:>10.1?} {:>10.1?} {:>10.1?} {:>7}",
+            self.name,
+            self.histogram.len(),
+            self.histogram.len() as f64 / seconds,
+            at(0.5),
+            at(0.99),
+            at(1.0),
+            self.failed
+        )
+    }
+}
+
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let (client, _) = arguments.cluster.connect().await?;
+    let name = format!("listwatch-bench-{}", std::process::id());
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+    let namespace = Namespace { metadata, ..Namespace::default() };
+    namespaces.create(&PostParams::default(), &namespace).await.context("cannot create a namespace")?;
+    let result = tokio::select! {
+        result = load(&client, &name, &arguments) => result,
+        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+    };
+    namespaces.delete(&name, &DeleteParams::default()).await.context("cannot delete the namespace")?;
+    let (all, seconds) = result?;
+    println!(
+        "{:8} {:>9} {:>9} {:>10} {:>10} {:>10} {:>7}",
+        "", "requests", "per s", "p50", "p99", "max", "failed"
+    );
+    all.iter().for_each(|latencies| println!("{}", latencies.line(seconds)));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs all clients to the deadline; returns the sums and the seconds that it took.
+async fn load(
+    client: &kube::Client,
+    namespace: &str,
+    arguments: &Arguments,
+) -> anyhow::Result<([Latencies; 3], f64)> {
+    let began = Instant::now();
+    let deadline = began + Duration::from_secs(arguments.seconds);
+    let done = Arc::new(AtomicU64::new(0));
+    let mut clients = JoinSet::new();
+    for number in 0..arguments.clients {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        clients.spawn(one_client(maps, number, arguments.bytes as usize, deadline, done.clone()));
+    }
+    let progress = tokio::spawn(progress(done, began, arguments.seconds));
+    let mut all = [Latencies::new("create")?, Latencies::new("get")?, Latencies::new("delete")?];
+    while let Some(result) = clients.join_next().await {
+        for (sum, one) in all.iter_mut().zip(&result??) {
+            sum.add(one);
+        }
+    }
+    progress.abort();
+    Ok((all, began.elapsed().as_secs_f64()))
+}
+
+async fn one_client(
+    maps: Api<ConfigMap>,
+    number: u32,
+    bytes: usize,
+    deadline: Instant,
+    done: Arc<AtomicU64>,
+) -> anyhow::Result<[Latencies; 3]> {
+    let [mut create, mut get, mut delete] =
+        [Latencies::new("create")?, Latencies::new("get")?, Latencies::new("delete")?];
+    let mut round = 0_u64;
+    while Instant::now() < deadline {
+        let name = format!("load-{number}-{round}");
+        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+        let data = [("data".to_owned(), "x".repeat(bytes))].into();
+        let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
+        let began = Instant::now();
+        create.record(began, maps.create(&PostParams::default(), &map).await.is_ok());
+        let began = Instant::now();
+        get.record(began, maps.get(&name).await.is_ok());
+        let began = Instant::now();
+        delete.record(began, maps.delete(&name, &DeleteParams::default()).await.is_ok());
+        done.fetch_add(3, Ordering::Relaxed);
+        round += 1;
+    }
+    Ok([create, get, delete])
+}
+
+/// Shows on a terminal that something happens.
+async fn progress(done: Arc<AtomicU64>, began: Instant, seconds: u64) {
+    while std::io::stderr().is_terminal() {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let so_far = began.elapsed().as_secs();
+        eprint!("\x1b[2K\r{so_far} of {seconds} s, {} requests", done.load(Ordering::Relaxed));
+        if so_far >= seconds {
+            eprintln!();
+            return;
+        }
+    }
+}

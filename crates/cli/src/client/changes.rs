@@ -1,0 +1,99 @@
+//! The fields in which two versions of an object differ, as one short line.
+
+use serde_json::Value;
+
+/// Fields named on one line; the rest is counted.
+const MAX_FIELDS: usize = 6;
+/// Characters of a value that are shown.
+const MAX_VALUE: usize = 40;
+
+/// Returns the changed fields as `path: old → new, path: + new`, without resourceVersion and managedFields, which change
+/// with every write.
+pub(super) fn describe(before: &Value, after: &Value) -> String {
+    let mut found = Vec::new();
+    walk(before, after, &mut String::new(), &mut found);
+    let more = found.len().saturating_sub(MAX_FIELDS);
+    found.truncate(MAX_FIELDS);
+    let mut line = found.join(", ");
+    if more > 0 {
+        line.push_str(&format!(" and {more} more"));
+    }
+    line
+}
+
+fn walk(before: &Value, after: &Value, path: &mut String, found: &mut Vec<String>) {
+    if matches!(path.as_str(), "metadata.resourceVersion" | "metadata.managedFields") {
+        return;
+    }
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            for (key, value) in old {
+                step(path, key, '.', |path| match new.get(key) {
+                    Some(other) => walk(value, other, path, found),
+                    None => found.push(format!("{path}: - {}", short(value))),
+                });
+            }
+            for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+                step(path, key, '.', |path| found.push(format!("{path}: + {}", short(value))));
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (one, other)) in old.iter().zip(new).enumerate() {
+                step(path, &index.to_string(), '.', |path| walk(one, other, path, found));
+            }
+        }
+        _ if before == after => {}
+        _ => found.push(format!("{path}: {} → {}", short(before), short(after))),
+    }
+}
+
+/// Runs something one step further down.
+fn step(path: &mut String, key: &str, separator: char, then: impl FnOnce(&mut String)) {
+    let length = path.len();
+    if !path.is_empty() {
+        path.push(separator);
+    }
+    path.push_str(key);
+    then(path);
+    path.truncate(length);
+}
+
+fn short(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.replace(['\n', '\r'], " "),
+        Value::Object(map) => format!("{{{} fields}}", map.len()),
+        Value::Array(list) => format!("[{} items]", list.len()),
+        other => other.to_string(),
+    };
+    if text.chars().count() <= MAX_VALUE {
+        return text;
+    }
+    text.chars().take(MAX_VALUE - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_named() {
+        let before = json!({"metadata": {"resourceVersion": "1", "labels": {"a": "x"}}, "status": {"phase": "Pending", "old": 1}});
+        let after = json!({"metadata": {"resourceVersion": "2", "labels": {"a": "x"}}, "status": {"phase": "Running", "ip": "10.0.0.1"}});
+        assert_eq!(
+            describe(&before, &after),
+            "status.old: - 1, status.phase: Pending → Running, status.ip: + 10.0.0.1"
+        );
+    }
+
+    #[test]
+    fn a_line_stays_short() {
+        let after: Value = (0..20)
+            .map(|i| (format!("k{i}"), json!("v".repeat(100))))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let line = describe(&json!({}), &after);
+        assert!(line.ends_with(" and 14 more") && line.chars().count() < 400, "{line}");
+    }
+}

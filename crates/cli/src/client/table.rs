@@ -1,0 +1,201 @@
+//! The server's own Table form of a list, printed in columns.
+
+use anyhow::Context;
+use http::Request;
+use http::header::ACCEPT;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Collection, Selection};
+
+/// Servers without Tables for a resource answer with a plain list, which is an error here.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// One page of a Table.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Page {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default)]
+    column_definitions: Vec<Column>,
+    #[serde(default)]
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(default, rename = "continue")]
+    next: String,
+    #[serde(default)]
+    resource_version: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Column {
+    name: String,
+    #[serde(default)]
+    priority: i32,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    cells: Vec<Value>,
+    #[serde(default)]
+    object: Value,
+}
+
+/// The columns to print, their widths fixed by the first page, so that a large list streams.
+#[derive(Debug)]
+pub(super) struct Layout {
+    columns: Vec<(usize, String)>,
+    with_namespace: bool,
+    widths: Vec<usize>,
+}
+
+impl Layout {
+    fn new(page: &Page, wide: bool, with_namespace: bool) -> Self {
+        let shown =
+            page.column_definitions.iter().enumerate().filter(|(_, column)| wide || column.priority == 0);
+        let columns = shown.map(|(index, column)| (index, column.name.to_uppercase())).collect();
+        let mut layout = Self { columns, with_namespace, widths: Vec::new() };
+        let lines = std::iter::once(layout.head()).chain(page.rows.iter().map(|row| layout.cells(row)));
+        let mut widths = Vec::new();
+        for line in lines {
+            widths.resize(line.len().max(widths.len()), 0);
+            for (width, cell) in widths.iter_mut().zip(&line) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        layout.widths = widths;
+        layout
+    }
+
+    fn head(&self) -> Vec<String> {
+        let namespace = self.with_namespace.then(|| "NAMESPACE".to_owned());
+        namespace.into_iter().chain(self.columns.iter().map(|(_, name)| name.clone())).collect()
+    }
+
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let namespace = self.with_namespace.then(|| {
+            row.object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default().to_owned()
+        });
+        let cells =
+            self.columns.iter().map(|(index, _)| row.cells.get(*index).map_or_else(String::new, cell));
+        namespace.into_iter().chain(cells).collect()
+    }
+
+    fn line(&self, cells: &[String]) -> String {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(&self.widths) {
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', (width + 3).saturating_sub(cell.chars().count())));
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.replace(['\n', '\r'], " "),
+        Value::Null => "<none>".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// What a whole list came to.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) rows: usize,
+    pub(super) revision: String,
+}
+
+/// Prints a collection page by page through `print`, one line at a time.
+pub(super) async fn print(
+    collection: &Collection,
+    selection: &Selection,
+    wide: bool,
+    page_size: u32,
+    mut print: impl FnMut(&str) -> std::io::Result<()>,
+) -> anyhow::Result<Listed> {
+    let with_namespace = collection.found.namespaced && collection.namespace.is_none();
+    let mut listed = Listed::default();
+    let mut layout: Option<Layout> = None;
+    let mut next = String::new();
+    loop {
+        let page = fetch(collection, selection, page_size, &next).await?;
+        let is_first = layout.is_none();
+        let layout = layout.get_or_insert_with(|| Layout::new(&page, wide, with_namespace));
+        if is_first && !page.rows.is_empty() {
+            print(&layout.line(&layout.head()))?;
+        }
+        for row in &page.rows {
+            print(&layout.line(&layout.cells(row)))?;
+        }
+        listed.rows += page.rows.len();
+        listed.revision = page.metadata.resource_version;
+        next = page.metadata.next;
+        if next.is_empty() {
+            return Ok(listed);
+        }
+    }
+}
+
+async fn fetch(
+    collection: &Collection,
+    selection: &Selection,
+    page_size: u32,
+    next: &str,
+) -> anyhow::Result<Page> {
+    let size = page_size.to_string();
+    let mut query = selection.query();
+    query.extend([("limit", size.as_str()), ("continue", next)]);
+    let query: Vec<_> = query
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name}={}", escape(value)))
+        .collect();
+    let path = collection.found.path(collection.namespace.as_deref());
+    let uri = format!("{path}?{}", query.join("&"));
+    let request = Request::get(uri).header(ACCEPT, TABLE).body(Vec::new())?;
+    collection.client.request(request).await.context("cannot list")
+}
+
+/// Escapes everything that has a meaning in a query.
+fn escape(value: &str) -> String {
+    percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> Page {
+        serde_json::from_value(serde_json::json!({
+            "columnDefinitions": [{"name": "Name", "priority": 0}, {"name": "Data", "priority": 0}, {"name": "Node", "priority": 1}],
+            "rows": [
+                {"cells": ["a-long-name", 1, "n1"], "object": {"metadata": {"namespace": "default"}}},
+                {"cells": ["b", null, "n2"], "object": {"metadata": {"namespace": "x"}}},
+            ],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let page = page();
+        let layout = Layout::new(&page, false, false);
+        assert_eq!(layout.line(&layout.head()), "NAME          DATA");
+        let lines: Vec<_> = page.rows.iter().map(|row| layout.line(&layout.cells(row))).collect();
+        assert_eq!(lines, ["a-long-name   1", "b             <none>"]);
+    }
+
+    #[test]
+    fn wide_shows_columns_of_low_priority_and_all_namespaces_their_names() {
+        let page = page();
+        let layout = Layout::new(&page, true, true);
+        assert_eq!(layout.line(&layout.head()), "NAMESPACE   NAME          DATA     NODE");
+    }
+}

@@ -1,0 +1,48 @@
+//! `listwatch completions` and `listwatch man`: made from the same flag definitions as `--help`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  listwatch completions bash > /etc/bash_completion.d/listwatch\n  listwatch completions zsh > \"${fpath[1]}/_listwatch\""
+)]
+pub(crate) struct CompletionArguments {
+    /// Shell to write completions for
+    shell: Shell,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  listwatch man | man -l -\n  listwatch man serve | man -l -")]
+pub(crate) struct ManArguments {
+    /// Command to describe; all of listwatch if none is given
+    command: Option<String>,
+}
+
+pub(crate) fn completions<C: CommandFactory>(arguments: &CompletionArguments) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut C::command(), "listwatch", &mut script);
+    std::io::stdout().write_all(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn man<C: CommandFactory>(arguments: &ManArguments) -> anyhow::Result<ExitCode> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(described::<C>(arguments.command.as_deref())?).render(&mut page)?;
+    std::io::stdout().write_all(&page)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the definition of a command under its full name.
+fn described<C: CommandFactory>(name: Option<&str>) -> anyhow::Result<Command> {
+    let mut all = C::command();
+    all.build();
+    let Some(name) = name else { return Ok(all) };
+    match all.find_subcommand(name) {
+        Some(found) => Ok(found.clone()),
+        None => anyhow::bail!("there is no command {name:?}; see `listwatch --help`"),
+    }
+}
