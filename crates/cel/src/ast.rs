@@ -1,0 +1,175 @@
+//! The syntax tree of one expression, in one vector.
+//!
+//! Nodes refer to each other by index and every node comes after its parts, so that dropping a tree is dropping a vector:
+//! no depth of nesting can overflow the stack. It knows nothing of types; see `checker`.
+
+use listwatch_wire::json::Text;
+
+/// The place of a node in its [`Ast`].
+pub(crate) type Id = usize;
+
+/// A value that is written in the expression itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(Text),
+    Bytes(Vec<u8>),
+}
+
+/// One node: its kind, and the offset of its sign in the source, in code points.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    pub(crate) at: usize,
+}
+
+/// An entry of a map or a field of a struct.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<K> {
+    pub(crate) key: K,
+    pub(crate) value: Id,
+    pub(crate) optional: bool,
+    pub(crate) at: usize,
+}
+
+/// A comprehension: a loop over a list or a map with an accumulator.
+#[derive(Clone, Debug)]
+pub(crate) struct Fold {
+    pub(crate) range: Id,
+    pub(crate) variable: Text,
+    pub(crate) second: Option<Text>,
+    pub(crate) accumulator: Text,
+    pub(crate) init: Id,
+    pub(crate) condition: Id,
+    pub(crate) step: Id,
+    pub(crate) result: Id,
+}
+
+/// The kinds of nodes. Operators are calls of functions such as `_+_`.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Literal(Literal),
+    Ident(Text),
+    Select {
+        operand: Id,
+        field: Text,
+        test: bool,
+    },
+    Call {
+        function: Text,
+        target: Option<Id>,
+        args: Vec<Id>,
+    },
+    List {
+        items: Vec<Id>,
+        optional: Vec<usize>,
+    },
+    Map(Vec<Entry<Id>>),
+    Struct {
+        name: Text,
+        fields: Vec<Entry<Text>>,
+    },
+    Fold(Box<Fold>),
+    /// What stands where something could not be read. Only in trees that come with errors.
+    Missing,
+}
+
+/// A syntax tree. The root is the node that was made last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ast {
+    nodes: Vec<Node>,
+    /// The height of the tree under each node.
+    heights: Vec<u32>,
+    pub(crate) root: Id,
+}
+
+static MISSING: Node = Node { kind: Kind::Missing, at: 0 };
+
+impl Ast {
+    /// Adds a node whose parts are there already.
+    pub(crate) fn add(&mut self, kind: Kind, at: usize) -> Id {
+        let mut height = 0;
+        each_part(&kind, |part| height = height.max(self.height(part)));
+        self.heights.push(height + 1);
+        self.nodes.push(Node { kind, at });
+        self.nodes.len() - 1
+    }
+
+    pub(crate) fn node(&self, id: Id) -> &Node {
+        self.nodes.get(id).unwrap_or(&MISSING)
+    }
+
+    pub(crate) fn kind(&self, id: Id) -> &Kind {
+        &self.node(id).kind
+    }
+
+    /// Replaces a node, keeping its place.
+    pub(crate) fn replace(&mut self, id: Id, kind: Kind) {
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.kind = kind;
+        }
+    }
+
+    pub(crate) fn height(&self, id: Id) -> u32 {
+        self.heights.get(id).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Copies a node with everything below it. Returns `None` if the tree would have more than `limit` nodes.
+    pub(crate) fn copy(&mut self, id: Id, limit: usize) -> Option<Id> {
+        if self.nodes.len() >= limit {
+            return None;
+        }
+        let Node { mut kind, at } = self.node(id).clone();
+        let mut full = false;
+        each_part_mut(&mut kind, |part| match self.copy(*part, limit) {
+            Some(copied) => *part = copied,
+            None => full = true,
+        });
+        (!full).then(|| self.add(kind, at))
+    }
+}
+
+/// Calls a function with each part of a node, in the order of evaluation.
+pub(crate) fn each_part(kind: &Kind, mut visit: impl FnMut(Id)) {
+    match kind {
+        Kind::Literal(_) | Kind::Ident(_) | Kind::Missing => {}
+        Kind::Select { operand, .. } => visit(*operand),
+        Kind::Call { target, args, .. } => target.iter().chain(args).for_each(|part| visit(*part)),
+        Kind::List { items, .. } => items.iter().for_each(|part| visit(*part)),
+        Kind::Map(entries) => entries.iter().for_each(|entry| {
+            visit(entry.key);
+            visit(entry.value);
+        }),
+        Kind::Struct { fields, .. } => fields.iter().for_each(|field| visit(field.value)),
+        Kind::Fold(fold) => {
+            [fold.range, fold.init, fold.condition, fold.step, fold.result].into_iter().for_each(visit);
+        }
+    }
+}
+
+fn each_part_mut(kind: &mut Kind, mut visit: impl FnMut(&mut Id)) {
+    match kind {
+        Kind::Literal(_) | Kind::Ident(_) | Kind::Missing => {}
+        Kind::Select { operand, .. } => visit(operand),
+        Kind::Call { target, args, .. } => target.iter_mut().chain(args).for_each(visit),
+        Kind::List { items, .. } => items.iter_mut().for_each(visit),
+        Kind::Map(entries) => entries.iter_mut().for_each(|entry| {
+            visit(&mut entry.key);
+            visit(&mut entry.value);
+        }),
+        Kind::Struct { fields, .. } => fields.iter_mut().for_each(|field| visit(&mut field.value)),
+        Kind::Fold(fold) => {
+            [&mut fold.range, &mut fold.init, &mut fold.condition, &mut fold.step, &mut fold.result]
+                .into_iter()
+                .for_each(visit);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A budget that several evaluations share.
+
+/// The budget of all rules of one object, and of all expressions of one policy binding.
+pub const OBJECT_BUDGET: u64 = 10_000_000;
+
+/// The budget of all match conditions of one webhook or policy binding.
+pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
+
+/// What is left to spend on evaluations.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget(Option<u64>);
+
+impl Budget {
+    /// A budget.
+    #[must_use]
+    pub fn new(total: u64) -> Self {
+        Self(Some(total))
+    }
+
+    /// Takes a cost out; whether there was enough. Once there was not, nothing is left.
+    pub fn spend(&mut self, cost: u64) -> bool {
+        self.0 = self.0.and_then(|left| left.checked_sub(cost));
+        self.0.is_some()
+    }
+
+    /// Takes out everything: no further expression is evaluated.
+    pub fn exhaust(&mut self) {
+        self.0 = None;
+    }
+
+    /// Whether it was overspent.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// What is left, or `None` if it was overspent.
+    #[must_use]
+    pub fn left(&self) -> Option<u64> {
+        self.0
+    }
+}

@@ -1,0 +1,436 @@
+//! Type checking: finds the type of every node and the overloads of every call.
+//!
+//! Follows cel-go's checker: types of lists and maps are unified, `dyn` fits everything, names are resolved as variables
+//! of comprehensions, declared variables and types, in this order. It reports errors in cel-go's words.
+
+mod unify;
+
+use std::collections::HashMap;
+
+use listwatch_wire::json::Text;
+
+use crate::ast::{Ast, Entry, Fold, Id, Kind, Literal};
+use crate::declarations::Overload;
+use crate::env::Env;
+use crate::issues::Issues;
+use crate::types::Type;
+use unify::Mapping;
+
+/// An expression with its types.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) ast: Ast,
+    pub(crate) types: Vec<Type>,
+    /// The overloads that each call may mean; more than one if a type is only known at run time.
+    pub(crate) overloads: HashMap<Id, Vec<&'static str>>,
+    /// Names that turned out to be types.
+    pub(crate) type_names: HashMap<Id, Text>,
+    /// The declared variables that the expression reads.
+    pub(crate) variables: Vec<Text>,
+}
+
+impl Checked {
+    pub(crate) fn ty(&self, id: Id) -> &Type {
+        self.types.get(id).unwrap_or(&Type::Dyn)
+    }
+
+    /// The overload of a call, if there is only one.
+    pub(crate) fn overload(&self, id: Id) -> &'static str {
+        match self.overloads.get(&id).map(Vec::as_slice) {
+            Some([only]) => only,
+            _ => "",
+        }
+    }
+}
+
+/// Checks an expression in an environment.
+pub(crate) fn check(ast: Ast, env: &Env, source: &str) -> Result<Checked, Issues> {
+    let types = vec![Type::Error; ast.len()];
+    let checked =
+        Checked { ast, types, overloads: HashMap::new(), type_names: HashMap::new(), variables: Vec::new() };
+    let mut checker = Checker {
+        checked,
+        env,
+        issues: Issues::new(source),
+        scopes: Vec::new(),
+        mapping: Mapping::default(),
+    };
+    let root = checker.checked.ast.root;
+    checker.check(root);
+    let mapping = &checker.mapping;
+    for ty in &mut checker.checked.types {
+        *ty = mapping.substitute(ty, true);
+    }
+    if checker.issues.is_empty() { Ok(checker.checked) } else { Err(checker.issues) }
+}
+
+struct Checker<'e> {
+    checked: Checked,
+    env: &'e Env,
+    issues: Issues,
+    /// Variables of comprehensions, the innermost last.
+    scopes: Vec<(Text, Type)>,
+    mapping: Mapping,
+}
+
+impl Checker<'_> {
+    fn error(&mut self, id: Id, message: impl Into<String>) {
+        let at = self.checked.ast.node(id).at;
+        self.issues.push(Some(at), message);
+    }
+
+    fn set(&mut self, id: Id, ty: Type) {
+        if let Some(slot) = self.checked.types.get_mut(id) {
+            *slot = ty;
+        }
+    }
+
+    fn ty(&self, id: Id) -> Type {
+        self.checked.ty(id).clone()
+    }
+
+    fn resolved(&self, ty: &Type) -> Type {
+        self.mapping.substitute(ty, false)
+    }
+
+    fn mismatch(&mut self, id: Id, expected: &Type, actual: &Type) {
+        self.error(id, format!("expected type '{expected}' but found '{actual}'"));
+    }
+
+    fn undeclared(&mut self, id: Id, name: &str) {
+        self.error(id, format!("undeclared reference to '{name}' (in container '')"));
+        self.set(id, Type::Error);
+    }
+
+    fn check(&mut self, id: Id) {
+        match self.checked.ast.kind(id).clone() {
+            Kind::Literal(literal) => self.set(id, literal_type(&literal)),
+            Kind::Ident(name) => self.ident(id, &name),
+            Kind::Select { operand, field, test } => self.select(id, operand, &field, test),
+            Kind::Call { function, target, args } => self.call(id, &function, target, &args),
+            Kind::List { items, optional } => self.list(id, &items, &optional),
+            Kind::Map(entries) => self.map(id, &entries),
+            Kind::Struct { name, fields } => self.structure(id, &name, &fields),
+            Kind::Fold(fold) => self.fold(id, &fold),
+            Kind::Missing => {}
+        }
+    }
+
+    /// Resolves a name. Returns whether it is declared.
+    fn resolve(&mut self, id: Id, name: &str) -> bool {
+        let rooted = name.strip_prefix('.');
+        if rooted.is_none()
+            && let Some((_, ty)) = self.scopes.iter().rev().find(|(scoped, _)| scoped == name)
+        {
+            let ty = ty.clone();
+            self.set(id, ty);
+            return true;
+        }
+        let name = rooted.unwrap_or(name);
+        if let Some(ty) = self.env.variable(name) {
+            if !self.checked.variables.iter().any(|known| known == name) {
+                self.checked.variables.push(name.into());
+            }
+            self.checked.ast.replace(id, Kind::Ident(name.into()));
+            self.set(id, ty.clone());
+            return true;
+        }
+        if let Some(ty) = self.env.type_named(name) {
+            self.checked.type_names.insert(id, ty.runtime_name().into());
+            self.checked.ast.replace(id, Kind::Ident(name.into()));
+            self.set(id, Type::Type(ty.into()));
+            return true;
+        }
+        false
+    }
+
+    fn ident(&mut self, id: Id, name: &str) {
+        if !self.resolve(id, name) {
+            self.undeclared(id, name);
+        }
+    }
+
+    fn select(&mut self, id: Id, operand: Id, field: &str, test: bool) {
+        if !test && let Some(name) = self.qualified(id) {
+            let first = name.split('.').next().unwrap_or("");
+            if !self.scopes.iter().any(|(scoped, _)| scoped == first) && self.resolve(id, &name) {
+                return;
+            }
+        }
+        let ty = self.field(id, operand, field, false);
+        let ty = if test { Type::Bool } else { self.resolved(&ty) };
+        self.set(id, ty);
+    }
+
+    /// The dotted name that a chain of selections spells.
+    fn qualified(&self, mut id: Id) -> Option<String> {
+        let mut parts = Vec::new();
+        loop {
+            match self.checked.ast.kind(id) {
+                Kind::Select { operand, field, test: false } => {
+                    parts.push(field.as_str());
+                    id = *operand;
+                }
+                Kind::Ident(name) => {
+                    parts.push(name.as_str());
+                    parts.reverse();
+                    return Some(parts.join("."));
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
+        self.check(operand);
+        let operand = self.resolved(&self.ty(operand));
+        let (target, was_optional) = operand.unwrapped();
+        let result = match target {
+            Type::Map(map) => map.1.clone(),
+            Type::Object(object) => match object.field(field) {
+                Some(ty) => ty.clone(),
+                None => {
+                    self.error(id, format!("undefined field '{field}'"));
+                    Type::Error
+                }
+            },
+            Type::Var(_) => {
+                self.mapping.assignable(&Type::Dyn, target);
+                Type::Dyn
+            }
+            other => {
+                if !other.is_dyn_or_error() {
+                    self.error(id, format!("type '{other}' does not support field selection"));
+                }
+                Type::Dyn
+            }
+        };
+        if was_optional || optional { Type::optional(result) } else { result }
+    }
+
+    fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
+        if function == "_?._" {
+            return self.optional_select(id, args);
+        }
+        for arg in args {
+            self.check(*arg);
+        }
+        let env = self.env;
+        let Some(target) = target else {
+            let name = function.strip_prefix('.').unwrap_or(function);
+            let Some((name, overloads)) = env.function(name) else { return self.undeclared(id, function) };
+            self.rename(id, name, None, args);
+            return self.overload(id, name, overloads, None, args);
+        };
+        if let Some(prefix) = self.qualified(target)
+            && let Some((name, overloads)) = env.function(&format!("{prefix}.{function}"))
+        {
+            self.rename(id, name, None, args);
+            return self.overload(id, name, overloads, None, args);
+        }
+        self.check(target);
+        match env.function(function) {
+            Some((name, overloads)) => self.overload(id, name, overloads, Some(target), args),
+            None => self.undeclared(id, function),
+        }
+    }
+
+    fn rename(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
+        let kind = Kind::Call { function: function.into(), target, args: args.to_vec() };
+        self.checked.ast.replace(id, kind);
+    }
+
+    fn optional_select(&mut self, id: Id, args: &[Id]) {
+        let [operand, name] = args else { return };
+        let Kind::Literal(Literal::String(field)) = self.checked.ast.kind(*name).clone() else { return };
+        self.set(*name, Type::String);
+        let ty = self.field(id, *operand, &field, true);
+        let ty = self.resolved(&ty);
+        self.set(id, ty);
+        self.checked.overloads.insert(id, vec!["select_optional_field"]);
+    }
+
+    fn overload(&mut self, id: Id, name: &str, overloads: &[Overload], target: Option<Id>, args: &[Id]) {
+        let given: Vec<Type> = target.iter().chain(args).map(|arg| self.ty(*arg)).collect();
+        if matches!(name, "_&&_" | "_||_") {
+            return self.logic(id, name, args, &given);
+        }
+        let (mut found, mut result): (Vec<&'static str>, Option<Type>) = (Vec::new(), None);
+        for overload in overloads.iter().filter(|overload| overload.member == target.is_some()) {
+            let Some(returned) = self.mapping.call(overload, &given) else { continue };
+            found.push(overload.id);
+            result = match result {
+                None => Some(returned),
+                Some(before) if matches!(before, Type::Dyn) || before.is_same(&returned) => Some(before),
+                Some(_) => Some(Type::Dyn),
+            };
+        }
+        match result {
+            Some(ty) => {
+                self.set(id, ty);
+                self.checked.overloads.insert(id, found);
+            }
+            None => self.no_overload(id, name, &given, target.is_some()),
+        }
+    }
+
+    fn no_overload(&mut self, id: Id, name: &str, given: &[Type], member: bool) {
+        let shown: Vec<_> = given.iter().map(|ty| self.mapping.substitute(ty, true).to_string()).collect();
+        let signature = match shown.split_first() {
+            Some((target, args)) if member => format!("{target}.({})", args.join(", ")),
+            _ => format!("({})", shown.join(", ")),
+        };
+        self.error(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
+        self.set(id, Type::Error);
+    }
+
+    fn logic(&mut self, id: Id, name: &str, args: &[Id], given: &[Type]) {
+        let mut wrong = false;
+        for (arg, ty) in args.iter().zip(given) {
+            if !self.mapping.assignable(ty, &Type::Bool) {
+                self.mismatch(*arg, &Type::Bool, ty);
+                wrong = true;
+            }
+        }
+        self.set(id, if wrong { Type::Error } else { Type::Bool });
+        self.checked.overloads.insert(id, vec![if name == "_&&_" { "logical_and" } else { "logical_or" }]);
+    }
+
+    /// The type of an entry that may be optional.
+    fn entry(&mut self, id: Id, optional: bool) -> Type {
+        self.check(id);
+        let ty = self.ty(id);
+        if !optional {
+            return ty;
+        }
+        let (inner, was_optional) = ty.unwrapped();
+        if !was_optional && !matches!(inner, Type::Dyn) {
+            let expected = Type::optional(inner.clone());
+            self.mismatch(id, &expected, inner);
+        }
+        inner.clone()
+    }
+
+    /// The type of elements of both types. That literals have elements of one type is checked by `validators`.
+    fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
+        match previous {
+            None => current,
+            Some(previous) if self.mapping.assignable(&previous, &current) => {
+                unify::most_general(&previous, &current).clone()
+            }
+            Some(_) => Type::Dyn,
+        }
+    }
+
+    fn list(&mut self, id: Id, items: &[Id], optional: &[usize]) {
+        let mut element = None;
+        for (at, item) in items.iter().enumerate() {
+            let ty = self.entry(*item, optional.contains(&at));
+            element = Some(self.join(element, ty));
+        }
+        let element = element.unwrap_or_else(|| self.mapping.fresh());
+        self.set(id, Type::list(element));
+    }
+
+    fn map(&mut self, id: Id, entries: &[Entry<Id>]) {
+        let (mut key, mut value) = (None, None);
+        for entry in entries {
+            self.check(entry.key);
+            let ty = self.ty(entry.key);
+            key = Some(self.join(key, ty));
+            let ty = self.entry(entry.value, entry.optional);
+            value = Some(self.join(value, ty));
+        }
+        let key = key.unwrap_or_else(|| self.mapping.fresh());
+        let value = value.unwrap_or_else(|| self.mapping.fresh());
+        self.set(id, Type::map(key, value));
+    }
+
+    fn structure(&mut self, id: Id, name: &str, fields: &[Entry<Text>]) {
+        let plain = name.strip_prefix('.').unwrap_or(name);
+        let Some(ty) = self.env.type_named(plain) else { return self.undeclared(id, name) };
+        let object = match &ty {
+            Type::Object(object) if object.constructible => object.clone(),
+            _ => {
+                self.error(id, format!("'{}' is not a message type", ty.runtime_name()));
+                return self.set(id, Type::Error);
+            }
+        };
+        self.set(id, ty);
+        for field in fields {
+            let given = self.entry(field.value, field.optional);
+            match object.field(&field.key) {
+                Some(declared) if self.mapping.assignable(declared, &given) => {}
+                Some(declared) => {
+                    let (name, shown) = (&field.key, self.mapping.substitute(&given, true));
+                    let message = format!(
+                        "expected type of field '{name}' is '{declared}' but provided type is '{shown}'"
+                    );
+                    self.issues.push(Some(field.at), message);
+                }
+                None => self.issues.push(Some(field.at), format!("undefined field '{}'", field.key)),
+            }
+        }
+    }
+
+    fn fold(&mut self, id: Id, fold: &Fold) {
+        self.check(fold.range);
+        self.check(fold.init);
+        let range = self.resolved(&self.ty(fold.range));
+        let accumulator = self.ty(fold.init);
+        let depth = self.scopes.len();
+        self.scopes.push((fold.accumulator.clone(), accumulator.clone()));
+        let (first, second) = self.variables(fold, &range);
+        self.scopes.push((fold.variable.clone(), first));
+        self.scopes.extend(fold.second.clone().map(|name| (name, second)));
+        self.check(fold.condition);
+        self.assert(fold.condition, &Type::Bool);
+        self.check(fold.step);
+        self.assert(fold.step, &accumulator);
+        self.scopes.truncate(depth + 1);
+        self.check(fold.result);
+        self.scopes.truncate(depth);
+        let ty = self.resolved(&self.ty(fold.result));
+        self.set(id, ty);
+    }
+
+    /// The types of the variables of a comprehension over a range.
+    fn variables(&mut self, fold: &Fold, range: &Type) -> (Type, Type) {
+        match range {
+            Type::List(element) if fold.second.is_some() => (Type::Int, (**element).clone()),
+            Type::List(element) => ((**element).clone(), Type::Dyn),
+            Type::Map(map) => map.as_ref().clone(),
+            Type::Dyn | Type::Error | Type::Var(_) => {
+                self.mapping.assignable(&Type::Dyn, range);
+                (Type::Dyn, Type::Dyn)
+            }
+            other => {
+                let message = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                self.error(fold.range, message);
+                (Type::Error, Type::Error)
+            }
+        }
+    }
+
+    fn assert(&mut self, id: Id, expected: &Type) {
+        let actual = self.ty(id);
+        if !self.mapping.assignable(expected, &actual) {
+            let (expected, actual) = (self.resolved(expected), self.resolved(&actual));
+            self.mismatch(id, &expected, &actual);
+        }
+    }
+}
+
+fn literal_type(literal: &Literal) -> Type {
+    match literal {
+        Literal::Null => Type::Null,
+        Literal::Bool(_) => Type::Bool,
+        Literal::Int(_) => Type::Int,
+        Literal::Uint(_) => Type::Uint,
+        Literal::Double(_) => Type::Double,
+        Literal::String(_) => Type::String,
+        Literal::Bytes(_) => Type::Bytes,
+    }
+}

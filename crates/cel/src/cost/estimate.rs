@@ -1,0 +1,339 @@
+//! What an expression may cost at most: a walk over the checked tree with the largest sizes that schemas allow.
+//!
+//! The rules are those of cel-go and of Kubernetes' estimator. Which definitions are accepted depends on them, so that they
+//! are followed to the letter, also where they are odd.
+
+mod calls;
+
+use std::collections::HashMap;
+
+use listwatch_wire::json::Text;
+
+use super::runtime::ceil;
+use crate::ast::{Entry, Fold, Id, Kind, Literal};
+use crate::checker::Checked;
+use crate::parser::ACCUMULATOR;
+use crate::schema::{Decl, Shape, unescape};
+use crate::types::Type;
+
+/// The least and the most that something costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostRange {
+    /// The least.
+    pub min: u64,
+    /// The most.
+    pub max: u64,
+}
+
+/// The smallest and the largest size of a value.
+pub(super) type Size = CostRange;
+
+pub(super) const UNKNOWN: Size = Size { min: 0, max: u64::MAX };
+
+impl CostRange {
+    pub(super) const fn fixed(value: u64) -> Self {
+        Self { min: value, max: value }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    }
+
+    pub(super) fn times(self, other: Self) -> Self {
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+    }
+
+    pub(super) fn scaled(self, factor: f64) -> Self {
+        Self { min: ceil(self.min, factor), max: ceil(self.max, factor) }
+    }
+
+    pub(super) fn or(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+}
+
+/// The sizes of keys and values of a container.
+#[derive(Clone, Copy, Debug)]
+struct Entries {
+    list: bool,
+    key: Size,
+    value: Size,
+}
+
+fn both(a: Option<Entries>, b: Option<Entries>) -> Option<Entries> {
+    let (a, b) = (a?, b?);
+    Some(Entries { list: a.list, key: a.key.or(b.key), value: a.value.or(b.value) })
+}
+
+/// A step from a variable to a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Field(Text),
+    Items,
+    Values,
+    Keys,
+    Indices,
+}
+
+type Path = Vec<Step>;
+
+#[derive(Debug)]
+struct Local {
+    name: Text,
+    path: Path,
+    size: Option<Size>,
+    entries: Option<Entries>,
+}
+
+/// Estimates the cost of an expression.
+pub(crate) fn estimate(checked: &Checked, root: &Decl) -> CostRange {
+    let mut coster = Coster {
+        checked,
+        root,
+        locals: Vec::new(),
+        paths: HashMap::new(),
+        sizes: HashMap::new(),
+        entries: HashMap::new(),
+    };
+    coster.cost(checked.ast.root)
+}
+
+struct Coster<'c> {
+    checked: &'c Checked,
+    root: &'c Decl,
+    locals: Vec<Local>,
+    paths: HashMap<Id, Path>,
+    sizes: HashMap<Id, Size>,
+    entries: HashMap<Id, Entries>,
+}
+
+impl Coster<'_> {
+    fn cost(&mut self, id: Id) -> CostRange {
+        let checked = self.checked;
+        if checked.type_names.contains_key(&id) {
+            return CostRange::fixed(1);
+        }
+        match checked.ast.kind(id) {
+            Kind::Literal(_) | Kind::Missing => CostRange::fixed(0),
+            Kind::Ident(name) => {
+                let path = match self.local(name) {
+                    Some(local) => local.path.clone(),
+                    None => vec![Step::Field(name.clone())],
+                };
+                self.paths.insert(id, path);
+                CostRange::fixed(1)
+            }
+            Kind::Select { operand, field, test } => self.select(id, *operand, field, *test),
+            Kind::Call { function, target, args } => self.call(id, function, *target, args),
+            Kind::List { items, .. } => self.list(id, items),
+            Kind::Map(entries) => self.map(id, entries),
+            Kind::Struct { fields, .. } => {
+                let mut sum = CostRange::fixed(super::runtime::STRUCT_COST);
+                for field in fields {
+                    sum = sum.plus(self.cost(field.value));
+                }
+                sum
+            }
+            Kind::Fold(fold) if is_binding(checked, fold) => self.binding(id, fold),
+            Kind::Fold(fold) => self.fold(id, fold),
+        }
+    }
+
+    fn local(&self, name: &str) -> Option<&Local> {
+        self.locals.iter().rev().find(|local| local.name == name)
+    }
+
+    fn select(&mut self, id: Id, operand: Id, field: &Text, test: bool) -> CostRange {
+        let sum = self.cost(operand);
+        if test {
+            return sum;
+        }
+        let mut path = self.path(operand);
+        path.push(Step::Field(field.clone()));
+        self.paths.insert(id, path);
+        match self.checked.ty(operand) {
+            Type::Map(_) | Type::Object(_) | Type::Param(_) => sum.plus(CostRange::fixed(1)),
+            _ => sum,
+        }
+    }
+
+    fn list(&mut self, id: Id, items: &[Id]) -> CostRange {
+        let mut sum = CostRange::fixed(super::runtime::LIST_COST);
+        let mut size = Size { min: if items.is_empty() { 0 } else { u64::MAX }, max: 0 };
+        for item in items {
+            sum = sum.plus(self.cost(*item));
+            size = size.or(self.size_or_unknown(*item));
+        }
+        self.entries.insert(id, Entries { list: true, key: Size::fixed(1), value: size });
+        sum
+    }
+
+    fn map(&mut self, id: Id, entries: &[Entry<Id>]) -> CostRange {
+        let mut sum = CostRange::fixed(super::runtime::MAP_COST);
+        let start = Size { min: if entries.is_empty() { 0 } else { u64::MAX }, max: 0 };
+        let (mut key, mut value) = (start, start);
+        for entry in entries {
+            sum = sum.plus(self.cost(entry.key)).plus(self.cost(entry.value));
+            key = key.or(self.size_or_unknown(entry.key));
+            value = value.or(self.size_or_unknown(entry.value));
+        }
+        self.entries.insert(id, Entries { list: false, key, value });
+        sum
+    }
+
+    fn bind_local(&mut self, name: &Text, value: Id) {
+        let (path, size, entries) = (self.path(value), self.size(value), self.entry_sizes(value));
+        self.locals.push(Local { name: name.clone(), path, size, entries });
+    }
+
+    fn fold(&mut self, id: Id, fold: &Fold) -> CostRange {
+        let mut sum = self.cost(fold.range).plus(self.cost(fold.init));
+        let depth = self.locals.len();
+        self.bind_local(&fold.accumulator, fold.init);
+        self.bind_variables(fold);
+        let each = self.cost(fold.condition);
+        let each = self.cost(fold.step).plus(each);
+        self.locals.truncate(depth + 1);
+        sum = sum.plus(self.cost(fold.result));
+        self.locals.truncate(depth);
+        let count = self.size_or_unknown(fold.range);
+        sum = sum.plus(count.times(each));
+        match self.checked.ast.kind(fold.init) {
+            Kind::Literal(_) => {
+                let size = self.size(fold.init);
+                self.sizes.extend(size.map(|size| (id, size)));
+            }
+            Kind::List { .. } | Kind::Map(_) => {
+                self.sizes.insert(id, count);
+                let entries = self.entry_sizes(fold.step);
+                self.entries.extend(entries.map(|entries| (id, entries)));
+            }
+            _ => {}
+        }
+        sum
+    }
+
+    fn bind_variables(&mut self, fold: &Fold) {
+        let entries = self.entry_sizes(fold.range);
+        let list =
+            entries.map_or(matches!(self.checked.ty(fold.range), Type::List(_)), |entries| entries.list);
+        let key = |entries: Entries| entries.key;
+        let value = |entries: Entries| entries.value;
+        let (key_step, value_step) =
+            if list { (Step::Indices, Step::Items) } else { (Step::Keys, Step::Values) };
+        let mut push = |name: &Text, step: Step, size: Option<Size>| {
+            let mut path = self.path(fold.range);
+            path.push(step);
+            self.locals.push(Local { name: name.clone(), path, size, entries: None });
+        };
+        match (&fold.second, list) {
+            (Some(second), _) => {
+                push(&fold.variable, key_step, entries.map(key));
+                push(second, value_step, entries.map(value));
+            }
+            (None, true) => push(&fold.variable, value_step, entries.map(value)),
+            (None, false) => push(&fold.variable, key_step, entries.map(key)),
+        }
+    }
+
+    fn binding(&mut self, id: Id, fold: &Fold) -> CostRange {
+        let mut sum = self.cost(fold.range).plus(self.cost(fold.init));
+        self.bind_local(&fold.accumulator, fold.init);
+        sum = sum.plus(self.cost(fold.result));
+        self.locals.pop();
+        self.copy_sizes(id, fold.result);
+        sum
+    }
+
+    fn copy_sizes(&mut self, to: Id, from: Id) {
+        let (size, entries) = (self.size(from), self.entry_sizes(from));
+        self.sizes.extend(size.map(|size| (to, size)));
+        self.entries.extend(entries.map(|entries| (to, entries)));
+    }
+
+    fn path(&self, id: Id) -> Path {
+        if let Kind::Ident(name) = self.checked.ast.kind(id)
+            && let Some(local) = self.local(name)
+        {
+            return local.path.clone();
+        }
+        self.paths.get(&id).cloned().unwrap_or_default()
+    }
+
+    fn size_or_unknown(&mut self, id: Id) -> Size {
+        self.size(id).unwrap_or(UNKNOWN)
+    }
+
+    /// The size of a value, if something is known of it.
+    fn size(&mut self, id: Id) -> Option<Size> {
+        if let Some(size) = self.sizes.get(&id) {
+            return Some(*size);
+        }
+        if let Some(size) = written_size(self.checked.ast.kind(id)) {
+            return Some(size);
+        }
+        if let Some(size) = self.declared_size(&self.path(id)) {
+            self.sizes.insert(id, size);
+            return Some(size);
+        }
+        if is_scalar(self.checked.ty(id)) {
+            return Some(Size::fixed(1));
+        }
+        match self.checked.ast.kind(id) {
+            Kind::Ident(name) => self.local(name).and_then(|local| local.size),
+            _ => None,
+        }
+    }
+
+    /// The size that the schema allows at a path. The first step is the variable, whichever it is.
+    fn declared_size(&self, path: &[Step]) -> Option<Size> {
+        let (_, steps) = path.split_first()?;
+        let mut decl = self.root;
+        for step in steps {
+            decl = match (step, &decl.shape) {
+                (Step::Items | Step::Values, _) => decl.elements()?,
+                // Keys of maps are strings without a bound.
+                (Step::Keys, Shape::Map(_)) => return Some(Size { min: 0, max: 0 }),
+                (Step::Field(name), Shape::Object { fields }) => fields.get(&*unescape(name)?)?,
+                _ => return None,
+            };
+        }
+        Some(Size { min: 0, max: decl.max_elements })
+    }
+
+    fn entry_sizes(&self, id: Id) -> Option<Entries> {
+        if let Some(entries) = self.entries.get(&id) {
+            return Some(*entries);
+        }
+        match self.checked.ast.kind(id) {
+            Kind::Ident(name) => self.local(name).and_then(|local| local.entries),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a comprehension is made to bind a name.
+fn is_binding(checked: &Checked, fold: &Fold) -> bool {
+    matches!(checked.ast.kind(fold.range), Kind::List { items, .. } if items.is_empty())
+        && matches!(checked.ast.kind(fold.condition), Kind::Literal(Literal::Bool(false)))
+        && fold.accumulator != ACCUMULATOR
+}
+
+fn written_size(kind: &Kind) -> Option<Size> {
+    Some(Size::fixed(match kind {
+        Kind::Literal(Literal::String(text)) => text.chars().count() as u64,
+        Kind::Literal(Literal::Bytes(bytes)) => bytes.len() as u64,
+        Kind::Literal(_) => 1,
+        Kind::List { items, .. } => items.len() as u64,
+        Kind::Map(entries) => entries.len() as u64,
+        _ => return None,
+    }))
+}
+
+fn is_scalar(ty: &Type) -> bool {
+    match ty {
+        Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,
+        Type::Optional(value) => is_scalar(value),
+        _ => false,
+    }
+}

@@ -1,0 +1,149 @@
+//! Environments: which variables, types and functions an expression may use.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use listwatch_wire::json::Text;
+
+use crate::declarations::{Functions, Overload, read};
+use crate::library;
+use crate::parser::ParserLimits;
+use crate::types::{ObjectType, Type};
+
+/// The set of functions, by the Kubernetes version that expressions must work with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// New expressions: what the version before the current one understands, so that a rollback is possible.
+    #[default]
+    New,
+    /// Expressions that were stored: everything that the current version understands.
+    Stored,
+}
+
+static NEW: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(false, false)));
+static STORED: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(true, false)));
+static NEW_MUTATION: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(false, true)));
+static STORED_MUTATION: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(true, true)));
+
+/// What expressions may refer to. Made with [`Env::new`], then extended; copying it is cheap.
+#[derive(Clone, Debug)]
+pub struct Env {
+    functions: &'static Functions,
+    version: Version,
+    variables: BTreeMap<Text, Type>,
+    types: BTreeMap<Text, Type>,
+    /// Names of objects that can be constructed with any fields, with all types below them.
+    dynamic: Vec<Text>,
+    pub(crate) limits: ParserLimits,
+}
+
+impl Env {
+    /// The base environment of Kubernetes: all libraries, no variables.
+    #[must_use]
+    pub fn new(version: Version) -> Self {
+        let functions = match version {
+            Version::New => &*NEW,
+            Version::Stored => &*STORED,
+        };
+        let limits = ParserLimits::default();
+        Self {
+            functions,
+            version,
+            variables: BTreeMap::new(),
+            types: BTreeMap::new(),
+            dynamic: Vec::new(),
+            limits,
+        }
+    }
+
+    /// Adds the functions that mutations have beside the others: `jsonpatch.escapeKey`.
+    #[must_use]
+    pub fn with_mutation(mut self) -> Self {
+        self.functions = match self.version {
+            Version::New => &*NEW_MUTATION,
+            Version::Stored => &*STORED_MUTATION,
+        };
+        self
+    }
+
+    /// Declares a variable.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, ty: Type) -> Self {
+        self.variables.insert(name.into(), ty);
+        self
+    }
+
+    /// Declares a type that expressions can name, and construct if it is a [`Type::message`].
+    #[must_use]
+    pub fn with_type(mut self, ty: Type) -> Self {
+        self.types.insert(ty.runtime_name().into(), ty);
+        self
+    }
+
+    /// Declares a type that expressions can construct with any fields, and types below it for objects in its fields:
+    /// `Object{spec: Object.spec{replicas: 3}}`.
+    #[must_use]
+    pub fn with_dynamic_type(mut self, name: &str) -> Self {
+        self.dynamic.push(name.into());
+        self
+    }
+
+    /// The type of a variable.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&Type> {
+        self.variables.get(name)
+    }
+
+    pub(crate) fn type_named(&self, name: &str) -> Option<Type> {
+        let declared = self.types.get(name).cloned().or_else(|| builtin_type(name));
+        declared.or_else(|| self.dynamic_type(name))
+    }
+
+    fn dynamic_type(&self, name: &str) -> Option<Type> {
+        let below = |root: &Text| {
+            name.strip_prefix(root.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.dynamic.iter().any(below).then(|| {
+            let fields = BTreeMap::new();
+            let object = ObjectType { name: name.into(), fields, constructible: true, open: true };
+            Type::Object(Arc::new(object))
+        })
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Option<(&'static str, &'static [Overload])> {
+        self.functions.get_key_value(name).map(|(name, overloads)| (*name, overloads.as_slice()))
+    }
+}
+
+/// Types that can be named in every environment.
+fn builtin_type(name: &str) -> Option<Type> {
+    const OPAQUE: [&str; 11] = [
+        "kubernetes.URL",
+        "net.IP",
+        "net.CIDR",
+        "kubernetes.Quantity",
+        "kubernetes.Semver",
+        "kubernetes.NamedFormat",
+        "kubernetes.authorization.Authorizer",
+        "kubernetes.authorization.PathCheck",
+        "kubernetes.authorization.GroupCheck",
+        "kubernetes.authorization.ResourceCheck",
+        "kubernetes.authorization.Decision",
+    ];
+    Some(match name {
+        "bool" => Type::Bool,
+        "int" => Type::Int,
+        "uint" => Type::Uint,
+        "double" => Type::Double,
+        "string" => Type::String,
+        "bytes" => Type::Bytes,
+        "null_type" => Type::Null,
+        "list" => Type::list(Type::Dyn),
+        "map" => Type::map(Type::Dyn, Type::Dyn),
+        "type" => Type::Type(Arc::new(Type::Dyn)),
+        "optional_type" => Type::optional(Type::Dyn),
+        "google.protobuf.Timestamp" => Type::Timestamp,
+        "google.protobuf.Duration" => Type::Duration,
+        _ => return OPAQUE.iter().find(|known| **known == name).map(|known| Type::Opaque(known)),
+    })
+}

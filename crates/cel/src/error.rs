@@ -1,0 +1,55 @@
+//! Errors of evaluation.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Why an expression has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvalError(Box<Inner>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Inner {
+    message: Cow<'static, str>,
+    over_limit: bool,
+}
+
+/// The beginning of the message of an evaluation that cost too much.
+pub const COST_LIMIT_EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
+
+impl EvalError {
+    /// An error with a message.
+    #[must_use]
+    pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner { message: message.into(), over_limit: false }))
+    }
+
+    /// The error of an evaluation that cost more than its limit. Nothing absorbs it.
+    #[must_use]
+    pub fn over_limit() -> Self {
+        Self(Box::new(Inner { message: COST_LIMIT_EXCEEDED.into(), over_limit: true }))
+    }
+
+    /// Whether the evaluation was ended because it cost too much.
+    #[must_use]
+    pub fn is_over_limit(&self) -> bool {
+        self.0.over_limit
+    }
+
+    /// What went wrong, in cel-go's words.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub(crate) fn no_such_overload() -> Self {
+        Self::new("no such overload")
+    }
+}
+
+impl fmt::Display for EvalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for EvalError {}

@@ -1,0 +1,433 @@
+//! Evaluation: runs the operations of a program over variables, within a limit of cost.
+
+use std::sync::Arc;
+
+use crate::cost::runtime;
+use crate::error::EvalError;
+use crate::meter::Meter;
+use crate::plan::{FoldOp, Op, OpId, Plan};
+use crate::value::{Map, OwnedMap, Struct, Value, compare};
+
+/// Where expressions find the values of their variables.
+pub trait Activation<'a> {
+    /// The value of a variable, or `None` if it has none.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn variable(&self, name: &str) -> Result<Option<Value<'a>>, EvalError>;
+}
+
+/// Variables with their values.
+#[derive(Clone, Debug, Default)]
+pub struct Variables<'a>(Vec<(&'a str, Value<'a>)>);
+
+impl<'a> Variables<'a> {
+    /// No variables.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a variable.
+    #[must_use]
+    pub fn with(mut self, name: &'a str, value: Value<'a>) -> Self {
+        self.0.push((name, value));
+        self
+    }
+}
+
+impl<'a> Activation<'a> for Variables<'a> {
+    fn variable(&self, name: &str) -> Result<Option<Value<'a>>, EvalError> {
+        Ok(self.0.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.clone()))
+    }
+}
+
+type Evaluated<'a> = Result<Value<'a>, EvalError>;
+
+/// Evaluates a plan.
+pub(crate) fn run<'a>(plan: &Plan, variables: &dyn Activation<'a>, meter: &mut Meter) -> Evaluated<'a> {
+    let slots = vec![Ok(Value::Null); plan.slots];
+    Machine { plan, variables, meter, slots }.eval(plan.root)
+}
+
+struct Machine<'p, 'a> {
+    plan: &'p Plan,
+    variables: &'p dyn Activation<'a>,
+    meter: &'p mut Meter,
+    /// Accumulators and variables of comprehensions. An accumulator may hold an error, which a later step can absorb.
+    slots: Vec<Evaluated<'a>>,
+}
+
+/// The result of a step that can be absorbed, or the end of evaluation.
+macro_rules! settle {
+    ($result:expr) => {
+        match $result {
+            Err(error) if error.is_over_limit() => return Err(error),
+            other => other,
+        }
+    };
+}
+
+impl<'a> Machine<'_, 'a> {
+    fn eval(&mut self, id: OpId) -> Evaluated<'a> {
+        let plan = self.plan;
+        let Some(op) = plan.ops.get(id) else { return Err(EvalError::new("no such operation")) };
+        match op {
+            Op::Const(value) => Ok(value.clone()),
+            Op::Var { name, cost } => {
+                self.meter.charge(*cost)?;
+                let missing = || EvalError::new(format!("no such attribute(s): {name}"));
+                self.variables.variable(name)?.ok_or_else(missing)
+            }
+            Op::Local { slot, cost } => {
+                self.meter.charge(*cost)?;
+                self.slots.get(*slot).cloned().unwrap_or(Ok(Value::Null))
+            }
+            Op::Select { operand, field, optional, cost } => self.select(*operand, field, *optional, *cost),
+            Op::Has { operand, field } => self.has(*operand, field),
+            Op::Index { operand, index, optional, cost } => self.index(*operand, *index, *optional, *cost),
+            Op::And(left, right) => self.logic(*left, *right, false),
+            Op::Or(left, right) => self.logic(*left, *right, true),
+            Op::Ternary(test, yes, no) => match self.eval(*test)? {
+                Value::Bool(true) => self.eval(*yes),
+                Value::Bool(false) => self.eval(*no),
+                _ => Err(EvalError::no_such_overload()),
+            },
+            Op::Equal { left, right, negated } => self.equal(*left, *right, *negated),
+            _ => self.eval_rarer(op),
+        }
+    }
+
+    /// The operations that take more room. They are apart so that deep expressions need little stack.
+    #[inline(never)]
+    fn eval_rarer(&mut self, op: &Op) -> Evaluated<'a> {
+        match op {
+            Op::Call { args, .. } if args.len() <= 2 => self.call(op),
+            Op::Call { native, args, cost } => {
+                let values = args.iter().map(|arg| self.eval(*arg)).collect::<Result<Vec<_>, _>>()?;
+                let result = native(self.meter, &values);
+                let charged = cost.cost(&values, result.as_ref().ok());
+                self.meter.charge(charged)?;
+                result
+            }
+            Op::NotStrictlyFalse(arg) => {
+                let value = settle!(self.eval(*arg));
+                self.meter.charge(1)?;
+                Ok(Value::Bool(!matches!(value, Ok(Value::Bool(false)))))
+            }
+            Op::InSet { item, set } => Ok(Value::Bool(set.get(&self.eval(*item)?).is_some())),
+            Op::OptionalOr { left, right, unwrap } => match (self.eval(*left)?, unwrap) {
+                (Value::Optional(None), _) => self.eval(*right),
+                (Value::Optional(Some(value)), true) => Ok((*value).clone()),
+                (value @ Value::Optional(Some(_)), false) => Ok(value),
+                _ => Err(EvalError::no_such_overload()),
+            },
+            Op::List { items, optional } => self.list(items, optional),
+            Op::Map { entries } => self.map(entries),
+            Op::Struct { name, fields } => {
+                let mut given = Vec::with_capacity(fields.len());
+                for (name, value, optional) in fields {
+                    if let Some(value) = self.entry(*value, *optional)? {
+                        given.push((name.clone(), value));
+                    }
+                }
+                self.meter.charge(runtime::STRUCT_COST)?;
+                Ok(Value::Struct(Arc::new(Struct { type_name: name.clone(), fields: given })))
+            }
+            Op::Append { slot, item, cost } => {
+                let item = settle!(self.eval(*item));
+                self.meter.charge(*cost)?;
+                self.grow(*slot, |list| match list {
+                    Value::List(list) => {
+                        list.push(item?);
+                        Ok(())
+                    }
+                    _ => Err(EvalError::no_such_overload()),
+                })
+            }
+            Op::Insert { slot, args } => self.insert(*slot, args),
+            Op::Fold(fold) => self.fold(fold),
+            _ => Err(EvalError::new("no such operation")),
+        }
+    }
+
+    fn call(&mut self, op: &Op) -> Evaluated<'a> {
+        let Op::Call { native, args, cost } = op else { return Err(EvalError::no_such_overload()) };
+        let (mut values, mut error) = ([Value::Null, Value::Null], None);
+        // All arguments are evaluated, and paid for, even if one has no value.
+        for (value, arg) in values.iter_mut().zip(args) {
+            match settle!(self.eval(*arg)) {
+                Ok(evaluated) => *value = evaluated,
+                Err(failed) => error = error.or(Some(failed)),
+            }
+        }
+        let values = values.get(..args.len()).unwrap_or(&[]);
+        let result = match error {
+            Some(error) => Err(error),
+            None => native(self.meter, values),
+        };
+        let charged = cost.cost(values, result.as_ref().ok());
+        self.meter.charge(charged)?;
+        result
+    }
+
+    fn equal(&mut self, left: OpId, right: OpId, negated: bool) -> Evaluated<'a> {
+        let left = settle!(self.eval(left));
+        let right = settle!(self.eval(right));
+        self.meter.charge(runtime::equality(left.as_ref().ok(), right.as_ref().ok()))?;
+        let equal = settle!(compare::equal(&left?, &right?, self.meter));
+        match equal {
+            Ok(equal) => Ok(Value::Bool(equal != negated)),
+            // What cannot be compared is not equal.
+            Err(_) if negated => Ok(Value::Bool(true)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `&&` and `||`: one side decides if it can, even if the other has no value.
+    fn logic(&mut self, left: OpId, right: OpId, decisive: bool) -> Evaluated<'a> {
+        let left = settle!(self.eval(left));
+        if matches!(left, Ok(Value::Bool(flag)) if flag == decisive) {
+            return left;
+        }
+        let right = settle!(self.eval(right));
+        if matches!(right, Ok(Value::Bool(flag)) if flag == decisive) {
+            return right;
+        }
+        match (left?, right?) {
+            (Value::Bool(_), Value::Bool(_)) => Ok(Value::Bool(!decisive)),
+            _ => Err(EvalError::no_such_overload()),
+        }
+    }
+
+    fn select(&mut self, operand: OpId, field: &str, optional: bool, cost: u64) -> Evaluated<'a> {
+        let operand = self.eval(operand)?;
+        let (operand, optional) = match operand {
+            Value::Optional(None) => {
+                self.meter.charge(cost - 1)?;
+                return Ok(Value::Optional(None));
+            }
+            Value::Optional(Some(inner)) => ((*inner).clone(), true),
+            other => (other, optional),
+        };
+        let found = settle!(field_of(&operand, field, self.meter));
+        let absent = matches!(found, Ok(None));
+        self.meter.charge(if optional && absent { cost - 1 } else { cost })?;
+        match (found?, optional) {
+            (Some(value), false) => Ok(value),
+            (Some(value), true) => Ok(Value::some(value)),
+            (None, true) => Ok(Value::Optional(None)),
+            (None, false) => Err(EvalError::new(format!("no such key: {field}"))),
+        }
+    }
+
+    fn has(&mut self, operand: OpId, field: &str) -> Evaluated<'a> {
+        let operand = match self.eval(operand)? {
+            Value::Optional(None) => return Ok(Value::Bool(false)),
+            Value::Optional(Some(inner)) => (*inner).clone(),
+            other => other,
+        };
+        self.meter.charge(1)?;
+        Ok(Value::Bool(field_of(&operand, field, self.meter)?.is_some()))
+    }
+
+    fn index(&mut self, operand: OpId, index: OpId, optional: bool, cost: u64) -> Evaluated<'a> {
+        let operand = self.eval(operand)?;
+        let (operand, optional) = match operand {
+            Value::Optional(None) => {
+                self.meter.charge(cost - 1)?;
+                return Ok(Value::Optional(None));
+            }
+            Value::Optional(Some(inner)) => ((*inner).clone(), true),
+            other => (other, optional),
+        };
+        let index = self.eval(index)?;
+        let found = settle!(element_of(&operand, &index, self.meter));
+        let absent = matches!(found, Ok(None));
+        self.meter.charge(if optional && absent { cost - 1 } else { cost })?;
+        match (found?, optional) {
+            (Some(value), false) => Ok(value),
+            (Some(value), true) => Ok(Value::some(value)),
+            (None, true) => Ok(Value::Optional(None)),
+            (None, false) => {
+                let what =
+                    if matches!(operand, Value::List(_)) { "index out of bounds" } else { "no such key" };
+                Err(EvalError::new(format!("{what}: {}", compare::shown(&index))))
+            }
+        }
+    }
+
+    /// The value of an entry, or `None` if it is optional and absent.
+    fn entry(&mut self, id: OpId, optional: bool) -> Result<Option<Value<'a>>, EvalError> {
+        let value = self.eval(id)?;
+        match value {
+            value if !optional => Ok(Some(value)),
+            Value::Optional(inner) => Ok(inner.map(|inner| (*inner).clone())),
+            other => {
+                let message = format!(
+                    "cannot initialize optional list element from non-optional value {}",
+                    compare::shown(&other)
+                );
+                Err(EvalError::new(message))
+            }
+        }
+    }
+
+    fn list(&mut self, items: &[OpId], optional: &[usize]) -> Evaluated<'a> {
+        let mut values = Vec::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            values.extend(self.entry(*item, optional.contains(&at))?);
+        }
+        self.meter.charge(runtime::LIST_COST)?;
+        Ok(Value::list(values))
+    }
+
+    fn map(&mut self, entries: &[(OpId, OpId, bool)]) -> Evaluated<'a> {
+        let mut map = OwnedMap::default();
+        for (key, value, optional) in entries {
+            let key = self.eval(*key)?;
+            if let Some(value) = self.entry(*value, *optional)? {
+                map.insert(key, value)?;
+            }
+        }
+        self.meter.charge(runtime::MAP_COST)?;
+        Ok(Value::Map(Map::Owned(Arc::new(map))))
+    }
+
+    /// Changes the accumulator in a slot and returns it. It is taken out for that, so that nobody else has it.
+    fn grow(
+        &mut self,
+        slot: usize,
+        change: impl FnOnce(&mut Value<'a>) -> Result<(), EvalError>,
+    ) -> Evaluated<'a> {
+        let Some(slot) = self.slots.get_mut(slot) else { return Err(EvalError::no_such_overload()) };
+        let mut value = std::mem::replace(slot, Ok(Value::Null))?;
+        change(&mut value)?;
+        Ok(value)
+    }
+
+    fn insert(&mut self, slot: usize, args: &[OpId]) -> Evaluated<'a> {
+        let values = args.iter().map(|arg| self.eval(*arg)).collect::<Result<Vec<_>, _>>();
+        let values = settle!(values);
+        self.meter.charge(2)?;
+        let mut work = 0;
+        let result = self.grow(slot, |map| match (map, values?.as_slice()) {
+            (Value::Map(map), [key, value]) => map.insert(key.clone(), value.clone()),
+            (Value::Map(map), [Value::Map(added)]) => {
+                work = added.len() as u64;
+                for key in added.keys() {
+                    if let Some(value) = added.get(&key)? {
+                        map.insert(key, value)?;
+                    }
+                }
+                Ok(())
+            }
+            _ => Err(EvalError::no_such_overload()),
+        });
+        self.meter.work(work)?;
+        result
+    }
+
+    fn fold(&mut self, fold: &FoldOp) -> Evaluated<'a> {
+        let range = self.eval(fold.range)?;
+        let init = settle!(self.eval(fold.init));
+        self.set(fold.slot, init);
+        match &range {
+            Value::List(list) => {
+                for (at, item) in list.iter().enumerate() {
+                    let first = if fold.two { Ok(Value::Int(at as i64)) } else { item.clone() };
+                    if !self.step(fold, first, item)? {
+                        break;
+                    }
+                }
+            }
+            Value::Map(map) => {
+                for key in map.keys() {
+                    self.meter.work(1)?;
+                    let value = if fold.two {
+                        map.get(&key).map(|value| value.unwrap_or(Value::Null))
+                    } else {
+                        Ok(Value::Null)
+                    };
+                    if !self.step(fold, Ok(key), value)? {
+                        break;
+                    }
+                }
+            }
+            other => {
+                let message = format!("got '{}', expected iterable type", other.type_name());
+                return Err(EvalError::new(message));
+            }
+        }
+        let result = self.eval(fold.result);
+        self.set(fold.slot, Ok(Value::Null));
+        result
+    }
+
+    fn set(&mut self, slot: usize, value: Evaluated<'a>) {
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = value;
+        }
+    }
+
+    /// One turn of a loop; whether another one may follow.
+    fn step(
+        &mut self,
+        fold: &FoldOp,
+        first: Evaluated<'a>,
+        second: Evaluated<'a>,
+    ) -> Result<bool, EvalError> {
+        self.meter.work(1)?;
+        self.set(fold.slot + 1, first);
+        self.set(fold.slot + 2, second);
+        if matches!(settle!(self.eval(fold.condition)), Ok(Value::Bool(false))) {
+            return Ok(false);
+        }
+        let accumulated = settle!(self.eval(fold.step));
+        self.set(fold.slot, accumulated);
+        Ok(true)
+    }
+}
+
+/// The field of a value, if there is one.
+fn field_of<'a>(value: &Value<'a>, name: &str, meter: &mut Meter) -> Result<Option<Value<'a>>, EvalError> {
+    match value {
+        Value::Map(map) => map.field(name),
+        Value::Struct(object) => {
+            Ok(object.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()))
+        }
+        Value::Host(object) => object.field(name, meter),
+        Value::List(_) => Err(EvalError::new("unsupported index type 'string' in list")),
+        _ => Ok(None),
+    }
+}
+
+/// The element of a list or map, if there is one.
+fn element_of<'a>(
+    value: &Value<'a>,
+    index: &Value<'a>,
+    meter: &mut Meter,
+) -> Result<Option<Value<'a>>, EvalError> {
+    match (value, index) {
+        (Value::Map(map), key) => map.get(key),
+        (Value::List(list), Value::Int(at)) => u64::try_from(*at).map_or(Ok(None), |at| list.get(at)),
+        (Value::List(list), Value::Uint(at)) => list.get(*at),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a whole number in range"
+        )]
+        (Value::List(list), Value::Double(at)) if at.fract() == 0.0 && at.abs() < 1e18 => {
+            if *at < 0.0 {
+                Ok(None)
+            } else {
+                list.get(*at as u64)
+            }
+        }
+        (Value::List(_), other) => {
+            Err(EvalError::new(format!("unsupported index type '{}' in list", other.type_name())))
+        }
+        (_, Value::String(name)) => field_of(value, name, meter),
+        _ => Ok(None),
+    }
+}

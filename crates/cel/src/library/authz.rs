@@ -1,0 +1,221 @@
+//! Questions to the authorizer of the host.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Evaluated, Native, format, no_overload};
+use crate::error::EvalError;
+use crate::value::{Str, Value};
+
+/// What is asked of the authorizer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessRequest {
+    /// Another user to ask for: namespace and name of a service account. The user of the request otherwise.
+    pub service_account: Option<(String, String)>,
+    /// The path of a request that is not for a resource.
+    pub path: Option<String>,
+    /// The API group.
+    pub group: String,
+    /// The resource.
+    pub resource: String,
+    /// The subresource, or nothing.
+    pub subresource: String,
+    /// The namespace, or nothing.
+    pub namespace: String,
+    /// The name of the object, or nothing.
+    pub name: String,
+    /// The field selector, or nothing.
+    pub field_selector: String,
+    /// The label selector, or nothing.
+    pub label_selector: String,
+    /// The verb.
+    pub verb: String,
+}
+
+/// What the authorizer answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessDecision {
+    /// Whether the request is allowed.
+    pub allowed: bool,
+    /// Why.
+    pub reason: String,
+    /// What went wrong in deciding.
+    pub error: Option<String>,
+}
+
+/// The authorizer of the host.
+pub trait Authorizer: fmt::Debug + Send + Sync {
+    /// Decides on a request of the user whose request is evaluated, or of a service account.
+    fn authorize(&self, request: &AccessRequest) -> AccessDecision;
+}
+
+/// A value of the authorizer library.
+#[derive(Clone, Debug)]
+pub struct Check {
+    stage: Stage,
+    authorizer: Arc<dyn Authorizer>,
+    request: AccessRequest,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    Authorizer,
+    Path,
+    Group,
+    Resource,
+    Decision(AccessDecision),
+}
+
+impl PartialEq for Check {
+    fn eq(&self, other: &Self) -> bool {
+        self.stage == other.stage && self.request == other.request
+    }
+}
+
+impl Check {
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self.stage {
+            Stage::Authorizer => "kubernetes.authorization.Authorizer",
+            Stage::Path => "kubernetes.authorization.PathCheck",
+            Stage::Group => "kubernetes.authorization.GroupCheck",
+            Stage::Resource => "kubernetes.authorization.ResourceCheck",
+            Stage::Decision(_) => "kubernetes.authorization.Decision",
+        }
+    }
+
+    fn to<'a>(&self, stage: Stage, change: impl FnOnce(&mut AccessRequest)) -> Value<'a> {
+        let mut request = self.request.clone();
+        change(&mut request);
+        Value::Check(Arc::new(Self { stage, authorizer: self.authorizer.clone(), request }))
+    }
+}
+
+impl Value<'_> {
+    /// The value of the variable `authorizer`.
+    #[must_use]
+    pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Self {
+        let request = AccessRequest::default();
+        Self::Check(Arc::new(Check { stage: Stage::Authorizer, authorizer, request }))
+    }
+
+    /// The value of the variable `authorizer.requestResource`: a check of the resource of the request.
+    #[must_use]
+    pub fn resource_check(authorizer: Arc<dyn Authorizer>, request: AccessRequest) -> Self {
+        Self::Check(Arc::new(Check { stage: Stage::Resource, authorizer, request }))
+    }
+}
+
+pub(super) fn native(name: &str) -> Option<Native> {
+    Some(match name {
+        "path" => |_, args| {
+            step(args, "path", |check, path| match check.stage {
+                Stage::Authorizer if path.trim().is_empty() => {
+                    Some(Err(EvalError::new("path must not be empty")))
+                }
+                Stage::Authorizer => {
+                    Some(Ok(check.to(Stage::Path, |request| request.path = Some(path.to_owned()))))
+                }
+                _ => None,
+            })
+        },
+        "group" => |_, args| {
+            step(args, "group", |check, group| match check.stage {
+                Stage::Authorizer => {
+                    Some(Ok(check.to(Stage::Group, |request| request.group = group.to_owned())))
+                }
+                _ => None,
+            })
+        },
+        "resource" => |_, args| {
+            step(args, "resource", |check, name| match check.stage {
+                Stage::Group if name.trim().is_empty() => {
+                    Some(Err(EvalError::new("resource must not be empty")))
+                }
+                Stage::Group => {
+                    Some(Ok(check.to(Stage::Resource, |request| request.resource = name.to_owned())))
+                }
+                _ => None,
+            })
+        },
+        "subresource" => |_, args| part(args, "subresource", |request, value| request.subresource = value),
+        "namespace" => |_, args| part(args, "namespace", |request, value| request.namespace = value),
+        "name" => |_, args| part(args, "name", |request, value| request.name = value),
+        "fieldSelector" => {
+            |_, args| part(args, "fieldSelector", |request, value| request.field_selector = value)
+        }
+        "labelSelector" => {
+            |_, args| part(args, "labelSelector", |request, value| request.label_selector = value)
+        }
+        "serviceAccount" => |_, args| service_account(args),
+        "check" => |_, args| {
+            step(args, "check", |check, verb| match check.stage {
+                Stage::Path | Stage::Resource => {
+                    let request = AccessRequest { verb: verb.to_owned(), ..check.request.clone() };
+                    let decision = check.authorizer.authorize(&request);
+                    Some(Ok(check.to(Stage::Decision(decision), |_| {})))
+                }
+                _ => None,
+            })
+        },
+        "errored" => |_, args| decision(args, "errored", |decision| Value::Bool(decision.error.is_some())),
+        "error" => |_, args| {
+            decision(args, "error", |decision| {
+                Value::String(Str::from(decision.error.clone().unwrap_or_default()))
+            })
+        },
+        "allowed" => |_, args| decision(args, "allowed", |decision| Value::Bool(decision.allowed)),
+        "reason" => {
+            |_, args| decision(args, "reason", |decision| Value::String(Str::from(decision.reason.clone())))
+        }
+        _ => return None,
+    })
+}
+
+fn step<'a>(
+    args: &[Value<'a>],
+    name: &str,
+    step: fn(&Check, &str) -> Option<Evaluated<'a>>,
+) -> Evaluated<'a> {
+    match args {
+        [Value::Check(check), Value::String(text)] => {
+            step(check, text).unwrap_or_else(|| Err(no_overload(name, args)))
+        }
+        _ => Err(no_overload(name, args)),
+    }
+}
+
+fn part<'a>(args: &[Value<'a>], name: &str, set: fn(&mut AccessRequest, String)) -> Evaluated<'a> {
+    match args {
+        [Value::Check(check), Value::String(text)] if check.stage == Stage::Resource => {
+            Ok(check.to(Stage::Resource, |request| set(request, text.to_string())))
+        }
+        _ => Err(no_overload(name, args)),
+    }
+}
+
+fn service_account<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::Check(check), Value::String(namespace), Value::String(name)] = args else {
+        return Err(no_overload("serviceAccount", args));
+    };
+    if check.stage != Stage::Authorizer {
+        return Err(no_overload("serviceAccount", args));
+    }
+    if !format::dns_subdomain(name).is_empty() {
+        return Err(EvalError::new("Invalid service account name"));
+    }
+    if !format::dns_label(namespace).is_empty() {
+        return Err(EvalError::new("Invalid service account namespace"));
+    }
+    let account = Some((namespace.to_string(), name.to_string()));
+    Ok(check.to(Stage::Authorizer, |request| request.service_account = account))
+}
+
+fn decision<'a>(args: &[Value<'a>], name: &str, part: fn(&AccessDecision) -> Value<'a>) -> Evaluated<'a> {
+    match args {
+        [Value::Check(check)] => match &check.stage {
+            Stage::Decision(decision) => Ok(part(decision)),
+            _ => Err(no_overload(name, args)),
+        },
+        _ => Err(no_overload(name, args)),
+    }
+}

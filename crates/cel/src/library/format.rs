@@ -1,0 +1,227 @@
+//! Named formats: names of Kubernetes objects, and formats of OpenAPI.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Evaluated, Native, no_overload, time, url};
+use crate::meter::Meter;
+use crate::value::{Str, Value};
+
+/// A format that strings can be held against.
+#[derive(Debug)]
+pub struct Format {
+    /// The name by which expressions find it.
+    key: &'static str,
+    pub(crate) name: &'static str,
+    /// The length of a pattern that costs as much.
+    pub(crate) regex_size: u64,
+    validate: fn(&str) -> Vec<String>,
+}
+
+#[rustfmt::skip]
+static FORMATS: [Format; 13] = [
+    Format { key: "dns1123Label", name: "DNS1123Label", regex_size: 30, validate: dns_label },
+    Format { key: "dns1123Subdomain", name: "DNS1123Subdomain", regex_size: 60, validate: dns_subdomain },
+    Format { key: "dns1035Label", name: "DNS1035Label", regex_size: 30, validate: dns_1035_label },
+    Format { key: "qualifiedName", name: "QualifiedName", regex_size: 60, validate: qualified_name },
+    Format { key: "dns1123LabelPrefix", name: "DNS1123LabelPrefix", regex_size: 30, validate: |text| dns_label(&masked(text)) },
+    Format { key: "dns1123SubdomainPrefix", name: "DNS1123SubdomainPrefix", regex_size: 60, validate: |text| dns_subdomain(&masked(text)) },
+    Format { key: "dns1035LabelPrefix", name: "DNS1035LabelPrefix", regex_size: 30, validate: |text| dns_1035_label(&masked(text)) },
+    Format { key: "labelValue", name: "LabelValue", regex_size: 40, validate: label_value },
+    Format { key: "uri", name: "URI", regex_size: 1100, validate: uri },
+    Format { key: "uuid", name: "uuid", regex_size: 83, validate: uuid },
+    Format { key: "byte", name: "byte", regex_size: 74, validate: byte },
+    Format { key: "date", name: "date", regex_size: 120, validate: |text| one(time::parse_date(text).is_some(), "invalid date") },
+    Format { key: "datetime", name: "datetime", regex_size: 120, validate: |text| one(time::parse_timestamp(text).is_some(), "invalid datetime") },
+];
+
+pub(super) fn native(name: &str) -> Option<Native> {
+    // A function has no state, so that each constant is a function of its own.
+    Some(match name {
+        "format.named" => |_, args| match args {
+            [Value::String(name)] => {
+                let found = FORMATS.iter().find(|format| format.key == &**name);
+                Ok(found.map_or(Value::Optional(None), |format| Value::some(Value::Format(format))))
+            }
+            _ => Err(no_overload("format.named", args)),
+        },
+        "validate" => validate,
+        "format.dns1123Label" => |_, _| named("dns1123Label"),
+        "format.dns1123Subdomain" => |_, _| named("dns1123Subdomain"),
+        "format.dns1035Label" => |_, _| named("dns1035Label"),
+        "format.qualifiedName" => |_, _| named("qualifiedName"),
+        "format.dns1123LabelPrefix" => |_, _| named("dns1123LabelPrefix"),
+        "format.dns1123SubdomainPrefix" => |_, _| named("dns1123SubdomainPrefix"),
+        "format.dns1035LabelPrefix" => |_, _| named("dns1035LabelPrefix"),
+        "format.labelValue" => |_, _| named("labelValue"),
+        "format.uri" => |_, _| named("uri"),
+        "format.uuid" => |_, _| named("uuid"),
+        "format.byte" => |_, _| named("byte"),
+        "format.date" => |_, _| named("date"),
+        "format.datetime" => |_, _| named("datetime"),
+        _ => return None,
+    })
+}
+
+fn named<'a>(key: &str) -> Evaluated<'a> {
+    FORMATS.iter().find(|format| format.key == key).map(Value::Format).ok_or_else(|| no_overload(key, &[]))
+}
+
+fn validate<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::Format(format), Value::String(text)] = args else {
+        return Err(no_overload("validate", args));
+    };
+    meter.work(text.len() as u64)?;
+    let errors = (format.validate)(text);
+    if errors.is_empty() {
+        return Ok(Value::Optional(None));
+    }
+    let errors = errors.into_iter().map(|error| Value::String(Str::from(error))).collect();
+    Ok(Value::some(Value::list(errors)))
+}
+
+fn one(valid: bool, error: &str) -> Vec<String> {
+    if valid { Vec::new() } else { vec![error.to_owned()] }
+}
+
+/// A prefix with its trailing dash replaced, as names are generated from it.
+fn masked(text: &str) -> String {
+    match text.strip_suffix('-') {
+        Some(rest) if text.len() > 1 => {
+            let end = rest.len() - 1;
+            rest.get(..end).map_or_else(|| text.to_owned(), |head| format!("{head}a"))
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn too_long(text: &str, most: usize, errors: &mut Vec<String>) {
+    if text.len() > most {
+        errors.push(format!("must be no more than {most} characters"));
+    }
+}
+
+fn is_label(text: &str, first: fn(char) -> bool) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    text.starts_with(first) && !text.ends_with('-') && text.chars().all(inner)
+}
+
+fn lower(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(|label| is_label(label, lower))
+}
+
+const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+
+pub(super) fn dns_label(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    too_long(text, 63, &mut errors);
+    if !is_label(text, lower) {
+        errors.push(if is_subdomain(text) {
+            "must not contain dots".to_owned()
+        } else {
+            format!(
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
+                 with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL}')"
+            )
+        });
+    }
+    errors
+}
+
+pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    too_long(text, 253, &mut errors);
+    if !is_subdomain(text) {
+        errors.push(format!(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and \
+             end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{LABEL}(\\.{LABEL})*')"
+        ));
+    }
+    errors
+}
+
+fn dns_1035_label(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    too_long(text, 63, &mut errors);
+    if !is_label(text, |c| c.is_ascii_lowercase()) {
+        errors.push(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, \
+             and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
+             '[a-z]([-a-z0-9]*[a-z0-9])?')"
+                .to_owned(),
+        );
+    }
+    errors
+}
+
+fn is_name_part(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    text.starts_with(edge) && text.ends_with(edge) && text.chars().all(inner)
+}
+
+const NAME_PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+                         character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                         '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+fn qualified_name(text: &str) -> Vec<String> {
+    let (prefix, name) = match text.split('/').collect::<Vec<_>>().as_slice() {
+        [name] => (None, *name),
+        [prefix, name] => (Some(*prefix), *name),
+        _ => {
+            let start = NAME_PART.replace("must consist", "a qualified name must consist");
+            let start = start.trim_end_matches(')');
+            return vec![format!(
+                "{start}) with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    let mut errors = Vec::new();
+    match prefix {
+        Some("") => errors.push("prefix part must be non-empty".to_owned()),
+        Some(prefix) => {
+            errors.extend(dns_subdomain(prefix).into_iter().map(|error| format!("prefix part {error}")));
+        }
+        None => {}
+    }
+    if name.is_empty() {
+        errors.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        errors.push("name part must be no more than 63 characters".to_owned());
+    }
+    if !is_name_part(name) {
+        errors.push(format!("name part {NAME_PART}"));
+    }
+    errors
+}
+
+fn label_value(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    too_long(text, 63, &mut errors);
+    if !text.is_empty() && !is_name_part(text) {
+        errors.push(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and \
+             end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+             '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+                .to_owned(),
+        );
+    }
+    errors
+}
+
+fn uri(text: &str) -> Vec<String> {
+    url::Url::parse(text).err().into_iter().collect()
+}
+
+fn uuid(text: &str) -> Vec<String> {
+    let plain: String = text.chars().filter(|c| *c != '-').collect();
+    one(plain.len() == 32 && plain.chars().all(|c| c.is_ascii_hexdigit()), "does not match the UUID format")
+}
+
+fn byte(text: &str) -> Vec<String> {
+    one(!text.is_empty() && STANDARD.decode(text).is_ok(), "invalid base64")
+}

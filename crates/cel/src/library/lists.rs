@@ -1,0 +1,234 @@
+//! Functions on lists.
+
+use std::cmp::Ordering;
+
+use super::{Evaluated, Native, no_overload, operators};
+use crate::error::EvalError;
+use crate::meter::Meter;
+use crate::value::{List, Value, compare};
+
+pub(super) fn native(name: &str) -> Option<Native> {
+    Some(match name {
+        "slice" => slice,
+        "flatten" => flatten,
+        "sort" => |meter, args| match args {
+            [list @ Value::List(_)] => sort_by_keys(meter, &[list.clone(), list.clone()]),
+            _ => Err(no_overload("sort", args)),
+        },
+        "@sortByAssociatedKeys" => sort_by_keys,
+        "lists.range" => range,
+        "reverse" => reverse,
+        "distinct" => distinct,
+        "isSorted" => is_sorted,
+        "sum" => sum,
+        "max" => |meter, args| extreme(meter, args, "max", Ordering::Less),
+        "min" => |meter, args| extreme(meter, args, "min", Ordering::Greater),
+        "includes" => includes,
+        _ => return None,
+    })
+}
+
+fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::List(list), Value::Int(start), Value::Int(end)] = args else {
+        return Err(no_overload("slice", args));
+    };
+    let wrong = |why: &str| Err(EvalError::new(format!("cannot slice({start}, {end}), {why}")));
+    let (Ok(from), Ok(to)) = (u64::try_from(*start), u64::try_from(*end)) else {
+        return wrong("negative indexes not supported");
+    };
+    if from > to {
+        return wrong("start index must be less than or equal to end index");
+    }
+    if list.len() < to {
+        return wrong(&format!("list is length {}", list.len()));
+    }
+    meter.work((to - from).saturating_mul(8))?;
+    let items = (from..to).map(|at| Ok(list.get(at)?.unwrap_or(Value::Null)));
+    Ok(Value::list(items.collect::<Result<_, EvalError>>()?))
+}
+
+fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let (list, depth) = match args {
+        [Value::List(list)] => (list, 1),
+        [Value::List(list), Value::Int(depth)] => (list, *depth),
+        _ => return Err(no_overload("flatten", args)),
+    };
+    if depth < 0 {
+        return Err(EvalError::new("level must be non-negative"));
+    }
+    let mut flat = Vec::new();
+    flatten_into(list, depth, &mut flat, meter)?;
+    Ok(Value::list(flat))
+}
+
+fn flatten_into<'a>(
+    list: &List<'a>,
+    depth: i64,
+    flat: &mut Vec<Value<'a>>,
+    meter: &mut Meter,
+) -> Result<(), EvalError> {
+    for item in list.iter() {
+        meter.work(8)?;
+        match item? {
+            Value::List(inner) if depth > 0 => flatten_into(&inner, depth - 1, flat, meter)?,
+            other => flat.push(other),
+        }
+    }
+    Ok(())
+}
+
+fn items<'a>(list: &List<'a>, meter: &mut Meter) -> Result<Vec<Value<'a>>, EvalError> {
+    meter.work(list.len().saturating_mul(8))?;
+    list.iter().collect()
+}
+
+fn sort_by_keys<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::List(list), Value::List(keys)] = args else {
+        return Err(no_overload("@sortByAssociatedKeys", args));
+    };
+    let (values, keys) = (items(list, meter)?, items(keys, meter)?);
+    if values.len() != keys.len() {
+        return Err(EvalError::new(format!(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got {} and {} elements \
+             respectively",
+            values.len(),
+            keys.len()
+        )));
+    }
+    if let Some(first) = keys.first() {
+        if compare::order(first, first).is_err() && !matches!(first, Value::Double(_)) {
+            return Err(EvalError::new("list elements must be comparable"));
+        }
+        if keys.iter().any(|key| key.type_name() != first.type_name()) {
+            return Err(EvalError::new("list elements must have the same type"));
+        }
+    }
+    let mut pairs: Vec<_> = keys.into_iter().zip(values).collect();
+    pairs.sort_by(|(a, _), (b, _)| compare::order(a, b).unwrap_or(Ordering::Equal));
+    Ok(Value::list(pairs.into_iter().map(|(_, value)| value).collect()))
+}
+
+fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::Int(count)] = args else { return Err(no_overload("lists.range", args)) };
+    let Ok(size) = u64::try_from(*count) else {
+        return Err(EvalError::new(format!("lists.range: size must be non-negative, got {count}")));
+    };
+    meter.work(size.saturating_mul(8))?;
+    Ok(Value::list((0..*count).map(Value::Int).collect()))
+}
+
+fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::List(list)] = args else { return Err(no_overload("reverse", args)) };
+    let mut items = items(list, meter)?;
+    items.reverse();
+    Ok(Value::list(items))
+}
+
+fn distinct<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::List(list)] = args else { return Err(no_overload("distinct", args)) };
+    let mut unique: Vec<Value<'a>> = Vec::new();
+    for item in list.iter() {
+        let item = item?;
+        let mut seen = false;
+        for other in &unique {
+            seen = matches!(compare::equal(&item, other, meter), Ok(true));
+            if seen {
+                break;
+            }
+        }
+        meter.work(1)?;
+        if !seen {
+            unique.push(item);
+        }
+    }
+    Ok(Value::list(unique))
+}
+
+fn is_sorted<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::List(list)] = args else { return Err(no_overload("isSorted", args)) };
+    let mut previous: Option<Value<'a>> = None;
+    for item in list.iter() {
+        meter.work(1)?;
+        let item = item?;
+        if let Some(previous) = &previous
+            && compare::order(previous, &item)?.is_gt()
+        {
+            return Ok(Value::Bool(false));
+        }
+        previous = Some(item);
+    }
+    Ok(Value::Bool(true))
+}
+
+fn sum<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::List(list)] = args else { return Err(no_overload("sum", args)) };
+    let add = operators::native("_+_").ok_or_else(EvalError::no_such_overload)?;
+    let mut total: Option<Value<'a>> = None;
+    for item in list.iter() {
+        meter.work(1)?;
+        let item = item?;
+        total = Some(match total {
+            None => item,
+            Some(total) => add(meter, &[total, item])?,
+        });
+    }
+    Ok(total.unwrap_or(Value::Int(0)))
+}
+
+fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, worse: Ordering) -> Evaluated<'a> {
+    let [Value::List(list)] = args else { return Err(no_overload(name, args)) };
+    let mut best: Option<Value<'a>> = None;
+    for item in list.iter() {
+        meter.work(1)?;
+        let item = item?;
+        best = Some(match best {
+            None => item,
+            Some(best) if compare::order(&best, &item)? == worse => item,
+            Some(best) => best,
+        });
+    }
+    best.ok_or_else(|| EvalError::new(format!("{name} called on empty list")))
+}
+
+fn found<'a>(
+    list: &List<'a>,
+    wanted: &Value<'a>,
+    meter: &mut Meter,
+    mut place: impl Iterator<Item = u64>,
+) -> Evaluated<'a> {
+    let found = place.try_fold((), |(), at| match list.get(at) {
+        Ok(Some(item)) => match compare::equal(&item, wanted, meter) {
+            Ok(true) => Err(Ok(at)),
+            Err(error) if error.is_over_limit() => Err(Err(error)),
+            _ => Ok(()),
+        },
+        Ok(None) => Ok(()),
+        Err(error) => Err(Err(error)),
+    });
+    match found {
+        Ok(()) => Ok(Value::Int(-1)),
+        Err(at) => at.map(|at| Value::Int(i64::try_from(at).unwrap_or(i64::MAX))),
+    }
+}
+
+pub(super) fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::List(list), wanted] = args else { return Err(no_overload("indexOf", args)) };
+    found(list, wanted, meter, 0..list.len())
+}
+
+pub(super) fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::List(list), wanted] = args else { return Err(no_overload("lastIndexOf", args)) };
+    found(list, wanted, meter, (0..list.len()).rev())
+}
+
+fn includes<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let result = match args {
+        [Value::List(list), item] => operators::has_element(list, item, meter),
+        [value, item] => compare::equal(value, item, meter),
+        _ => return Err(no_overload("includes", args)),
+    };
+    match result {
+        Err(error) if error.is_over_limit() => Err(error),
+        other => Ok(Value::Bool(other.unwrap_or(false))),
+    }
+}

@@ -1,0 +1,209 @@
+//! Operators on values.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::{Evaluated, Native, no_overload, time};
+use crate::error::EvalError;
+use crate::meter::Meter;
+use crate::schema::{ListKind, Shape};
+use crate::value::{List, Map, Str, Value, compare};
+
+pub(super) fn native(name: &str) -> Option<Native> {
+    Some(match name {
+        "_+_" => add,
+        "_-_" => subtract,
+        "_*_" => multiply,
+        "_/_" => divide,
+        "_%_" => modulo,
+        "-_" => negate,
+        "!_" => not,
+        "_<_" => |_, args| ordered(args, "_<_", Ordering::is_lt),
+        "_<=_" => |_, args| ordered(args, "_<=_", Ordering::is_le),
+        "_>_" => |_, args| ordered(args, "_>_", Ordering::is_gt),
+        "_>=_" => |_, args| ordered(args, "_>=_", Ordering::is_ge),
+        "@in" => contains,
+        "size" => size,
+        _ => return None,
+    })
+}
+
+fn overflow<T>(result: Option<T>) -> Result<T, EvalError> {
+    result.ok_or_else(|| EvalError::new("integer overflow"))
+}
+
+fn unsigned<T>(result: Option<T>) -> Result<T, EvalError> {
+    result.ok_or_else(|| EvalError::new("unsigned integer overflow"))
+}
+
+fn span<T>(result: Option<T>) -> Result<T, EvalError> {
+    result.ok_or_else(|| EvalError::new("duration overflow"))
+}
+
+fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    Ok(match args {
+        [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_add(*b))?),
+        [Value::Uint(a), Value::Uint(b)] => Value::Uint(unsigned(a.checked_add(*b))?),
+        [Value::Double(a), Value::Double(b)] => Value::Double(a + b),
+        [Value::String(a), Value::String(b)] => {
+            meter.work((a.len() + b.len()) as u64)?;
+            Value::String(Str::from([&**a, &**b].concat()))
+        }
+        [Value::Bytes(a), Value::Bytes(b)] => {
+            meter.work((a.len() + b.len()) as u64)?;
+            Value::Bytes([&**a, &**b].concat().into())
+        }
+        [Value::List(a), Value::List(b)] => Value::List(join(a, b, meter)?),
+        [Value::Duration(a), Value::Duration(b)] => Value::Duration(span(a.checked_add(*b))?),
+        [Value::Timestamp(at), Value::Duration(by)] | [Value::Duration(by), Value::Timestamp(at)] => {
+            Value::Timestamp(time::shift(*at, *by)?)
+        }
+        _ => return Err(no_overload("_+_", args)),
+    })
+}
+
+/// Two lists as one. Sets and lists with keys of an object are merged.
+fn join<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<List<'a>, EvalError> {
+    let keys = match a.decl().map(|decl| &decl.shape) {
+        Some(Shape::List { kind: ListKind::Set, .. }) => None,
+        Some(Shape::List { kind: ListKind::Map(keys), .. }) => Some(keys.as_slice()),
+        _ => return Ok(a.clone().join(b.clone())),
+    };
+    meter.work(a.len().saturating_add(b.len()))?;
+    let mut items = a.iter().collect::<Result<Vec<_>, _>>()?;
+    let mut places: std::collections::HashMap<_, _> =
+        items.iter().enumerate().map(|(at, item)| (compare::identity(item, keys), at)).collect();
+    for item in b.iter() {
+        let item = item?;
+        match places.get(&compare::identity(&item, keys)).and_then(|at| items.get_mut(*at)) {
+            Some(known) => *known = item,
+            None => {
+                places.insert(compare::identity(&item, keys), items.len());
+                items.push(item);
+            }
+        }
+    }
+    Ok(List::from(items))
+}
+
+fn subtract<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    Ok(match args {
+        [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_sub(*b))?),
+        [Value::Uint(a), Value::Uint(b)] => Value::Uint(unsigned(a.checked_sub(*b))?),
+        [Value::Double(a), Value::Double(b)] => Value::Double(a - b),
+        [Value::Duration(a), Value::Duration(b)] => Value::Duration(span(a.checked_sub(*b))?),
+        [Value::Timestamp(at), Value::Duration(by)] => {
+            Value::Timestamp(time::shift(*at, span(by.checked_neg())?)?)
+        }
+        [Value::Timestamp(a), Value::Timestamp(b)] => Value::Duration(span(i64::try_from(a.since(*b)).ok())?),
+        _ => return Err(no_overload("_-_", args)),
+    })
+}
+
+fn multiply<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    Ok(match args {
+        [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_mul(*b))?),
+        [Value::Uint(a), Value::Uint(b)] => Value::Uint(unsigned(a.checked_mul(*b))?),
+        [Value::Double(a), Value::Double(b)] => Value::Double(a * b),
+        _ => return Err(no_overload("_*_", args)),
+    })
+}
+
+fn divide<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    Ok(match args {
+        [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => {
+            return Err(EvalError::new("division by zero"));
+        }
+        [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_div(*b))?),
+        [Value::Uint(a), Value::Uint(b)] => Value::Uint(unsigned(a.checked_div(*b))?),
+        [Value::Double(a), Value::Double(b)] => Value::Double(a / b),
+        _ => return Err(no_overload("_/_", args)),
+    })
+}
+
+fn modulo<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    Ok(match args {
+        [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => {
+            return Err(EvalError::new("modulus by zero"));
+        }
+        [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_rem(*b))?),
+        [Value::Uint(a), Value::Uint(b)] => Value::Uint(unsigned(a.checked_rem(*b))?),
+        _ => return Err(no_overload("_%_", args)),
+    })
+}
+
+fn negate<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    Ok(match args {
+        [Value::Int(a)] => Value::Int(overflow(a.checked_neg())?),
+        [Value::Double(a)] => Value::Double(-a),
+        [Value::Duration(a)] => Value::Duration(span(a.checked_neg())?),
+        _ => return Err(EvalError::no_such_overload()),
+    })
+}
+
+fn not<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    match args {
+        [Value::Bool(flag)] => Ok(Value::Bool(!flag)),
+        _ => Err(EvalError::no_such_overload()),
+    }
+}
+
+fn ordered<'a>(args: &[Value<'a>], name: &str, wanted: fn(Ordering) -> bool) -> Evaluated<'a> {
+    let [a, b] = args else { return Err(EvalError::no_such_overload()) };
+    match compare::order(a, b) {
+        Ok(order) => Ok(Value::Bool(wanted(order))),
+        Err(error) if error.message() == "no such overload" => Err(no_overload(name, args)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a list has an element, as `in` says.
+pub(super) fn has_element<'a>(
+    list: &List<'a>,
+    item: &Value<'a>,
+    meter: &mut Meter,
+) -> Result<bool, EvalError> {
+    let mut failed = None;
+    for element in list.iter() {
+        match compare::equal(&element?, item, meter) {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(error) if error.is_over_limit() => return Err(error),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    failed.map_or(Ok(false), Err)
+}
+
+fn contains<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    match args {
+        [item, Value::List(list)] => has_element(list, item, meter).map(Value::Bool),
+        [key, Value::Map(map)] => match map.get(key) {
+            Ok(found) => Ok(Value::Bool(found.is_some())),
+            Err(error) => Err(error),
+        },
+        _ => Err(no_overload("@in", args)),
+    }
+}
+
+fn size<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    if let [Value::String(text)] = args {
+        meter.work(text.len() as u64 / 16)?;
+    }
+    match args {
+        [value @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_))] => {
+            let size = value.size().unwrap_or(0);
+            Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
+        }
+        _ => Err(no_overload("size", args)),
+    }
+}
+
+/// A map with entries.
+pub(super) fn map_of<'a>(entries: Vec<(Value<'a>, Value<'a>)>) -> Evaluated<'a> {
+    let mut map = crate::value::OwnedMap::default();
+    for (key, value) in entries {
+        map.insert(key, value)?;
+    }
+    Ok(Value::Map(Map::Owned(Arc::new(map))))
+}

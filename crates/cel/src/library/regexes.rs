@@ -1,0 +1,214 @@
+//! Regular expressions. Go's syntax is translated to that of the `regex` crate, which is linear in its input, too.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use regex::{Regex, RegexBuilder};
+
+use super::{Evaluated, Native, no_overload};
+use crate::error::EvalError;
+use crate::meter::Meter;
+use crate::value::{Str, Value};
+
+/// The largest compiled pattern in bytes.
+const MAX_COMPILED: usize = 1 << 20;
+/// The number of compiled patterns that a thread keeps. Patterns of rules are constants, so that few are in use.
+const KEPT: usize = 64;
+/// Longer patterns are not kept.
+const MAX_KEPT_LENGTH: usize = 1000;
+
+thread_local! {
+    static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::new(HashMap::new());
+}
+
+pub(super) fn native(name: &str) -> Option<Native> {
+    Some(match name {
+        "matches" => matches,
+        "find" => find,
+        "findAll" => find_all,
+        _ => return None,
+    })
+}
+
+/// Compiles a pattern.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn compile(pattern: &str) -> Result<Regex, EvalError> {
+    let wrong = |_| EvalError::new(format!("error parsing regexp: invalid pattern: `{pattern}`"));
+    RegexBuilder::new(&translate(pattern)).size_limit(MAX_COMPILED).build().map_err(wrong)
+}
+
+fn with<T>(pattern: &str, run: impl FnOnce(&Regex) -> T) -> Result<T, EvalError> {
+    COMPILED.with_borrow_mut(|compiled| {
+        if let Some(regex) = compiled.get(pattern) {
+            return Ok(run(regex));
+        }
+        let regex = compile(pattern)?;
+        let result = run(&regex);
+        if pattern.len() <= MAX_KEPT_LENGTH {
+            if compiled.len() >= KEPT {
+                compiled.clear();
+            }
+            compiled.insert(pattern.to_owned(), regex);
+        }
+        Ok(result)
+    })
+}
+
+fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::String(text), Value::String(pattern)] = args else {
+        return Err(no_overload("matches", args));
+    };
+    meter.work((text.len() + pattern.len()) as u64)?;
+    with(pattern, |regex| Value::Bool(regex.is_match(text)))
+}
+
+fn illegal(error: EvalError) -> EvalError {
+    EvalError::new(format!("Illegal regex: {error}"))
+}
+
+fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [Value::String(text), Value::String(pattern)] = args else { return Err(no_overload("find", args)) };
+    meter.work((text.len() + pattern.len()) as u64)?;
+    let found = |regex: &Regex| regex.find(text).map(|found| found.as_str().to_owned()).unwrap_or_default();
+    with(pattern, found).map(|found| Value::String(Str::from(found))).map_err(illegal)
+}
+
+fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
+    let (text, pattern, most) = match args {
+        [Value::String(text), Value::String(pattern)] => (text, pattern, -1),
+        [Value::String(text), Value::String(pattern), Value::Int(most)] => (text, pattern, *most),
+        _ => return Err(no_overload("findAll", args)),
+    };
+    meter.work((text.len() * 8 + pattern.len()) as u64)?;
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let found = |regex: &Regex| {
+        let all = regex.find_iter(text).take(most);
+        Value::list(all.map(|found| Value::String(Str::from(found.as_str().to_owned()))).collect())
+    };
+    with(pattern, found).map_err(illegal)
+}
+
+/// A pattern of Go in the syntax of the `regex` crate: classes such as `\d` are ASCII, braces and brackets that mean
+/// nothing in Go are escaped.
+pub(crate) fn translate(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len() + 8);
+    let mut chars = pattern.char_indices().peekable();
+    let mut in_class = false;
+    let mut class_start = false;
+    while let Some((at, c)) = chars.next() {
+        let first = std::mem::take(&mut class_start);
+        match c {
+            '\\' => {
+                let Some((_, escaped)) = chars.next() else {
+                    out.push('\\');
+                    break;
+                };
+                escape(escaped, in_class, &mut out);
+            }
+            '[' if !in_class => {
+                in_class = true;
+                class_start = true;
+                out.push('[');
+                if chars.peek().is_some_and(|(_, next)| *next == '^') {
+                    chars.next();
+                    out.push('^');
+                }
+            }
+            '[' if pattern.get(at..).is_some_and(|rest| rest.starts_with("[:")) => {
+                let end = pattern.get(at..).and_then(|rest| rest.find(":]")).unwrap_or(0);
+                out.push('[');
+                while chars.peek().is_some_and(|(next, _)| *next < at + end + 2) {
+                    out.extend(chars.next().map(|(_, c)| c));
+                }
+            }
+            '[' => out.push_str("\\["),
+            ']' if in_class && first => out.push_str("\\]"),
+            ']' => {
+                in_class = false;
+                out.push(']');
+            }
+            '&' | '~' if in_class => {
+                out.push('\\');
+                out.push(c);
+            }
+            '{' if !in_class
+                && !is_repetition(pattern.get(at..).unwrap_or(""))
+                && !after_name(pattern, at) =>
+            {
+                out.push_str("\\{");
+            }
+            '}' if !in_class && !closes_repetition(pattern, at) => out.push_str("\\}"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn escape(escaped: char, in_class: bool, out: &mut String) {
+    let plain = match (escaped, in_class) {
+        ('d', false) => "[0-9]",
+        ('D', false) => "[^0-9]",
+        ('w', false) => "[0-9A-Za-z_]",
+        ('W', false) => "[^0-9A-Za-z_]",
+        ('s', false) => "[\\t\\n\\x0C\\r ]",
+        ('S', false) => "[^\\t\\n\\x0C\\r ]",
+        ('d', true) => "0-9",
+        ('w', true) => "0-9A-Za-z_",
+        ('s', true) => "\\t\\n\\x0C\\r ",
+        ('b', false) => "(?-u:\\b)",
+        _ => {
+            out.push('\\');
+            out.push(escaped);
+            return;
+        }
+    };
+    out.push_str(plain);
+}
+
+/// Whether a brace begins a repetition such as `{2,3}`.
+fn is_repetition(rest: &str) -> bool {
+    let Some(inside) = rest.get(1..).and_then(|rest| rest.split_once('}')) else { return false };
+    let (least, most) = inside.0.split_once(',').unwrap_or((inside.0, ""));
+    let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    !least.is_empty() && digits(least) && digits(most)
+}
+
+/// Whether a closing brace ends a repetition, or an escape such as `\p{Greek}` or `\x{41}`.
+fn closes_repetition(pattern: &str, at: usize) -> bool {
+    let before = pattern.get(..at).unwrap_or("");
+    let Some(open) = before.rfind('{') else { return false };
+    after_name(pattern, open) || is_repetition(pattern.get(open..).unwrap_or(""))
+}
+
+/// Whether a brace stands after `\\p`, `\\P` or `\\x`.
+fn after_name(pattern: &str, at: usize) -> bool {
+    pattern.get(..at).is_some_and(|head| ["\\p", "\\P", "\\x"].iter().any(|name| head.ends_with(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_go() {
+        for (pattern, text, expected) in [
+            ("^\\d+$", "٣", false),
+            ("^\\d+$", "3", true),
+            ("^[\\w-]+$", "a-b_1", true),
+            ("^[[]a]$", "[a]", true),
+            ("a{", "a{", true),
+            ("^a{2,3}$", "aaa", true),
+            ("^\\p{Greek}$", "α", true),
+            ("^[a&&b]+$", "a&b", true),
+            ("^[[:alpha:]]+$", "ab", true),
+            ("^.$", "ä", true),
+            ("\\bfoo\\b", "a foo b", true),
+            ("^[]a]$", "]", true),
+        ] {
+            assert_eq!(compile(pattern).map(|regex| regex.is_match(text)), Ok(expected), "{pattern}");
+        }
+        assert!(compile("(").is_err() && compile("a{2,1}").is_err());
+    }
+}

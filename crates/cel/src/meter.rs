@@ -1,0 +1,51 @@
+//! What an evaluation costs, and when it has cost enough.
+
+use crate::error::EvalError;
+
+/// Units of work that one unit of cost pays for at most. Costs are estimates: some functions do far more than they are
+/// charged for, such as replacing nothing by a long text. Work is what is really done: elements compared, bytes copied.
+const WORK_PER_COST: u64 = 64;
+
+/// Work that is free, so that small limits do not refuse ordinary sizes.
+const FREE_WORK: u64 = 4 << 20;
+
+/// Counts the cost of an evaluation and ends it at its limit.
+#[derive(Debug)]
+pub struct Meter {
+    cost: u64,
+    limit: u64,
+    work: u64,
+}
+
+impl Meter {
+    /// A meter that ends an evaluation once it has cost more than this.
+    #[must_use]
+    pub fn new(limit: u64) -> Self {
+        Self { cost: 0, limit, work: 0 }
+    }
+
+    /// The cost so far.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Adds cost.
+    ///
+    /// # Errors
+    /// If the limit is exceeded.
+    pub fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.limit { Err(EvalError::over_limit()) } else { Ok(()) }
+    }
+
+    /// Adds work that is about to be done: elements walked, bytes written.
+    ///
+    /// # Errors
+    /// If it is more than the limit of cost could pay for.
+    pub fn work(&mut self, units: u64) -> Result<(), EvalError> {
+        self.work = self.work.saturating_add(units);
+        let most = self.limit.saturating_mul(WORK_PER_COST).saturating_add(FREE_WORK);
+        if self.work > most { Err(EvalError::over_limit()) } else { Ok(()) }
+    }
+}

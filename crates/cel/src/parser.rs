@@ -1,0 +1,507 @@
+//! From text to a syntax tree: a recursive-descent parser with kube-apiserver's limits.
+//!
+//! Macros (`has`, `all`, `map`, …) are expanded here, see `macros`. The first syntax error ends parsing; errors that leave
+//! the structure clear (reserved names, bad literals, bad macro arguments) are collected.
+
+mod lexer;
+mod macros;
+
+pub(crate) use macros::ACCUMULATOR;
+mod unescape;
+
+use listwatch_wire::json::Text;
+
+use crate::ast::{Ast, Entry, Id, Kind, Literal};
+use crate::issues::Issues;
+use lexer::{Lexeme, Token};
+
+/// Bounds on what is parsed.
+#[derive(Clone, Copy, Debug)]
+pub struct ParserLimits {
+    /// The longest expression in code points; cel-go's default.
+    pub code_points: usize,
+    /// The deepest nesting of one grammar rule; cel-go's default.
+    pub recursion: usize,
+    /// The most nodes, macros expanded. Chains of `optMap` double with each link.
+    pub nodes: usize,
+    /// The highest tree, macros expanded. Everything that walks trees recurses this deep at most.
+    pub height: u32,
+}
+
+impl Default for ParserLimits {
+    fn default() -> Self {
+        Self { code_points: 100_000, recursion: 250, nodes: 400_000, height: 600 }
+    }
+}
+
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// What can begin an operand, as ANTLR lists it.
+const OPERANDS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
+                        BYTES, IDENTIFIER}";
+
+/// Parsing cannot go on; the error has been reported.
+struct Stop;
+
+type Parsed<T = Id> = Result<T, Stop>;
+
+/// Parses an expression.
+pub(crate) fn parse(source: &str, limits: &ParserLimits) -> Result<Ast, Issues> {
+    let mut issues = Issues::new(source);
+    let size = source.chars().count();
+    if size > limits.code_points {
+        let limit = limits.code_points;
+        issues.push(None, format!("expression code point size exceeds limit: size: {size}, limit {limit}"));
+        return Err(issues);
+    }
+    let tokens = lexer::tokens(source, &mut issues);
+    let mut parser = Parser { tokens: &tokens, next: 0, ast: Ast::default(), issues, limits, depths: [0; 4] };
+    let root = parser.expression();
+    if let Ok(root) = root {
+        parser.ast.root = root;
+        let _ = parser.end();
+    }
+    if parser.issues.is_empty() { Ok(parser.ast) } else { Err(parser.issues) }
+}
+
+/// The rules of the grammar whose nesting is counted.
+#[derive(Clone, Copy)]
+enum Rule {
+    Expression,
+    Relation,
+    Calculation,
+    Member,
+}
+
+struct Parser<'s, 'l> {
+    tokens: &'l [Lexeme<'s>],
+    next: usize,
+    ast: Ast,
+    issues: Issues,
+    limits: &'l ParserLimits,
+    depths: [usize; 4],
+}
+
+impl<'s> Parser<'s, '_> {
+    fn peek(&self) -> Lexeme<'s> {
+        self.ahead(0)
+    }
+
+    fn ahead(&self, by: usize) -> Lexeme<'s> {
+        let end = Lexeme { token: Token::End, text: "<EOF>", at: 0 };
+        self.tokens.get(self.next + by).or(self.tokens.last()).copied().unwrap_or(end)
+    }
+
+    fn advance(&mut self) -> Lexeme<'s> {
+        let lexeme = self.peek();
+        self.next += 1;
+        lexeme
+    }
+
+    fn at(&self, sign: &str) -> bool {
+        matches!(self.peek().token, Token::Sign(found) if found == sign)
+    }
+
+    fn eat(&mut self, sign: &str) -> Option<usize> {
+        self.at(sign).then(|| self.advance().at)
+    }
+
+    fn expect(&mut self, sign: &str) -> Parsed<usize> {
+        match self.eat(sign) {
+            Some(at) => Ok(at),
+            None => {
+                let found = self.peek();
+                let text = found.text;
+                let message = match found.token {
+                    Token::End => format!("missing '{sign}' at '{text}'"),
+                    _ => format!("mismatched input '{text}' expecting '{sign}'"),
+                };
+                self.syntax(found.at, &message)
+            }
+        }
+    }
+
+    fn end(&mut self) -> Parsed<()> {
+        let found = self.peek();
+        match found.token {
+            Token::End => Ok(()),
+            _ => self.syntax(found.at, &format!("extraneous input '{}' expecting <EOF>", found.text)),
+        }
+    }
+
+    fn syntax<T>(&mut self, at: usize, message: &str) -> Parsed<T> {
+        self.issues.push(Some(at), format!("Syntax error: {message}"));
+        Err(Stop)
+    }
+
+    /// Reports an error that leaves the structure clear.
+    fn report(&mut self, at: usize, message: &str) -> Id {
+        self.issues.push(Some(at), message);
+        self.ast.add(Kind::Missing, at)
+    }
+
+    fn enter(&mut self, rule: Rule) -> Parsed<()> {
+        let depth = self.depths.get_mut(rule as usize).ok_or(Stop)?;
+        *depth += 1;
+        let limit = self.limits.recursion;
+        if *depth > limit {
+            self.issues.push(None, format!("expression recursion limit exceeded: {limit}"));
+            return Err(Stop);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, rule: Rule, levels: usize) {
+        if let Some(depth) = self.depths.get_mut(rule as usize) {
+            *depth = depth.saturating_sub(levels);
+        }
+    }
+
+    /// Adds a node within the limits.
+    fn add(&mut self, kind: Kind, at: usize) -> Parsed {
+        let id = self.ast.add(kind, at);
+        if self.ast.len() > self.limits.nodes || self.ast.height(id) > self.limits.height {
+            self.issues.push(None, "expression is too large");
+            return Err(Stop);
+        }
+        Ok(id)
+    }
+
+    fn call(&mut self, function: &str, args: Vec<Id>, at: usize) -> Parsed {
+        self.add(Kind::Call { function: function.into(), target: None, args }, at)
+    }
+
+    fn expression(&mut self) -> Parsed {
+        self.enter(Rule::Expression)?;
+        let mut result = self.logic("||")?;
+        if let Some(at) = self.eat("?") {
+            let yes = self.logic("||")?;
+            self.expect(":")?;
+            let no = self.expression()?;
+            result = self.call("_?_:_", vec![result, yes, no], at)?;
+        }
+        self.leave(Rule::Expression, 1);
+        Ok(result)
+    }
+
+    /// Terms joined by `||` or `&&`, as a balanced tree: chains may be long.
+    fn logic(&mut self, sign: &str) -> Parsed {
+        let term = |parser: &mut Self| if sign == "||" { parser.logic("&&") } else { parser.relation() };
+        let mut terms = vec![term(self)?];
+        let mut signs = Vec::new();
+        while let Some(at) = self.eat(sign) {
+            terms.push(term(self)?);
+            signs.push(at);
+        }
+        let function = if sign == "||" { "_||_" } else { "_&&_" };
+        self.balance(function, &terms, &signs)
+    }
+
+    fn balance(&mut self, function: &str, terms: &[Id], signs: &[usize]) -> Parsed {
+        let middle = signs.len() / 2;
+        match (terms.first(), signs.get(middle)) {
+            (Some(only), None) => Ok(*only),
+            (Some(_), Some(at)) => {
+                let (left, right) = terms.split_at_checked(middle + 1).ok_or(Stop)?;
+                let (before, after) = signs.split_at_checked(middle).ok_or(Stop)?;
+                let left = self.balance(function, left, before)?;
+                let right = self.balance(function, right, after.get(1..).unwrap_or(&[]))?;
+                self.call(function, vec![left, right], *at)
+            }
+            _ => Err(Stop),
+        }
+    }
+
+    fn relation(&mut self) -> Parsed {
+        const SIGNS: [(&str, &str); 7] = [
+            ("<", "_<_"),
+            ("<=", "_<=_"),
+            (">=", "_>=_"),
+            (">", "_>_"),
+            ("==", "_==_"),
+            ("!=", "_!=_"),
+            ("in", "@in"),
+        ];
+        self.chain(Rule::Relation, &SIGNS, Self::sum)
+    }
+
+    fn sum(&mut self) -> Parsed {
+        self.chain(Rule::Calculation, &[("+", "_+_"), ("-", "_-_")], Self::product)
+    }
+
+    fn product(&mut self) -> Parsed {
+        self.chain(Rule::Calculation, &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")], Self::unary)
+    }
+
+    /// Operands joined by operators of one rank, the left ones first.
+    fn chain(&mut self, rule: Rule, signs: &[(&str, &str)], operand: fn(&mut Self) -> Parsed) -> Parsed {
+        self.enter(rule)?;
+        let mut result = operand(self)?;
+        let mut levels = 1;
+        while let Some((_, function)) = signs.iter().find(|(sign, _)| self.at(sign)) {
+            self.enter(rule)?;
+            levels += 1;
+            let at = self.advance().at;
+            let right = operand(self)?;
+            result = self.call(function, vec![result, right], at)?;
+        }
+        self.leave(rule, levels);
+        Ok(result)
+    }
+
+    fn unary(&mut self) -> Parsed {
+        let sign = match self.peek().token {
+            Token::Sign("!") => "!",
+            // A number takes the last minus as its own sign.
+            Token::Sign("-") if !matches!(self.ahead(1).token, Token::Int | Token::Double) => "-",
+            _ => return self.member(),
+        };
+        let (at, mut count) = (self.peek().at, 0);
+        while self.eat(sign).is_some() {
+            count += 1;
+        }
+        let operand = self.member()?;
+        match (count % 2, sign) {
+            (0, _) => Ok(operand),
+            (_, "!") => self.call("!_", vec![operand], at),
+            _ => self.call("-_", vec![operand], at),
+        }
+    }
+
+    fn member(&mut self) -> Parsed {
+        self.enter(Rule::Member)?;
+        let mut result = self.primary()?;
+        let mut levels = 1;
+        loop {
+            result = if let Some(at) = self.eat(".") {
+                self.selection(result, at)?
+            } else if let Some(at) = self.eat("[") {
+                let function = if self.eat("?").is_some() { "_[?_]" } else { "_[_]" };
+                let index = self.expression()?;
+                self.expect("]")?;
+                self.call(function, vec![result, index], at)?
+            } else {
+                break;
+            };
+            self.enter(Rule::Member)?;
+            levels += 1;
+        }
+        self.leave(Rule::Member, levels);
+        Ok(result)
+    }
+
+    /// A field or a method after a dot.
+    fn selection(&mut self, operand: Id, at: usize) -> Parsed {
+        let optional = self.eat("?").is_some();
+        let name = self.advance();
+        let field: Text = match name.token {
+            Token::Ident => name.text.into(),
+            Token::Escaped => name.text.trim_matches('`').into(),
+            _ => return self.syntax(name.at, &format!("no viable alternative at input '.{}'", name.text)),
+        };
+        if optional {
+            let field = self.add(Kind::Literal(Literal::String(field)), name.at)?;
+            return self.call("_?._", vec![operand, field], at);
+        }
+        match (name.token, self.eat("(")) {
+            (Token::Ident, Some(open)) => {
+                let args = self.arguments()?;
+                self.invoke(&field, Some(operand), args, open)
+            }
+            (_, Some(open)) => self.syntax(open, "mismatched input '(' expecting <EOF>"),
+            (_, None) => self.add(Kind::Select { operand, field, test: false }, at),
+        }
+    }
+
+    /// A call, or what its macro expands to.
+    fn invoke(&mut self, function: &str, target: Option<Id>, args: Vec<Id>, at: usize) -> Parsed {
+        match macros::expand(self, function, target, &args, at)? {
+            Some(expanded) => Ok(expanded),
+            None => self.add(Kind::Call { function: function.into(), target, args }, at),
+        }
+    }
+
+    fn arguments(&mut self) -> Parsed<Vec<Id>> {
+        let mut args = Vec::new();
+        if self.eat(")").is_some() {
+            return Ok(args);
+        }
+        loop {
+            args.push(self.expression()?);
+            if self.eat(",").is_none() {
+                self.expect(")")?;
+                return Ok(args);
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Parsed {
+        let first = self.peek();
+        let start = if self.at(".") { 1 } else { 0 };
+        if self.ahead(start).token == Token::Ident {
+            return self.named(start == 1);
+        }
+        match first.token {
+            Token::Sign("(") => {
+                self.advance();
+                let inside = self.expression()?;
+                self.expect(")")?;
+                Ok(inside)
+            }
+            Token::Sign("[") => self.list(),
+            Token::Sign("{") => self.map(),
+            _ => self.literal(),
+        }
+    }
+
+    /// A name, a call or a struct.
+    fn named(&mut self, rooted: bool) -> Parsed {
+        let dot = if rooted { self.advance().text } else { "" };
+        if let Some(steps) = self.struct_ahead() {
+            return self.structure(dot, steps);
+        }
+        let name = self.advance();
+        let text = format!("{dot}{}", name.text);
+        if RESERVED.contains(&name.text) {
+            let missing = self.report(name.at, &format!("reserved identifier: {}", name.text));
+            if self.eat("(").is_some() {
+                self.arguments()?;
+            }
+            return Ok(missing);
+        }
+        match self.eat("(") {
+            Some(open) => {
+                let args = self.arguments()?;
+                self.invoke(&text, None, args, open)
+            }
+            None => self.add(Kind::Ident(text.into()), name.at),
+        }
+    }
+
+    /// The number of names before the brace, if a struct literal begins here.
+    fn struct_ahead(&self) -> Option<usize> {
+        let mut names = 1;
+        loop {
+            match self.ahead(names * 2 - 1).token {
+                Token::Sign("{") => return Some(names),
+                Token::Sign(".") if self.ahead(names * 2).token == Token::Ident => names += 1,
+                _ => return None,
+            }
+        }
+    }
+
+    fn structure(&mut self, dot: &str, names: usize) -> Parsed {
+        let mut name = dot.to_owned();
+        for _ in 0..names * 2 - 1 {
+            name.push_str(self.advance().text);
+        }
+        let open = self.expect("{")?;
+        let mut fields = Vec::new();
+        while self.eat("}").is_none() {
+            let optional = self.eat("?").is_some();
+            let key = self.advance();
+            if !matches!(key.token, Token::Ident | Token::Escaped) {
+                return self.syntax(key.at, &format!("mismatched input '{}' expecting '}}'", key.text));
+            }
+            let at = self.expect(":")?;
+            let value = self.expression()?;
+            fields.push(Entry { key: key.text.trim_matches('`').into(), value, optional, at });
+            self.separator("}")?;
+        }
+        self.add(Kind::Struct { name: name.into(), fields }, open)
+    }
+
+    /// A comma, or nothing before the end.
+    fn separator(&mut self, end: &str) -> Parsed<()> {
+        if self.eat(",").is_some() || self.at(end) { Ok(()) } else { self.expect(end).map(|_| ()) }
+    }
+
+    fn list(&mut self) -> Parsed {
+        let at = self.advance().at;
+        let (mut items, mut optional) = (Vec::new(), Vec::new());
+        while self.eat("]").is_none() {
+            if self.eat("?").is_some() {
+                optional.push(items.len());
+            }
+            items.push(self.expression()?);
+            self.separator("]")?;
+        }
+        self.add(Kind::List { items, optional }, at)
+    }
+
+    fn map(&mut self) -> Parsed {
+        let open = self.advance().at;
+        let mut entries = Vec::new();
+        while self.eat("}").is_none() {
+            let optional = self.eat("?").is_some();
+            let key = self.expression()?;
+            let at = self.expect(":")?;
+            let value = self.expression()?;
+            entries.push(Entry { key, value, optional, at });
+            self.separator("}")?;
+        }
+        self.add(Kind::Map(entries), open)
+    }
+
+    fn literal(&mut self) -> Parsed {
+        let first = self.peek();
+        let sign = if self.eat("-").is_some() { "-" } else { "" };
+        let lexeme = self.advance();
+        let text = lexeme.text;
+        let literal = match lexeme.token {
+            Token::Int => integer(text, sign).map(Literal::Int).ok_or("invalid int literal"),
+            Token::Uint => unsigned(text).map(Literal::Uint).ok_or("invalid uint literal"),
+            Token::Double => double(text, sign).map(Literal::Double).ok_or("invalid double literal"),
+            Token::String => unescape::literal(text, false),
+            Token::Bytes => unescape::literal(text, true),
+            Token::Sign("true") => Ok(Literal::Bool(true)),
+            Token::Sign("false") => Ok(Literal::Bool(false)),
+            Token::Sign("null") => Ok(Literal::Null),
+            _ => {
+                let message = format!("mismatched input '{text}' expecting {OPERANDS}");
+                return self.syntax(lexeme.at, &message);
+            }
+        };
+        match literal {
+            Ok(literal) => self.add(Kind::Literal(literal), first.at),
+            Err(message) => Ok(self.report(first.at, message)),
+        }
+    }
+}
+
+fn integer(text: &str, sign: &str) -> Option<i64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16).ok(),
+        None => format!("{sign}{text}").parse().ok(),
+    }
+}
+
+fn unsigned(text: &str) -> Option<u64> {
+    let text = text.trim_end_matches(['u', 'U']);
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn double(text: &str, sign: &str) -> Option<f64> {
+    format!("{sign}{text}").parse().ok().filter(|number: &f64| number.is_finite())
+}

@@ -1,0 +1,269 @@
+//! Macros: calls that are another expression, known by name and number of arguments.
+
+use listwatch_wire::json::Text;
+
+use super::{Parsed, Parser, Stop};
+use crate::ast::{Fold, Id, Kind, Literal};
+
+/// The accumulator of every comprehension. Nobody can write this name.
+pub(crate) const ACCUMULATOR: &str = "@result";
+/// The variable of comprehensions that are made to bind a name, not to loop.
+const UNUSED: &str = "#unused";
+const SORT_INPUT: &str = "@__sortBy_input__";
+
+/// Expands a call if it is a macro.
+pub(super) fn expand(
+    parser: &mut Parser<'_, '_>,
+    function: &str,
+    target: Option<Id>,
+    args: &[Id],
+    at: usize,
+) -> Parsed<Option<Id>> {
+    let mut build = Builder { parser, at };
+    let expanded = match (function, target, args) {
+        ("has", None, [field]) => build.has(*field),
+        ("all" | "exists" | "exists_one" | "existsOne", Some(range), [variable, test]) => {
+            build.quantifier(function, range, *variable, None, *test)
+        }
+        ("all" | "exists" | "exists_one" | "existsOne", Some(range), [first, second, test]) => {
+            build.quantifier(function, range, *first, Some(*second), *test)
+        }
+        ("map", Some(range), [variable, value]) => build.list(range, (*variable, None), None, Some(*value)),
+        ("map", Some(range), [variable, test, value]) => {
+            build.list(range, (*variable, None), Some(*test), Some(*value))
+        }
+        ("filter", Some(range), [variable, test]) => build.list(range, (*variable, None), Some(*test), None),
+        ("transformList", Some(range), [first, second, value]) => {
+            build.list(range, (*first, Some(*second)), None, Some(*value))
+        }
+        ("transformList", Some(range), [first, second, test, value]) => {
+            build.list(range, (*first, Some(*second)), Some(*test), Some(*value))
+        }
+        ("transformMap" | "transformMapEntry", Some(range), [first, second, value]) => {
+            build.map(function, range, (*first, *second), None, *value)
+        }
+        ("transformMap" | "transformMapEntry", Some(range), [first, second, test, value]) => {
+            build.map(function, range, (*first, *second), Some(*test), *value)
+        }
+        ("optMap" | "optFlatMap", Some(optional), [variable, value]) => {
+            build.optional(function, optional, *variable, *value)
+        }
+        ("sortBy", Some(list), [variable, key]) => build.sort_by(list, *variable, *key),
+        _ => return Ok(None),
+    };
+    expanded.map(Some)
+}
+
+/// Makes nodes at the place of the macro's call.
+struct Builder<'p, 's, 'l> {
+    parser: &'p mut Parser<'s, 'l>,
+    at: usize,
+}
+
+impl Builder<'_, '_, '_> {
+    fn add(&mut self, kind: Kind) -> Parsed {
+        self.parser.add(kind, self.at)
+    }
+
+    fn call(&mut self, function: &str, args: Vec<Id>) -> Parsed {
+        self.add(Kind::Call { function: function.into(), target: None, args })
+    }
+
+    fn method(&mut self, function: &str, target: Id, args: Vec<Id>) -> Parsed {
+        self.add(Kind::Call { function: function.into(), target: Some(target), args })
+    }
+
+    fn literal(&mut self, literal: Literal) -> Parsed {
+        self.add(Kind::Literal(literal))
+    }
+
+    fn ident(&mut self, name: &str) -> Parsed {
+        self.add(Kind::Ident(name.into()))
+    }
+
+    fn accumulator(&mut self) -> Parsed {
+        self.ident(ACCUMULATOR)
+    }
+
+    fn items(&mut self, items: Vec<Id>) -> Parsed {
+        self.add(Kind::List { items, optional: Vec::new() })
+    }
+
+    fn error(&mut self, at: Id, message: &str) -> Parsed {
+        let at = self.parser.ast.node(at).at;
+        Ok(self.parser.report(at, message))
+    }
+
+    fn has(&mut self, field: Id) -> Parsed {
+        match self.parser.ast.kind(field).clone() {
+            Kind::Select { operand, field, test: false } => {
+                self.add(Kind::Select { operand, field, test: true })
+            }
+            _ => self.error(field, "invalid argument to has() macro"),
+        }
+    }
+
+    /// The name of a variable, or the error that stands for it.
+    fn variable(&mut self, id: Id, message: &str) -> Parsed<Result<Text, Id>> {
+        match self.parser.ast.kind(id).clone() {
+            Kind::Ident(name) if name == "__result__" => {
+                self.error(id, "iteration variable overwrites accumulator variable").map(Err)
+            }
+            Kind::Ident(name) => Ok(Ok(name)),
+            _ => self.error(id, message).map(Err),
+        }
+    }
+
+    fn variables(
+        &mut self,
+        (first, second): (Id, Option<Id>),
+        message: &str,
+    ) -> Parsed<Result<(Text, Option<Text>), Id>> {
+        let name = match self.variable(first, message)? {
+            Ok(name) => name,
+            Err(error) => return Ok(Err(error)),
+        };
+        let Some(second) = second else { return Ok(Ok((name, None))) };
+        match self.variable(second, message)? {
+            Ok(other) if other == name => {
+                self.error(second, &format!("duplicate variable name: {name}")).map(Err)
+            }
+            Ok(other) => Ok(Ok((name, Some(other)))),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    fn quantifier(&mut self, function: &str, range: Id, first: Id, second: Option<Id>, test: Id) -> Parsed {
+        let names = match self.variables((first, second), "argument must be a simple name")? {
+            Ok(names) => names,
+            Err(error) => return Ok(error),
+        };
+        let (init, condition, step, result) = match function {
+            "all" => {
+                let init = self.literal(Literal::Bool(true))?;
+                let so_far = self.accumulator()?;
+                let condition = self.call("@not_strictly_false", vec![so_far])?;
+                let so_far = self.accumulator()?;
+                (init, condition, self.call("_&&_", vec![so_far, test])?, self.accumulator()?)
+            }
+            "exists" => {
+                let init = self.literal(Literal::Bool(false))?;
+                let so_far = self.accumulator()?;
+                let not = self.call("!_", vec![so_far])?;
+                let condition = self.call("@not_strictly_false", vec![not])?;
+                let so_far = self.accumulator()?;
+                (init, condition, self.call("_||_", vec![so_far, test])?, self.accumulator()?)
+            }
+            _ => self.exactly_one(test)?,
+        };
+        self.fold(range, names, ACCUMULATOR, [init, condition, step, result])
+    }
+
+    fn exactly_one(&mut self, test: Id) -> Parsed<(Id, Id, Id, Id)> {
+        let init = self.literal(Literal::Int(0))?;
+        let condition = self.literal(Literal::Bool(true))?;
+        let (so_far, one) = (self.accumulator()?, self.literal(Literal::Int(1))?);
+        let more = self.call("_+_", vec![so_far, one])?;
+        let same = self.accumulator()?;
+        let step = self.call("_?_:_", vec![test, more, same])?;
+        let (count, one) = (self.accumulator()?, self.literal(Literal::Int(1))?);
+        Ok((init, condition, step, self.call("_==_", vec![count, one])?))
+    }
+
+    /// `map`, `filter` and `transformList`. Without a value, the element itself is taken.
+    fn list(&mut self, range: Id, names: (Id, Option<Id>), test: Option<Id>, value: Option<Id>) -> Parsed {
+        let message = if names.1.is_none() {
+            "argument is not an identifier"
+        } else {
+            "argument must be a simple name"
+        };
+        let element = names.0;
+        let names = match self.variables(names, message)? {
+            Ok(names) => names,
+            Err(error) => return Ok(error),
+        };
+        let init = self.items(Vec::new())?;
+        let condition = self.literal(Literal::Bool(true))?;
+        let so_far = self.accumulator()?;
+        let added = self.items(vec![value.unwrap_or(element)])?;
+        let step = self.call("_+_", vec![so_far, added])?;
+        let step = self.guarded(test, step)?;
+        let result = self.accumulator()?;
+        self.fold(range, names, ACCUMULATOR, [init, condition, step, result])
+    }
+
+    fn map(&mut self, function: &str, range: Id, names: (Id, Id), test: Option<Id>, value: Id) -> Parsed {
+        let names = match self.variables((names.0, Some(names.1)), "argument must be a simple name")? {
+            Ok(names) => names,
+            Err(error) => return Ok(error),
+        };
+        let init = self.add(Kind::Map(Vec::new()))?;
+        let condition = self.literal(Literal::Bool(true))?;
+        let so_far = self.accumulator()?;
+        let mut args = vec![so_far];
+        if function == "transformMap" {
+            args.push(self.ident(&names.0)?);
+        }
+        args.push(value);
+        let step = self.call("cel.@mapInsert", args)?;
+        let step = self.guarded(test, step)?;
+        let result = self.accumulator()?;
+        self.fold(range, names, ACCUMULATOR, [init, condition, step, result])
+    }
+
+    /// A step that is made only if a test holds.
+    fn guarded(&mut self, test: Option<Id>, step: Id) -> Parsed {
+        let Some(test) = test else { return Ok(step) };
+        let same = self.accumulator()?;
+        self.call("_?_:_", vec![test, step, same])
+    }
+
+    fn optional(&mut self, function: &str, optional: Id, variable: Id, value: Id) -> Parsed {
+        let Kind::Ident(name) = self.parser.ast.kind(variable).clone() else {
+            return self.error(variable, &format!("{function}() variable name must be a simple identifier"));
+        };
+        let present = self.method("hasValue", optional, Vec::new())?;
+        let Some(copy) = self.parser.ast.copy(optional, self.parser.limits.nodes) else {
+            self.parser.issues.push(None, "expression is too large");
+            return Err(Stop);
+        };
+        let inside = self.method("value", copy, Vec::new())?;
+        let bound = self.bind(name, inside, value)?;
+        let some = if function == "optMap" { self.call("optional.of", vec![bound])? } else { bound };
+        let none = self.call("optional.none", Vec::new())?;
+        self.call("_?_:_", vec![present, some, none])
+    }
+
+    fn sort_by(&mut self, list: Id, variable: Id, key: Id) -> Parsed {
+        if matches!(self.parser.ast.kind(list), Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. }) {
+            let message =
+                "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            return self.error(list, message);
+        }
+        let range = self.ident(SORT_INPUT)?;
+        let keys = self.list(range, (variable, None), None, Some(key))?;
+        let input = self.ident(SORT_INPUT)?;
+        let sorted = self.method("@sortByAssociatedKeys", input, vec![keys])?;
+        self.bind(SORT_INPUT.into(), list, sorted)
+    }
+
+    /// An expression with a name for a value.
+    fn bind(&mut self, name: Text, value: Id, result: Id) -> Parsed {
+        let range = self.items(Vec::new())?;
+        let condition = self.literal(Literal::Bool(false))?;
+        let step = self.ident(&name)?;
+        self.fold(range, (UNUSED.into(), None), &name, [value, condition, step, result])
+    }
+
+    fn fold(
+        &mut self,
+        range: Id,
+        (variable, second): (Text, Option<Text>),
+        accumulator: &str,
+        [init, condition, step, result]: [Id; 4],
+    ) -> Parsed {
+        let accumulator = accumulator.into();
+        let fold = Fold { range, variable, second, accumulator, init, condition, step, result };
+        self.add(Kind::Fold(Box::new(fold)))
+    }
+}

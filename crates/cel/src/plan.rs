@@ -1,0 +1,402 @@
+//! From a checked expression to operations: names become slots, constants are computed, costs are attached.
+
+use std::sync::Arc;
+
+use listwatch_wire::json::Text;
+
+use crate::ast::{Entry, Fold, Id, Kind, Literal};
+use crate::checker::Checked;
+use crate::cost::runtime::CallCost;
+use crate::error::EvalError;
+use crate::library::{self, Native};
+use crate::meter::Meter;
+use crate::value::{Map, OwnedMap, Str, Value};
+
+/// The place of an operation in its [`Program`](crate::Program).
+pub(crate) type OpId = usize;
+
+/// Constants are computed within this cost.
+const CONSTANT_COST: u64 = 100_000;
+
+/// One operation.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Const(Value<'static>),
+    /// A declared variable.
+    Var {
+        name: Text,
+        cost: u64,
+    },
+    /// A variable of a comprehension.
+    Local {
+        slot: usize,
+        cost: u64,
+    },
+    Select {
+        operand: OpId,
+        field: Arc<str>,
+        optional: bool,
+        cost: u64,
+    },
+    Has {
+        operand: OpId,
+        field: Arc<str>,
+    },
+    Index {
+        operand: OpId,
+        index: OpId,
+        optional: bool,
+        cost: u64,
+    },
+    Call {
+        native: Native,
+        args: Box<[OpId]>,
+        cost: CallCost,
+    },
+    And(OpId, OpId),
+    Or(OpId, OpId),
+    Ternary(OpId, OpId, OpId),
+    Equal {
+        left: OpId,
+        right: OpId,
+        negated: bool,
+    },
+    NotStrictlyFalse(OpId),
+    /// Membership in a list of constants.
+    InSet {
+        item: OpId,
+        set: Arc<OwnedMap<'static>>,
+    },
+    OptionalOr {
+        left: OpId,
+        right: OpId,
+        unwrap: bool,
+    },
+    List {
+        items: Box<[OpId]>,
+        optional: Box<[usize]>,
+    },
+    Map {
+        entries: Box<[(OpId, OpId, bool)]>,
+    },
+    Struct {
+        name: Text,
+        fields: Box<[(Text, OpId, bool)]>,
+    },
+    /// An element added to the list in a slot, which is not copied for it.
+    Append {
+        slot: usize,
+        item: OpId,
+        cost: u64,
+    },
+    /// An entry, or all entries of a map, added to the map in a slot.
+    Insert {
+        slot: usize,
+        args: Box<[OpId]>,
+    },
+    Fold(Box<FoldOp>),
+}
+
+/// A comprehension. Its accumulator is in `slot`, its variables in the two after it.
+#[derive(Debug)]
+pub(crate) struct FoldOp {
+    pub(crate) range: OpId,
+    pub(crate) slot: usize,
+    pub(crate) two: bool,
+    pub(crate) init: OpId,
+    pub(crate) condition: OpId,
+    pub(crate) step: OpId,
+    pub(crate) result: OpId,
+}
+
+/// Operations with the number of slots that they need.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) root: OpId,
+    pub(crate) slots: usize,
+}
+
+/// Plans an expression.
+///
+/// # Errors
+/// If a constant cannot be computed.
+pub(crate) fn plan(checked: &Checked) -> Result<Plan, EvalError> {
+    let mut planner = Planner { checked, ops: Vec::new(), locals: Vec::new(), slots: 0 };
+    let root = planner.plan(checked.ast.root)?;
+    Ok(Plan { ops: planner.ops, root, slots: planner.slots })
+}
+
+struct Planner<'c> {
+    checked: &'c Checked,
+    ops: Vec<Op>,
+    /// Names of slots, the innermost last. A slot may have no name outside of its loop.
+    locals: Vec<Option<Text>>,
+    slots: usize,
+}
+
+impl Planner<'_> {
+    fn add(&mut self, op: Op) -> OpId {
+        self.ops.push(op);
+        self.ops.len() - 1
+    }
+
+    fn op(&self, id: OpId) -> Option<&Op> {
+        self.ops.get(id)
+    }
+
+    fn constant(&self, id: OpId) -> Option<&Value<'static>> {
+        if let Some(Op::Const(value)) = self.op(id) { Some(value) } else { None }
+    }
+
+    fn is_attribute(&self, id: OpId) -> bool {
+        matches!(
+            self.op(id),
+            Some(
+                Op::Var { .. }
+                    | Op::Local { .. }
+                    | Op::Select { .. }
+                    | Op::Has { .. }
+                    | Op::Index { .. }
+                    | Op::Ternary(..)
+            )
+        )
+    }
+
+    /// Takes the cost of reading a variable away where cel-go does not count it: in keys, branches and presence tests.
+    fn free(&mut self, id: OpId) {
+        let next = match self.ops.get_mut(id) {
+            Some(Op::Var { cost, .. } | Op::Local { cost, .. }) => {
+                *cost = 0;
+                return;
+            }
+            Some(Op::Select { operand, cost, .. } | Op::Index { operand, cost, .. }) if *cost > 1 => {
+                let _ = operand;
+                *cost = 1;
+                return;
+            }
+            Some(Op::Select { operand, .. } | Op::Index { operand, .. }) => *operand,
+            _ => return,
+        };
+        self.free(next);
+    }
+
+    /// The cost of a selection: one more if it begins at something that is no variable.
+    fn selection_cost(&self, operand: OpId) -> u64 {
+        if self.is_attribute(operand) { 1 } else { 2 }
+    }
+
+    fn plan(&mut self, id: Id) -> Result<OpId, EvalError> {
+        if let Some(name) = self.checked.type_names.get(&id) {
+            return Ok(self.add(Op::Const(Value::Type(name.clone()))));
+        }
+        let checked = self.checked;
+        Ok(match checked.ast.kind(id) {
+            Kind::Literal(literal) => self.add(Op::Const(constant(literal))),
+            Kind::Ident(name) => self.variable(name),
+            Kind::Select { operand, field, test } => {
+                let operand = self.plan(*operand)?;
+                let field = Arc::from(field.as_str());
+                if *test {
+                    self.free(operand);
+                    return Ok(self.add(Op::Has { operand, field }));
+                }
+                let cost = self.selection_cost(operand);
+                self.add(Op::Select { operand, field, optional: false, cost })
+            }
+            Kind::Call { function, target, args } => self.call(id, function, *target, args)?,
+            Kind::List { items, optional } => self.list(items, optional)?,
+            Kind::Map(entries) => self.map(entries)?,
+            Kind::Struct { name, fields } => {
+                let name = name.strip_prefix('.').unwrap_or(name).into();
+                let plan =
+                    |field: &Entry<Text>| Ok((field.key.clone(), self.plan(field.value)?, field.optional));
+                let fields = fields.iter().map(plan).collect::<Result<_, EvalError>>()?;
+                self.add(Op::Struct { name, fields })
+            }
+            Kind::Fold(fold) => self.fold(fold)?,
+            Kind::Missing => self.add(Op::Const(Value::Null)),
+        })
+    }
+
+    fn variable(&mut self, name: &Text) -> OpId {
+        let slot = self.locals.iter().rposition(|local| local.as_ref() == Some(name));
+        self.add(match slot {
+            Some(slot) => Op::Local { slot, cost: 1 },
+            None => Op::Var { name: name.clone(), cost: 1 },
+        })
+    }
+
+    fn call(&mut self, id: Id, function: &Text, target: Option<Id>, args: &[Id]) -> Result<OpId, EvalError> {
+        let mut planned = Vec::with_capacity(args.len() + 1);
+        for arg in target.iter().chain(args) {
+            planned.push(self.plan(*arg)?);
+        }
+        let overload = self.checked.overload(id);
+        Ok(match (function.as_str(), planned.as_slice()) {
+            ("_&&_", [left, right]) => self.add(Op::And(*left, *right)),
+            ("_||_", [left, right]) => self.add(Op::Or(*left, *right)),
+            ("_?_:_", [test, yes, no]) => {
+                for branch in [yes, no] {
+                    if self.is_attribute(*branch) {
+                        self.free(*branch);
+                    }
+                }
+                self.add(Op::Ternary(*test, *yes, *no))
+            }
+            ("_==_", [left, right]) => self.add(Op::Equal { left: *left, right: *right, negated: false }),
+            ("_!=_", [left, right]) => self.add(Op::Equal { left: *left, right: *right, negated: true }),
+            ("@not_strictly_false", [arg]) => self.add(Op::NotStrictlyFalse(*arg)),
+            ("_[_]" | "_[?_]", [operand, index]) => self.index(*operand, *index, function == "_[?_]"),
+            ("_?._", [operand, field]) => {
+                let field = self.constant(*field).and_then(Value::as_str).unwrap_or("");
+                let (operand, field) = (*operand, Arc::from(field));
+                let cost = self.selection_cost(operand);
+                self.add(Op::Select { operand, field, optional: true, cost })
+            }
+            ("or", [left, right]) => self.add(Op::OptionalOr { left: *left, right: *right, unwrap: false }),
+            ("orValue", [left, right]) => {
+                self.add(Op::OptionalOr { left: *left, right: *right, unwrap: true })
+            }
+            ("@in", [item, list]) if overload == "in_list" => self.membership(*item, *list, overload),
+            _ => self.function(function, overload, planned)?,
+        })
+    }
+
+    fn index(&mut self, operand: OpId, index: OpId, optional: bool) -> OpId {
+        if self.is_attribute(index) {
+            self.free(index);
+        }
+        let cost = self.selection_cost(operand);
+        self.add(Op::Index { operand, index, optional, cost })
+    }
+
+    fn membership(&mut self, item: OpId, list: OpId, overload: &'static str) -> OpId {
+        if let Some(Value::List(list)) = self.constant(list) {
+            if list.is_empty() {
+                return self.add(Op::Const(Value::Bool(false)));
+            }
+            let mut set = OwnedMap::default();
+            let simple = list.iter().all(|item| {
+                item.is_ok_and(|item| !matches!(item, Value::Null) && set.insert(item, Value::Null).is_ok())
+            });
+            if simple {
+                return self.add(Op::InSet { item, set: Arc::new(set) });
+            }
+        }
+        let args = [item, list].into();
+        let native = library::native("@in").unwrap_or(library::missing);
+        self.add(Op::Call { native, args, cost: CallCost::of("@in", overload) })
+    }
+
+    fn function(&mut self, name: &str, overload: &'static str, args: Vec<OpId>) -> Result<OpId, EvalError> {
+        const CONVERSIONS: [&str; 10] =
+            ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
+        let native = library::native(name).unwrap_or(library::missing);
+        if let [arg] = args.as_slice()
+            && CONVERSIONS.contains(&name)
+            && let Some(value) = self.constant(*arg)
+        {
+            let value = native(&mut Meter::new(CONSTANT_COST), std::slice::from_ref(value))?;
+            return Ok(self.add(Op::Const(value)));
+        }
+        let cost = CallCost::of(name, overload);
+        Ok(self.add(Op::Call { native, args: args.into(), cost }))
+    }
+
+    fn list(&mut self, items: &[Id], optional: &[usize]) -> Result<OpId, EvalError> {
+        let planned = items.iter().map(|item| self.plan(*item)).collect::<Result<Vec<_>, _>>()?;
+        let constants: Option<Vec<_>> = planned.iter().map(|item| self.constant(*item).cloned()).collect();
+        Ok(match constants {
+            Some(values) if optional.is_empty() => self.add(Op::Const(Value::list(values))),
+            _ => self.add(Op::List { items: planned.into(), optional: optional.into() }),
+        })
+    }
+
+    fn map(&mut self, entries: &[Entry<Id>]) -> Result<OpId, EvalError> {
+        let mut planned = Vec::with_capacity(entries.len());
+        for entry in entries {
+            planned.push((self.plan(entry.key)?, self.plan(entry.value)?, entry.optional));
+        }
+        let mut constant = OwnedMap::default();
+        let all = planned.iter().all(|(key, value, optional)| {
+            let (Some(key), Some(value)) = (self.constant(*key), self.constant(*value)) else { return false };
+            !optional && constant.insert(key.clone(), value.clone()).is_ok()
+        });
+        Ok(match all {
+            true => self.add(Op::Const(Value::Map(Map::Owned(Arc::new(constant))))),
+            false => self.add(Op::Map { entries: planned.into() }),
+        })
+    }
+
+    fn fold(&mut self, fold: &Fold) -> Result<OpId, EvalError> {
+        let init = self.plan(fold.init)?;
+        let range = self.plan(fold.range)?;
+        let slot = self.locals.len();
+        let two = fold.second.is_some();
+        self.locals.push(Some(fold.accumulator.clone()));
+        self.locals.push(Some(fold.variable.clone()));
+        self.locals.push(fold.second.clone());
+        self.slots = self.slots.max(self.locals.len());
+        let condition = self.plan(fold.condition)?;
+        let step = self.step(fold, slot)?;
+        self.locals.truncate(slot + 1);
+        let result = self.plan(fold.result)?;
+        self.locals.truncate(slot);
+        let fold = FoldOp { range, slot, two, init, condition, step, result };
+        Ok(self.add(Op::Fold(Box::new(fold))))
+    }
+
+    /// The step of a loop. Steps that add to the accumulator do so in place.
+    fn step(&mut self, fold: &Fold, slot: usize) -> Result<OpId, EvalError> {
+        let checked = self.checked;
+        if let Kind::Call { function, args, .. } = checked.ast.kind(fold.step)
+            && let ("_?_:_", [test, yes, no]) = (function.as_str(), args.as_slice())
+            && let Some(yes) = self.growth(fold, *yes, slot)?
+        {
+            let (test, no) = (self.plan(*test)?, self.plan(*no)?);
+            self.free(no);
+            return Ok(self.add(Op::Ternary(test, yes, no)));
+        }
+        match self.growth(fold, fold.step, slot)? {
+            Some(step) => Ok(step),
+            None => self.plan(fold.step),
+        }
+    }
+
+    fn growth(&mut self, fold: &Fold, id: Id, slot: usize) -> Result<Option<OpId>, EvalError> {
+        let checked = self.checked;
+        let Kind::Call { function, target: None, args } = checked.ast.kind(id) else { return Ok(None) };
+        let Some((first, rest)) = args.split_first() else { return Ok(None) };
+        if !matches!(checked.ast.kind(*first), Kind::Ident(name) if *name == fold.accumulator) {
+            return Ok(None);
+        }
+        match (function.as_str(), rest) {
+            ("_+_", [added]) => {
+                let Kind::List { items, optional } = checked.ast.kind(*added) else { return Ok(None) };
+                let ([item], []) = (items.as_slice(), optional.as_slice()) else { return Ok(None) };
+                let item = self.plan(*item)?;
+                // Reading the accumulator, making the list of one, adding.
+                let cost = if self.constant(item).is_some() { 2 } else { 12 };
+                Ok(Some(self.add(Op::Append { slot, item, cost })))
+            }
+            ("cel.@mapInsert", rest) => {
+                let args = rest.iter().map(|arg| self.plan(*arg)).collect::<Result<_, _>>()?;
+                Ok(Some(self.add(Op::Insert { slot, args })))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn constant(literal: &Literal) -> Value<'static> {
+    match literal {
+        Literal::Null => Value::Null,
+        Literal::Bool(flag) => Value::Bool(*flag),
+        Literal::Int(number) => Value::Int(*number),
+        Literal::Uint(number) => Value::Uint(*number),
+        Literal::Double(number) => Value::Double(*number),
+        Literal::String(text) => Value::String(Str::Shared(text.as_str().into())),
+        Literal::Bytes(bytes) => Value::Bytes(bytes.as_slice().into()),
+    }
+}

@@ -1,0 +1,109 @@
+//! Expressions that were compiled, and programs that evaluate them.
+
+use std::fmt;
+
+use crate::checker::{self, Checked};
+use crate::cost::estimate::{self, CostRange};
+use crate::env::Env;
+use crate::error::EvalError;
+use crate::eval::{self, Activation};
+use crate::issues::Issues;
+use crate::meter::Meter;
+use crate::parser;
+use crate::plan::{self, Plan};
+use crate::schema::Decl;
+use crate::types::Type;
+use crate::validators;
+use crate::value::Value;
+
+/// The limit of the cost of one evaluation.
+pub const PER_CALL_LIMIT: u64 = 1_000_000;
+
+/// An expression that was parsed and checked.
+#[derive(Debug)]
+pub struct Expression {
+    checked: Checked,
+}
+
+impl Env {
+    /// Parses and checks an expression.
+    ///
+    /// # Errors
+    /// All that is wrong with it, with places.
+    pub fn compile(&self, source: &str) -> Result<Expression, Issues> {
+        let ast = parser::parse(source, &self.limits)?;
+        let checked = checker::check(ast, self, source)?;
+        validators::validate(&checked, source)?;
+        Ok(Expression { checked })
+    }
+}
+
+impl Expression {
+    /// The type of its value.
+    #[must_use]
+    pub fn output_type(&self) -> &Type {
+        self.checked.ty(self.checked.ast.root)
+    }
+
+    /// Whether it reads a variable.
+    #[must_use]
+    pub fn uses(&self, variable: &str) -> bool {
+        self.checked.variables.iter().any(|known| known == variable)
+    }
+
+    /// The least and the most that it can cost, if every variable is as large as the declaration allows.
+    #[must_use]
+    pub fn estimate_cost(&self, root: &Decl) -> CostRange {
+        estimate::estimate(&self.checked, root)
+    }
+
+    /// The program that evaluates it.
+    ///
+    /// # Errors
+    /// If a constant in it cannot be computed.
+    pub fn program(&self) -> Result<Program, EvalError> {
+        Ok(Program { plan: plan::plan(&self.checked)? })
+    }
+}
+
+/// A program. It can be shared between threads and evaluated any number of times.
+pub struct Program {
+    plan: Plan,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("operations", &self.plan.ops.len()).finish()
+    }
+}
+
+/// The result of an evaluation and what it cost.
+#[derive(Debug)]
+pub struct Outcome<'a> {
+    /// The value, or why there is none.
+    pub result: Result<Value<'a>, EvalError>,
+    /// The cost, also of an evaluation that failed.
+    pub cost: u64,
+}
+
+impl Program {
+    /// Evaluates within the limit of one call.
+    #[must_use]
+    pub fn evaluate<'a>(&self, variables: &dyn Activation<'a>) -> Outcome<'a> {
+        let mut meter = Meter::new(PER_CALL_LIMIT);
+        let result = self.evaluate_on(variables, &mut meter);
+        Outcome { result, cost: meter.cost() }
+    }
+
+    /// Evaluates on a meter that others count on, too: the fields of a [`HostObject`](crate::HostObject) do.
+    ///
+    /// # Errors
+    /// Why there is no value.
+    pub fn evaluate_on<'a>(
+        &self,
+        variables: &dyn Activation<'a>,
+        meter: &mut Meter,
+    ) -> Result<Value<'a>, EvalError> {
+        eval::run(&self.plan, variables, meter)
+    }
+}

@@ -1,0 +1,238 @@
+//! Types of objects from OpenAPI schemas: what expressions can read, and how large it can be.
+
+mod escape;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use listwatch_wire::json::{Text, Value as Json};
+
+use crate::types::{ObjectType, Type};
+pub use escape::escape;
+pub(crate) use escape::unescape;
+
+/// The largest request that sizes are estimated for.
+pub const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
+
+/// The longest name of an object.
+const MAX_NAME: u64 = 253;
+
+/// How a value is represented, as its schema says.
+#[derive(Debug)]
+pub(crate) enum Shape {
+    Bool,
+    Int,
+    Double,
+    String,
+    Bytes,
+    Duration,
+    Date,
+    DateTime,
+    IntOrString,
+    List {
+        items: Arc<Decl>,
+        kind: ListKind,
+    },
+    Map(Arc<Decl>),
+    /// Fields by the names of the schema, which need not be identifiers.
+    Object {
+        fields: BTreeMap<Text, Arc<Decl>>,
+    },
+}
+
+/// How the elements of a list are told apart.
+#[derive(Debug)]
+pub(crate) enum ListKind {
+    Atomic,
+    Set,
+    Map(Vec<Text>),
+}
+
+/// What a schema declares: the type of a value, its representation and its bounds.
+#[derive(Debug)]
+pub struct Decl {
+    pub(crate) shape: Shape,
+    pub(crate) nullable: bool,
+    /// The most elements of a list or map, or bytes of a string.
+    pub(crate) max_elements: u64,
+    /// The size of the smallest value in JSON.
+    pub(crate) min_size: u64,
+    pub(crate) ty: Type,
+}
+
+impl Decl {
+    /// Reads a schema. Returns `None` if expressions cannot read what it describes.
+    ///
+    /// `resource` says that this is the root of an object, which has a kind, a version and a name.
+    #[must_use]
+    pub fn from_schema(schema: &Json, resource: bool) -> Option<Arc<Self>> {
+        read(schema, resource, "selfType").map(Arc::new)
+    }
+
+    /// The type for the checker.
+    #[must_use]
+    pub fn ty(&self) -> &Type {
+        &self.ty
+    }
+
+    /// The number of times that a value such as this one fits into the largest request.
+    #[must_use]
+    pub fn max_cardinality(&self) -> u64 {
+        MAX_REQUEST_BYTES / (self.min_size + 1)
+    }
+
+    /// The declaration of elements of a list or values of a map.
+    #[must_use]
+    pub fn elements(&self) -> Option<&Arc<Decl>> {
+        match &self.shape {
+            Shape::List { items, .. } => Some(items),
+            Shape::Map(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The declaration of a field by its name in the schema.
+    #[must_use]
+    pub fn property(&self, name: &str) -> Option<&Arc<Decl>> {
+        if let Shape::Object { fields } = &self.shape { fields.get(name) } else { None }
+    }
+
+    pub(crate) fn items(&self) -> Option<&Decl> {
+        self.elements().map(|items| &**items)
+    }
+
+    pub(crate) fn is_object(&self) -> bool {
+        matches!(self.shape, Shape::Object { .. })
+    }
+
+    /// Whether expressions see a field: all of a map, the declared ones of an object.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        if let Shape::Object { fields } = &self.shape { fields.contains_key(name) } else { true }
+    }
+
+    fn new(shape: Shape, ty: Type, max_elements: u64, min_size: u64) -> Self {
+        Self { shape, nullable: false, max_elements, min_size, ty }
+    }
+}
+
+fn number(schema: &Json, key: &str) -> Option<u64> {
+    schema.get(key).and_then(Json::as_i64).map(|number| u64::try_from(number).unwrap_or(0))
+}
+
+fn flag(schema: &Json, key: &str) -> bool {
+    schema.get(key) == Some(&Json::Bool(true))
+}
+
+fn text<'s>(schema: &'s Json, key: &str) -> &'s str {
+    schema.get(key).and_then(Json::as_str).unwrap_or("")
+}
+
+fn read(schema: &Json, resource: bool, name: &str) -> Option<Decl> {
+    let mut decl = if flag(schema, "x-kubernetes-int-or-string") {
+        let max = number(schema, "maxLength").map_or(MAX_REQUEST_BYTES - 2, |max| max.saturating_mul(4));
+        Decl::new(Shape::IntOrString, Type::Dyn, max, 1)
+    } else {
+        match text(schema, "type") {
+            "array" => list(schema, name)?,
+            "object" => object(schema, resource, name)?,
+            "string" => string(schema),
+            "boolean" => Decl::new(Shape::Bool, Type::Bool, 0, 4),
+            "number" => Decl::new(Shape::Double, Type::Double, 0, 1),
+            "integer" => Decl::new(Shape::Int, Type::Int, 0, 1),
+            _ => return None,
+        }
+    };
+    decl.nullable = flag(schema, "nullable");
+    Some(decl)
+}
+
+fn below(schema: &Json, name: &str) -> Option<Decl> {
+    read(schema, flag(schema, "x-kubernetes-embedded-resource"), name)
+}
+
+fn list(schema: &Json, name: &str) -> Option<Decl> {
+    let items = below(schema.get("items")?, &format!("{name}.@idx"))?;
+    let kind = match text(schema, "x-kubernetes-list-type") {
+        "set" => ListKind::Set,
+        "map" => {
+            let keys = schema.get("x-kubernetes-list-map-keys").and_then(Json::as_array);
+            ListKind::Map(keys.into_iter().flatten().filter_map(Json::as_str).map(Text::from).collect())
+        }
+        _ => ListKind::Atomic,
+    };
+    let max = number(schema, "maxItems").unwrap_or((MAX_REQUEST_BYTES - 2) / (items.min_size + 1));
+    let ty = Type::list(items.ty.clone());
+    Some(Decl::new(Shape::List { items: Arc::new(items), kind }, ty, max, 2))
+}
+
+fn object(schema: &Json, resource: bool, name: &str) -> Option<Decl> {
+    if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+        let values = below(values, &format!("{name}.@elem"))?;
+        let max = number(schema, "maxProperties").unwrap_or((MAX_REQUEST_BYTES - 2) / (values.min_size + 6));
+        let ty = Type::map(Type::String, values.ty.clone());
+        return Some(Decl::new(Shape::Map(Arc::new(values)), ty, max, 2));
+    }
+    let mut fields = BTreeMap::new();
+    let properties = schema.get("properties").and_then(Json::as_object);
+    for (property, schema) in properties.into_iter().flatten() {
+        if let Some(decl) = below(schema, &format!("{name}.{property}")) {
+            fields.insert(property.clone(), Arc::new(decl));
+        }
+    }
+    if resource {
+        add_metadata(schema, name, &mut fields);
+    }
+    let min_size = 2 + required(schema, &fields);
+    let visible =
+        fields.iter().filter_map(|(property, decl)| Some((Text::from(escape(property)?), decl.ty.clone())));
+    let ty = ObjectType { name: name.into(), fields: visible.collect(), constructible: false, open: false };
+    Some(Decl::new(Shape::Object { fields }, Type::Object(Arc::new(ty)), 0, min_size))
+}
+
+/// The size of the fields that every object has.
+fn required(schema: &Json, fields: &BTreeMap<Text, Arc<Decl>>) -> u64 {
+    let names = schema.get("required").and_then(Json::as_array).into_iter().flatten();
+    let size = |name: &str| {
+        let default =
+            schema.get("properties").and_then(|all| all.get(name)).and_then(|one| one.get("default"));
+        let decl = fields.get(name).filter(|_| default.is_none_or(Json::is_null))?;
+        Some(name.len() as u64 + decl.min_size + 4)
+    };
+    names.filter_map(Json::as_str).filter_map(size).sum()
+}
+
+/// Kind, version and name, which expressions can read at the root of every object.
+fn add_metadata(schema: &Json, name: &str, fields: &mut BTreeMap<Text, Arc<Decl>>) {
+    let plain = || Arc::new(string(&Json::Null));
+    fields.insert("kind".into(), plain());
+    fields.insert("apiVersion".into(), plain());
+    let own =
+        schema.get("properties").and_then(|all| all.get("metadata")).and_then(|own| own.get("properties"));
+    let capped = |field: &str, cap: u64| {
+        let own = own.and_then(|own| own.get(field)).and_then(|own| number(own, "maxLength"));
+        let max = own.unwrap_or(cap).min(cap).saturating_mul(4);
+        (Text::from(field), Arc::new(Decl::new(Shape::String, Type::String, max, 2)))
+    };
+    let names: BTreeMap<_, _> = [capped("name", MAX_NAME), capped("generateName", MAX_NAME - 1)].into();
+    let types = names.keys().map(|name| (name.clone(), Type::String));
+    let ty = Type::object(&format!("{name}.metadata"), types);
+    fields.insert("metadata".into(), Arc::new(Decl::new(Shape::Object { fields: names }, ty, 0, 2)));
+}
+
+fn string(schema: &Json) -> Decl {
+    let largest = MAX_REQUEST_BYTES - 2;
+    let max = number(schema, "maxLength");
+    match text(schema, "format") {
+        "byte" => Decl::new(Shape::Bytes, Type::Bytes, max.unwrap_or(largest), 2),
+        "duration" => Decl::new(Shape::Duration, Type::Duration, 32, 3),
+        "date" => Decl::new(Shape::Date, Type::Timestamp, 12, 12),
+        "date-time" => Decl::new(Shape::DateTime, Type::Timestamp, 32, 21),
+        _ => {
+            let values = schema.get("enum").and_then(Json::as_array).filter(|values| !values.is_empty());
+            let longest = values.map(|values| values.iter().filter_map(Json::as_str).map(str::len).max());
+            let max = max.map(|max| max.saturating_mul(4));
+            let max = max.or(longest.map(|longest| longest.unwrap_or(0) as u64)).unwrap_or(largest);
+            Decl::new(Shape::String, Type::String, max, 2)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Checks of literals after types are known: durations, times, patterns, format strings, lists and maps of one type.
+
+use crate::ast::{Ast, Id, Kind, Literal, each_part};
+use crate::checker::Checked;
+use crate::issues::Issues;
+use crate::library::formatting::{Clause, Piece, pieces};
+use crate::library::{regexes, time};
+use crate::types::Type;
+
+/// Checks the literals of an expression.
+pub(crate) fn validate(checked: &Checked, source: &str) -> Result<(), Issues> {
+    let mut issues = Issues::new(source);
+    walk(checked, checked.ast.root, false, &mut issues);
+    if issues.is_empty() { Ok(()) } else { Err(issues) }
+}
+
+fn walk(checked: &Checked, id: Id, in_format: bool, issues: &mut Issues) {
+    let kind = checked.ast.kind(id);
+    let mut in_format = in_format;
+    match kind {
+        Kind::Call { function, target, args } => {
+            literal_argument(&checked.ast, function, args, issues);
+            if function == "format" {
+                in_format = true;
+                format_call(checked, id, *target, args, issues);
+            }
+        }
+        Kind::List { items, optional } if !in_format => {
+            let items = items.iter().enumerate().map(|(at, item)| (*item, optional.contains(&at)));
+            same_types(checked, items, issues);
+        }
+        Kind::Map(entries) if !in_format => {
+            same_types(checked, entries.iter().map(|entry| (entry.key, false)), issues);
+            same_types(checked, entries.iter().map(|entry| (entry.value, entry.optional)), issues);
+        }
+        _ => {}
+    }
+    each_part(kind, |part| walk(checked, part, in_format, issues));
+}
+
+fn text(ast: &Ast, id: Id) -> Option<&str> {
+    if let Kind::Literal(Literal::String(text)) = ast.kind(id) { Some(text) } else { None }
+}
+
+fn literal_argument(ast: &Ast, function: &str, args: &[Id], issues: &mut Issues) {
+    let (argument, valid): (_, fn(&str) -> bool) = match function {
+        "duration" => (args.first(), |text| time::parse_duration(text).is_some()),
+        "timestamp" => (args.first(), |text| time::parse_timestamp(text).is_some()),
+        "matches" => (args.last(), |text| regexes::compile(text).is_ok()),
+        _ => return,
+    };
+    if let Some(argument) = argument
+        && let Some(text) = text(ast, *argument)
+        && !valid(text)
+    {
+        issues.push(Some(ast.node(*argument).at), format!("invalid {function} argument"));
+    }
+}
+
+fn same_types(checked: &Checked, items: impl Iterator<Item = (Id, bool)>, issues: &mut Issues) {
+    let mut first: Option<&Type> = None;
+    for (item, optional) in items {
+        let ty = checked.ty(item);
+        let ty = if optional { ty.unwrapped().0 } else { ty };
+        match first {
+            None => first = Some(ty),
+            Some(first) if equivalent(first, ty, &mut 1000) => {}
+            Some(first) => {
+                let at = checked.ast.node(item).at;
+                issues.push(Some(at), format!("expected type '{first}' but found '{ty}'"));
+                return;
+            }
+        }
+    }
+}
+
+/// Whether two types are the same up to what is not known of them.
+fn equivalent(a: &Type, b: &Type, budget: &mut usize) -> bool {
+    if *budget == 0 {
+        return true;
+    }
+    *budget -= 1;
+    match (a, b) {
+        (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => equivalent(a, b, budget),
+        (Type::Map(a), Type::Map(b)) => equivalent(&a.0, &b.0, budget) && equivalent(&a.1, &b.1, budget),
+        (Type::Type(_), Type::Type(_)) => true,
+        _ => a.is_same(b),
+    }
+}
+
+fn format_call(checked: &Checked, id: Id, target: Option<Id>, args: &[Id], issues: &mut Issues) {
+    let (Some(target), [list]) = (target, args) else { return };
+    let (Some(format), Kind::List { items, .. }) = (text(&checked.ast, target), checked.ast.kind(*list))
+    else {
+        return;
+    };
+    let at = |id: Id| Some(checked.ast.node(id).at);
+    let pieces = match pieces(format) {
+        Ok(pieces) => pieces,
+        Err(why) => return issues.push(at(id), why),
+    };
+    let clauses = pieces
+        .iter()
+        .filter_map(|piece| if let Piece::Clause(clause) = piece { Some(*clause) } else { None });
+    let clauses: Vec<Clause> = clauses.collect();
+    for (n, clause) in clauses.iter().enumerate() {
+        let Some(item) = items.get(n) else {
+            return issues.push(at(id), format!("index {n} out of range"));
+        };
+        let ty = checked.ty(*item);
+        if !fits(*clause, ty) {
+            let why = clause.refusal(ty.runtime_name());
+            return issues.push(at(*item), format!("error during formatting: {why}"));
+        }
+    }
+    if items.len() > clauses.len() {
+        let (expected, given) = (clauses.len(), items.len());
+        let message =
+            format!("too many arguments supplied to string.format (expected {expected}, got {given})");
+        issues.push(at(id), message);
+    }
+}
+
+fn fits(clause: Clause, ty: &Type) -> bool {
+    match (clause, ty) {
+        (_, Type::Dyn) => true,
+        (Clause::String, Type::Object(_) | Type::Opaque(_) | Type::Optional(_)) => false,
+        (Clause::String, _) => true,
+        (Clause::Decimal | Clause::Octal, ty) => matches!(ty, Type::Int | Type::Uint),
+        (Clause::Fixed(_) | Clause::Scientific(_), ty) => matches!(ty, Type::Double | Type::String),
+        (Clause::Binary, ty) => matches!(ty, Type::Int | Type::Uint | Type::Bool),
+        (Clause::Hex(_), ty) => matches!(ty, Type::Int | Type::Uint | Type::String | Type::Bytes),
+    }
+}

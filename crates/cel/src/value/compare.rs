@@ -1,0 +1,195 @@
+//! Equality and order of values, and how errors show them.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
+use listwatch_wire::json::{Text, Value as Json};
+
+use super::{List, Map, Value};
+use crate::error::EvalError;
+use crate::library::time;
+use crate::meter::Meter;
+use crate::schema::{ListKind, Shape};
+
+/// Whether two values are equal, as `==` says. Numbers of different types are compared by their value.
+pub(crate) fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+    meter.work(1)?;
+    Ok(match (a, b) {
+        (Value::Null, Value::Null) => true,
+        (Value::Null, _) | (_, Value::Null) => false,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::String(a), Value::String(b)) => **a == **b,
+        (Value::Bytes(a), Value::Bytes(b)) => a == b,
+        (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
+        (Value::Duration(a), Value::Duration(b)) => a == b,
+        (Value::Type(a), Value::Type(b)) => a == b,
+        (Value::List(a), Value::List(b)) => lists(a, b, meter)?,
+        (Value::Map(a), Value::Map(b)) => maps(a, b, meter)?,
+        // What a schema describes answers a comparison with another kind of value with an error.
+        (Value::List(List::Json(_, Some(_))) | Value::Map(Map::Json(_, Some(_))), _) => {
+            return Err(EvalError::no_such_overload());
+        }
+        (Value::Optional(None), Value::Optional(None)) => true,
+        (Value::Optional(Some(a)), Value::Optional(Some(b))) => equal(a, b, meter)?,
+        (Value::Struct(a), Value::Struct(b)) => {
+            a.type_name == b.type_name
+                && a.fields.len() == b.fields.len()
+                && fields(&a.fields, &b.fields, meter)?
+        }
+        (Value::Url(a), Value::Url(b)) => a == b,
+        (Value::Ip(a), Value::Ip(b)) => a == b,
+        (Value::Cidr(a), Value::Cidr(b)) => a == b,
+        (Value::Quantity(a), Value::Quantity(b)) => a.compare(b) == Ordering::Equal,
+        (Value::Semver(a), Value::Semver(b)) => a.compare(b) == Ordering::Equal,
+        (Value::Format(a), Value::Format(b)) => a.name == b.name,
+        (Value::Check(a), Value::Check(b)) => a == b,
+        (Value::Preserved(a), Value::Preserved(b)) => a == b,
+        _ => numbers(a, b) == Some(Ordering::Equal),
+    })
+}
+
+fn fields<'a, K: PartialEq>(
+    a: &[(K, Value<'a>)],
+    b: &[(K, Value<'a>)],
+    meter: &mut Meter,
+) -> Result<bool, EvalError> {
+    for (name, value) in a {
+        match b.iter().find(|(other, _)| other == name) {
+            Some((_, other)) if equal(value, other, meter)? => {}
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+fn lists<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    if let (List::Json(a, _), List::Json(b, _)) = (a, b)
+        && std::ptr::eq(*a, *b)
+    {
+        return Ok(true);
+    }
+    match a.decl().map(|decl| &decl.shape) {
+        Some(Shape::List { kind: ListKind::Set, .. }) => return unordered(a, b, meter, None),
+        Some(Shape::List { kind: ListKind::Map(keys), .. }) => return unordered(a, b, meter, Some(keys)),
+        _ => {}
+    }
+    for (left, right) in a.iter().zip(b.iter()) {
+        if !equal(&left?, &right?, meter)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Equality of lists whose order does not matter: sets of scalars, and lists of objects with keys.
+fn unordered<'a>(
+    a: &List<'a>,
+    b: &List<'a>,
+    meter: &mut Meter,
+    keys: Option<&[Text]>,
+) -> Result<bool, EvalError> {
+    let mut known = HashMap::new();
+    for item in a.iter() {
+        meter.work(1)?;
+        let item = item?;
+        known.insert(identity(&item, keys), item);
+    }
+    let mut seen = HashSet::new();
+    for item in b.iter() {
+        meter.work(1)?;
+        let item = item?;
+        let identity = identity(&item, keys);
+        match known.get(&identity) {
+            Some(other) if keys.is_none() || equal(other, &item, meter)? => seen.insert(identity),
+            _ => return Ok(false),
+        };
+    }
+    Ok(seen.len() == known.len())
+}
+
+/// What tells the elements of a set, or of a list with keys, apart.
+pub(crate) fn identity(item: &Value<'_>, keys: Option<&[Text]>) -> Vec<Option<String>> {
+    match (keys, item) {
+        (Some(keys), Value::Map(Map::Json(map, _))) => {
+            keys.iter().map(|key| map.get(key).map(Json::to_string)).collect()
+        }
+        _ => vec![super::to_json(item, &mut 64).ok().map(|json| json.to_string())],
+    }
+}
+
+fn maps<'a>(a: &Map<'a>, b: &Map<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    if let (Map::Json(left, decl), Map::Json(right, _)) = (a, b) {
+        if left.is_same(right) {
+            return Ok(true);
+        }
+        // Fields that no schema describes are compared as they are.
+        if let Some(decl) = decl.filter(|decl| decl.is_object()) {
+            let unknown = left.iter().filter(|(name, _)| !decl.has_field(name));
+            for (name, value) in unknown {
+                if right.get(name).is_some_and(|other| other != value) {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    for key in a.keys() {
+        match (a.get(&key)?, b.get(&key)?) {
+            (Some(left), Some(right)) if equal(&left, &right, meter)? => {}
+            (None, None) => {}
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// The order of two numbers, whatever their types. Nothing orders what is no number.
+pub(crate) fn numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        (Value::Uint(a), Value::Uint(b)) => Some(a.cmp(b)),
+        (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
+        (Value::Int(a), Value::Uint(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
+        (Value::Uint(a), Value::Int(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
+        #[expect(clippy::cast_precision_loss, reason = "compared as doubles, as cel-go does")]
+        (Value::Int(a), Value::Double(b)) => (*a as f64).partial_cmp(b),
+        #[expect(clippy::cast_precision_loss, reason = "compared as doubles, as cel-go does")]
+        (Value::Uint(a), Value::Double(b)) => (*a as f64).partial_cmp(b),
+        (Value::Double(_), Value::Int(_) | Value::Uint(_)) => numbers(b, a).map(Ordering::reverse),
+        _ => None,
+    }
+}
+
+/// The order of two values, as `<` says.
+pub(crate) fn order(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, EvalError> {
+    Ok(match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::String(a), Value::String(b)) => (**a).cmp(&**b),
+        (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+        (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
+        (Value::Duration(a), Value::Duration(b)) => a.cmp(b),
+        (Value::Double(a), _) if a.is_nan() => return Err(EvalError::new("NaN values cannot be ordered")),
+        (_, Value::Double(b)) if b.is_nan() => return Err(EvalError::new("NaN values cannot be ordered")),
+        _ => return numbers(a, b).ok_or_else(EvalError::no_such_overload),
+    })
+}
+
+/// A scalar as errors show it.
+pub(crate) fn shown(value: &Value<'_>) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Uint(number) => number.to_string(),
+        Value::Double(number) => crate::library::convert::double_text(*number),
+        Value::String(text) => text.to_string(),
+        Value::Timestamp(moment) => time::format_timestamp(*moment),
+        Value::Duration(nanos) => time::format_duration(*nanos),
+        other => other.type_name().to_owned(),
+    }
+}

@@ -1,0 +1,179 @@
+//! Maps: fields of an object, or computed entries.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use listwatch_wire::json::Map as JsonMap;
+
+use super::{Str, Value, json};
+use crate::error::EvalError;
+use crate::schema::{Decl, escape};
+
+/// A map. Copying it copies a pointer.
+#[derive(Clone, Debug)]
+pub enum Map<'a> {
+    /// The fields of an object, and what its schema says of it.
+    Json(&'a JsonMap, Option<&'a Decl>),
+    /// Computed entries.
+    Owned(Arc<OwnedMap<'a>>),
+}
+
+/// Entries in the order in which they were added.
+#[derive(Clone, Debug, Default)]
+pub struct OwnedMap<'a> {
+    entries: Vec<(Value<'a>, Value<'a>)>,
+    places: HashMap<Key, usize>,
+}
+
+/// A key such that numbers which are equal have equal keys.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Bool(bool),
+    Number(i128),
+    /// A number that is no integer, by its bits.
+    Fraction(u64),
+    String(Arc<str>),
+}
+
+fn key(value: &Value<'_>) -> Option<Key> {
+    Some(match value {
+        Value::Bool(flag) => Key::Bool(*flag),
+        Value::Int(number) => Key::Number((*number).into()),
+        Value::Uint(number) => Key::Number((*number).into()),
+        Value::Double(number) if number.fract() == 0.0 && number.abs() < 1e30 =>
+        {
+            #[expect(clippy::cast_possible_truncation, reason = "a whole number in range")]
+            Key::Number(*number as i128)
+        }
+        Value::Double(number) => Key::Fraction(number.to_bits()),
+        Value::String(Str::Shared(text)) => Key::String(text.clone()),
+        Value::String(Str::Borrowed(text)) => Key::String((*text).into()),
+        _ => return None,
+    })
+}
+
+impl<'a> OwnedMap<'a> {
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, wanted: &Value<'_>) -> Option<&Value<'a>> {
+        let place = self.places.get(&key(wanted)?)?;
+        self.entries.get(*place).map(|(_, value)| value)
+    }
+
+    /// Sets the value of a key; whether it was free.
+    ///
+    /// # Errors
+    /// If the value cannot be a key.
+    pub fn insert(&mut self, at: Value<'a>, value: Value<'a>) -> Result<bool, EvalError> {
+        let Some(wanted) = key(&at) else {
+            return Err(EvalError::new(format!("unsupported key type: {}", at.type_name())));
+        };
+        if let Some(entry) = self.places.get(&wanted).and_then(|place| self.entries.get_mut(*place)) {
+            entry.1 = value;
+            return Ok(false);
+        }
+        self.places.insert(wanted, self.entries.len());
+        self.entries.push((at, value));
+        Ok(true)
+    }
+
+    /// The entries in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (&Value<'a>, &Value<'a>)> {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+}
+
+impl<'a> Map<'a> {
+    /// The number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Json(map, _) => map.len(),
+            Self::Owned(map) => map.entries.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key, if there is one.
+    ///
+    /// # Errors
+    /// If the value does not fit its schema, or nothing can have such a key.
+    pub fn get(&self, key: &Value<'a>) -> Result<Option<Value<'a>>, EvalError> {
+        match (self, key) {
+            (Self::Owned(map), _) => Ok(map.get(key).cloned()),
+            (Self::Json(map, decl), Value::String(name)) => json::field(map, *decl, name),
+            (Self::Json(_, Some(_)), _) => Err(EvalError::no_such_overload()),
+            (Self::Json(_, None), _) => Ok(None),
+        }
+    }
+
+    /// The keys in order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Value<'a>> {
+        match self {
+            Self::Owned(map) => map.entries.iter().map(|(key, _)| key.clone()).collect(),
+            Self::Json(map, decl) => {
+                let map: &'a JsonMap = map;
+                let known = map.iter().filter(|(name, _)| decl.is_none_or(|decl| decl.has_field(name)));
+                let object = decl.is_some_and(Decl::is_object);
+                known.map(|(name, _)| Value::String(shown(name, object))).collect()
+            }
+        }
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// If there is such an entry already, or the value cannot be a key.
+    pub(crate) fn insert(&mut self, at: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
+        if let Self::Json(..) = self {
+            *self = Self::Owned(Arc::new(self.to_owned_map()?));
+        }
+        let Self::Owned(map) = self else { return Ok(()) };
+        if map.get(&at).is_some() {
+            let shown = super::compare::shown(&at);
+            return Err(EvalError::new(format!("insert failed: key {shown} already exists")));
+        }
+        Arc::make_mut(map).insert(at, value).map(|_| ())
+    }
+
+    fn to_owned_map(&self) -> Result<OwnedMap<'a>, EvalError> {
+        let mut owned = OwnedMap::default();
+        for key in self.keys() {
+            if let Some(value) = self.get(&key)? {
+                owned.insert(key, value)?;
+            }
+        }
+        Ok(owned)
+    }
+}
+
+/// A key as expressions write it.
+fn shown(name: &str, object: bool) -> Str<'_> {
+    match object.then(|| escape(name)).flatten() {
+        Some(escaped) if escaped != name => Str::from(escaped.into_owned()),
+        _ => Str::Borrowed(name),
+    }
+}
+
+impl<'a> Map<'a> {
+    /// The value of a key that is a string, if there is one.
+    ///
+    /// # Errors
+    /// If the value does not fit its schema.
+    pub fn field(&self, name: &str) -> Result<Option<Value<'a>>, EvalError> {
+        match self {
+            Self::Json(map, decl) => json::field(map, *decl, name),
+            Self::Owned(map) => {
+                let wanted = Key::String(name.into());
+                let place = map.places.get(&wanted);
+                Ok(place.and_then(|place| map.entries.get(*place)).map(|(_, value)| value.clone()))
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Strings that are borrowed from an object or shared.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A string, borrowed or shared. Copying it never copies its text.
+#[derive(Clone)]
+pub enum Str<'a> {
+    /// A string of an object or an expression.
+    Borrowed(&'a str),
+    /// A string that was computed.
+    Shared(Arc<str>),
+}
+
+impl Deref for Str<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl fmt::Debug for Str<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<'a> From<&'a str> for Str<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Borrowed(text)
+    }
+}
+
+impl From<String> for Str<'_> {
+    fn from(text: String) -> Self {
+        Self::Shared(text.into())
+    }
+}
+
+impl From<Arc<str>> for Str<'_> {
+    fn from(text: Arc<str>) -> Self {
+        Self::Shared(text)
+    }
+}
