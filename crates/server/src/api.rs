@@ -5,7 +5,7 @@ use std::sync::Arc;
 use listwatch_storage::Engine;
 use listwatch_wire::{Revision, Status};
 
-use crate::admission::Chain;
+use crate::admission::{Chain, webhook};
 use crate::allocate::services::Allocator;
 use crate::auth::{Authenticator, Authorizer, Impersonator};
 use crate::cache::Cache;
@@ -32,6 +32,8 @@ pub struct Api {
     pub(crate) admission: Chain,
     /// Who may act as whom.
     pub(crate) impersonator: Impersonator,
+    /// Connections to webhooks.
+    pub(crate) webhooks: webhook::client::Client,
     /// How the server is set up.
     pub options: Options,
     /// Which addresses and ports Services were given lately.

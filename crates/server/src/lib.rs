@@ -54,7 +54,7 @@ mod server;
 mod subresources;
 mod verbs;
 
-pub use admission::{AdmissionOptions, UnknownPlugin};
+pub use admission::{AdmissionOptions, UnknownPlugin, WebhookLimits};
 pub use error::Error;
 pub use options::{
     CacheLimits, HttpLimits, LifecycleOptions, NamespaceObjects, Options, RequestLimits, Security,

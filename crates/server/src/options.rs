@@ -45,6 +45,8 @@ pub struct LifecycleOptions {
     pub empty_namespaces: bool,
     /// Dependents follow their owners.
     pub collect_garbage: bool,
+    /// The status of quotas is recalculated when objects go.
+    pub quota_status: bool,
     /// Events are deleted so long after their last change, as by kube-apiserver's `--event-ttl`.
     pub event_ttl: Option<Duration>,
     /// How long things rest before they are acted on, so that whoever deleted something still sees the mark, and owners
@@ -61,6 +63,7 @@ impl LifecycleOptions {
             namespace_objects: NamespaceObjects::Never,
             empty_namespaces: false,
             collect_garbage: false,
+            quota_status: false,
             event_ttl: None,
             settle: Duration::ZERO,
         }
@@ -74,6 +77,7 @@ impl Default for LifecycleOptions {
             namespace_objects: NamespaceObjects::WithFirstPod,
             empty_namespaces: true,
             collect_garbage: true,
+            quota_status: true,
             event_ttl: Some(Duration::from_secs(3600)),
             settle: Duration::from_secs(2),
         }

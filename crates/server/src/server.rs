@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::admission::Chain;
+use crate::admission::{Chain, webhook};
 use crate::allocate::services::Allocator;
 use crate::api::Api;
 use crate::auth::{
@@ -83,6 +83,7 @@ impl Server {
             impersonator: Impersonator::default(),
             recent: Recent::new(options.cache.recent_bytes),
             admission: Chain::new(&options.admission),
+            webhooks: webhook::client::Client::new(options.admission.webhooks),
             options,
             metrics: Metrics::default(),
             allocator: Allocator::default(),

@@ -63,6 +63,18 @@ impl Write {
         Err(Error::Invalid(format!("the key {:?} is no path that starts with a slash", self.key)))
     }
 
+    /// Refuses transactions that write a key twice: engines disagree about what that means.
+    pub(crate) fn check_all(writes: &[Self]) -> Result<(), Error> {
+        let mut keys = std::collections::HashSet::new();
+        for write in writes {
+            write.check()?;
+            if !keys.insert(&write.key) {
+                return Err(Error::Invalid(format!("the key {:?} is written twice", write.key)));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the write takes place on a key last written at `current`, or absent. Deleting nothing is no write.
     #[must_use]
     pub fn applies(&self, current: Option<Revision>) -> bool {
@@ -82,6 +94,21 @@ pub enum Written {
     Refused {
         /// What the key holds instead, so that the caller can retry without another read.
         current: Option<KeyValue>,
+    },
+}
+
+/// The outcome of several writes that take place together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transacted {
+    /// All are durable; the revision of each, in the order of the writes. An engine may give all of them the same one.
+    Done {
+        /// The revisions.
+        revisions: Vec<Revision>,
+    },
+    /// At least one condition did not hold; nothing changed.
+    Refused {
+        /// What each key holds, in the order of the writes.
+        current: Vec<Option<KeyValue>>,
     },
 }
 
@@ -164,7 +191,8 @@ pub struct Change {
 /// A batch is shared by everyone who reads the log: cloning it copies two words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// The changes, each revision greater than the one before; empty when only `upto` moved.
+    /// The changes in the order of their revisions, which only those of one transaction may share; empty when only
+    /// `upto` moved.
     pub changes: Arc<[Change]>,
     /// Every change up to and including this revision has now been delivered.
     pub upto: Revision,
@@ -212,6 +240,10 @@ pub trait Engine: Send + Sync + Debug + 'static {
 
     /// Writes if the condition holds; returns when the outcome is durable.
     async fn write(&self, write: Write) -> Result<Written, Error>;
+
+    /// Writes several different keys if all conditions hold, or none; returns when the outcome is durable. Their changes
+    /// are in one [`Batch`] of the log.
+    async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error>;
 
     /// The log of changes after `after`, including those of the future. Only durable changes are in it.
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error>;

@@ -31,7 +31,9 @@ pub mod suite;
 mod tail;
 
 pub use embedded::{EmbeddedEngine, EmbeddedOptions};
-pub use engine::{Batch, Change, Changes, Engine, Expect, Health, KeyValue, Page, Range, Write, Written};
+pub use engine::{
+    Batch, Change, Changes, Engine, Expect, Health, KeyValue, Page, Range, Transacted, Write, Written,
+};
 pub use error::Error;
 #[cfg(feature = "etcd")]
 pub use etcd::{EtcdEngine, EtcdOptions};

@@ -15,7 +15,7 @@ use listwatch_wire::Revision;
 use parking_lot::Mutex;
 
 use crate::tail::{Cursor, NoBacklog, Tail, TailBounds};
-use crate::{Batch, Change, Changes, Engine, Error, KeyValue, Page, Range, Write, Written};
+use crate::{Batch, Change, Changes, Engine, Error, KeyValue, Page, Range, Transacted, Write, Written};
 
 /// The bounds of a [`MemoryEngine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,16 +80,22 @@ impl MemoryEngine {
         Error::Compacted { asked, oldest: self.tail.floor() }
     }
 
-    fn commit(&self, (current, state): &mut (Revision, State), write: Write) -> Revision {
+    /// Applies writes whose conditions hold, and publishes them as one batch.
+    fn commit(&self, latest: &mut (Revision, State), writes: Vec<Write>) -> Vec<Revision> {
+        let changes: Vec<Change> = writes.into_iter().map(|write| Self::apply(latest, write)).collect();
+        let revisions = changes.iter().map(|change| change.revision).collect();
+        self.tail.publish(Batch { changes: changes.into(), upto: latest.0 });
+        revisions
+    }
+
+    fn apply((current, state): &mut (Revision, State), write: Write) -> Change {
         let revision = current.next();
         let previous = match &write.value {
             Some(value) => state.insert(Arc::clone(&write.key), (revision, value.clone())),
             None => state.remove(&write.key),
         };
         *current = revision;
-        let change = Change { revision, key: write.key, value: write.value, previous };
-        self.tail.publish(Batch { changes: Arc::new([change]), upto: revision });
-        revision
+        Change { revision, key: write.key, value: write.value, previous }
     }
 }
 
@@ -168,7 +174,22 @@ impl Engine for MemoryEngine {
         if !write.applies(current.map(|(_, (revision, _))| *revision)) {
             return Ok(Written::Refused { current: current.map(|(key, version)| key_value(key, version)) });
         }
-        Ok(Written::Done { revision: self.commit(&mut latest, write) })
+        let revisions = self.commit(&mut latest, vec![write]);
+        Ok(Written::Done { revision: revisions.first().copied().unwrap_or_default() })
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error> {
+        Write::check_all(&writes)?;
+        let mut latest = self.latest.lock();
+        if self.tail.is_closed() {
+            return Err(Error::Closed);
+        }
+        let current = |write: &Write| latest.1.get_key_value(&write.key);
+        if writes.iter().all(|write| write.applies(current(write).map(|(_, (revision, _))| *revision))) {
+            return Ok(Transacted::Done { revisions: self.commit(&mut latest, writes) });
+        }
+        let found = writes.iter().map(|write| current(write).map(|(key, version)| key_value(key, version)));
+        Ok(Transacted::Refused { current: found.collect() })
     }
 
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {

@@ -80,6 +80,7 @@ impl Admission {
         AdmissionOptions {
             enable: self.enable_admission_plugins.clone(),
             disable: self.disable_admission_plugins.clone(),
+            ..AdmissionOptions::default()
         }
     }
 }
@@ -100,6 +101,10 @@ struct Lifecycle {
     #[arg(long)]
     no_garbage_collection: bool,
 
+    /// Do not recalculate the status of resource quotas
+    #[arg(long)]
+    no_quota_status: bool,
+
     /// How long Events are kept [1h, 30m, …]; 0s keeps them for ever
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     event_ttl: Duration,
@@ -111,6 +116,7 @@ impl Lifecycle {
             first_objects: !self.no_first_objects,
             empty_namespaces: !self.no_namespace_deletion,
             collect_garbage: !self.no_garbage_collection,
+            quota_status: !self.no_quota_status,
             event_ttl: (!self.event_ttl.is_zero()).then_some(self.event_ttl),
             ..LifecycleOptions::default()
         }

@@ -11,8 +11,9 @@ use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::pod_security::PodSecurity;
 use super::priority::Priority;
+use super::resource_quota::ResourceQuota;
 use super::runtime_class::RuntimeClass;
-use super::{Attributes, Plugin};
+use super::{Attributes, Plugin, WebhookLimits, webhook};
 use crate::registry::Resource;
 
 type Make = fn() -> Arc<dyn Plugin>;
@@ -70,10 +71,10 @@ const PLUGINS: &[Row] = &[
     absent("NodeDeclaredFeatureValidator"),
     absent("PodResizeValidator"),
     absent("MutatingAdmissionPolicy"),
-    absent("MutatingAdmissionWebhook"),
+    on("MutatingAdmissionWebhook", || Arc::new(webhook::Mutating::default())),
     absent("ValidatingAdmissionPolicy"),
-    absent("ValidatingAdmissionWebhook"),
-    absent("ResourceQuota"),
+    on("ValidatingAdmissionWebhook", || Arc::new(webhook::Validating::default())),
+    on("ResourceQuota", || Arc::new(ResourceQuota)),
     absent("AlwaysDeny"),
 ];
 
@@ -84,6 +85,8 @@ pub struct AdmissionOptions {
     pub enable: Vec<String>,
     /// Plugins not to use.
     pub disable: Vec<String>,
+    /// What webhooks may cost.
+    pub webhooks: WebhookLimits,
 }
 
 /// A name that is no plugin of kube-apiserver, or one that this server does not have.
@@ -146,6 +149,15 @@ impl Chain {
     /// # Errors
     /// The Status of the first plugin that rejects the request.
     pub(crate) async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+        request.record.reinvocation().reset();
+        self.admit_once(request, object).await?;
+        if request.record.reinvocation().begin_second() {
+            self.admit_once(request, object).await?;
+        }
+        Ok(())
+    }
+
+    async fn admit_once(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
         for plugin in self.plugins(request) {
             plugin.admit(request, object).await?;
         }
@@ -173,6 +185,7 @@ mod tests {
         let options = |enable: &[&str], disable: &[&str]| AdmissionOptions {
             enable: enable.iter().map(|name| (*name).to_owned()).collect(),
             disable: disable.iter().map(|name| (*name).to_owned()).collect(),
+            ..AdmissionOptions::default()
         };
         let all = Chain::new(&AdmissionOptions::default()).plugins.len();
         assert_eq!(Chain::new(&options(&[], &["Priority"])).plugins.len(), all - 1);

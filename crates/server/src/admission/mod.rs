@@ -6,21 +6,23 @@
 //!
 //! Each plugin is a file named after it. To add one: write the file, add a row to the table in [`chain`].
 
-#[allow(dead_code, reason = "read by the webhook and policy plugins")]
 mod attributes;
 mod certificates;
 mod chain;
 mod default_toleration_seconds;
 mod limit_ranger;
+mod matching;
 mod namespace_lifecycle;
 pub(crate) mod namespaces;
-mod pod_resources;
+pub(crate) mod pod_resources;
 mod pod_security;
 mod priority;
-#[allow(dead_code, reason = "filled by the webhook and policy plugins")]
 mod record;
+mod reinvocation;
+pub(crate) mod resource_quota;
 pub(crate) mod rights;
 mod runtime_class;
+pub(crate) mod webhook;
 
 use std::fmt::Debug;
 
@@ -35,6 +37,7 @@ pub(crate) use attributes::{Attributes, Operation, RequestOptions};
 pub use chain::{AdmissionOptions, UnknownPlugin};
 pub(crate) use chain::{Chain, Interested};
 pub(crate) use record::Record;
+pub use webhook::client::WebhookLimits;
 
 /// One admission plugin.
 #[async_trait]

@@ -7,21 +7,21 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 
 /// Amounts by the name of their resource.
-pub(super) type Amounts = BTreeMap<String, Quantity>;
+pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// Reads a resource list. What is no quantity counts as nothing.
-pub(super) fn amounts(list: &Value) -> Amounts {
+pub(crate) fn amounts(list: &Value) -> Amounts {
     let fields = list.as_object().into_iter().flatten();
     fields.map(|(name, text)| (name.to_string(), quantity(text))).collect()
 }
 
 /// Reads a quantity; zero if there is none.
-pub(super) fn quantity(value: &Value) -> Quantity {
+pub(crate) fn quantity(value: &Value) -> Quantity {
     value.as_str().and_then(|text| Quantity::parse(text).ok()).unwrap_or_default()
 }
 
 /// Adds the second list to the first.
-pub(super) fn add(list: &mut Amounts, other: &Amounts) {
+pub(crate) fn add(list: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         let sum = list.get(name).map_or(*amount, |known| known.plus(*amount));
         list.insert(name.clone(), sum);
@@ -39,7 +39,7 @@ fn raise(list: &mut Amounts, other: &Amounts) {
 
 /// Returns the sum over containers or the largest init container, whichever is more, for `requests` or `limits`.
 /// Init containers that keep running count with the containers. Amounts of the Pod itself take precedence.
-pub(super) fn of_pod(spec: &Value, which: &str) -> Amounts {
+pub(crate) fn of_pod(spec: &Value, which: &str) -> Amounts {
     let own = |container: &Value| amounts(container.at("resources").at(which));
     let mut total = Amounts::new();
     for container in spec.list("containers") {

@@ -1,14 +1,19 @@
 //! [`Record`]: what admission reports besides its decision.
 
-use parking_lot::Mutex;
+use listwatch_storage::Write;
+use parking_lot::{Mutex, MutexGuard};
 
-/// Warnings and audit annotations collected while a request is admitted.
+use super::reinvocation::Reinvocation;
+
+/// Warnings, audit annotations and charges of quotas collected while a request is admitted.
 ///
 /// A write that is retried is admitted again, so that repeated entries count once.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     warnings: Mutex<Vec<String>>,
     annotations: Mutex<Vec<(String, String)>>,
+    charges: Mutex<Vec<Write>>,
+    reinvocation: Mutex<Reinvocation>,
 }
 
 impl Record {
@@ -26,6 +31,23 @@ impl Record {
         if !annotations.iter().any(|(known, _)| known == key) {
             annotations.push((key.to_owned(), value.into()));
         }
+    }
+
+    /// Adds a write of a quota that must be committed together with the object. A later one of the same quota replaces it.
+    pub(crate) fn charge(&self, write: Write) {
+        let mut charges = self.charges.lock();
+        charges.retain(|known| known.key != write.key);
+        charges.push(write);
+    }
+
+    /// The state of the mutating webhooks and policies.
+    pub(super) fn reinvocation(&self) -> MutexGuard<'_, Reinvocation> {
+        self.reinvocation.lock()
+    }
+
+    /// Takes the writes of quotas out.
+    pub(crate) fn take_charges(&self) -> Vec<Write> {
+        std::mem::take(&mut self.charges.lock())
     }
 
     /// Returns the warnings in the order they came.

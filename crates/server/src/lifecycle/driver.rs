@@ -18,7 +18,7 @@ use crate::lifecycle::graph;
 use crate::lifecycle::graph::Graph;
 use crate::lifecycle::place::split;
 use crate::lifecycle::queue::Queue;
-use crate::lifecycle::{birth, garbage, namespaces};
+use crate::lifecycle::{birth, garbage, namespaces, quotas};
 
 /// How soon something that waits for others is looked at again.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -35,6 +35,8 @@ enum Task {
     Namespace(Arc<str>),
     /// Give a namespace what every namespace has.
     Furnish(Arc<str>),
+    /// Count the usage of the quotas of a namespace.
+    Quotas(Arc<str>),
     /// Delete an event if it is still the same.
     Expire(Arc<str>, Revision),
 }
@@ -150,6 +152,9 @@ impl Driver {
             }
             _ => {}
         }
+        if options.quota_status {
+            self.note_quotas(collection, path, value);
+        }
         if options.collect_garbage {
             if self.graph.set(key, value) {
                 self.queue.add(Task::Dependent(Arc::clone(key)), soon);
@@ -157,6 +162,27 @@ impl Driver {
             if garbage::waits(value) {
                 self.queue.add(Task::Owner(Arc::clone(key)), soon);
             }
+        }
+    }
+
+    /// Usage is counted anew when a quota changes its limits or a Pod gives something back.
+    fn note_quotas(&mut self, collection: &str, path: &str, value: &[u8]) {
+        let concerns = match collection {
+            "resourcequotas" => quotas::is_outdated(value),
+            "pods" => quotas::gives_back(value),
+            _ => false,
+        };
+        if concerns {
+            self.recount(path);
+        }
+    }
+
+    fn recount(&mut self, path: &str) {
+        if let Some((namespace, _)) = path.split_once('/')
+            && quotas::limits(&self.api, namespace)
+        {
+            let soon = self.soon();
+            self.queue.add(Task::Quotas(namespace.into()), soon);
         }
     }
 
@@ -170,6 +196,12 @@ impl Driver {
     fn gone(&mut self, key: &Arc<str>, last: Option<&[u8]>) {
         if let Some(("namespaces", name)) = split(key) {
             self.furnished.remove(name);
+        }
+        if let Some((collection, path)) = split(key)
+            && collection != "events"
+            && self.api.options.lifecycle.quota_status
+        {
+            self.recount(path);
         }
         let now = Instant::now();
         for uid in self.graph.remove(key) {
@@ -216,6 +248,7 @@ impl Driver {
                 self.furnished.insert(Arc::clone(namespace));
                 Ok(())
             }
+            Task::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await,
             Task::Expire(key, revision) => {
                 let write = Write { key: Arc::clone(key), value: None, expect: Expect::At(*revision) };
                 self.api.engine.write(write).await.map(drop).map_err(Status::internal)

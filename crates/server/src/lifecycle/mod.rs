@@ -9,6 +9,7 @@
 //! * [`driver`] follows the engine's log and keeps a queue of what is to be done when ([`queue`]); one task, one piece of work at
 //!   a time.
 //! * [`definitions`] serves custom kinds as their definitions come and go; it is no option. [`known`] is what it has read of them.
+//! * [`quotas`] counts what resource quotas limit.
 //! * [`graph`] knows who depends on whom; [`garbage`] acts on it. [`namespaces`] empties namespaces.
 
 mod birth;
@@ -21,6 +22,7 @@ mod known;
 mod namespaces;
 mod place;
 mod queue;
+mod quotas;
 
 use std::sync::Arc;
 
@@ -46,6 +48,7 @@ pub(crate) async fn start(
     }
     let idle = !options.empty_namespaces
         && !options.collect_garbage
+        && !options.quota_status
         && options.event_ttl.is_none()
         && options.namespace_objects == crate::NamespaceObjects::Never;
     if idle {

@@ -111,6 +111,20 @@ pub(crate) trait Decide: Send {
         &mut self,
         stored: Option<&Stored>,
     ) -> impl std::future::Future<Output = Result<Verdict, Status>> + Send;
+
+    /// Returns the writes of quotas that must be committed together with the last decision.
+    fn charges(&mut self) -> Vec<Write> {
+        Vec::new()
+    }
+}
+
+/// The reason why a commit did not take place.
+#[derive(Debug)]
+pub(crate) enum Conflict<T> {
+    /// The object is not what it was: this stands there instead.
+    Object(Option<T>),
+    /// A quota that was to be charged has changed.
+    Charge,
 }
 
 /// A decision that waits for nothing.
@@ -147,9 +161,13 @@ pub(crate) async fn change(
         if dry_run {
             return dry(target, verdict, seen);
         }
-        match attempt(api, target, verdict, seen).await? {
+        match attempt(api, target, verdict, seen, decide.charges()).await? {
             Ok(done) => return Ok(done),
-            Err(current) => seen = current,
+            Err(Conflict::Object(current)) => seen = current,
+            Err(Conflict::Charge) => {
+                api.wait_for(None).await?;
+                seen = fresh(api, target).await?;
+            }
         }
         sure = true;
     }
@@ -161,7 +179,8 @@ async fn attempt(
     target: &Target<'_>,
     verdict: Verdict,
     seen: Option<Stored>,
-) -> Result<Result<Done, Option<Stored>>, Status> {
+    charges: Vec<Write>,
+) -> Result<Result<Done, Conflict<Stored>>, Status> {
     let expect = seen.as_ref().map_or(Expect::Absent, |stored| Expect::At(stored.revision));
     // What is too large already may stay as large as it is.
     let room = api.options.requests.object_bytes.max(seen.as_ref().map_or(0, |stored| stored.bytes.len()));
@@ -172,9 +191,31 @@ async fn attempt(
         Verdict::Write(object) => (object, false, room),
         Verdict::Mark(object) => (object, false, usize::MAX),
     };
-    match store(api, target, value, seen.as_ref(), expect, room).await? {
+    let commit = Commit { before: seen.as_ref(), expect, room, charges };
+    match store(api, target, value, commit).await? {
         Ok(object) => Ok(Ok(Done::Stored { object, created })),
-        Err(current) => Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?)),
+        Err(conflict) => conflict.read(api, target).map(Err),
+    }
+}
+
+/// The conditions of a commit, and what is committed with it.
+struct Commit<'a> {
+    /// The object before.
+    before: Option<&'a Stored>,
+    expect: Expect,
+    /// The bytes it may have.
+    room: usize,
+    charges: Vec<Write>,
+}
+
+impl Conflict<KeyValue> {
+    fn read(self, api: &Api, target: &Target<'_>) -> Result<Conflict<Stored>, Status> {
+        Ok(match self {
+            Self::Object(found) => {
+                Conflict::Object(found.map(|found| Stored::from_engine(api, target, found)).transpose()?)
+            }
+            Self::Charge => Conflict::Charge,
+        })
     }
 }
 
@@ -188,35 +229,32 @@ async fn remove(
     target: &Target<'_>,
     last: Value,
     seen: Option<Stored>,
-) -> Result<Result<Done, Option<Stored>>, Status> {
+) -> Result<Result<Done, Conflict<Stored>>, Status> {
     let Some(stored) = seen else { return Err(target.not_found()) };
-    match put(api, target, None, Expect::At(stored.revision)).await? {
-        storage::Written::Done { revision } => {
+    match put(api, target, None, Expect::At(stored.revision), Vec::new()).await? {
+        Ok(revision) => {
             let object = shown(target, encode(target, last), stored.revision)?;
             Ok(Ok(Done::Removed { object, at: revision }))
         }
-        storage::Written::Refused { current } => {
-            Ok(Err(current.map(|found| Stored::from_engine(api, target, found)).transpose()?))
-        }
+        Err(conflict) => conflict.read(api, target).map(Err),
     }
 }
 
-/// Stores an object of up to `room` bytes if the condition holds; the inner error is what is there instead.
+/// Stores an object if the conditions hold.
 async fn store(
     api: &Api,
     target: &Target<'_>,
     object: Value,
-    before: Option<&Stored>,
-    expect: Expect,
-    room: usize,
-) -> Result<Result<Arc<Object>, Option<KeyValue>>, Status> {
+    commit: Commit<'_>,
+) -> Result<Result<Arc<Object>, Conflict<KeyValue>>, Status> {
     let rules = &target.resource.rules;
+    let Commit { before, expect, room, charges } = commit;
     let mut stored = object.clone();
     rules.stored_form(&mut stored);
     let Encoded { bytes, spans, exact, .. } = encode_within(room, &mut stored, before)?;
     let bytes = Bytes::from(bytes);
-    match put(api, target, Some(bytes.clone()), expect).await? {
-        storage::Written::Done { revision } => {
+    match put(api, target, Some(bytes.clone()), expect, charges).await? {
+        Ok(revision) => {
             // A tree that was converted may read back as another one.
             if exact && stored.is_same(&object) {
                 let version = Version { value: object, bytes: bytes.clone(), spans: spans.into() };
@@ -224,7 +262,7 @@ async fn store(
             }
             shown(target, bytes, revision).map(Ok)
         }
-        storage::Written::Refused { current } => Ok(Err(current)),
+        Err(conflict) => Ok(Err(conflict)),
     }
 }
 
@@ -253,16 +291,44 @@ async fn put(
     target: &Target<'_>,
     value: Option<Bytes>,
     expect: Expect,
-) -> Result<storage::Written, Status> {
+    charges: Vec<Write>,
+) -> Result<Result<Revision, Conflict<KeyValue>>, Status> {
     let write = Write { key: Arc::clone(&target.key), value, expect };
-    let written = api.engine.write(write).await.map_err(|error| storage_status(&error))?;
-    if let storage::Written::Done { revision } = &written
+    let written = if charges.is_empty() {
+        let written = api.engine.write(write).await.map_err(|error| storage_status(&error))?;
+        match written {
+            storage::Written::Done { revision } => Ok(revision),
+            storage::Written::Refused { current } => Err(Conflict::Object(current)),
+        }
+    } else {
+        put_charged(api, write, charges).await?
+    };
+    if let Ok(revision) = &written
         && crate::admission::is_configuration(target.resource)
     {
         // Answered only when this server enforces it: plugins read the cache.
         api.cache.position().wait_for(*revision, api.options.requests.version_wait).await;
     }
     Ok(written)
+}
+
+/// Writes an object and charges quotas, both or neither.
+async fn put_charged(
+    api: &Api,
+    write: Write,
+    charges: Vec<Write>,
+) -> Result<Result<Revision, Conflict<KeyValue>>, Status> {
+    let expect = write.expect;
+    let writes = std::iter::once(write).chain(charges).collect();
+    let outcome = api.engine.transact(writes).await.map_err(|error| storage_status(&error))?;
+    Ok(match outcome {
+        storage::Transacted::Done { revisions } => Ok(revisions.first().copied().unwrap_or_default()),
+        storage::Transacted::Refused { current } => {
+            let object = current.into_iter().next().flatten();
+            let holds = expect.holds(object.as_ref().map(|found| found.revision));
+            Err(if holds { Conflict::Charge } else { Conflict::Object(object) })
+        }
+    })
 }
 
 /// Takes away an object that cannot be read: nothing of it can be marked, and nobody could let it go. `None` if it can be
@@ -277,11 +343,9 @@ pub(crate) async fn remove_unreadable(
     let identity = identity(target, &found.value);
     check(&identity, found.revision)?;
     tracing::warn!(key = &*target.key, "an object that cannot be read is deleted without its finalizers");
-    match put(api, target, None, Expect::At(found.revision)).await? {
-        storage::Written::Done { .. } => {
-            Ok(Some(Done::Dry { object: identity, created: false, removed: true }))
-        }
-        storage::Written::Refused { .. } => Err(target.modified()),
+    match put(api, target, None, Expect::At(found.revision), Vec::new()).await? {
+        Ok(_) => Ok(Some(Done::Dry { object: identity, created: false, removed: true })),
+        Err(_) => Err(target.modified()),
     }
 }
 
@@ -298,17 +362,18 @@ fn identity(target: &Target<'_>, bytes: &[u8]) -> Value {
     object
 }
 
-/// Stores a new object; the inner error is the one that is there already.
+/// Stores a new object and charges quotas for it.
 pub(crate) async fn insert(
     api: &Api,
     target: &Target<'_>,
     object: Value,
-) -> Result<Result<Done, Stored>, Status> {
+    charges: Vec<Write>,
+) -> Result<Result<Done, Conflict<Stored>>, Status> {
     let room = api.options.requests.object_bytes;
-    match store(api, target, object, None, Expect::Absent, room).await? {
+    let commit = Commit { before: None, expect: Expect::Absent, room, charges };
+    match store(api, target, object, commit).await? {
         Ok(object) => Ok(Ok(Done::Stored { object, created: true })),
-        Err(Some(current)) => Ok(Err(Stored::from_engine(api, target, current)?)),
-        Err(None) => Err(Status::internal("a write was refused for no reason")),
+        Err(conflict) => conflict.read(api, target).map(Err),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::api::Api;
 use crate::auth::certificates;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
-use crate::pipeline::transaction::{Done, fresh, insert};
+use crate::pipeline::transaction::{Conflict, Done, Stored, fresh, insert};
 use crate::pipeline::{Answer, WriteRequest, body, now};
 use crate::subresources;
 
@@ -128,23 +128,29 @@ async fn create_named(
     let target = Target::new(resource, request.namespace.as_deref(), &name);
     rights::may_grant(api, request, &target, &object, None).await?;
     warnings.extend(finish_new(api, &target, request, &mut object)?);
-    validate_new(api, request, RequestOptions::Create(options), &object).await?;
-    if options.is_dry_run() {
-        return match fresh(api, &target).await? {
-            Some(_) => Err(exists(&target)),
-            None => Ok(Done::Dry { object, created: true, removed: false }),
-        };
-    }
-    match insert(api, &target, object).await? {
-        Ok(done) => Ok(done),
-        Err(there) => {
-            let mut status = exists(&target);
-            if there.value.at("metadata").has("deletionTimestamp") {
-                status.message = format!("object is being deleted: {}", status.message);
-            }
-            Err(status)
+    loop {
+        validate_new(api, request, RequestOptions::Create(options), &object).await?;
+        if options.is_dry_run() {
+            return match fresh(api, &target).await? {
+                Some(_) => Err(exists(&target)),
+                None => Ok(Done::Dry { object, created: true, removed: false }),
+            };
+        }
+        match insert(api, &target, object.clone(), request.record.take_charges()).await? {
+            Ok(done) => return Ok(done),
+            Err(Conflict::Object(there)) => return Err(taken(&target, there.as_ref())),
+            // Somebody else was charged meanwhile, and there may be no room left.
+            Err(Conflict::Charge) => api.wait_for(None).await?,
         }
     }
+}
+
+fn taken(target: &Target<'_>, there: Option<&Stored>) -> Status {
+    let mut status = exists(target);
+    if there.is_some_and(|there| there.value.at("metadata").has("deletionTimestamp")) {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
 }
 
 fn exists(target: &Target<'_>) -> Status {

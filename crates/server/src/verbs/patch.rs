@@ -5,6 +5,7 @@
 
 use listwatch_kinds::tree::Tree;
 use listwatch_merge::patch::{JsonPatch, merge_patch, parse_object_patch};
+use listwatch_storage::Write;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, WriteOptions};
@@ -69,6 +70,10 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
 }
 
 impl Decide for &mut Work<'_> {
+    fn charges(&mut self) -> Vec<Write> {
+        self.updating.request.record.take_charges()
+    }
+
     async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
         let mut told = Vec::new();
         let verdict = match (&self.parsed.patch, stored) {

@@ -2,6 +2,7 @@
 
 use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
+use listwatch_storage::Write;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{Query, WriteKind, WriteOptions};
@@ -65,6 +66,10 @@ struct Replacing<'a> {
 }
 
 impl Decide for &mut Replacing<'_> {
+    fn charges(&mut self) -> Vec<Write> {
+        self.updating.request.record.take_charges()
+    }
+
     async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
         let (updating, sent) = (&self.updating, &self.sent);
         let Updating { target, view, .. } = *updating;

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Statement, params};
 use super::index::{Head, Index};
 use super::schema::{revision, sql};
 use super::shared::Shared;
-use crate::{Change, KeyValue, Write, Written};
+use crate::{Change, KeyValue, Transacted, Write, Written};
 
 /// The statements of the write path, prepared once.
 pub(super) struct Statements<'c> {
@@ -70,12 +70,7 @@ impl Staged {
         shared: &Shared,
         statements: &mut Statements<'_>,
     ) -> Result<Written> {
-        let head =
-            match self.heads.get(&write.key).copied().or_else(|| index.get(&write.key).map(|(_, head)| head))
-            {
-                Some(head) => Some(head),
-                None => statements.head(&write.key)?,
-            };
+        let head = self.head(&write.key, index, statements)?;
         let current = head.filter(|head| head.live).map(|head| head.revision);
         let applies = write.applies(current);
         let previous = match current {
@@ -89,6 +84,48 @@ impl Staged {
         let at = self.changes.last().map_or(index.upto, |change| change.revision).next();
         statements.append(at, head, &write)?;
         Ok(self.note(at, head, write, previous))
+    }
+
+    /// Decides several writes of different keys together.
+    pub(super) fn stage_all(
+        &mut self,
+        writes: Vec<Write>,
+        index: &Index,
+        shared: &Shared,
+        statements: &mut Statements<'_>,
+    ) -> Result<Transacted> {
+        let mut heads = Vec::with_capacity(writes.len());
+        for write in &writes {
+            heads.push(self.head(&write.key, index, statements)?.filter(|head| head.live));
+        }
+        let applies = |(write, head): (&Write, &Option<Head>)| write.applies(head.map(|head| head.revision));
+        if !writes.iter().zip(&heads).all(applies) {
+            let mut current = Vec::with_capacity(writes.len());
+            for (write, head) in writes.into_iter().zip(heads) {
+                current.push(match head {
+                    Some(Head { revision, .. }) => {
+                        let value = self.value(revision, index, shared, statements)?;
+                        Some(KeyValue { key: write.key, value, revision })
+                    }
+                    None => None,
+                });
+            }
+            return Ok(Transacted::Refused { current });
+        }
+        let mut revisions = Vec::with_capacity(writes.len());
+        for write in writes {
+            if let Written::Done { revision } = self.stage(write, index, shared, statements)? {
+                revisions.push(revision);
+            }
+        }
+        Ok(Transacted::Done { revisions })
+    }
+
+    fn head(&self, key: &Arc<str>, index: &Index, statements: &mut Statements<'_>) -> Result<Option<Head>> {
+        match self.heads.get(key).copied().or_else(|| index.get(key).map(|(_, head)| head)) {
+            Some(head) => Ok(Some(head)),
+            None => statements.head(key),
+        }
     }
 
     fn note(

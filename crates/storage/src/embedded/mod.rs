@@ -39,7 +39,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use options::EmbeddedOptions;
 
 use crate::tail::{Cursor, Tail, TailBounds};
-use crate::{Changes, Engine, Error, Health, KeyValue, Page, Range, Write, Written};
+use crate::{Changes, Engine, Error, Health, KeyValue, Page, Range, Transacted, Write, Written};
 use files::Directory;
 use reader::{DiskBacklog, Readers};
 use recover::{Recovered, recover};
@@ -202,6 +202,14 @@ impl Engine for EmbeddedEngine {
             return Err(Error::Invalid(format!("the value is larger than {MAX_VALUE} bytes")));
         }
         self.ask(|answer| Request::Write(write, answer)).await
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error> {
+        Write::check_all(&writes)?;
+        if writes.iter().any(|write| write.value.as_ref().is_some_and(|value| value.len() > MAX_VALUE)) {
+            return Err(Error::Invalid(format!("a value is larger than {MAX_VALUE} bytes")));
+        }
+        self.ask(|answer| Request::Transact(writes, answer)).await
     }
 
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {

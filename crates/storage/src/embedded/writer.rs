@@ -18,7 +18,7 @@ use super::shared::Shared;
 use super::upkeep::Upkeep;
 use super::wave::Wave;
 use super::{EmbeddedOptions, checkpoint};
-use crate::{Batch, Error, Health, Write, Written};
+use crate::{Batch, Error, Health, Transacted, Write, Written};
 
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
@@ -26,6 +26,7 @@ type Answer<T> = oneshot::Sender<Result<T, Error>>;
 #[derive(Debug)]
 pub(super) enum Request {
     Write(Write, Answer<Written>),
+    Transact(Vec<Write>, Answer<Transacted>),
     Compact(Revision, Answer<()>),
     /// Some time has passed.
     Tick,
@@ -49,9 +50,59 @@ pub(super) struct Writer<'c> {
     broken: Option<String>,
 }
 
-struct Pending {
-    write: Write,
-    answer: Answer<Written>,
+/// What waits to be decided in the next transaction.
+enum Pending {
+    One(Write, Answer<Written>),
+    All(Vec<Write>, Answer<Transacted>),
+}
+
+/// A decision that is reported once it is durable.
+enum Decided {
+    One(Answer<Written>, Written),
+    All(Answer<Transacted>, Transacted),
+}
+
+impl Pending {
+    /// Decides, or fails together with the batch.
+    fn decide(
+        self,
+        stage: &mut dyn FnMut(Write) -> rusqlite::Result<Written>,
+        stage_all: &mut dyn FnMut(Vec<Write>) -> rusqlite::Result<Transacted>,
+    ) -> (Decided, rusqlite::Result<()>) {
+        match self {
+            Self::One(write, answer) => match stage(write) {
+                Ok(written) => (Decided::One(answer, written), Ok(())),
+                Err(error) => (Decided::One(answer, Written::Refused { current: None }), Err(error)),
+            },
+            Self::All(writes, answer) => match stage_all(writes) {
+                Ok(done) => (Decided::All(answer, done), Ok(())),
+                Err(error) => (Decided::All(answer, Transacted::Refused { current: Vec::new() }), Err(error)),
+            },
+        }
+    }
+
+    fn fail(self, error: Error) {
+        match self {
+            Self::One(_, answer) => drop(answer.send(Err(error))),
+            Self::All(_, answer) => drop(answer.send(Err(error))),
+        }
+    }
+}
+
+impl Decided {
+    fn report(self) {
+        match self {
+            Self::One(answer, written) => drop(answer.send(Ok(written))),
+            Self::All(answer, done) => drop(answer.send(Ok(done))),
+        }
+    }
+
+    fn fail(self, error: Error) {
+        match self {
+            Self::One(answer, _) => drop(answer.send(Err(error))),
+            Self::All(answer, _) => drop(answer.send(Err(error))),
+        }
+    }
 }
 
 impl<'c> Writer<'c> {
@@ -85,7 +136,8 @@ impl<'c> Writer<'c> {
             let mut writes = Vec::with_capacity(requests.len());
             for request in requests.drain(..) {
                 match request {
-                    Request::Write(write, answer) => writes.push(Pending { write, answer }),
+                    Request::Write(write, answer) => writes.push(Pending::One(write, answer)),
+                    Request::Transact(all, answer) => writes.push(Pending::All(all, answer)),
                     Request::Compact(upto, answer) => drop(answer.send(self.compact(upto))),
                     Request::Tick => self.tick(),
                     Request::Checkpointed => self.finish_checkpoint(),
@@ -134,7 +186,7 @@ impl<'c> Writer<'c> {
         }
         if let Some(reason) = &self.broken {
             let error = Error::ReadOnly(reason.clone());
-            writes.into_iter().for_each(|pending| drop(pending.answer.send(Err(error.clone()))));
+            writes.into_iter().for_each(|pending| pending.fail(error.clone()));
             return 0;
         }
         let mut answers = Vec::with_capacity(writes.len());
@@ -144,11 +196,11 @@ impl<'c> Writer<'c> {
             Ok(staged) => {
                 self.wave.committed(count, inbox.len());
                 self.publish(staged);
-                answers.into_iter().for_each(|(answer, written)| drop(answer.send(Ok(written))));
+                answers.into_iter().for_each(Decided::report);
             }
             Err(error) => {
                 let error = self.fail(&error);
-                answers.into_iter().for_each(|(answer, _)| drop(answer.send(Err(error.clone()))));
+                answers.into_iter().for_each(|decided: Decided| decided.fail(error.clone()));
             }
         }
         count
@@ -158,7 +210,7 @@ impl<'c> Writer<'c> {
     fn transact(
         &mut self,
         writes: Vec<Pending>,
-        answers: &mut Vec<(Answer<Written>, Written)>,
+        answers: &mut Vec<Decided>,
         inbox: &mut mpsc::Receiver<Request>,
         requests: &mut Vec<Request>,
     ) -> rusqlite::Result<Staged> {
@@ -166,23 +218,32 @@ impl<'c> Writer<'c> {
         let mut outcome = self.statements.begin.execute([]).map(drop);
         // Nobody else changes the index, so the lock can be held while the transaction is put together.
         let index = self.shared.index.read();
-        let mut stage = |Pending { write, answer }: Pending, answers: &mut Vec<_>| {
-            let written = match &outcome {
-                Ok(()) => staged.stage(write, &index, &self.shared, &mut self.statements),
-                Err(_) => Ok(Written::Refused { current: None }),
-            };
-            answers.push((
-                answer,
-                written.unwrap_or_else(|error| {
-                    outcome = Err(error);
-                    Written::Refused { current: None }
-                }),
-            ));
+        let (shared, statements) = (&self.shared, std::cell::RefCell::new(&mut self.statements));
+        let staging = std::cell::RefCell::new(&mut staged);
+        let mut stage = |pending: Pending, answers: &mut Vec<Decided>| {
+            let broken = outcome.is_err();
+            let (decided, result) = pending.decide(
+                &mut |write| match broken {
+                    true => Ok(Written::Refused { current: None }),
+                    false => staging.borrow_mut().stage(write, &index, shared, &mut statements.borrow_mut()),
+                },
+                &mut |writes| match broken {
+                    true => Ok(Transacted::Refused { current: Vec::new() }),
+                    false => {
+                        staging.borrow_mut().stage_all(writes, &index, shared, &mut statements.borrow_mut())
+                    }
+                },
+            );
+            if let Err(error) = result {
+                outcome = Err(error);
+            }
+            answers.push(decided);
         };
         writes.into_iter().for_each(|pending| stage(pending, answers));
         while answers.len() < self.options.batch && requests.is_empty() {
             match inbox.try_recv() {
-                Ok(Request::Write(write, answer)) => stage(Pending { write, answer }, answers),
+                Ok(Request::Write(write, answer)) => stage(Pending::One(write, answer), answers),
+                Ok(Request::Transact(all, answer)) => stage(Pending::All(all, answer), answers),
                 Ok(other) => requests.push(other),
                 Err(_) if self.wave.wait(answers.len()) => {}
                 Err(_) => break,

@@ -22,7 +22,9 @@ use tokio::task::AbortHandle;
 pub use options::{EtcdOptions, EtcdTls, EtcdUser};
 
 use crate::tail::{Backlog, Cursor, Tail, TailBounds};
-use crate::{Batch, Changes, Engine, Error, Expect, Health, KeyValue, Page, Range, Write, Written};
+use crate::{
+    Batch, Changes, Engine, Error, Expect, Health, KeyValue, Page, Range, Transacted, Write, Written,
+};
 use call::{Failure, Repeat, call};
 use feed::{ClientBox, MAX_MESSAGE, Shared};
 use keyspace::{Keyspace, number, revision};
@@ -125,7 +127,7 @@ impl EtcdEngine {
         }
     }
 
-    async fn transact(&self, transaction: Txn) -> Result<etcd_client::TxnResponse, Error> {
+    async fn send(&self, transaction: Txn) -> Result<etcd_client::TxnResponse, Error> {
         let done = call(&self.shared.options, Repeat::Harmful, || {
             let mut kv = self.shared.client.0.kv_client().max_decoding_message_size(MAX_MESSAGE);
             let transaction = transaction.clone();
@@ -207,7 +209,7 @@ impl Engine for EtcdEngine {
             None => TxnOp::delete(key.as_str(), None),
         };
         let look = TxnOp::get(key.as_str(), None);
-        let response = self.transact(Txn::new().when(conditions).and_then([change]).or_else([look])).await?;
+        let response = self.send(Txn::new().when(conditions).and_then([change]).or_else([look])).await?;
         if response.succeeded() {
             let revision = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
             return Ok(Written::Done { revision });
@@ -217,6 +219,38 @@ impl Engine for EtcdEngine {
             _ => None,
         };
         Ok(Written::Refused { current: current.map(|kv| self.shared.keys.key_value(kv)).transpose()? })
+    }
+
+    /// etcd gives all changes of a transaction one revision.
+    async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error> {
+        self.open()?;
+        Write::check_all(&writes)?;
+        let (mut when, mut then, mut look) = (Vec::new(), Vec::new(), Vec::new());
+        for write in &writes {
+            let key = self.shared.keys.key(&write.key);
+            // A condition that never holds is one that contradicts itself.
+            let never = || vec![Compare::create_revision(key.as_str(), CompareOp::Less, 0)];
+            when.extend(conditions(&key, write).unwrap_or_else(never));
+            look.push(TxnOp::get(key.as_str(), None));
+            then.push(match &write.value {
+                Some(value) => TxnOp::put(key.as_str(), value.to_vec(), None),
+                None => TxnOp::delete(key.as_str(), None),
+            });
+        }
+        let response = self.send(Txn::new().when(when).and_then(then).or_else(look)).await?;
+        if response.succeeded() {
+            let at = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
+            return Ok(Transacted::Done { revisions: vec![at; writes.len()] });
+        }
+        let mut current = Vec::with_capacity(writes.len());
+        for found in response.op_responses() {
+            let kv = match found {
+                TxnOpResponse::Get(mut found) => found.take_kvs().pop(),
+                _ => None,
+            };
+            current.push(kv.map(|kv| self.shared.keys.key_value(kv)).transpose()?);
+        }
+        Ok(Transacted::Refused { current })
     }
 
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {

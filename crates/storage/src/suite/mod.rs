@@ -24,6 +24,7 @@ mod compaction;
 mod concurrency;
 mod log;
 mod reads;
+mod transactions;
 mod writes;
 
 use std::fmt;
@@ -110,6 +111,9 @@ pub fn cases() -> Vec<Case> {
         case!(compaction::deleted_keys_stay_deleted),
         case!(compaction::going_back_does_nothing),
         case!(compaction::the_future_cannot_be_compacted),
+        case!(transactions::all_conditions_or_nothing),
+        case!(transactions::the_log_has_a_transaction_in_one_batch),
+        case!(transactions::a_key_cannot_be_written_twice),
         case!(concurrency::one_of_many_creates_wins),
         case!(concurrency::increments_are_not_lost),
         case!(concurrency::reads_see_acknowledged_writes),

@@ -1,0 +1,226 @@
+//! [`Matcher`]: which requests a webhook or a policy is about: resource rules, selectors, equivalent resources.
+
+use std::sync::Arc;
+
+use listwatch_kinds::tree::Tree;
+use listwatch_kinds::validate::selector_matches;
+use listwatch_wire::json::Value;
+
+use super::{Attributes, Operation};
+use crate::registry::Resource;
+
+/// The requests that a webhook or a policy is about.
+#[derive(Debug)]
+pub(super) struct Matcher {
+    rules: Vec<Rule>,
+    excluded: Vec<Rule>,
+    /// Other versions of a resource count, too.
+    equivalent: bool,
+    namespaces: Value,
+    objects: Value,
+}
+
+/// The form in which a request matches.
+#[derive(Clone, Debug)]
+pub(super) enum Form {
+    /// As it was sent.
+    Sent,
+    /// In another version of its resource.
+    Converted(Arc<Resource>),
+}
+
+impl Matcher {
+    /// The matcher of a webhook.
+    pub(super) fn of_webhook(hook: &Value) -> Self {
+        Self {
+            rules: hook.list("rules").iter().map(Rule::read).collect(),
+            excluded: Vec::new(),
+            equivalent: hook.text("matchPolicy") != "Exact",
+            namespaces: hook.at("namespaceSelector").clone(),
+            objects: hook.at("objectSelector").clone(),
+        }
+    }
+
+    /// The matcher of a policy's `matchConstraints`, or of a binding's `matchResources`.
+    pub(super) fn of_policy(resources: &Value) -> Self {
+        Self {
+            rules: resources.list("resourceRules").iter().map(Rule::read).collect(),
+            excluded: resources.list("excludeResourceRules").iter().map(Rule::read).collect(),
+            equivalent: resources.text("matchPolicy") != "Exact",
+            namespaces: resources.at("namespaceSelector").clone(),
+            objects: resources.at("objectSelector").clone(),
+        }
+    }
+
+    /// Returns true if it has no rules: then a binding is about whatever its policy is about.
+    pub(super) fn has_no_rules(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Returns the form in which the request matches, if it does. `object` is null for a deletion.
+    pub(super) fn matches(&self, request: &Attributes<'_>, object: &Value) -> Option<Form> {
+        let form = self.rule(&self.rules, request)?;
+        (self.selects(request, object) && self.rule(&self.excluded, request).is_none()).then_some(form)
+    }
+
+    /// Returns true if the selectors match.
+    pub(super) fn selects(&self, request: &Attributes<'_>, object: &Value) -> bool {
+        self.selects_object(request, object) && self.selects_namespace(request, object)
+    }
+
+    /// Returns true if an exclusion matches.
+    pub(super) fn excludes(&self, request: &Attributes<'_>) -> bool {
+        self.rule(&self.excluded, request).is_some()
+    }
+
+    fn rule(&self, rules: &[Rule], request: &Attributes<'_>) -> Option<Form> {
+        if rules.iter().any(|rule| rule.matches(request, request.resource)) {
+            return Some(Form::Sent);
+        }
+        if !self.equivalent || rules.is_empty() {
+            return None;
+        }
+        let others = equivalents(request);
+        let first = rules.iter().find_map(|rule| others.iter().find(|other| rule.matches(request, other)));
+        first.map(|other| Form::Converted(Arc::clone(other)))
+    }
+
+    fn selects_object(&self, request: &Attributes<'_>, object: &Value) -> bool {
+        let fits = |object: &Value| {
+            !object.is_null() && selector_matches(&self.objects, object.at("metadata").at("labels"))
+        };
+        is_empty(&self.objects) || fits(object) || request.old.is_some_and(fits)
+    }
+
+    fn selects_namespace(&self, request: &Attributes<'_>, object: &Value) -> bool {
+        if is_empty(&self.namespaces) || request.namespace.is_empty() {
+            return true;
+        }
+        let fits =
+            |namespace: &Value| selector_matches(&self.namespaces, namespace.at("metadata").at("labels"));
+        match (request.is("", "namespaces"), request.operation) {
+            (true, Operation::Create | Operation::Update) if request.subresource.is_empty() => fits(object),
+            (true, _) => request.old.is_some_and(fits),
+            (false, _) => request.namespace_object().is_some_and(|namespace| fits(&namespace)),
+        }
+    }
+}
+
+fn is_empty(selector: &Value) -> bool {
+    selector.count("matchLabels") == 0 && selector.count("matchExpressions") == 0
+}
+
+/// The other versions of the resource of a request.
+fn equivalents(request: &Attributes<'_>) -> Vec<Arc<Resource>> {
+    let own = request.resource;
+    let served = request.api.registry.served();
+    let same = |other: &&Arc<Resource>| {
+        Arc::ptr_eq(&other.collection, &own.collection)
+            && (&other.group, &other.version) != (&own.group, &own.version)
+    };
+    served.resources().iter().filter(same).cloned().collect()
+}
+
+/// Turns an object of one version of a resource into one of another.
+pub(super) fn convert(object: &mut Value, from: &Resource, to: &Resource) {
+    if !object.is_null() {
+        from.rules.stored_form(object);
+        to.rules.served_form(object);
+    }
+}
+
+/// One rule: operations, and resources by group, version and name.
+#[derive(Debug)]
+struct Rule {
+    operations: Vec<String>,
+    groups: Vec<String>,
+    versions: Vec<String>,
+    /// Resource and subresource; `*` for any.
+    resources: Vec<(String, String)>,
+    names: Vec<String>,
+    scope: String,
+}
+
+impl Rule {
+    fn read(rule: &Value) -> Self {
+        let texts = |key: &str| -> Vec<String> {
+            rule.list(key).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let split = |text: String| match text.split_once('/') {
+            Some((resource, subresource)) => (resource.to_owned(), subresource.to_owned()),
+            None => (text, String::new()),
+        };
+        Self {
+            operations: texts("operations"),
+            groups: texts("apiGroups"),
+            versions: texts("apiVersions"),
+            resources: texts("resources").into_iter().map(split).collect(),
+            names: texts("resourceNames"),
+            scope: rule.text("scope").to_owned(),
+        }
+    }
+
+    fn matches(&self, request: &Attributes<'_>, resource: &Resource) -> bool {
+        let any = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
+        any(&self.operations, request.operation.name())
+            && any(&self.groups, &resource.group)
+            && any(&self.versions, &resource.version)
+            && self.has_resource(&resource.plural, request.subresource)
+            && self.has_scope(request)
+            && (self.names.is_empty() || self.names.iter().any(|name| name == request.name))
+    }
+
+    fn has_resource(&self, plural: &str, subresource: &str) -> bool {
+        let fits = |pattern: &str, text: &str| pattern == "*" || pattern == text;
+        self.resources.iter().any(|(own, sub)| fits(own, plural) && fits(sub, subresource))
+    }
+
+    /// A namespace itself is cluster-scoped.
+    fn has_scope(&self, request: &Attributes<'_>) -> bool {
+        let namespaced = !request.is("", "namespaces") && !request.namespace.is_empty();
+        match self.scope.as_str() {
+            "Namespaced" => namespaced,
+            "Cluster" => !namespaced,
+            _ => true,
+        }
+    }
+}
+
+/// Resources that no webhook or policy sees: those that configure them, so that nobody locks themselves out, and questions
+/// about rights and identities.
+pub(super) fn is_exempt(resource: &Resource) -> bool {
+    let plural = &*resource.plural;
+    match &*resource.group {
+        "admissionregistration.k8s.io" => true,
+        "authentication.k8s.io" => matches!(plural, "tokenreviews" | "selfsubjectreviews"),
+        "authorization.k8s.io" => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_names_resources_and_subresources_apart() {
+        let rule = |resources: Value| Rule::read(&json!({"resources": resources}));
+        for (resources, plural, subresource, fits) in [
+            (json!(["pods"]), "pods", "", true),
+            (json!(["pods"]), "pods", "status", false),
+            (json!(["pods/*"]), "pods", "status", true),
+            (json!(["pods/*"]), "pods", "", true),
+            (json!(["*"]), "pods", "status", false),
+            (json!(["*/*"]), "pods", "status", true),
+            (json!(["*/scale"]), "deployments", "scale", true),
+        ] {
+            assert_eq!(
+                rule(resources.clone()).has_resource(plural, subresource),
+                fits,
+                "{resources} {subresource}"
+            );
+        }
+    }
+}

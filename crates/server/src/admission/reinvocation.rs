@@ -1,0 +1,81 @@
+//! [`Reinvocation`]: which mutating webhooks and policies are called a second time.
+//!
+//! If one of them changes the object, the whole mutating chain runs once more, and those that ask for it and were called
+//! before are called again.
+
+use std::collections::HashSet;
+
+use listwatch_wire::json::Value;
+
+/// The state of reinvocation during one request.
+#[derive(Debug, Default)]
+pub(crate) struct Reinvocation {
+    second: bool,
+    needed: bool,
+    /// Those that were called and want to be called again after changes.
+    called: HashSet<String>,
+    /// Those that the second pass calls.
+    due: HashSet<String>,
+    /// The object after the last call.
+    output: Option<Value>,
+}
+
+impl Reinvocation {
+    /// Starts over for a new attempt of the request.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Begins the second pass, if it is needed.
+    pub(super) fn begin_second(&mut self) -> bool {
+        self.second = self.needed;
+        self.second
+    }
+
+    /// Notes the object before the webhooks or policies of a pass. Changes by other plugins make all due.
+    pub(super) fn begin(&mut self, object: &Value) {
+        if self.second && self.output.as_ref().is_some_and(|output| output != object) {
+            self.due.extend(self.called.drain());
+        }
+    }
+
+    /// Notes the object after the webhooks or policies of a pass.
+    pub(super) fn end(&mut self, object: &Value) {
+        self.output = Some(object.clone());
+    }
+
+    /// Returns true if this one is called in this pass.
+    pub(super) fn should_call(&self, uid: &str) -> bool {
+        !self.second || self.due.contains(uid)
+    }
+
+    /// Notes that the object was changed: those called before are due again.
+    pub(super) fn changed(&mut self) {
+        self.due.extend(self.called.drain());
+        self.needed = true;
+    }
+
+    /// Notes a call of one that wants to be called again.
+    pub(super) fn called(&mut self, uid: &str) {
+        self.called.insert(uid.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_those_called_before_a_change_are_called_again() {
+        let mut state = Reinvocation::default();
+        state.begin(&Value::Null);
+        state.called("first");
+        state.changed();
+        state.called("second");
+        state.end(&Value::Null);
+        assert!(state.begin_second());
+        state.begin(&Value::Null);
+        assert!(state.should_call("first"));
+        assert!(!state.should_call("second"));
+    }
+}

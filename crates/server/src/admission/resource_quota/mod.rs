@@ -1,0 +1,203 @@
+//! ResourceQuota: a write that would use more than a quota allows is rejected; one that fits is charged.
+//!
+//! The charge is a write of the quota's status that is committed in the same transaction as the object, under the condition
+//! that the quota has not changed. Of clients and servers that race for the last unit, one succeeds and the others are
+//! evaluated again. Usage goes down when the quota is recalculated (`lifecycle/quotas`).
+//!
+//! [`usage`] measures objects, [`scope`] decides which objects a quota is about.
+
+mod scope;
+pub(crate) mod usage;
+
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
+use listwatch_storage::{Expect, Write};
+use listwatch_wire::json::{self, Map, Value};
+use listwatch_wire::{Revision, Status};
+
+use self::usage::Usage;
+use super::pod_resources::{Amounts, amounts};
+use super::{Attributes, Operation, Plugin};
+use crate::api::Api;
+use crate::cache::Filter;
+use crate::registry::Resource;
+
+pub(crate) use scope::is_in_scope;
+
+pub(crate) const QUOTAS: (&str, &str, &str) = ("", "v1", "resourcequotas");
+
+#[derive(Debug)]
+pub(super) struct ResourceQuota;
+
+#[async_trait]
+impl Plugin for ResourceQuota {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        let events = &*resource.plural == "events" && matches!(&*resource.group, "" | "events.k8s.io");
+        resource.namespaced && !events
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        match operation {
+            Operation::Create => subresource.is_empty(),
+            Operation::Update => matches!(subresource, "" | "resize" | "status"),
+            _ => false,
+        }
+    }
+
+    fn is_idle(&self, api: &Api) -> bool {
+        super::is_empty(api, QUOTAS)
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+        if !may_change_usage(request, object) {
+            return Ok(());
+        }
+        for quota in Quota::list(request) {
+            if let Some(charged) = quota.charge(request, object)?
+                && !request.is_dry_run()
+            {
+                request.record.charge(charged);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Updates of most kinds use no more than before.
+fn may_change_usage(request: &Attributes<'_>, object: &Value) -> bool {
+    let Some(old) = request.old else { return true };
+    let terminating = |pod: &Value| scope::is_terminating(pod.at("spec"));
+    match (&*request.resource.group, &*request.resource.plural, request.subresource) {
+        ("", "pods", "resize") => true,
+        ("", "pods", "") => terminating(object) != terminating(old),
+        ("", "services" | "persistentvolumeclaims", "") => true,
+        ("", "persistentvolumeclaims", "status") => {
+            object.at("status").at("allocatedResources") != old.at("status").at("allocatedResources")
+        }
+        _ => false,
+    }
+}
+
+/// A quota as it is stored.
+struct Quota {
+    key: std::sync::Arc<str>,
+    value: Value,
+    revision: Revision,
+}
+
+impl Quota {
+    fn list(request: &Attributes<'_>) -> Vec<Self> {
+        let (group, version, plural) = QUOTAS;
+        let Some(resource) = request.api.registry.find(group, version, plural) else { return Vec::new() };
+        let snapshot = resource.collection.snapshot();
+        let mut filter = Filter::default();
+        filter.namespace = Some(request.namespace.into());
+        let walk = resource.collection.walk(&filter, None);
+        let quotas = snapshot.range(&walk).filter_map(|object| {
+            let value = Value::read(object.stored()).ok()?;
+            Some(Self { key: object.key().clone(), value, revision: object.revision() })
+        });
+        quotas.collect()
+    }
+
+    fn name(&self) -> &str {
+        self.value.at("metadata").text("name")
+    }
+
+    /// Returns the write that charges the quota, if the object costs something.
+    fn charge(&self, request: &Attributes<'_>, object: &Value) -> Result<Option<Write>, Status> {
+        let usage = Usage::of(request.resource);
+        let hard = amounts(self.value.at("status").at("hard"));
+        let restricted: Vec<&String> = hard.keys().filter(|name| usage.counts(name)).collect();
+        if restricted.is_empty() || !is_in_scope(self.value.at("spec"), request.resource, object) {
+            return Ok(None);
+        }
+        let refuse = |why: String| Err(request.forbidden(object, &why));
+        if let Some(missing) = usage.missing(object, &restricted) {
+            return refuse(format!("failed quota: {}: must specify {missing}", self.name()));
+        }
+        let used = amounts(self.value.at("status").at("used"));
+        let unknown: Vec<&str> =
+            restricted.iter().filter(|name| !used.contains_key(**name)).map(|name| name.as_str()).collect();
+        if !unknown.is_empty() {
+            let names: Vec<&str> = restricted.iter().map(|name| name.as_str()).collect();
+            return refuse(format!(
+                "status unknown for quota: {}, resources: {}",
+                self.name(),
+                names.join(",")
+            ));
+        }
+        let mut cost = usage.measure(object);
+        let negative: Vec<&str> =
+            cost.iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name.as_str()).collect();
+        if !negative.is_empty() {
+            return refuse(format!("quota usage is negative for resource(s): {}", negative.join(",")));
+        }
+        if let Some(old) = request.old
+            && is_in_scope(self.value.at("spec"), request.resource, old)
+        {
+            subtract(&mut cost, &usage.measure(old));
+        }
+        cost.retain(|name, amount| !amount.is_zero() && hard.contains_key(name));
+        if cost.is_empty() {
+            return Ok(None);
+        }
+        let after = sum(&used, &cost);
+        let exceeded: Vec<&String> = cost
+            .keys()
+            .filter(|name| after.get(*name).zip(hard.get(*name)).is_some_and(|(after, hard)| after > hard))
+            .collect();
+        if !exceeded.is_empty() && request.subresource != "status" {
+            return refuse(format!(
+                "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+                self.name(),
+                pretty(&cost, &exceeded),
+                pretty(&used, &exceeded),
+                pretty(&hard, &exceeded)
+            ));
+        }
+        Ok(Some(self.with_used(&after)))
+    }
+
+    fn with_used(&self, used: &Amounts) -> Write {
+        let mut value = self.value.clone();
+        if let Some(status) = value.inner_or_new("status") {
+            status.put("used", document(used));
+        }
+        let value = Some(json::encode_stored(&value).into());
+        Write { key: self.key.clone(), value, expect: Expect::At(self.revision) }
+    }
+}
+
+/// Writes amounts as a resource list.
+pub(crate) fn document(amounts: &Amounts) -> Value {
+    let mut list = Map::new();
+    for (name, amount) in amounts {
+        list.put(name, amount.to_string());
+    }
+    Value::Object(list)
+}
+
+fn sum(used: &Amounts, cost: &Amounts) -> Amounts {
+    let mut after = used.clone();
+    super::pod_resources::add(&mut after, cost);
+    after
+}
+
+/// What the first has more than the second.
+fn subtract(cost: &mut Amounts, before: &Amounts) {
+    for (name, amount) in cost.iter_mut() {
+        if let Some(before) = before.get(name) {
+            let rest = amount.minus(*before);
+            *amount = if rest.is_negative() { Default::default() } else { rest };
+        }
+    }
+}
+
+fn pretty(list: &Amounts, names: &[&String]) -> String {
+    let each = names.iter().map(|name| {
+        let amount = list.get(*name).copied().unwrap_or_default();
+        format!("{name}={amount}")
+    });
+    each.collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,189 @@
+//! [`Client`]: HTTPS requests to webhooks over connections that are kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Bounds of what webhooks may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WebhookLimits {
+    /// Bytes of an answer. A patch may replace a whole object, which has at most 3 MiB, in base64 and with its old values.
+    pub response_bytes: usize,
+    /// Connections kept per webhook between calls. More may be open while they are used.
+    pub idle_connections: usize,
+}
+
+impl Default for WebhookLimits {
+    fn default() -> Self {
+        Self { response_bytes: 16 << 20, idle_connections: 32 }
+    }
+}
+
+/// Where a request goes.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// The name in the certificate.
+    pub(super) server_name: String,
+    /// The host or address to connect to.
+    pub(super) address: String,
+    pub(super) port: u16,
+    pub(super) tls: Arc<ClientConfig>,
+    /// Identifies the TLS configuration.
+    pub(super) trust: String,
+}
+
+impl Target {
+    pub(super) fn authority(&self) -> String {
+        let host = &self.server_name;
+        if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
+    }
+
+    fn key(&self) -> String {
+        format!("{} {} {} {}", self.server_name, self.address, self.port, self.trust)
+    }
+}
+
+type Connection = SendRequest<Full<Bytes>>;
+
+/// Makes requests to webhooks and keeps the connections.
+#[derive(Debug)]
+pub(crate) struct Client {
+    limits: WebhookLimits,
+    idle: Mutex<HashMap<String, Vec<Connection>>>,
+}
+
+impl Client {
+    pub(crate) fn new(limits: WebhookLimits) -> Self {
+        Self { limits, idle: Mutex::default() }
+    }
+
+    /// Posts a JSON body; returns the body of the answer.
+    pub(super) async fn post(&self, target: &Target, path: &str, body: Bytes) -> Result<Bytes, String> {
+        let kept = self.take(target);
+        if let Some(connection) = kept {
+            // The other end may have closed it meanwhile; nothing was read from a request that failed this early.
+            match self.exchange(target, connection, path, body.clone()).await {
+                Err(Broken::Unsent(_)) => {}
+                Err(Broken::Failed(why)) => return Err(why),
+                Ok(answer) => return Ok(answer),
+            }
+        }
+        let connection = connect(target).await?;
+        self.exchange(target, connection, path, body).await.map_err(|broken| match broken {
+            Broken::Unsent(why) | Broken::Failed(why) => why,
+        })
+    }
+
+    fn take(&self, target: &Target) -> Option<Connection> {
+        let mut idle = self.idle.lock();
+        let connections = idle.get_mut(&target.key())?;
+        while let Some(connection) = connections.pop() {
+            if connection.is_ready() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    fn keep(&self, target: &Target, connection: Connection) {
+        let mut idle = self.idle.lock();
+        let connections = idle.entry(target.key()).or_default();
+        if connections.len() < self.limits.idle_connections {
+            connections.push(connection);
+        }
+    }
+
+    async fn exchange(
+        &self,
+        target: &Target,
+        mut connection: Connection,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Bytes, Broken> {
+        let request = Request::post(path)
+            .header(HOST, target.authority())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, */*")
+            .body(Full::new(body))
+            .map_err(|error| Broken::Failed(error.to_string()))?;
+        let response = connection.send_request(request).await.map_err(|error| {
+            let text = describe(&error);
+            if error.is_canceled() || error.is_closed() || error.is_incomplete_message() {
+                Broken::Unsent(text)
+            } else {
+                Broken::Failed(text)
+            }
+        })?;
+        let status = response.status();
+        let answer = self.read(response.into_body()).await?;
+        self.keep(target, connection);
+        if status == StatusCode::OK {
+            return Ok(answer);
+        }
+        let text = String::from_utf8_lossy(answer.get(..256.min(answer.len())).unwrap_or_default());
+        Err(Broken::Failed(match status {
+            StatusCode::NOT_FOUND => "the server could not find the requested resource".to_owned(),
+            _ => format!("an error on the server ({text:?}) has prevented the request from succeeding"),
+        }))
+    }
+
+    async fn read(&self, mut body: hyper::body::Incoming) -> Result<Bytes, Broken> {
+        let mut all = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Broken::Failed(describe(&error)))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if all.len().saturating_add(data.len()) > self.limits.response_bytes {
+                let limit = self.limits.response_bytes;
+                return Err(Broken::Failed(format!("the response is larger than {limit} bytes")));
+            }
+            all.extend_from_slice(&data);
+        }
+        Ok(all.freeze())
+    }
+}
+
+/// How an exchange failed.
+enum Broken {
+    /// The connection was closed before an answer began: a kept connection may have been too old.
+    Unsent(String),
+    Failed(String),
+}
+
+fn describe(error: &hyper::Error) -> String {
+    if error.is_incomplete_message() || error.is_closed() { "EOF".to_owned() } else { error.to_string() }
+}
+
+async fn connect(target: &Target) -> Result<Connection, String> {
+    let Target { address, port, .. } = target;
+    let stream = TcpStream::connect((address.as_str(), *port)).await.map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+            _ => error.to_string(),
+        };
+        format!("dial tcp {address}:{port}: {why}")
+    })?;
+    let _ = stream.set_nodelay(true);
+    let name = ServerName::try_from(target.server_name.clone()).map_err(|error| error.to_string())?;
+    let tls = TlsConnector::from(Arc::clone(&target.tls)).connect(name, stream).await;
+    let tls = tls.map_err(|error| format!("tls: failed to verify certificate: {error}"))?;
+    let (sender, connection) =
+        http1::handshake(TokioIo::new(tls)).await.map_err(|error| error.to_string())?;
+    // Ends when the other end closes, or when nobody holds the sender any more.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to a webhook ended");
+        }
+    });
+    Ok(sender)
+}

@@ -1,0 +1,128 @@
+//! [`Hook`]: one webhook as its configuration describes it.
+
+use std::time::Duration;
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use super::endpoint::Endpoint;
+use super::review::{Answer, Review};
+use crate::admission::Attributes;
+use crate::admission::matching::{Form, Matcher};
+
+/// Timeout of a webhook that does not name one, as in kube-apiserver.
+const DEFAULT_TIMEOUT: i64 = 10;
+
+/// One webhook.
+#[derive(Debug)]
+pub(super) struct Hook {
+    pub(super) name: String,
+    pub(super) configuration: String,
+    /// Its place in all configurations.
+    pub(super) uid: String,
+    /// Called again if others changed the object after it.
+    pub(super) reinvoke: bool,
+    matcher: Matcher,
+    /// Requests are rejected if it cannot be called.
+    fail_closed: bool,
+    /// It may be called for dry runs.
+    dry_run: bool,
+    timeout: i64,
+    /// The first version of reviews it accepts that this server has.
+    review: Option<&'static str>,
+    endpoint: Result<Endpoint, String>,
+}
+
+/// How a call of a webhook failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It could not be called, or its answer could not be used: a matter of the failure policy.
+    Call(String),
+    /// It rejected the request, or the request cannot be shown to it.
+    Rejected(Status),
+}
+
+impl Failure {
+    /// Applies the failure policy.
+    pub(super) fn settle(self, request: &Attributes<'_>, hook: &Hook) -> Result<(), Status> {
+        match self {
+            Self::Rejected(status) => Err(status),
+            Self::Call(why) if hook.fail_closed => {
+                tracing::warn!(webhook = hook.name, why, "a webhook failed, its requests are rejected");
+                let text = format!("failed calling webhook {:?}: {why}", hook.name);
+                Err(Status::internal(&text).with_cause("", text, ""))
+            }
+            Self::Call(why) => {
+                tracing::warn!(webhook = hook.name, why, "a webhook failed and is ignored");
+                let key = format!("failed-open.{}/{}", hook.configuration, hook.name);
+                request.record.annotate(&key, hook.name.clone());
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Hook {
+    /// Reads the webhooks of a configuration.
+    pub(super) fn read_all(configuration: &Value) -> Vec<Self> {
+        let name = configuration.at("metadata").text("name");
+        configuration.list("webhooks").iter().map(|hook| Self::read(name, hook)).collect()
+    }
+
+    fn read(configuration: &str, hook: &Value) -> Self {
+        let name = hook.text("name").to_owned();
+        let mut versions = hook.list("admissionReviewVersions").iter().filter_map(Value::as_str);
+        Self {
+            uid: format!("{configuration}/{name}"),
+            configuration: configuration.to_owned(),
+            reinvoke: hook.text("reinvocationPolicy") == "IfNeeded",
+            matcher: Matcher::of_webhook(hook),
+            fail_closed: hook.text("failurePolicy") != "Ignore",
+            dry_run: matches!(hook.text("sideEffects"), "None" | "NoneOnDryRun"),
+            timeout: hook.int("timeoutSeconds").unwrap_or(DEFAULT_TIMEOUT),
+            review: versions.find_map(|version| match version {
+                "v1" => Some("admission.k8s.io/v1"),
+                "v1beta1" => Some("admission.k8s.io/v1beta1"),
+                _ => None,
+            }),
+            endpoint: Endpoint::read(hook.at("clientConfig")),
+            name,
+        }
+    }
+
+    /// Returns the form in which the webhook wants to see the request, if it does.
+    pub(super) fn applies(&self, request: &Attributes<'_>, object: &Value) -> Result<Option<Form>, Status> {
+        Ok(self.matcher.matches(request, object))
+    }
+
+    /// Calls the webhook.
+    pub(super) async fn call(
+        &self,
+        request: &Attributes<'_>,
+        form: &Form,
+        object: &Value,
+        old: &Value,
+    ) -> Result<Answer, Failure> {
+        if request.is_dry_run() && !self.dry_run {
+            let why = format!("admission webhook {:?} does not support dry run", self.name);
+            return Err(Failure::Rejected(Status::bad_request(why)));
+        }
+        let version = self.review.ok_or_else(|| {
+            let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+            Failure::Call(format!("could not create admission objects: {why}"))
+        })?;
+        let endpoint = self.endpoint.as_ref();
+        let endpoint = endpoint.map_err(|why| Failure::Call(format!("could not get REST client: {why}")))?;
+        let review = Review { version, request, form, object, old };
+        let (uid, body) = review.encode();
+        let timeout = Duration::from_secs(u64::try_from(self.timeout).unwrap_or(1));
+        let answer = endpoint.post(request.api, body, timeout).await;
+        let answer = answer.map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
+        let answer = Answer::read(&answer, version, &uid)
+            .map_err(|why| Failure::Call(format!("received invalid webhook response: {why}")))?;
+        answer.record(request, self);
+        answer.check_allowed(&self.name)?;
+        Ok(answer)
+    }
+}

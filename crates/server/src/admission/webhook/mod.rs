@@ -1,0 +1,213 @@
+//! MutatingAdmissionWebhook and ValidatingAdmissionWebhook: programs elsewhere that change or reject requests.
+//!
+//! [`hook`] is a webhook as its configuration describes it, read once per change of the configurations. [`review`] is what
+//! it is asked and answers, [`client`] is how it is reached. Mutating webhooks are called one after the other, validating
+//! ones at the same time.
+
+pub(crate) mod client;
+mod endpoint;
+mod hook;
+mod review;
+mod tls;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+use parking_lot::Mutex;
+
+use self::hook::{Failure, Hook};
+use super::matching::{Form, convert, is_exempt};
+use super::{Attributes, Operation, Plugin};
+use crate::api::Api;
+use crate::cache::Snapshot;
+use crate::registry::Resource;
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// The webhooks of one kind of configuration.
+#[derive(Debug, Default)]
+struct Hooks {
+    /// The configurations they were read from.
+    read: Mutex<Option<(Arc<Snapshot>, Arc<[Hook]>)>>,
+}
+
+impl Hooks {
+    fn is_empty(api: &Api, plural: &str) -> bool {
+        super::is_empty(api, (GROUP, "v1", plural))
+    }
+
+    /// Returns the webhooks, read anew if a configuration has changed.
+    fn current(&self, api: &Api, plural: &str) -> Arc<[Hook]> {
+        let Some(resource) = api.registry.find(GROUP, "v1", plural) else { return Arc::new([]) };
+        let snapshot = resource.collection.snapshot();
+        let mut read = self.read.lock();
+        if let Some((from, hooks)) = &*read
+            && Arc::ptr_eq(from, &snapshot)
+        {
+            return Arc::clone(hooks);
+        }
+        let all = resource.collection.walk(&crate::cache::Filter::default(), None);
+        let hooks: Arc<[Hook]> = snapshot
+            .range(&all)
+            .filter_map(|object| Value::read(object.stored()).ok())
+            .flat_map(|configuration| Hook::read_all(&configuration))
+            .collect();
+        *read = Some((snapshot, Arc::clone(&hooks)));
+        hooks
+    }
+}
+
+/// Changes objects as webhooks say.
+#[derive(Debug, Default)]
+pub(super) struct Mutating(Hooks);
+
+/// Rejects requests that webhooks reject.
+#[derive(Debug, Default)]
+pub(super) struct Validating(Hooks);
+
+const MUTATING: &str = "mutatingwebhookconfigurations";
+const VALIDATING: &str = "validatingwebhookconfigurations";
+
+#[async_trait]
+impl Plugin for Mutating {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        !is_exempt(resource)
+    }
+
+    fn handles(&self, _operation: Operation, _subresource: &str) -> bool {
+        true
+    }
+
+    fn is_idle(&self, api: &Api) -> bool {
+        Hooks::is_empty(api, MUTATING)
+    }
+
+    async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+        let hooks = self.0.current(request.api, MUTATING);
+        request.record.reinvocation().begin(object);
+        for hook in hooks.iter() {
+            let Some(form) = hook.applies(request, object)? else { continue };
+            if !request.record.reinvocation().should_call(&hook.uid) {
+                continue;
+            }
+            let changed = match mutate(request, hook, &form, object).await {
+                Ok(changed) => changed,
+                Err(failure) => failure.settle(request, hook).map(|()| false)?,
+            };
+            let mut reinvocation = request.record.reinvocation();
+            if changed {
+                reinvocation.changed();
+            }
+            if hook.reinvoke {
+                reinvocation.called(&hook.uid);
+            }
+        }
+        request.record.reinvocation().end(object);
+        Ok(())
+    }
+}
+
+/// Calls a mutating webhook; returns true if it changed the object.
+async fn mutate(
+    request: &Attributes<'_>,
+    hook: &Hook,
+    form: &Form,
+    object: &mut Value,
+) -> Result<bool, Failure> {
+    let (mut shown, old) = in_form(request, form, object);
+    let answer = hook.call(request, form, &shown, &old).await?;
+    let Some(patch) = answer.patch(hook)? else { return Ok(false) };
+    if shown.is_null() {
+        return Err(Failure::Rejected(Status::internal(format!(
+            "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+            hook.name
+        ))));
+    }
+    let before = shown.clone();
+    patch.apply(&mut shown).map_err(|error| Failure::Rejected(Status::internal(error)))?;
+    if shown == before {
+        return Ok(false);
+    }
+    accept(request, form, &mut shown)?;
+    *object = shown;
+    Ok(true)
+}
+
+/// Checks the types of a patched object, fills in defaults, and brings it into the version of the request.
+fn accept(request: &Attributes<'_>, form: &Form, object: &mut Value) -> Result<(), Failure> {
+    let own = match form {
+        Form::Sent => request.resource,
+        Form::Converted(resource) => resource,
+    };
+    if is_whole(request) {
+        if let Some(error) = own.rules.decode(object, None).error {
+            return Err(Failure::Rejected(Status::internal(error)));
+        }
+        own.rules.complete(object, None);
+    }
+    if let Form::Converted(resource) = form {
+        convert(object, resource, request.resource);
+    }
+    let meta = object.inner_or_new("metadata");
+    meta.map(listwatch_kinds::meta::drop_duplicate_owners);
+    Ok(())
+}
+
+/// Returns true if the object of the request is one of its resource, not of a kind of the subresource's own.
+fn is_whole(request: &Attributes<'_>) -> bool {
+    request.subresource.is_empty()
+        || request
+            .resource
+            .subresource(request.subresource)
+            .is_some_and(|subresource| subresource.kind == request.resource.kind)
+}
+
+/// Returns the new and the old object in the form that a webhook wants.
+fn in_form(request: &Attributes<'_>, form: &Form, object: &Value) -> (Value, Value) {
+    let (mut new, mut old) = (object.clone(), request.old.cloned().unwrap_or_default());
+    if let Form::Converted(resource) = form
+        && is_whole(request)
+    {
+        convert(&mut new, request.resource, resource);
+        convert(&mut old, request.resource, resource);
+    }
+    (new, old)
+}
+
+#[async_trait]
+impl Plugin for Validating {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        !is_exempt(resource)
+    }
+
+    fn handles(&self, _operation: Operation, _subresource: &str) -> bool {
+        true
+    }
+
+    fn is_idle(&self, api: &Api) -> bool {
+        Hooks::is_empty(api, VALIDATING)
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+        let hooks = self.0.current(request.api, VALIDATING);
+        let mut calls = Vec::new();
+        for hook in hooks.iter() {
+            if let Some(form) = hook.applies(request, object)? {
+                calls.push(validate(request, hook, form, object));
+            }
+        }
+        futures::future::join_all(calls).await.into_iter().collect()
+    }
+}
+
+async fn validate(request: &Attributes<'_>, hook: &Hook, form: Form, object: &Value) -> Result<(), Status> {
+    let (new, old) = in_form(request, &form, object);
+    let called = hook.call(request, &form, &new, &old).await;
+    match called.and_then(|answer| answer.without_patch(hook)) {
+        Ok(()) => Ok(()),
+        Err(failure) => failure.settle(request, hook),
+    }
+}

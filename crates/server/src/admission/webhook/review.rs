@@ -1,0 +1,184 @@
+//! AdmissionReview: what a webhook is asked, and what it answers.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use listwatch_kinds::tree::Tree;
+use listwatch_merge::patch::JsonPatch;
+use listwatch_wire::Status;
+use listwatch_wire::json::{self, Value, json};
+
+use super::hook::{Failure, Hook};
+use crate::admission::Attributes;
+use crate::admission::matching::Form;
+use crate::auth::User;
+
+/// The question to a webhook.
+pub(super) struct Review<'a> {
+    /// Group and version of the review.
+    pub(super) version: &'static str,
+    pub(super) request: &'a Attributes<'a>,
+    pub(super) form: &'a Form,
+    pub(super) object: &'a Value,
+    pub(super) old: &'a Value,
+}
+
+impl Review<'_> {
+    /// Returns the uid of the review and its encoding.
+    pub(super) fn encode(&self) -> (String, Bytes) {
+        let (request, uid) = (self.request, uuid::Uuid::new_v4().to_string());
+        let shown = match self.form {
+            Form::Sent => request.resource,
+            Form::Converted(resource) => resource,
+        };
+        let mut asked = json!({
+            "uid": uid.as_str(),
+            "kind": kind(shown, request.subresource),
+            "resource": {"group": &*shown.group, "version": &*shown.version, "resource": &*shown.plural},
+            "requestKind": kind(request.resource, request.subresource),
+            "requestResource": {"group": &*request.resource.group, "version": &*request.resource.version, "resource": &*request.resource.plural},
+            "operation": request.operation.name(),
+            "userInfo": user_info(request.user),
+            "object": self.object.clone(),
+            "oldObject": self.old.clone(),
+            "dryRun": request.is_dry_run(),
+            "options": request.options.document()
+        });
+        for (key, text) in [
+            ("name", request.name),
+            ("namespace", request.namespace),
+            ("subResource", request.subresource),
+            ("requestSubResource", request.subresource),
+        ] {
+            if !text.is_empty() {
+                asked.put(key, text);
+            }
+        }
+        let review = json!({"kind": "AdmissionReview", "apiVersion": self.version, "request": asked});
+        (uid, json::encode(&review).into())
+    }
+}
+
+fn kind(resource: &crate::registry::Resource, subresource: &str) -> Value {
+    let own =
+        resource.subresource(subresource).filter(|own| !own.group.is_empty() || !own.version.is_empty());
+    match own {
+        Some(own) => json!({"group": &*own.group, "version": &*own.version, "kind": &*own.kind}),
+        None => {
+            let named = resource.subresource(subresource).map_or(&resource.kind, |own| &own.kind);
+            json!({"group": &*resource.group, "version": &*resource.version, "kind": &**named})
+        }
+    }
+}
+
+/// A user as reviews show one.
+pub(in crate::admission) fn user_info(user: &User) -> Value {
+    let mut info = json!({"username": user.name.as_str(), "groups": user.groups.clone()});
+    if !user.uid.is_empty() {
+        info.put("uid", user.uid.as_str());
+    }
+    if !user.extra.is_empty() {
+        let mut extra = json!({});
+        for (key, values) in &user.extra {
+            extra.put(key, values.clone());
+        }
+        info.put("extra", extra);
+    }
+    info
+}
+
+/// The answer of a webhook.
+#[derive(Debug)]
+pub(super) struct Answer {
+    response: Value,
+    /// v1 is stricter than v1beta1 about patches.
+    strict: bool,
+}
+
+impl Answer {
+    /// Reads an answer to the review with that uid.
+    pub(super) fn read(bytes: &[u8], version: &str, uid: &str) -> Result<Self, String> {
+        let review = Value::read(bytes).map_err(|error| error.to_string())?;
+        let strict = version.ends_with("/v1");
+        let response = review.at("response").clone();
+        if !response.is_object() {
+            return Err("webhook response was absent".to_owned());
+        }
+        if strict && response.text("uid") != uid {
+            return Err(format!("expected response.uid={uid:?}, got {:?}", response.text("uid")));
+        }
+        if strict && (review.text("apiVersion"), review.text("kind")) != (version, "AdmissionReview") {
+            return Err(format!(
+                "expected webhook response of {version}, Kind=AdmissionReview, got {}, Kind={}",
+                review.text("apiVersion"),
+                review.text("kind")
+            ));
+        }
+        Ok(Self { response, strict })
+    }
+
+    /// Passes on warnings and audit annotations.
+    pub(super) fn record(&self, request: &Attributes<'_>, hook: &Hook) {
+        for (key, value) in self.response.entries("auditAnnotations") {
+            let key = format!("{}/{key}", hook.name);
+            request.record.annotate(&key, value.as_str().unwrap_or_default());
+        }
+        for warning in self.response.list("warnings").iter().filter_map(Value::as_str) {
+            request.record.warn(warning);
+        }
+    }
+
+    /// Fails if the webhook rejected the request.
+    pub(super) fn check_allowed(&self, hook: &str) -> Result<(), Failure> {
+        if self.response.flag("allowed") { Ok(()) } else { Err(Failure::Rejected(self.rejection(hook))) }
+    }
+
+    fn rejection(&self, hook: &str) -> Status {
+        let result = self.response.at("status");
+        let mut status: Status = result.to_type().unwrap_or_default();
+        status.code = u16::try_from(result.int("code").unwrap_or(0)).unwrap_or(400).max(400);
+        status.status = listwatch_wire::status::Outcome::Failure;
+        let denied = format!("admission webhook {hook:?} denied the request");
+        status.message = match (result.text("message"), result.text("reason")) {
+            ("", "") => format!("{denied} without explanation"),
+            ("", reason) => format!("{denied}: {reason}"),
+            (message, _) => format!("{denied}: {message}"),
+        };
+        status
+    }
+
+    /// Returns the patch of a mutating webhook, if it has one.
+    pub(super) fn patch(&self, _hook: &Hook) -> Result<Option<JsonPatch>, Failure> {
+        let invalid = |why: String| Failure::Call(format!("received invalid webhook response: {why}"));
+        let (text, kind) = (self.response.text("patch"), self.response.at("patchType").as_str());
+        match (text.is_empty(), kind) {
+            (false, None) if self.strict => {
+                return Err(invalid("webhook returned response.patch but not response.patchType".to_owned()));
+            }
+            (true, Some(_)) if self.strict => {
+                return Err(invalid("webhook returned response.patchType but not response.patch".to_owned()));
+            }
+            (false, Some(kind)) if self.strict && kind != "JSONPatch" => {
+                return Err(Failure::Call(format!("unsupported patch type {kind:?}")));
+            }
+            (true, _) => return Ok(None),
+            _ => {}
+        }
+        let bytes = STANDARD.decode(text).map_err(|error| invalid(error.to_string()))?;
+        let undecodable =
+            |why: String| Failure::Call(format!("received undecodable patch in webhook response: {why}"));
+        JsonPatch::parse(&bytes).map(Some).map_err(|error| undecodable(error.to_string()))
+    }
+
+    /// Fails if a validating webhook tries to change the object.
+    pub(super) fn without_patch(&self, _hook: &Hook) -> Result<(), Failure> {
+        let which = match (self.response.text("patch"), self.response.has("patchType")) {
+            (text, _) if !text.is_empty() => "patch",
+            (_, true) => "patchType",
+            _ => return Ok(()),
+        };
+        let why =
+            format!("received invalid webhook response: validating webhook may not return response.{which}");
+        if self.strict { Err(Failure::Call(why)) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,114 @@
+//! The status of resource quotas: what they limit, and how much of it is used.
+//!
+//! Admission charges quotas for what is written. What goes, or ends, is noticed here: the usage is counted anew. A quota
+//! that is charged meanwhile has another revision and is left for the next time.
+
+use listwatch_kinds::quantity::Quantity;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
+
+use crate::admission::pod_resources::{Amounts, add, amounts};
+use crate::admission::resource_quota::usage::Usage;
+use crate::admission::resource_quota::{QUOTAS, document, is_in_scope};
+use crate::api::Api;
+use crate::cache::{Filter, Object};
+use crate::pipeline::target::Target;
+use crate::pipeline::transaction::{Stored, Verdict, change};
+use crate::registry::Resource;
+
+/// Returns true if a namespace has quotas.
+pub(super) fn limits(api: &Api, namespace: &str) -> bool {
+    let (group, version, plural) = QUOTAS;
+    let Some(resource) = api.registry.find(group, version, plural) else { return false };
+    let snapshot = resource.collection.snapshot();
+    !snapshot.is_empty()
+        && snapshot.range(&resource.collection.walk(&within(namespace), None)).next().is_some()
+}
+
+/// Returns true if an object changed in a way that gives something back: a Pod that has ended or is being deleted.
+pub(super) fn gives_back(pod: &[u8]) -> bool {
+    let Ok(pod) = Value::read(pod) else { return false };
+    matches!(pod.at("status").text("phase"), "Succeeded" | "Failed")
+        || pod.at("metadata").has("deletionTimestamp")
+}
+
+/// Returns true if the status of a quota does not repeat its spec.
+pub(super) fn is_outdated(quota: &[u8]) -> bool {
+    let Ok(quota) = Value::read(quota) else { return false };
+    quota.at("spec").at("hard") != quota.at("status").at("hard")
+}
+
+fn within(namespace: &str) -> Filter {
+    let mut filter = Filter::default();
+    filter.namespace = Some(namespace.into());
+    filter
+}
+
+/// Counts the usage of all quotas of a namespace.
+pub(super) async fn recalculate(api: &Api, namespace: &str) -> Result<(), Status> {
+    let (group, version, plural) = QUOTAS;
+    let Some(resource) = api.registry.find(group, version, plural) else { return Ok(()) };
+    api.wait_for(None).await?;
+    let snapshot = resource.collection.snapshot();
+    for quota in snapshot.range(&resource.collection.walk(&within(namespace), None)) {
+        // Whatever the quota was charged for must be in the cache before it is counted.
+        api.wait_for(Some(quota.revision())).await?;
+        recalculate_one(api, &resource, namespace, quota).await?;
+    }
+    Ok(())
+}
+
+async fn recalculate_one(
+    api: &Api,
+    resource: &Resource,
+    namespace: &str,
+    quota: &Object,
+) -> Result<(), Status> {
+    let Ok(value) = Value::read(quota.stored()) else { return Ok(()) };
+    let spec = value.at("spec");
+    let used = count(api, namespace, spec);
+    let status = json!({"hard": spec.at("hard").clone(), "used": document(&used)});
+    if value.at("status") == &status {
+        return Ok(());
+    }
+    let (target, counted) = (Target::new(resource, Some(namespace), quota.name()), quota.revision());
+    let written = change(api, &target, false, |stored: Option<&Stored>| match stored {
+        Some(stored) if stored.revision == counted => {
+            let mut new = stored.value.clone();
+            new.put("status", status.clone());
+            Ok(Verdict::Write(new))
+        }
+        Some(_) => Ok(Verdict::Keep),
+        None => Err(target.not_found()),
+    });
+    match written.await {
+        Err(status) if status.code != 404 => Err(status),
+        _ => Ok(()),
+    }
+}
+
+/// The usage of everything that a quota limits.
+fn count(api: &Api, namespace: &str, spec: &Value) -> Amounts {
+    let hard = amounts(spec.at("hard"));
+    let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::default())).collect();
+    let (served, mut seen) = (api.registry.served(), Vec::new());
+    for resource in served.resources().iter().filter(|resource| resource.namespaced) {
+        let usage = Usage::of(resource);
+        let collection = resource.collection.name();
+        if seen.contains(&collection) || !hard.keys().any(|name| usage.counts(name)) {
+            continue;
+        }
+        seen.push(collection);
+        let snapshot = resource.collection.snapshot();
+        for object in snapshot.range(&resource.collection.walk(&within(namespace), None)) {
+            let Ok(object) = Value::read(object.stored()) else { continue };
+            if is_in_scope(spec, resource, &object) {
+                let mut cost = usage.measure(&object);
+                cost.retain(|name, _| hard.contains_key(name));
+                add(&mut used, &cost);
+            }
+        }
+    }
+    used
+}
