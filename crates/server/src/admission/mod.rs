@@ -11,6 +11,7 @@ mod certificates;
 mod chain;
 mod default_toleration_seconds;
 mod limit_ranger;
+#[allow(dead_code, reason = "policies match requests as webhooks do")]
 mod matching;
 mod namespace_lifecycle;
 pub(crate) mod namespaces;

@@ -27,11 +27,14 @@ use crate::registry::Resource;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
+/// Webhooks, with the configurations they were read from.
+type Read = (Arc<Snapshot>, Arc<[Hook]>);
+
 /// The webhooks of one kind of configuration.
 #[derive(Debug, Default)]
 struct Hooks {
     /// The configurations they were read from.
-    read: Mutex<Option<(Arc<Snapshot>, Arc<[Hook]>)>>,
+    read: Mutex<Option<Read>>,
 }
 
 impl Hooks {
