@@ -51,7 +51,7 @@ impl Failure {
             Self::Call(why) if hook.fail_closed => {
                 tracing::warn!(webhook = hook.name, why, "a webhook failed, its requests are rejected");
                 let text = format!("failed calling webhook {:?}: {why}", hook.name);
-                Err(Status::internal(&text).with_cause("", text, ""))
+                Err(Status::internal(text))
             }
             Self::Call(why) => {
                 tracing::warn!(webhook = hook.name, why, "a webhook failed and is ignored");
