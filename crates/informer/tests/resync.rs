@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use listwatch::lister_watcher::{Answer, Scripted};
-use listwatch::{Event, HandlerOptions};
+use listwatch::{Event, HandlerOptions, InformerOptions};
 use serde_json::Value;
 use support::informer::{Informer, Log, page, pod, synced};
 use tokio::time::{Instant, sleep};
@@ -71,6 +71,52 @@ async fn a_resync_never_overtakes_a_change() {
     }
     assert_eq!(handler.status().panics, 0);
     assert!(handler.status().delivered > 200);
+}
+
+/// The pass of a handler that was added before the start began with an empty store: all objects came at its end, at once.
+/// So did those that came in the middle of a pass.
+#[tokio::test(start_paused = true)]
+async fn a_first_resync_and_a_grown_one_are_spread_out_too() {
+    let source = InMemory::new(100_000);
+    (0..1000).for_each(|number| drop(source.put(&pod(&format!("{number:05}"))).unwrap()));
+    let informer = Informer::new(source.clone());
+    let log = Log::default();
+    let options = HandlerOptions::default().resync(Duration::from_secs(100));
+    informer.add_event_handler_with(log.handler(), options).unwrap();
+    informer.start().unwrap();
+    informer.wait_synced().await;
+    settle().await;
+    let mut told = Vec::new();
+    for second in 0..220 {
+        if second == 130 {
+            (1000..5000).for_each(|number| drop(source.put(&pod(&format!("{number:05}"))).unwrap()));
+        }
+        sleep(Duration::from_secs(1)).await;
+        told.push(log.take().iter().filter(|line| line.starts_with("resync")).count());
+    }
+    assert!(told.iter().max() <= Some(&700), "{told:?}");
+    assert!(told[..95].iter().max() <= Some(&12), "{told:?}");
+    assert_eq!(told[..105].iter().sum::<usize>() / 1000, 1, "{told:?}");
+    assert_eq!(told.iter().sum::<usize>() / 1000, 6, "{told:?}");
+}
+
+/// A period of zero was raised to a second, and a handler could not do without the informer's.
+#[tokio::test(start_paused = true)]
+async fn a_resync_of_zero_is_none() {
+    let source = InMemory::new(10);
+    source.put(&pod("a")).unwrap();
+    for (informers, handlers, resyncs) in [(0, None, 0), (10, None, 6), (10, Some(0), 0), (0, Some(10), 6)] {
+        let mut options = InformerOptions::default();
+        options.resync = Some(Duration::from_secs(informers));
+        let informer = Informer::builder(source.clone()).options(options).build();
+        let (log, mut options) = (Log::default(), HandlerOptions::default());
+        options.resync = handlers.map(Duration::from_secs);
+        informer.add_event_handler_with(log.handler(), options).unwrap();
+        informer.start().unwrap();
+        sleep(Duration::from_secs(65)).await;
+        let told = log.take().iter().filter(|line| line.starts_with("resync")).count();
+        assert_eq!(told, resyncs, "{informers} {handlers:?}");
+    }
 }
 
 /// A watch that breaks every second does not keep a handler from its resyncs.

@@ -332,7 +332,7 @@ impl<K> Core<K> {
 
     /// Lets a handler in: the snapshot it starts from and the first change it hears of fit together exactly.
     fn join(&self, mut options: HandlerOptions, polled: bool) -> Result<Arc<Listener<K>>, InformerError> {
-        options.resync = options.resync.or(self.resync);
+        options.resync = options.resync.or(self.resync).filter(|period| !period.is_zero());
         let resyncs = options.resync.is_some();
         let mut processor = self.processor.lock();
         if processor.closed {

@@ -25,6 +25,6 @@ pub struct InformerOptions {
     /// How changes are queued on their way to the store. An informer with one source and the
     /// [in-order form](crate::delta::Form::InOrder) has no use for a queue: it applies what it reads.
     pub queue: QueueOptions,
-    /// Handlers that do not say otherwise are told every object again once per this time. Default: never.
+    /// Handlers that do not say otherwise are told every object again once per this time. Default, and zero: never.
     pub resync: Option<Duration>,
 }

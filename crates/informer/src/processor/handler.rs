@@ -62,7 +62,8 @@ pub struct HandlerOptions {
     /// How many events may wait unread before they are folded by key. Default 4096: a burst of that size is told
     /// event by event, and costs a few dozen bytes per event.
     pub max_backlog: usize,
-    /// Tell every object again once per this time, evenly spread over it. Default: the informer's; `None` never.
+    /// Tell every object again once per this time, evenly spread over it. Default `None`: as the informer says. Zero:
+    /// never, whatever the informer says.
     pub resync: Option<Duration>,
     /// How long to wait after a panic, so that one that panics always does not spin. Default 1 s.
     pub panic_pause: Duration,
@@ -106,6 +107,12 @@ impl HandlerOptions {
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
+    }
+
+    /// Never tells an object again, whatever the informer says.
+    #[must_use]
+    pub fn without_resync(self) -> Self {
+        self.resync(Duration::ZERO)
     }
 
     /// Sets [`panic_pause`](Self::panic_pause).

@@ -259,7 +259,7 @@ impl<K> Processor<K> {
         let mut next: Option<Duration> = None;
         for Member { listener, resync } in &mut self.members {
             let Some(period) = listener.options.resync else { continue };
-            let resync = resync.get_or_insert_with(|| Resync::new(period, now));
+            let resync = resync.get_or_insert_with(|| Resync::new(period));
             let events = resync.step(&store.snapshot(), now);
             if !events.is_empty() {
                 listener.backlog.publish(&events.into());

@@ -1,8 +1,8 @@
 //! [`Resync`]: telling every object again, a few at a time.
 //!
 //! A resync of N objects at once is a burst of N calls, and of as much work behind them. So a pass is spread evenly
-//! over its period: at any moment, the share of the objects that has been told is the share of the period that has
-//! passed. The pass follows the keys in order and survives every watch failure, since it has no part in it.
+//! over its period: what is left of the objects is spread over what is left of the time, whatever comes and goes
+//! meanwhile. The pass follows the keys in order and survives every watch failure, since it has no part in it.
 
 use std::time::Duration;
 
@@ -16,53 +16,87 @@ use crate::store::Snapshot;
 pub(crate) const MIN_PERIOD: Duration = Duration::from_secs(1);
 /// No handler is visited more often than this.
 const MIN_STEP: Duration = Duration::from_millis(20);
+/// No pass is looked after less often than this share of its period, so that it notices what has come.
+const MIN_STEPS: u32 = 16;
+/// The most objects that are told at once at the end of a pass, or a sixteenth of all if that is more.
+const MAX_BURST: usize = 64;
 
 /// The position of one handler in its pass. Time is counted from whenever the caller likes.
 pub(crate) struct Resync {
     period: Duration,
-    started: Duration,
-    /// Objects at the start of the pass: what the share is taken of.
+    pass: Option<Pass>,
+    /// Objects at the last step.
     size: usize,
+}
+
+struct Pass {
+    started: Duration,
+    stepped: Duration,
     told: usize,
     last: Option<ObjectKey>,
 }
 
+impl Pass {
+    fn new(started: Duration) -> Self {
+        Self { started, stepped: started, told: 0, last: None }
+    }
+
+    /// The share of the `left` objects that is due: that of the time since the last step in the time that is left.
+    fn share(&self, left: usize, now: Duration, end: Duration) -> usize {
+        let (passed, total) = (now.saturating_sub(self.stepped), end.saturating_sub(self.stepped));
+        let share = (left as u128).saturating_mul(passed.as_nanos()) / total.as_nanos().max(1);
+        usize::try_from(share).unwrap_or(usize::MAX)
+    }
+
+    fn take<K>(&mut self, snapshot: &Snapshot<K>, count: usize, now: Duration) -> Vec<Event<K>> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let objects = snapshot.page(self.last.as_ref(), count);
+        self.told += objects.len();
+        self.stepped = now;
+        self.last = objects.last().map(Object::key).cloned().or(self.last.take());
+        objects.into_iter().map(|object| Event::Updated { old: object.clone(), new: object }).collect()
+    }
+}
+
 impl Resync {
-    pub(crate) fn new(period: Duration, now: Duration) -> Self {
-        Self { period: period.max(MIN_PERIOD), started: now, size: 0, told: 0, last: None }
+    pub(crate) fn new(period: Duration) -> Self {
+        Self { period: period.max(MIN_PERIOD), pass: None, size: 0 }
     }
 
     /// When to call [`step`](Self::step) next.
     pub(crate) fn due(&self, now: Duration) -> Duration {
-        let objects = u32::try_from(self.size.max(1)).unwrap_or(u32::MAX);
-        let end = self.started + self.period;
-        (now + (self.period / objects).max(MIN_STEP)).min(end.max(now))
+        let steps = u32::try_from(self.size).unwrap_or(u32::MAX).max(MIN_STEPS);
+        let next = now + (self.period / steps).max(MIN_STEP);
+        let end = self.pass.as_ref().map(|pass| pass.started + self.period);
+        end.filter(|end| *end > now).map_or(next, |end| next.min(end))
     }
 
     /// What is to be told now.
     pub(crate) fn step<K>(&mut self, snapshot: &Snapshot<K>, now: Duration) -> Vec<Event<K>> {
-        if self.told == 0 && self.last.is_none() {
-            self.size = snapshot.len();
+        self.size = snapshot.len();
+        let Some(pass) = &mut self.pass else {
+            // A pass begins when there is something to tell again. The time before does not count.
+            self.pass = (self.size > 0).then(|| Pass::new(now));
+            return Vec::new();
+        };
+        let end = pass.started + self.period;
+        if now < end {
+            let share = pass.share(self.size.saturating_sub(pass.told), now, end);
+            return pass.take(snapshot, share, now);
         }
-        let passed = now.saturating_sub(self.started);
-        if passed >= self.period {
-            let rest = self.take(snapshot, usize::MAX);
-            // Passes that were missed altogether (a suspended machine) are not made up for.
-            self.started +=
-                self.period * u32::try_from(passed.as_nanos() / self.period.as_nanos()).unwrap_or(1);
-            (self.told, self.last, self.size) = (0, None, snapshot.len());
-            return rest;
+        let most = MAX_BURST.max(self.size / MIN_STEPS as usize);
+        let rest = pass.take(snapshot, most, now);
+        if rest.len() < most {
+            self.pass = (self.size > 0).then(|| Pass::new(self.next_start(end, now)));
         }
-        let share = passed.as_secs_f64() / self.period.as_secs_f64();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
-        let wanted = (self.size as f64 * share) as usize;
-        self.take(snapshot, wanted.saturating_sub(self.told))
+        rest
     }
 
-    fn take<K>(&mut self, snapshot: &Snapshot<K>, count: usize) -> Vec<Event<K>> {
-        let objects = snapshot.page(self.last.as_ref(), count);
-        self.told += objects.len();
-        self.last = objects.last().map(Object::key).cloned().or(self.last.take());
-        objects.into_iter().map(|object| Event::Updated { old: object.clone(), new: object }).collect()
+    /// Passes follow each other; those that were missed altogether (a suspended machine) are not made up for.
+    fn next_start(&self, end: Duration, now: Duration) -> Duration {
+        let missed = now.saturating_sub(end).as_nanos() / self.period.as_nanos().max(1);
+        end + self.period * u32::try_from(missed).unwrap_or(0)
     }
 }
