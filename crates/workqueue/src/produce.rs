@@ -151,7 +151,15 @@ impl<K: Key, R: Reason> Queue<K, R> {
     /// # Errors
     /// Only when the queue is shut down.
     pub fn add_wait(&self, key: K) -> AddWait<'_, K, R> {
-        let add = self.shared().prepare(key, R::default(), Priority::Normal);
+        self.add_wait_with(key, R::default(), Priority::Normal)
+    }
+
+    /// [`Self::add_wait`] with a reason and a priority.
+    ///
+    /// # Errors
+    /// Only when the queue is shut down.
+    pub fn add_wait_with(&self, key: K, reason: R, priority: Priority) -> AddWait<'_, K, R> {
+        let add = self.shared().prepare(key, reason, priority);
         AddWait { shared: self.shared(), add: Some(add), id: None }
     }
 }

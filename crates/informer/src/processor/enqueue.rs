@@ -1,7 +1,10 @@
 //! From events to work: [`enqueue_keys`].
 
+use std::task::{Context, Poll, ready};
+
+use futures::future::BoxFuture;
 use listwatch_wire::ObjectKey;
-use listwatch_workqueue::Queue;
+use listwatch_workqueue::{AddError, Priority, Queue};
 
 use super::event::Event;
 use super::handler::EventHandler;
@@ -32,11 +35,52 @@ use super::handler::EventHandler;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Initial objects and resyncs are added with [`Priority::Background`], live changes with [`Priority::Normal`]. A queue
+/// that is full makes the handler wait for room, so no key is lost; meanwhile its backlog is folded by key.
 pub fn enqueue_keys<K: 'static>(queue: Queue<ObjectKey>) -> impl EventHandler<K> {
-    move |event: &Event<K>| {
-        let refused = event.key().and_then(|key| queue.add(key.clone()).err());
-        if let Some(error) = refused {
-            tracing::debug!(%error, "the work queue takes no more");
+    EnqueueKeys { queue, waiting: None }
+}
+
+/// The priority of the work that an event leads to: nobody waits for what was there before, or did not change.
+pub(crate) fn priority_of<K>(event: &Event<K>) -> Priority {
+    let background = matches!(event, Event::Added { is_initial: true, .. }) || event.is_resync();
+    if background { Priority::Background } else { Priority::Normal }
+}
+
+struct EnqueueKeys {
+    queue: Queue<ObjectKey>,
+    /// A key for which there is no room yet.
+    waiting: Option<BoxFuture<'static, ()>>,
+}
+
+impl EnqueueKeys {
+    fn wait_for_room(&mut self, key: ObjectKey, priority: Priority) {
+        let queue = self.queue.clone();
+        self.waiting = Some(Box::pin(async move {
+            if queue.add_wait_with(key, (), priority).await.is_err() {
+                tracing::debug!("the work queue was shut down while a key waited for room");
+            }
+        }));
+    }
+}
+
+impl<K: 'static> EventHandler<K> for EnqueueKeys {
+    fn on_event(&mut self, event: &Event<K>) {
+        let Some(key) = event.key() else { return };
+        let priority = priority_of(event);
+        match self.queue.add_with(key.clone(), (), priority) {
+            Ok(()) => {}
+            Err(AddError::Full(key)) => self.wait_for_room(key, priority),
+            Err(error) => tracing::debug!(%error, "the work queue takes no more"),
         }
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(waiting) = &mut self.waiting {
+            ready!(waiting.as_mut().poll(cx));
+            self.waiting = None;
+        }
+        Poll::Ready(())
     }
 }

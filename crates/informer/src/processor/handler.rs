@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::event::{Deleted, Event};
@@ -18,6 +19,13 @@ pub trait EventHandler<K>: Send + 'static {
     /// Called for each event. A panic is caught and counted; the next event follows after
     /// [`HandlerOptions::panic_pause`].
     fn on_event(&mut self, event: &Event<K>);
+
+    /// Called before each event: a handler that hands on to something bounded returns `Pending` while there is no room,
+    /// and is called again when the waker of `cx` is woken. Until then its events wait in its backlog.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = cx;
+        Poll::Ready(())
+    }
 }
 
 impl<K, F: FnMut(&Event<K>) + Send + 'static> EventHandler<K> for F {
@@ -267,5 +275,9 @@ where
             }
             Event::Synced => self.handler.on_event(event),
         }
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.handler.poll_ready(cx)
     }
 }

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use futures::FutureExt;
@@ -48,7 +49,11 @@ impl<K: 'static> Callee<K> {
     /// Tells as many of the events as it can without a pause: at least one, unless there is none.
     async fn call(&mut self, listener: &Listener<K>, events: &[Event<K>]) -> Told {
         let told = match self {
-            Self::Sync(handler) => call_sync(handler.as_mut(), listener, events),
+            Self::Sync(handler) => tokio::select! {
+                biased;
+                told = poll_fn(|cx| poll_sync(handler.as_mut(), listener, events, cx)) => told,
+                () = listener.discarded() => Told::default(),
+            },
             Self::Async(handler) => {
                 let Some(event) = events.first().cloned() else { return Told::default() };
                 let call = AssertUnwindSafe(async { handler.call(event).await }).catch_unwind();
@@ -78,23 +83,31 @@ async fn within_grace<K, T>(listener: &Listener<K>, call: impl Future<Output = T
     done
 }
 
-fn call_sync<K: 'static>(
+/// Calls the handler for as many events as it is ready for. Pending if that is none.
+fn poll_sync<K: 'static>(
     handler: &mut dyn EventHandler<K>,
     listener: &Listener<K>,
     events: &[Event<K>],
-) -> Told {
+    cx: &mut Context<'_>,
+) -> Poll<Told> {
     let mut told = Told::default();
     for event in events.iter().take(CALLS_AT_ONCE) {
         if listener.is_discarded() {
             break;
         }
-        told.count += 1;
-        told.panicked = catch_unwind(AssertUnwindSafe(|| handler.on_event(event))).is_err();
-        if told.panicked {
-            break;
+        let mut call = || handler.poll_ready(cx).map(|()| handler.on_event(event));
+        match catch_unwind(AssertUnwindSafe(&mut call)) {
+            Ok(Poll::Ready(())) => told.count += 1,
+            Ok(Poll::Pending) if told.count == 0 => return Poll::Pending,
+            Ok(Poll::Pending) => break,
+            Err(_) => {
+                told.count += 1;
+                told.panicked = true;
+                break;
+            }
         }
     }
-    told
+    Poll::Ready(told)
 }
 
 /// Starts the handler where its options want it.
