@@ -6,6 +6,7 @@ use listwatch_wire::ObjectKey;
 use crate::informer::{InformerError, SharedInformer};
 use crate::lister_watcher::{SourceError, WatchEvent};
 use crate::object::Object;
+use crate::processor::Event;
 
 /// A condition on the events of a watch.
 pub type Condition<'a> = Box<dyn FnMut(&WatchEvent) -> bool + Send + 'a>;
@@ -53,7 +54,9 @@ pub async fn until(
 }
 
 /// Waits until the object under `key`, or its absence, meets a condition, and returns it. Looks at the cache as it is
-/// first, so nothing that happened before the call is missed.
+/// first, then at every later state of that object, also one that did not last. (Of a waiter that is not polled while
+/// its object changes more often than [`HandlerOptions::max_backlog`](crate::HandlerOptions::max_backlog), the states in
+/// between are folded.) Other objects cost it nothing.
 ///
 /// # Errors
 /// [`UntilError::Ended`] when the informer stops before.
@@ -82,18 +85,20 @@ pub async fn wait_for<K: Send + Sync + 'static>(
     key: &ObjectKey,
     mut condition: impl FnMut(Option<&Object<K>>) -> bool,
 ) -> Result<Option<Object<K>>, UntilError> {
-    let mut events = informer.events()?;
+    let (mut now, mut synced, mut events) = informer.events_of(key)?;
+    let mut news = true;
     loop {
         // Before the initial state is complete, absence means nothing.
-        let now = informer.store().get(key);
-        if (now.is_some() || informer.has_synced()) && condition(now.as_ref()) {
+        if news && (now.is_some() || synced) && condition(now.as_ref()) {
             return Ok(now);
         }
-        loop {
-            let event = events.next().await.ok_or(UntilError::Ended)?;
-            if event.key().is_none_or(|changed| changed == key) {
-                break;
+        news = match events.next().await.ok_or(UntilError::Ended)? {
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+                now = Some(object);
+                true
             }
-        }
+            Event::Deleted(_) => now.take().is_some(),
+            Event::Synced => !std::mem::replace(&mut synced, true) && now.is_none(),
+        };
     }
 }

@@ -146,6 +146,69 @@ async fn waiting_on_a_cache_sees_what_was_there_before_and_absence_only_once_syn
     assert!(matches!(ended, Err(UntilError::Ended)));
 }
 
+/// A state that did not last was missed: by the time the waiter looked at the cache, the object was gone.
+#[tokio::test(start_paused = true)]
+async fn waiting_on_a_cache_sees_states_that_do_not_last() {
+    let source = InMemory::new(10);
+    let informer = SharedInformer::<Value>::new(source.clone());
+    informer.start().unwrap();
+    informer.wait_synced().await;
+    let key = "x/a".parse().unwrap();
+    let done = |object: Option<&listwatch::Object<Value>>| {
+        object.is_some_and(|object| object.text(&["status"]).as_deref() == Some("done"))
+    };
+    let changes = async {
+        for status in ["begun", "done"] {
+            source.put(&json!({"metadata": {"namespace": "x", "name": "a"}, "status": status})).unwrap();
+        }
+        source.delete(&key).unwrap();
+    };
+    let (met, ()) = tokio::join!(wait_for(&informer, &key, done), changes);
+    assert_eq!(met.unwrap().unwrap().revision(), Revision(2));
+    assert!(informer.store().is_empty());
+    assert!(informer.status().handlers.is_empty());
+}
+
+/// Each call told the waiter every object of the cache.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_one_object_is_not_told_about_the_others() {
+    let source = InMemory::new(1000);
+    let put = |name: &str| source.put(&json!({"metadata": {"namespace": "x", "name": name}})).unwrap();
+    (0..500).for_each(|number| drop(put(&format!("{number}"))));
+    let informer = SharedInformer::<Value>::new(source.clone());
+    informer.start().unwrap();
+    informer.wait_synced().await;
+    let key = "x/a".parse().unwrap();
+    let mut asked = 0;
+    let present = |object: Option<&listwatch::Object<Value>>| {
+        asked += 1;
+        object.is_some()
+    };
+    let changes = async {
+        (0..500).for_each(|number| drop(put(&format!("{number}"))));
+        put("a");
+    };
+    let (met, ()) = tokio::join!(wait_for(&informer, &key, present), changes);
+    assert_eq!(met.unwrap().unwrap().revision(), Revision(1001));
+    assert_eq!(asked, 2, "once for its absence, once for the object");
+}
+
+/// The version of one object, without waiting for the rest of the collection to get there.
+#[tokio::test(start_paused = true)]
+async fn own_writes_are_waited_for_object_by_object() {
+    let source = InMemory::new(10);
+    let informer = SharedInformer::<Value>::new(source.clone());
+    informer.start().unwrap();
+    let put = || source.put(&json!({"metadata": {"namespace": "x", "name": "a"}})).unwrap();
+    let key = "x/a".parse().unwrap();
+    let last = put();
+    assert_eq!(informer.wait_for(&key, last).await.unwrap().unwrap().revision(), last);
+    let gone = source.delete(&key).unwrap();
+    assert_eq!(informer.wait_for(&key, gone).await.unwrap(), None);
+    let (ended, ()) = tokio::join!(informer.wait_for(&key, Revision(99)), informer.stop());
+    assert!(ended.is_err());
+}
+
 fn page(names: &[&str], token: Option<&str>) -> Answer {
     let objects = names.iter().map(|name| object(&format!("x/{name}"), 5)).collect();
     let continue_token = token.map(str::to_owned);

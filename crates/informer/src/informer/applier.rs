@@ -83,7 +83,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
             // Everybody reads the initial state from the same snapshot; nothing is copied for anybody.
             let snapshot = self.core.store.snapshot();
             for listener in processor.listeners() {
-                listener.backlog.replay(Replay { snapshot: snapshot.clone(), namespace: namespace.clone() });
+                listener.replay(Replay { snapshot: snapshot.clone(), namespace: namespace.clone() });
             }
         } else {
             processor.publish(applied.events);

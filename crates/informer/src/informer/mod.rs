@@ -21,6 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use listwatch_wire::{ObjectKey, Revision};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -32,7 +33,7 @@ pub use status::InformerStatus;
 use crate::delta::DeltaQueue;
 use crate::lister_watcher::Sources;
 use crate::monitor::Monitor;
-use crate::object::Raw;
+use crate::object::{Object, Raw};
 use crate::processor::backlog::{End, Replay};
 use crate::processor::current;
 use crate::processor::registry::{Listener, Processor};
@@ -40,6 +41,7 @@ use crate::processor::runner::{self, Callee};
 use crate::processor::{AsyncEventHandler, EventHandler, EventStream, HandlerOptions, Registration};
 use crate::store::{Snapshot, Store};
 use crate::sync::Mutex;
+use crate::until::{self, UntilError};
 
 /// How much longer than a handler's grace [`SharedInformer::stop`] waits for it to report its end.
 const STOP_SLACK: Duration = Duration::from_millis(100);
@@ -211,6 +213,43 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// [`InformerError::Stopped`].
     pub fn events_with(&self, options: HandlerOptions) -> Result<EventStream<K>, InformerError> {
         Ok(EventStream::new(self.core.join(options, true)?, Arc::clone(&self.guard)))
+    }
+
+    /// What is under a key now, whether absence counts yet, and every later change of it.
+    pub(crate) fn events_of(
+        &self,
+        key: &ObjectKey,
+    ) -> Result<(Option<Object<K>>, bool, EventStream<K>), InformerError> {
+        let mut processor = self.core.processor.lock();
+        if processor.closed {
+            return Err(InformerError::Stopped);
+        }
+        let options = HandlerOptions::named("wait").without_resync();
+        let listener = processor.join_about(Some(key.clone()), options, true);
+        let (now, synced) = (self.core.store.get(key), self.has_synced());
+        if synced {
+            listener.backlog.initial_complete();
+        }
+        drop(processor);
+        Ok((now, synced, EventStream::new(listener, Arc::clone(&self.guard))))
+    }
+
+    /// Waits until the cache holds the object under `key` in this version or a later one, or has seen it go: with the
+    /// resource version that a write returned, this is read-your-writes for one object, and does not depend on other
+    /// changes of the collection. Returns what is there then.
+    ///
+    /// # Errors
+    /// When the informer stops before.
+    pub async fn wait_for(
+        &self,
+        key: &ObjectKey,
+        revision: Revision,
+    ) -> Result<Option<Object<K>>, UntilError> {
+        let reached = |object: Option<&Object<K>>| object.is_some_and(|object| object.revision() >= revision);
+        tokio::select! {
+            found = until::wait_for(self, key, reached) => found,
+            Ok(()) = self.core.store.wait_for(revision) => Ok(self.core.store.get(key)),
+        }
     }
 
     /// Waits until the store holds the initial state. False if the informer stopped before.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use listwatch_wire::Revision;
+use listwatch_wire::{ObjectKey, Revision};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::backlog::{Backlog, End};
+use super::backlog::{Backlog, End, Replay};
 use super::current;
 use super::event::Event;
 use super::handler::HandlerOptions;
@@ -30,6 +30,8 @@ pub(crate) struct Listener<K> {
     synced: watch::Sender<bool>,
     /// The last call has returned; there will be no other.
     finished: watch::Sender<bool>,
+    /// The only object it is told about; none for all.
+    only: Option<ObjectKey>,
     /// Wakes a handler that waits when it is removed without draining.
     discarded: CancellationToken,
 }
@@ -45,11 +47,39 @@ pub(crate) struct Counters {
 }
 
 impl<K> Listener<K> {
-    pub(crate) fn new(name: String, options: HandlerOptions, polled: bool) -> Self {
+    fn new(name: String, options: HandlerOptions, polled: bool, only: Option<ObjectKey>) -> Self {
         let backlog = Backlog::new(options.max_backlog);
         let (synced, finished) = (watch::Sender::new(false), watch::Sender::new(false));
         let discarded = CancellationToken::new();
-        Self { name, options, backlog, counters: Counters::default(), polled, synced, finished, discarded }
+        Self {
+            name,
+            options,
+            backlog,
+            counters: Counters::default(),
+            polled,
+            synced,
+            finished,
+            only,
+            discarded,
+        }
+    }
+
+    fn publish(&self, batch: &Arc<Vec<Event<K>>>) {
+        let Some(only) = &self.only else { return self.backlog.publish(batch) };
+        let events: Vec<_> = batch.iter().filter(|event| event.key() == Some(only)).cloned().collect();
+        if !events.is_empty() {
+            self.backlog.publish(&events.into());
+        }
+    }
+
+    /// Tells what was there before.
+    pub(crate) fn replay(&self, replay: Replay<K>) {
+        let Some(only) = &self.only else { return self.backlog.replay(replay) };
+        let inside = replay.namespace.as_deref().is_none_or(|namespace| namespace == only.namespace());
+        if let Some(object) = replay.snapshot.get(only).filter(|_| inside) {
+            let event = Event::Added { object: object.clone(), is_initial: true };
+            self.backlog.publish(&vec![event].into());
+        }
     }
 
     pub(crate) fn close(&self, end: End) {
@@ -215,10 +245,20 @@ struct Member<K> {
 
 impl<K> Processor<K> {
     pub(crate) fn join(&mut self, options: HandlerOptions, polled: bool) -> Arc<Listener<K>> {
+        self.join_about(None, options, polled)
+    }
+
+    /// Lets a listener in that is told about one object only.
+    pub(crate) fn join_about(
+        &mut self,
+        only: Option<ObjectKey>,
+        options: HandlerOptions,
+        polled: bool,
+    ) -> Arc<Listener<K>> {
         let name = options.name.clone().unwrap_or_else(|| format!("handler-{}", self.next_id));
         self.next_id += 1;
         self.members.retain(|member| !member.listener.is_finished());
-        let listener = Arc::new(Listener::new(name, options, polled));
+        let listener = Arc::new(Listener::new(name, options, polled, only));
         self.members.push(Member { listener: Arc::clone(&listener), resync: None });
         listener
     }
@@ -233,7 +273,7 @@ impl<K> Processor<K> {
         }
         let batch = Arc::new(events);
         for listener in self.listeners() {
-            listener.backlog.publish(&batch);
+            listener.publish(&batch);
         }
     }
 
@@ -249,7 +289,8 @@ impl<K> Processor<K> {
     }
 
     pub(crate) fn statuses(&self) -> Vec<HandlerStatus> {
-        self.listeners().filter(|l| !l.is_finished()).map(|l| l.status()).collect()
+        let shown = |listener: &&Arc<Listener<K>>| !listener.is_finished() && listener.only.is_none();
+        self.listeners().filter(shown).map(|listener| listener.status()).collect()
     }
 
     /// Tells every handler that wants resyncs the objects that are due, and returns when the next are. Reads the
