@@ -3,7 +3,7 @@
 use futures::{Stream, StreamExt};
 use listwatch_wire::ObjectKey;
 
-use crate::informer::{InformerError, SharedInformer};
+use crate::informer::{Followed, InformerError, SharedInformer};
 use crate::lister_watcher::{SourceError, WatchEvent};
 use crate::object::Object;
 use crate::processor::Event;
@@ -85,14 +85,14 @@ pub async fn wait_for<K: Send + Sync + 'static>(
     key: &ObjectKey,
     mut condition: impl FnMut(Option<&Object<K>>) -> bool,
 ) -> Result<Option<Object<K>>, UntilError> {
-    let (mut now, mut synced, mut events) = informer.events_of(key)?;
+    let Followed { mut now, mut synced, mut changes } = informer.follow(key)?;
     let mut news = true;
     loop {
         // Before the initial state is complete, absence means nothing.
         if news && (now.is_some() || synced) && condition(now.as_ref()) {
             return Ok(now);
         }
-        news = match events.next().await.ok_or(UntilError::Ended)? {
+        news = match changes.next().await.ok_or(UntilError::Ended)? {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => {
                 now = Some(object);
                 true

@@ -362,3 +362,62 @@ async fn functions_under_their_go_names_make_a_handler() {
     settle().await;
     assert_eq!(log.take(), ["+x/a true", "-x/a"]);
 }
+
+/// While a handler was told what was there before, or a batch of changes, its backlog read 0.
+#[tokio::test(start_paused = true)]
+async fn a_backlog_counts_what_is_being_told() {
+    let names: Vec<_> = (0..100).map(|number| format!("{number:03}")).collect();
+    let (source, informer) = synced(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let inner = Arc::clone(&gate);
+    let gated = move |_: Event<Value>| {
+        let gate = Arc::clone(&inner);
+        async move { gate.acquire().await.unwrap().forget() }
+    };
+    let handler = informer.add_async_event_handler(gated, HandlerOptions::default()).unwrap();
+    let mut stream = informer.events_with(HandlerOptions::named("stream")).unwrap();
+    settle().await;
+    assert_eq!(handler.status().backlog, 100);
+    gate.add_permits(40);
+    settle().await;
+    assert_eq!(handler.status().backlog, 60);
+    let last = (0..10).map(|_| source.put(&pod("000")).unwrap()).max().unwrap();
+    informer.store().wait_for(last).await.unwrap();
+    assert_eq!(handler.status().backlog, 70);
+    gate.add_permits(61);
+    settle().await;
+    assert_eq!(handler.status().backlog, 10, "all initial objects and synced are told");
+    gate.add_permits(7);
+    settle().await;
+    assert_eq!(handler.status().backlog, 3);
+    for read in 0..30 {
+        let unread =
+            informer.status().handlers.into_iter().find(|handler| handler.name == "stream").unwrap().backlog;
+        assert_eq!(unread, 110 - read);
+        stream.next().await.unwrap();
+    }
+}
+
+/// Letting a handler in costs the same for ten objects or a hundred thousand: nothing is copied under the lock that
+/// changes need. Compared with walking the objects once, so that the speed of the machine does not matter.
+#[tokio::test]
+async fn a_handler_that_joins_does_not_hold_up_the_informer() {
+    let source = InMemory::new(10);
+    for number in 0..50_000_u64 {
+        source.put_encoded(object(&format!("x/{number}"), number + 1));
+    }
+    let informer = Informer::new(source.clone());
+    informer.start().unwrap();
+    informer.wait_synced().await;
+    let best = |measure: &dyn Fn()| {
+        let times = (0..5).map(|_| {
+            let began = std::time::Instant::now();
+            measure();
+            began.elapsed()
+        });
+        times.min().unwrap()
+    };
+    let walk = best(&|| assert_eq!(informer.snapshot().iter().cloned().collect::<Vec<_>>().len(), 50_000));
+    let join = best(&|| drop(informer.events().unwrap()));
+    assert!(join * 20 < walk, "joining took {join:?}, walking all objects {walk:?}");
+}

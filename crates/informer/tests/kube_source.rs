@@ -334,3 +334,16 @@ async fn what_cannot_be_read_is_not_quoted_unless_it_is_a_web_page() {
     let page = Server { chunks: vec![b"<html>Bad gateway</html>\n".to_vec()], ..Server::answering("") };
     assert!(all_events(&page).await.unwrap_err().to_string().contains("Bad gateway"));
 }
+
+/// What cannot be read was reported only when something else came after it, which may take a minute.
+#[tokio::test(start_paused = true)]
+async fn a_malformed_line_is_reported_at_once() {
+    let good = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"5"}}}"#;
+    let server = Server { stay_open: true, ..Server::answering(format!("{good}\nrubbish\n")) };
+    let source = KubeSource::of::<ConfigMap>(server.client());
+    let mut stream = source.watch(&watch(Some(7), false)).await.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap().len(), 1);
+    let error = tokio::time::timeout(std::time::Duration::from_secs(1), stream.next()).await;
+    assert!(matches!(error.expect("it does not wait for more"), Some(Err(SourceError::Malformed(_)))));
+    assert!(stream.next().await.is_none());
+}

@@ -240,3 +240,11 @@ async fn of_many_who_start_it_at_the_same_time_one_does() {
         informer.stop().await;
     }
 }
+
+/// It started and had ended before anybody could look.
+#[tokio::test(start_paused = true)]
+async fn an_empty_set_of_namespaces_is_refused() {
+    let informer = Informer::new(listwatch::Sources::per_namespace([]));
+    assert!(matches!(informer.start(), Err(InformerError::NoSources)));
+    assert!(!informer.is_stopped() && !informer.has_synced());
+}

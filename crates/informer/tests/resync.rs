@@ -12,10 +12,10 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use listwatch::lister_watcher::{Answer, Scripted};
+use listwatch::lister_watcher::{Answer, InMemory, Scripted};
 use listwatch::{Event, HandlerOptions, InformerOptions};
 use serde_json::Value;
-use support::informer::{Informer, Log, page, pod, synced};
+use support::informer::{Informer, Log, page, pod, settle, synced};
 use tokio::time::{Instant, sleep};
 
 /// Every object once per period, spread over it; a handler without a period hears none of it.
@@ -78,7 +78,8 @@ async fn a_resync_never_overtakes_a_change() {
 #[tokio::test(start_paused = true)]
 async fn a_first_resync_and_a_grown_one_are_spread_out_too() {
     let source = InMemory::new(100_000);
-    (0..1000).for_each(|number| drop(source.put(&pod(&format!("{number:05}"))).unwrap()));
+    let add = |number: usize| source.put(&pod(&format!("{number:05}"))).unwrap();
+    (0..1000).map(add).for_each(|_| ());
     let informer = Informer::new(source.clone());
     let log = Log::default();
     let options = HandlerOptions::default().resync(Duration::from_secs(100));
@@ -89,7 +90,7 @@ async fn a_first_resync_and_a_grown_one_are_spread_out_too() {
     let mut told = Vec::new();
     for second in 0..220 {
         if second == 130 {
-            (1000..5000).for_each(|number| drop(source.put(&pod(&format!("{number:05}"))).unwrap()));
+            (1000..5000).map(add).for_each(|_| ());
         }
         sleep(Duration::from_secs(1)).await;
         told.push(log.take().iter().filter(|line| line.starts_with("resync")).count());

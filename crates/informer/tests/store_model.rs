@@ -243,3 +243,18 @@ fn all_versions_of_an_object_share_its_key() {
         assert!(std::ptr::eq(first.key().as_str(), key.as_str()));
     }
 }
+
+/// An index that was added late swallowed the errors of its function.
+#[test]
+fn an_index_added_late_says_which_objects_it_cannot_place() {
+    let (store, mut writer) = Store::<Raw>::new();
+    writer.write((1..=3).map(|number| Write::Put(support::object(&format!("x/{number}"), number))).collect());
+    let even = |object: &Object<Raw>| match object.revision().0 % 2 {
+        0 => Ok([true].into_iter().collect()),
+        _ => Err(IndexError::cannot_place(object, "odd")),
+    };
+    let index = store.add_index("even", even).unwrap();
+    let unplaced: Vec<_> = index.unplaced().iter().map(ToString::to_string).collect();
+    assert_eq!(unplaced, [r#"index "even" cannot place x/1: odd"#, r#"index "even" cannot place x/3: odd"#]);
+    assert_eq!(store.snapshot().by_index(&index, &true).unwrap().count(), 1);
+}

@@ -174,7 +174,7 @@ async fn waiting_on_a_cache_sees_states_that_do_not_last() {
 async fn waiting_for_one_object_is_not_told_about_the_others() {
     let source = InMemory::new(1000);
     let put = |name: &str| source.put(&json!({"metadata": {"namespace": "x", "name": name}})).unwrap();
-    (0..500).for_each(|number| drop(put(&format!("{number}"))));
+    (0..500).map(|number| put(&format!("{number}"))).for_each(|_| ());
     let informer = SharedInformer::<Value>::new(source.clone());
     informer.start().unwrap();
     informer.wait_synced().await;
@@ -185,7 +185,7 @@ async fn waiting_for_one_object_is_not_told_about_the_others() {
         object.is_some()
     };
     let changes = async {
-        (0..500).for_each(|number| drop(put(&format!("{number}"))));
+        (0..500).map(|number| put(&format!("{number}"))).for_each(|_| ());
         put("a");
     };
     let (met, ()) = tokio::join!(wait_for(&informer, &key, present), changes);

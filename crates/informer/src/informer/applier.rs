@@ -76,6 +76,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
         let namespace = self.partitions.get(source).and_then(|partition| partition.namespace.clone());
         let first = self.revisions.get(source).is_none_or(Option::is_none);
         let processor = self.core.processor.lock();
+        let count = objects.len();
         let list = apply::List { namespace: namespace.as_deref(), objects, restarted };
         let applied = apply::replace(&mut self.writer, list, first);
         advance(&mut self.revisions, &mut self.writer, source, Some(revision));
@@ -83,7 +84,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
             // Everybody reads the initial state from the same snapshot; nothing is copied for anybody.
             let snapshot = self.core.store.snapshot();
             for listener in processor.listeners() {
-                listener.replay(Replay { snapshot: snapshot.clone(), namespace: namespace.clone() });
+                listener.replay(Replay { snapshot: snapshot.clone(), namespace: namespace.clone(), count });
             }
         } else {
             processor.publish(applied.events);

@@ -39,7 +39,9 @@ use crate::processor::current;
 use crate::processor::registry::{Listener, Processor};
 use crate::processor::runner::{self, Callee};
 use crate::processor::{AsyncEventHandler, EventHandler, EventStream, HandlerOptions, Registration};
-use crate::store::{Snapshot, Store};
+use crate::reflector::{Problem, Response};
+use crate::store::index::IndexValue;
+use crate::store::{Index, IndexError, IndexValues, Snapshot, Store};
 use crate::sync::Mutex;
 use crate::until::{self, UntilError};
 
@@ -53,6 +55,9 @@ pub enum InformerError {
     /// It was started before. An informer runs once; build another.
     #[error("the informer was started before")]
     AlreadyStarted,
+    /// It has no source: the set of namespaces is empty.
+    #[error("the informer has no source: its set of namespaces is empty")]
+    NoSources,
     /// It has stopped: nothing will ever be told to a handler again.
     #[error("the informer has stopped")]
     Stopped,
@@ -82,6 +87,16 @@ pub(crate) struct Core<K> {
     pub(crate) resync_changed: Notify,
     /// The parts that [`SharedInformer::start`] takes.
     unstarted: Mutex<Option<run::Unstarted<K>>>,
+}
+
+/// One object, from now on.
+pub(crate) struct Followed<K> {
+    /// What the cache holds of it.
+    pub(crate) now: Option<Object<K>>,
+    /// The initial state is complete, so that absence means something.
+    pub(crate) synced: bool,
+    /// Every later change of it.
+    pub(crate) changes: EventStream<K>,
 }
 
 /// Stops the informer when the last of its handles, registrations and streams is dropped.
@@ -151,10 +166,17 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// Begins to list and watch, in tasks of the current runtime. Returns at once.
     ///
     /// # Errors
-    /// [`InformerError::AlreadyStarted`] the second time, [`InformerError::NoRuntime`] outside a runtime.
+    /// [`InformerError::AlreadyStarted`] the second time, [`InformerError::NoSources`] for an empty set of namespaces,
+    /// [`InformerError::NoRuntime`] outside a runtime.
     pub fn start(&self) -> Result<(), InformerError> {
         let runtime = Handle::try_current()?;
-        let unstarted = self.core.unstarted.lock().take().ok_or(InformerError::AlreadyStarted)?;
+        let unstarted = {
+            let mut unstarted = self.core.unstarted.lock();
+            if unstarted.as_ref().is_some_and(|unstarted| unstarted.sources.0.is_empty()) {
+                return Err(InformerError::NoSources);
+            }
+            unstarted.take().ok_or(InformerError::AlreadyStarted)?
+        };
         run::start(&runtime, Arc::clone(&self.core), unstarted);
         Ok(())
     }
@@ -215,11 +237,8 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         Ok(EventStream::new(self.core.join(options, true)?, Arc::clone(&self.guard)))
     }
 
-    /// What is under a key now, whether absence counts yet, and every later change of it.
-    pub(crate) fn events_of(
-        &self,
-        key: &ObjectKey,
-    ) -> Result<(Option<Object<K>>, bool, EventStream<K>), InformerError> {
+    /// Follows one object.
+    pub(crate) fn follow(&self, key: &ObjectKey) -> Result<Followed<K>, InformerError> {
         let mut processor = self.core.processor.lock();
         if processor.closed {
             return Err(InformerError::Stopped);
@@ -231,7 +250,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
             listener.backlog.initial_complete();
         }
         drop(processor);
-        Ok((now, synced, EventStream::new(listener, Arc::clone(&self.guard))))
+        Ok(Followed { now, synced, changes: EventStream::new(listener, Arc::clone(&self.guard)) })
     }
 
     /// Waits until the cache holds the object under `key` in this version or a later one, or has seen it go: with the
@@ -341,6 +360,24 @@ impl<K> SharedInformer<K> {
         self.core.store.snapshot()
     }
 
+    /// Adds an index to the cache, at any time. Objects that it cannot place are reported to the problem hook.
+    /// See [`Store::add_index`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_index<V, F>(&self, name: &str, extract: F) -> Result<Index<K, V>, IndexError>
+    where
+        K: 'static,
+        V: IndexValue,
+        F: Fn(&Object<K>) -> Result<IndexValues<V>, IndexError> + Send + Sync + 'static,
+    {
+        let index = self.core.store.add_index(name, extract)?;
+        for problem in index.unplaced() {
+            self.core.monitor.problem(0, &Problem::Index(problem.clone()), Response::Continues);
+        }
+        Ok(index)
+    }
+
     /// Whether the store holds the initial state. Once true, always true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
@@ -380,7 +417,8 @@ impl<K> Core<K> {
         let listener = processor.join(options, polled);
         let snapshot = self.store.snapshot();
         if !snapshot.is_empty() {
-            listener.backlog.replay(Replay { snapshot, namespace: None });
+            let count = snapshot.len();
+            listener.replay(Replay { snapshot, namespace: None, count });
         }
         if *self.synced.borrow() {
             listener.backlog.initial_complete();

@@ -183,17 +183,15 @@ impl KubeSource {
         Object::from_json(json, self.keep).map_err(|error| error.to_string())
     }
 
-    /// The events that are complete with this chunk.
-    fn decode(&self, decoder: &mut Decoder, chunk: bytes::Bytes) -> Result<Vec<WatchEvent>, SourceError> {
+    /// The events that are complete with this chunk, and the error that follows them, if the rest cannot be read.
+    fn decode(&self, decoder: &mut Decoder, chunk: bytes::Bytes) -> (Vec<WatchEvent>, Option<SourceError>) {
         decoder.push(chunk);
         let mut events = Vec::new();
         loop {
             match decoder.next_event() {
                 Ok(Some(event)) => events.push(self.event(&event)),
-                Ok(None) => return Ok(events),
-                // What came before the rubbish is good; the rubbish is reported with the next read.
-                Err(_) if !events.is_empty() => return Ok(events),
-                Err(error) => return Err(malformed(&error)),
+                Ok(None) => return (events, None),
+                Err(error) => return (events, Some(malformed(&error))),
             }
         }
     }
@@ -259,21 +257,40 @@ impl ListerWatcher for KubeSource {
 
     async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError> {
         let chunks = self.send(watch_options(&self.options, request)).await?;
-        let state = Some((self.clone(), chunks, Decoder::default()));
-        Ok(WatchStream::new(stream::unfold(state, |state| async move {
-            let (source, mut chunks, mut decoder) = state?;
-            match chunks.next().await {
-                Some(Ok(chunk)) => match source.decode(&mut decoder, chunk) {
-                    Ok(events) => Some((Ok(events), Some((source, chunks, decoder)))),
-                    Err(error) => Some((Err(error), None)),
-                },
-                Some(Err(error)) => Some((Err(error), None)),
-                None => {
-                    let cut = decoder.finish().err()?;
-                    Some((Err(malformed(&cut)), None))
-                }
+        let reading = Reading::Open(Box::new((self.clone(), chunks, Decoder::default())));
+        Ok(WatchStream::new(stream::unfold(reading, Reading::next)))
+    }
+}
+
+/// A watch as it is read.
+enum Reading {
+    Open(Box<(KubeSource, Chunks, Decoder)>),
+    /// Everything that could be read has been handed out.
+    Broken(SourceError),
+    Ended,
+}
+
+impl Reading {
+    /// The next events or the error that ends the watch, and what follows.
+    async fn next(self) -> Option<(Result<Vec<WatchEvent>, SourceError>, Self)> {
+        let mut open = match self {
+            Self::Open(open) => open,
+            Self::Broken(error) => return Some((Err(error), Self::Ended)),
+            Self::Ended => return None,
+        };
+        let (source, chunks, decoder) = &mut *open;
+        let chunk = match chunks.next().await {
+            Some(Ok(chunk)) => chunk,
+            Some(Err(error)) => return Some((Err(error), Self::Ended)),
+            None => {
+                return std::mem::take(decoder).finish().err().map(|cut| (Err(malformed(&cut)), Self::Ended));
             }
-        })))
+        };
+        Some(match source.decode(decoder, chunk) {
+            (events, None) => (Ok(events), Self::Open(open)),
+            (events, Some(error)) if events.is_empty() => (Err(error), Self::Ended),
+            (events, Some(error)) => (Ok(events), Self::Broken(error)),
+        })
     }
 }
 

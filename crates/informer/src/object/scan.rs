@@ -145,7 +145,9 @@ fn find(json: &[u8]) -> Option<Found> {
     let mut found = Found::default();
     let mut metadata = raw::fields(json, start)?;
     for field in &mut metadata {
-        let inside = || field.value.start + 1..field.value.end.saturating_sub(1);
+        // Only text has an inside: `null` is the same as nothing, and anything else names nobody.
+        let is_text = json.get(field.value.start) == Some(&b'"');
+        let inside = || if is_text { field.value.start + 1..field.value.end.saturating_sub(1) } else { 0..0 };
         match json.get(field.key.clone())? {
             b"name" => found.name = inside(),
             b"namespace" => found.namespace = inside(),
@@ -204,4 +206,26 @@ pub(super) fn labels_at(json: &[u8]) -> u32 {
 
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    /// The text between the first and the last letter of `null` was taken for the namespace: "ul".
+    #[test]
+    fn null_is_no_text() {
+        let found =
+            header(br#"{"metadata":{"name":"a","namespace":null,"uid":null,"resourceVersion":null}}"#)
+                .unwrap();
+        assert_eq!(
+            (found.name, found.namespace, found.identity, found.revision),
+            (21..22, 0..0, 0, Revision::ZERO)
+        );
+        for name in ["null", "5", "[]", "{}", "true"] {
+            let json = format!(r#"{{"metadata":{{"name":{name}}}}}"#);
+            assert!(matches!(header(json.as_bytes()), Err(ObjectError::NoName)), "{name}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use super::coalesce::Folded;
@@ -20,6 +21,8 @@ pub(crate) struct Replay<K> {
     pub(crate) snapshot: Snapshot<K>,
     /// Only this namespace of the snapshot.
     pub(crate) namespace: Option<Arc<str>>,
+    /// How many objects that are.
+    pub(crate) count: usize,
 }
 
 /// The next thing for a handler to do.
@@ -29,6 +32,18 @@ pub(crate) enum Work<K> {
     Owned(Vec<Event<K>>),
     /// Everything initial has been handed out.
     Synced,
+}
+
+impl<K> Work<K> {
+    /// How many events it is.
+    fn len(&self) -> usize {
+        match self {
+            Self::Replay(replay) => replay.count,
+            Self::Shared(events) => events.len(),
+            Self::Owned(events) => events.len(),
+            Self::Synced => 1,
+        }
+    }
 }
 
 /// The fate of the unread part when a handler is removed, in ascending precedence.
@@ -55,6 +70,8 @@ struct State<K> {
 pub(crate) struct Backlog<K> {
     state: Mutex<State<K>>,
     max: usize,
+    /// Events that were handed out and have not been told yet. Written by the one reader only.
+    handed: AtomicUsize,
 }
 
 impl<K> Backlog<K> {
@@ -70,7 +87,7 @@ impl<K> Backlog<K> {
             waker: None,
             folds: 0,
         };
-        Self { state: Mutex::new(state), max: max.max(1) }
+        Self { state: Mutex::new(state), max: max.max(1), handed: AtomicUsize::new(0) }
     }
 
     fn change(&self, change: impl FnOnce(&mut State<K>)) {
@@ -117,11 +134,18 @@ impl<K> Backlog<K> {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// How many events are unread. Folded ones count once per key.
+    /// How many events have not been told: those that wait, and the rest of what the reader has in hand. Folded ones
+    /// count once per key.
     pub(crate) fn len(&self) -> usize {
         let state = self.state.lock();
-        let initial: usize = state.replays.iter().map(|replay| replay.snapshot.len()).sum();
-        initial + state.folded.len() + state.queued
+        let initial: usize = state.replays.iter().map(|replay| replay.count).sum();
+        initial + state.folded.len() + state.queued + self.handed.load(Ordering::Relaxed)
+    }
+
+    /// The reader has told so many of the events that it has in hand.
+    pub(crate) fn told(&self, events: usize) {
+        let left = self.handed.load(Ordering::Relaxed).saturating_sub(events);
+        self.handed.store(left, Ordering::Relaxed);
     }
 
     /// How often this handler fell behind so far that its backlog was folded.
@@ -133,8 +157,10 @@ impl<K> Backlog<K> {
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Work<K>>> {
         let mut state = self.state.lock();
         if let Some(work) = state.next() {
+            self.handed.store(work.len(), Ordering::Relaxed);
             return Poll::Ready(Some(work));
         }
+        self.handed.store(0, Ordering::Relaxed);
         if state.end.is_some() {
             return Poll::Ready(None);
         }

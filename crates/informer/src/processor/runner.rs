@@ -64,6 +64,7 @@ impl<K: 'static> Callee<K> {
             }
         };
         listener.counters.delivered.fetch_add(told.count as u64, Ordering::Relaxed);
+        listener.backlog.told(told.count);
         told
     }
 }

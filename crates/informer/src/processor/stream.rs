@@ -100,6 +100,7 @@ impl<K> Stream for EventStream<K> {
         loop {
             if let Some(event) = self.next_at_hand() {
                 self.listener.counters.delivered.fetch_add(1, Ordering::Relaxed);
+                self.listener.backlog.told(1);
                 self.listener.saw(&event);
                 return Poll::Ready(Some(event));
             }

@@ -355,9 +355,10 @@ impl<K> Machine<K> {
         );
     }
 
-    /// Waits as the backoff says, but at least as long as the server asked.
+    /// Waits as the backoff says, but at least as long as the server asked, within reason.
     pub(super) fn wait(&mut self, next: Next, retry_after: Option<Duration>, now: Moment) -> Duration {
-        let delay = self.backoff.delay().max(retry_after.unwrap_or_default());
+        let asked = retry_after.unwrap_or_default().min(self.options.retry_after_max);
+        let delay = self.backoff.delay().max(asked);
         self.phase = Phase::Waiting { until: now + delay, next };
         delay
     }

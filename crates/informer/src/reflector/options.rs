@@ -42,6 +42,9 @@ pub struct ReflectorOptions {
     /// After this many failures of the watch in a row without an event in between, the collection is listed again:
     /// the resource version itself may be what the server stumbles over. Default 5.
     pub failures_before_relist: u32,
+    /// The longest wait that a server may ask for with `Retry-After`. Default 5 min: more than that is a mistake of a
+    /// proxy, and the cache would be stale for as long.
+    pub retry_after_max: Duration,
     /// The delays between attempts.
     pub backoff: BackoffOptions,
     /// What the jitter is drawn from. Default: random.
@@ -64,6 +67,7 @@ impl Default for ReflectorOptions {
             min_watch: Duration::from_secs(1),
             healthy_after: Duration::from_secs(10),
             failures_before_relist: 5,
+            retry_after_max: Duration::from_secs(5 * 60),
             backoff: BackoffOptions::default(),
             seed: None,
         }

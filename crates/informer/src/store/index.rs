@@ -67,6 +67,7 @@ impl IndexError {
 pub struct Index<K, V> {
     pub(super) position: usize,
     pub(super) name: Arc<str>,
+    pub(super) unplaced: Arc<[IndexError]>,
     pub(super) types: PhantomData<fn(&Object<K>) -> V>,
 }
 
@@ -76,11 +77,19 @@ impl<K, V> Index<K, V> {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// The objects that were in the store when the index was added and that it could not place. Later ones are
+    /// reported with the write.
+    #[must_use]
+    pub fn unplaced(&self) -> &[IndexError] {
+        &self.unplaced
+    }
 }
 
 impl<K, V> Clone for Index<K, V> {
     fn clone(&self) -> Self {
-        Self { position: self.position, name: Arc::clone(&self.name), types: PhantomData }
+        let (name, unplaced) = (Arc::clone(&self.name), Arc::clone(&self.unplaced));
+        Self { position: self.position, name, unplaced, types: PhantomData }
     }
 }
 

@@ -152,8 +152,9 @@ impl<K> Store<K> {
     /// Adds an index, at any time; it is complete when this returns.
     ///
     /// `extract` names the values under which an object is found: none, one or many. When it fails or panics for an
-    /// object, that object is missing from this index only, and the failure is reported with the write. It runs while
-    /// changes are applied, so it must not use this store or its informer.
+    /// object, that object is missing from this index only; the failure is in [`Index::unplaced`] if the object was there
+    /// before, and else reported with the write. It runs while changes are applied, so it must not use this store or
+    /// its informer.
     ///
     /// # Errors
     /// [`IndexError::NameTaken`] when there is an index of that name.

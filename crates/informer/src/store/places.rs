@@ -113,3 +113,22 @@ impl Places {
             .filter_map(|(place, entry)| entry.as_mut().map(|entry| (place, &entry.key, &mut entry.values)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without it, a collection whose objects come and go would grow for ever.
+    #[test]
+    fn places_of_deleted_objects_are_used_again() {
+        let mut places = Places::default();
+        let key = |number: usize| ObjectKey::namespaced("x", &number.to_string());
+        for number in 0..10_000 {
+            places.add(key(number), AllValues::new());
+            if let Some(gone) = number.checked_sub(10) {
+                places.remove(&key(gone));
+            }
+        }
+        assert_eq!(places.entries.len(), 11);
+    }
+}

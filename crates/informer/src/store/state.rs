@@ -130,13 +130,16 @@ impl<K: 'static> State<K> {
         if self.indexes.iter().any(|index| index.name() == name) {
             return Err(IndexError::NameTaken(name.to_owned()));
         }
+        let mut unplaced = Vec::new();
         for (place, key, all) in places.entries() {
             let Some(object) = self.slots.get(place) else { continue };
-            let (values, _missing) = map.values(object, None);
+            let (values, problem) = map.values(object, None);
+            unplaced.extend(problem);
             values.iter().for_each(|values| map.insert(key, values));
             all.extend(values);
         }
         self.indexes.push(Arc::new(map));
-        Ok(Index { position: self.indexes.len() - 1, name: Arc::from(name), types: PhantomData })
+        let position = self.indexes.len() - 1;
+        Ok(Index { position, name: Arc::from(name), unplaced: unplaced.into(), types: PhantomData })
     }
 }
