@@ -95,10 +95,10 @@ async fn a_first_resync_and_a_grown_one_are_spread_out_too() {
         sleep(Duration::from_secs(1)).await;
         told.push(log.take().iter().filter(|line| line.starts_with("resync")).count());
     }
-    assert!(told.iter().max() <= Some(&700), "{told:?}");
+    assert!(told.iter().max() <= Some(&120), "{told:?}");
     assert!(told[..95].iter().max() <= Some(&12), "{told:?}");
     assert_eq!(told[..105].iter().sum::<usize>() / 1000, 1, "{told:?}");
-    assert_eq!(told.iter().sum::<usize>() / 1000, 6, "{told:?}");
+    assert!(told[105..205].iter().sum::<usize>() >= 4900, "{told:?}");
 }
 
 /// A period of zero was raised to a second, and a handler could not do without the informer's.
