@@ -6,6 +6,7 @@
 //!
 //! `K` is what it decodes to: a type of `k8s-openapi`, your own, `serde_json::Value`, or [`Raw`] for no matter.
 
+mod metadata;
 mod scan;
 
 use std::any::Any;
@@ -20,6 +21,7 @@ use listwatch_wire::selector::LabelSelector;
 use listwatch_wire::{ObjectKey, Revision};
 use serde::de::DeserializeOwned;
 
+pub use metadata::Owner;
 pub use scan::{Keep, ManagedFields};
 use scan::{Span, Spots};
 

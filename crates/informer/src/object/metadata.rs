@@ -1,0 +1,145 @@
+//! The metadata that controllers look at, read where it stands: nothing is decoded but what is asked for.
+
+use std::borrow::Cow;
+
+use listwatch_wire::json::raw;
+use serde::Deserialize;
+
+use super::Object;
+
+/// An entry of `metadata.ownerReferences`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Owner {
+    /// Group and version of the owner: `apps/v1`.
+    pub api_version: String,
+    /// Kind of the owner.
+    pub kind: String,
+    /// Name of the owner, which is in the same namespace or in none.
+    pub name: String,
+    /// The uid of the owner.
+    #[serde(default)]
+    pub uid: String,
+    /// Whether the owner is the one that manages the object.
+    #[serde(default)]
+    pub controller: bool,
+}
+
+impl Owner {
+    /// The group of the owner; empty for the core group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
+impl<K> Object<K> {
+    fn metadata(&self, field: &str) -> Option<&[u8]> {
+        self.field(&["metadata", field])
+    }
+
+    /// The generation, which the server counts up whenever the desired state changes; none if the kind has none.
+    #[must_use]
+    pub fn generation(&self) -> Option<i64> {
+        std::str::from_utf8(self.metadata("generation")?).ok()?.parse().ok()
+    }
+
+    /// The annotations.
+    pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        let at = self.metadata("annotations").unwrap_or_default();
+        raw::fields(at, 0).into_iter().flatten().filter_map(move |field| {
+            let text = at.get(field.value)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+            Some((raw::unescape(at.get(field.key)?)?, raw::unescape(text)?))
+        })
+    }
+
+    /// The value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.text(&["metadata", "annotations", key])
+    }
+
+    /// The owners. Entries that are no owner references are left out.
+    #[must_use]
+    pub fn owners(&self) -> Vec<Owner> {
+        let entries =
+            self.metadata("ownerReferences").map(serde_json::from_slice::<Vec<&serde_json::value::RawValue>>);
+        let entries = entries.and_then(Result::ok).unwrap_or_default();
+        entries.into_iter().filter_map(|entry| serde_json::from_str(entry.get()).ok()).collect()
+    }
+
+    /// The owner that manages the object.
+    #[must_use]
+    pub fn controller_owner(&self) -> Option<Owner> {
+        self.owners().into_iter().find(|owner| owner.controller)
+    }
+
+    /// The finalizers.
+    #[must_use]
+    pub fn finalizers(&self) -> Vec<String> {
+        self.metadata("finalizers").and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default()
+    }
+
+    /// Whether it has this finalizer.
+    #[must_use]
+    pub fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers().iter().any(|finalizer| finalizer == name)
+    }
+
+    /// When its deletion was asked for, as RFC 3339 has it.
+    #[must_use]
+    pub fn deletion_timestamp(&self) -> Option<Cow<'_, str>> {
+        self.text(&["metadata", "deletionTimestamp"])
+    }
+
+    /// Whether its deletion was asked for, and it is there only until its finalizers are gone.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.deletion_timestamp().is_some()
+    }
+
+    /// When it was created, as RFC 3339 has it.
+    #[must_use]
+    pub fn creation_timestamp(&self) -> Option<Cow<'_, str>> {
+        self.text(&["metadata", "creationTimestamp"])
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use serde_json::json;
+
+    use crate::object::{Object, Raw};
+
+    #[test]
+    fn metadata_is_read_where_it_stands() {
+        let object = Object::<Raw>::from_value(&json!({"metadata": {
+            "name": "a", "generation": 7, "deletionTimestamp": "2026-01-01T00:00:00Z", "creationTimestamp": null,
+            "annotations": {"x/y": "a \"b\"", "n": null},
+            "finalizers": ["one", "two"],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"}, 5, {"kind": "half"},
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "2", "controller": true},
+            ],
+        }})).unwrap();
+        assert_eq!(object.generation(), Some(7));
+        assert!(object.is_deleting() && object.creation_timestamp().is_none());
+        assert_eq!(object.annotations().collect::<Vec<_>>(), [("x/y".into(), "a \"b\"".into())]);
+        assert_eq!(object.annotation("x/y").as_deref(), Some("a \"b\""));
+        assert!(object.has_finalizer("two") && !object.has_finalizer("three"));
+        assert_eq!(object.owners().len(), 2);
+        let owner = object.controller_owner().unwrap();
+        assert_eq!((owner.group(), owner.kind.as_str(), owner.name.as_str()), ("apps", "ReplicaSet", "r"));
+    }
+
+    #[test]
+    fn an_object_without_any_has_none() {
+        let object =
+            Object::<Raw>::from_value(&json!({"metadata": {"name": "a", "finalizers": null}})).unwrap();
+        assert!(object.generation().is_none() && !object.is_deleting());
+        assert!(object.annotations().next().is_none() && object.annotation("a").is_none());
+        assert!(object.finalizers().is_empty() && object.owners().is_empty());
+    }
+}
