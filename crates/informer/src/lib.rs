@@ -6,7 +6,7 @@
 //! a slow or panicking handler delays only itself; every bound has a name.
 //!
 //! **It is not** a Kubernetes client (that is `kube`), nor a work queue (that is `listwatch-workqueue`, re-exported
-//! as [`workqueue`]), nor a controller framework: it is what one is built on.
+//! as [`workqueue`]). [`Controller`] puts all of it together.
 //!
 //! # The way of a change, in reading order
 //!
@@ -19,9 +19,10 @@
 //! 7. [`informer`]: all of it together.
 //! 8. [`kube`](mod@kube): a Kubernetes API server as the source; [`factory`] and [`lister`] for programs with many
 //!    informers.
-//! 9. Beside it: [`retry_watcher`] for events without a cache, [`until`] to wait for something, [`mutation_cache`] to
-//!    see one's own writes, [`ttl_store`] for what is true only for a while, [`leader_election`] for programs that run
-//!    more than once, [`event_recorder`] to tell people what was done, [`metrics`] and [`debug`] to look inside.
+//! 9. [`controller`]: a reconcile function over informers and a work queue.
+//! 10. Beside it: [`retry_watcher`] for events without a cache, [`until`] to wait for something, [`mutation_cache`] to
+//!     see one's own writes, [`ttl_store`] for what is true only for a while, [`leader_election`] for programs that run
+//!     more than once, [`event_recorder`] to tell people what was done, [`metrics`] and [`debug`] to look inside.
 //!
 //! # A tour
 //!
@@ -50,6 +51,7 @@
 //! # }
 //! ```
 
+pub mod controller;
 pub mod debug;
 pub mod delta;
 pub mod event_recorder;
@@ -75,6 +77,7 @@ mod sync;
 pub mod ttl_store;
 pub mod until;
 
+pub use controller::Controller;
 pub use factory::InformerFactory;
 pub use informer::{InformerBuilder, InformerError, InformerOptions, InformerStatus, SharedInformer};
 pub use lister::Lister;
@@ -82,7 +85,7 @@ pub use lister_watcher::{ListerWatcher, Sources};
 pub use listwatch_wire::{ObjectKey, Revision};
 pub use listwatch_workqueue as workqueue;
 pub use monitor::{LastProblem, SourceStatus};
-pub use object::{Object, ObjectError, Raw};
+pub use object::{Object, ObjectError, Owner, Raw};
 pub use processor::{Deleted, Event, EventHandler, EventStream, HandlerOptions, Registration};
 pub use reflector::{Problem, ReflectorOptions, Response};
 pub use retry_watcher::{RetryWatcher, RetryWatcherOptions};

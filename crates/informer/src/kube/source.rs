@@ -262,6 +262,20 @@ impl ListerWatcher for KubeSource {
     }
 }
 
+impl<K: kube::Resource<DynamicType = ()>> From<kube::Api<K>> for KubeSource {
+    /// The collection of the `Api`: all of it, or its namespace.
+    fn from(api: kube::Api<K>) -> Self {
+        let namespace = api.namespace().map(str::to_owned);
+        Self { namespace, ..Self::of::<K>(api.into_client()) }
+    }
+}
+
+impl<K: kube::Resource<DynamicType = ()>> From<kube::Api<K>> for Sources {
+    fn from(api: kube::Api<K>) -> Self {
+        KubeSource::from(api).into()
+    }
+}
+
 /// A watch as it is read.
 enum Reading {
     Open(Box<(KubeSource, Chunks, Decoder)>),

@@ -65,6 +65,12 @@ impl InMemory {
         self.collection.lock().revision
     }
 
+    /// The object under this key.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Object<Raw>> {
+        self.collection.lock().objects.get(key).cloned()
+    }
+
     /// Creates or replaces the object; the resource version is assigned here and returned.
     ///
     /// # Errors

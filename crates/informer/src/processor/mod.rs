@@ -12,7 +12,7 @@
 pub(crate) mod backlog;
 pub(crate) mod coalesce;
 pub(crate) mod current;
-mod enqueue;
+pub(crate) mod enqueue;
 pub mod event;
 pub mod handler;
 pub(crate) mod registry;

@@ -1,0 +1,109 @@
+//! Finalizers: cleaning up before an object may go.
+//!
+//! [`Controller::finalizer`](super::Controller::finalizer) sees to it that an object carries the finalizer before it is
+//! first reconciled, runs the clean-up once its deletion has been asked for, and takes the finalizer off when that has
+//! succeeded. What it writes goes through [`Finalizers`]: to a Kubernetes API server with [`KubeFinalizers`], to an
+//! [`InMemory`] collection in a test.
+
+use std::fmt;
+
+use kube::api::{Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::lister_watcher::InMemory;
+use crate::object::{Object, Raw};
+
+/// Why finalizers were not written. The object is reconciled again later.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FinalizerError {
+    /// The object has changed since it was read.
+    #[error("the object has changed meanwhile")]
+    Conflict,
+    /// Anything else, in the words of whoever failed.
+    #[error("cannot write the finalizers: {0}")]
+    Failed(String),
+}
+
+/// Writes the finalizers of objects.
+#[async_trait::async_trait]
+pub trait Finalizers: Send + Sync + 'static {
+    /// Replaces the finalizers of an object, if it is still the version that was read. An object that is gone has none,
+    /// which is no error.
+    ///
+    /// # Errors
+    /// See [`FinalizerError`].
+    async fn write(&self, object: &Object<Raw>, finalizers: Vec<String>) -> Result<(), FinalizerError>;
+}
+
+/// Writes finalizers to a Kubernetes API server.
+#[derive(Clone)]
+pub struct KubeFinalizers {
+    client: Client,
+    resource: ApiResource,
+}
+
+impl fmt::Debug for KubeFinalizers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KubeFinalizers").field(&self.resource.plural).finish()
+    }
+}
+
+impl KubeFinalizers {
+    /// For objects of this type.
+    #[must_use]
+    pub fn of<K: kube::Resource<DynamicType = ()>>(client: Client) -> Self {
+        Self { client, resource: ApiResource::erase::<K>(&()) }
+    }
+
+    /// For objects of a kind that is known at run time only.
+    #[must_use]
+    pub fn dynamic(client: Client, resource: ApiResource) -> Self {
+        Self { client, resource }
+    }
+}
+
+#[async_trait::async_trait]
+impl Finalizers for KubeFinalizers {
+    async fn write(&self, object: &Object<Raw>, finalizers: Vec<String>) -> Result<(), FinalizerError> {
+        let (client, resource) = (self.client.clone(), &self.resource);
+        let api: Api<DynamicObject> = match object.namespace() {
+            "" => Api::all_with(client, resource),
+            namespace => Api::namespaced_with(client, namespace, resource),
+        };
+        // The version makes it a write to what was read: a merge patch that names one is refused if it is not the last.
+        let patch = json!({"metadata": {
+            "resourceVersion": object.revision().to_string(), "uid": object.uid(), "finalizers": finalizers,
+        }});
+        let written = api.patch_metadata(object.name(), &PatchParams::default(), &Patch::Merge(patch)).await;
+        match written {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => Err(FinalizerError::Conflict),
+            Err(error) => Err(FinalizerError::Failed(error.to_string())),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Finalizers for InMemory {
+    async fn write(&self, object: &Object<Raw>, finalizers: Vec<String>) -> Result<(), FinalizerError> {
+        let Some(now) = self.get(object.key()) else { return Ok(()) };
+        if !now.same_version(object) {
+            return Err(FinalizerError::Conflict);
+        }
+        if finalizers.is_empty() && now.is_deleting() {
+            self.delete(object.key());
+            return Ok(());
+        }
+        let failed = |error: &dyn fmt::Display| FinalizerError::Failed(error.to_string());
+        let mut value: serde_json::Value =
+            serde_json::from_slice(now.json()).map_err(|error| failed(&error))?;
+        if let Some(metadata) = value.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
+            metadata.insert("finalizers".to_owned(), json!(finalizers));
+        }
+        self.put(&value).map(|_| ()).map_err(|error| failed(&error))
+    }
+}

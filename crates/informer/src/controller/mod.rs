@@ -1,0 +1,335 @@
+//! [`Controller`]: a reconcile function, kept up to date by informers.
+//!
+//! ```text
+//!  source of the kind ─┐
+//!  owned kinds ────────┼─► keys ─► work queue ─► reconcile
+//!  watched kinds ──────┘
+//! ```
+//!
+//! Events of all sources become keys of the reconciled kind, and for each key that is due the function is called with
+//! the object as the cache holds it: once per key at a time, as often as needed, whatever happened. All state is in the
+//! informers' stores; the controller keeps none of its own, so it can be tested by what it does to an in-memory source.
+//!
+//! Reading order: this file for the builder, `watched` for sources, [`predicate`] for what counts, [`finalizer`] for
+//! cleaning up, `run` for what happens then, `status` for how it does. It is not an informer
+//! ([`informer`](crate::informer)), nor a client to write with (`kube::Api`).
+
+pub mod finalizer;
+pub mod predicate;
+mod run;
+mod status;
+mod watched;
+
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use listwatch_wire::ObjectKey;
+use listwatch_workqueue::limiter::RateLimiter;
+use listwatch_workqueue::{Options, Queue};
+use tokio_util::sync::CancellationToken;
+
+pub use finalizer::{FinalizerError, Finalizers, KubeFinalizers};
+pub use listwatch_workqueue::Outcome;
+pub use run::{ControllerError, OnError, Reconcile, RunningController};
+pub use status::{ControllerMonitor, ControllerStatus};
+pub use watched::IntoInformer;
+
+use crate::informer::SharedInformer;
+use crate::leader_election::{LeaderElection, Leadership, LeaseLock, Outcome as Term};
+use crate::object::Object;
+use crate::processor::Event;
+use run::{Cleanup, Deleted, Finalize};
+use watched::{AnyWatched, Watched, controller_key};
+
+/// Any error, as a reconcile function returns it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+type Work = Box<dyn FnOnce(Leadership) -> BoxFuture<'static, ()> + Send>;
+type Elect = Box<dyn FnOnce(CancellationToken, Work) -> BoxFuture<'static, Term<()>> + Send>;
+
+/// Bounds on the work of a [`Controller`].
+#[derive(Clone, Copy)]
+struct Bounds {
+    concurrency: usize,
+    timeout: Option<Duration>,
+    grace: Duration,
+}
+
+/// Settings of a [`Controller`] that have nothing to do with its types.
+struct Setup {
+    name: String,
+    bounds: Bounds,
+    stop: CancellationToken,
+    signals: bool,
+    queue: Options<ObjectKey>,
+    elect: Option<Elect>,
+}
+
+/// A controller for objects of type `K`.
+///
+/// `J` is the type of the source that was added last: [`filter`](Self::filter) is about that one.
+///
+/// ```
+/// use listwatch::controller::{Controller, Outcome, Reconcile};
+/// use listwatch::lister_watcher::InMemory;
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Against a cluster: kube::Api::<Greeting>::all(client).
+/// let greetings = InMemory::new(100);
+/// greetings.put(&json!({"metadata": {"name": "hi"}, "spec": {"text": "hello"}}))?;
+///
+/// let controller = Controller::<Value>::new(greetings).start(|greeting: Reconcile<Value>| async move {
+///     println!("{} says {}", greeting.key(), greeting.get()?["spec"]["text"]);
+///     Ok::<_, listwatch::ObjectError>(Outcome::Done)
+/// })?;
+/// controller.monitor().idle().await;
+/// assert_eq!(controller.monitor().status().reconciles, 1);
+/// controller.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a controller does nothing until it is run"]
+pub struct Controller<K, J = K> {
+    setup: Setup,
+    informer: SharedInformer<K>,
+    /// The sources but the last.
+    watched: Vec<Box<dyn AnyWatched>>,
+    last: Watched<J>,
+    finalize: Option<Finalize<K>>,
+    deleted: Option<Deleted>,
+    types: PhantomData<fn(&Event<J>) -> K>,
+}
+
+impl<K, J> fmt::Debug for Controller<K, J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller").field("name", &self.setup.name).finish_non_exhaustive()
+    }
+}
+
+impl<K: Send + Sync + 'static> Controller<K> {
+    /// Reconciles the objects of this source.
+    pub fn new(source: impl IntoInformer<K>) -> Self {
+        let informer = source.into_informer();
+        let bounds = Bounds { concurrency: 8, timeout: None, grace: Duration::from_secs(30) };
+        let setup = Setup {
+            name: informer.name().to_owned(),
+            bounds,
+            stop: CancellationToken::new(),
+            signals: false,
+            queue: Options::new(),
+            elect: None,
+        };
+        let map = Arc::new(|object: &Object<K>, keys: &mut Vec<_>| keys.push(object.key().clone()));
+        let last = Watched { informer: informer.clone(), predicates: Vec::new(), map };
+        Self { setup, informer, watched: Vec::new(), last, finalize: None, deleted: None, types: PhantomData }
+    }
+}
+
+impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
+    fn and_watches<I>(self, last: Watched<I>) -> Controller<K, I> {
+        let mut watched = self.watched;
+        watched.push(Box::new(self.last));
+        Controller {
+            setup: self.setup,
+            informer: self.informer,
+            watched,
+            last,
+            finalize: self.finalize,
+            deleted: self.deleted,
+            types: PhantomData,
+        }
+    }
+
+    /// Also reconciles an object when one that it owns changes: one whose owner references name it as the controller.
+    pub fn owns<I>(self, source: impl IntoInformer<I>) -> Controller<K, I>
+    where
+        K: kube::Resource<DynamicType = (), Scope: 'static>,
+    {
+        let map =
+            Arc::new(|object: &Object<I>, keys: &mut Vec<_>| keys.extend(controller_key::<K, I>(object)));
+        self.and_watches(Watched { informer: source.into_informer(), predicates: Vec::new(), map })
+    }
+
+    /// Also reconciles the objects that `map` names when an object of another source changes. It is asked about the old
+    /// and the new state.
+    pub fn watches<I, M>(
+        self,
+        source: impl IntoInformer<I>,
+        map: impl Fn(&Object<I>) -> M + Send + Sync + 'static,
+    ) -> Controller<K, I>
+    where
+        M: IntoIterator<Item = ObjectKey>,
+    {
+        let map = Arc::new(move |object: &Object<I>, keys: &mut Vec<_>| keys.extend(map(object)));
+        self.and_watches(Watched { informer: source.into_informer(), predicates: Vec::new(), map })
+    }
+
+    /// Ignores the events of the source that was added last which do not pass; see [`predicate`]. Of several filters, an
+    /// event must pass all.
+    pub fn filter(mut self, passes: impl Fn(&Event<J>) -> bool + Send + Sync + 'static) -> Self {
+        self.last.predicates.push(Arc::new(passes));
+        self
+    }
+
+    /// Runs `cleanup` before an object may go: the object gets this finalizer before it is first reconciled, and loses it
+    /// when its deletion was asked for and `cleanup` returned [`Outcome::Done`].
+    pub fn finalizer<F, E>(
+        mut self,
+        name: impl Into<String>,
+        finalizers: impl Finalizers,
+        cleanup: impl Fn(Reconcile<K>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Outcome, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let cleanup: Cleanup<K> = Box::new(move |object| {
+            let run = cleanup(object);
+            Box::pin(async move { run.await.map_err(Into::into) })
+        });
+        self.finalize = Some(Finalize { name: name.into(), finalizers: Box::new(finalizers), cleanup });
+        self
+    }
+
+    /// Calls a function with the key of an object that was deleted, in the place of a reconcile.
+    pub fn on_deleted(mut self, deleted: impl Fn(&ObjectKey) + Send + Sync + 'static) -> Self {
+        self.deleted = Some(Arc::new(deleted));
+        self
+    }
+
+    /// Its name in metrics, spans and logs. Default: the name of the informer.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.setup.name = name.into();
+        self
+    }
+
+    /// How many objects are reconciled at a time; never one twice. Default 8: enough that one slow object does not hold up
+    /// the others, few enough to spare the server.
+    pub fn concurrency(mut self, objects: usize) -> Self {
+        self.setup.bounds.concurrency = objects;
+        self
+    }
+
+    /// How long a reconcile may take; then it is dropped at its next await and counts as failed. Default: no limit.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.setup.bounds.timeout = Some(limit);
+        self
+    }
+
+    /// How long reconciles may go on after the controller was told to stop. Default 30 s, the time that a pod has.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.setup.bounds.grace = grace;
+        self
+    }
+
+    /// Stops when the token is cancelled.
+    pub fn shutdown_on(mut self, stop: CancellationToken) -> Self {
+        self.setup.stop = stop;
+        self
+    }
+
+    /// Stops on SIGINT and SIGTERM.
+    pub fn shutdown_on_signal(mut self) -> Self {
+        self.setup.signals = true;
+        self
+    }
+
+    /// Lets tenants take turns: a flood of one delays the others by one object at most. `|key| key.namespace().to_owned()`
+    /// makes each namespace a tenant. Default: all objects stand in one line.
+    pub fn fair<T: Hash>(mut self, tenant: impl Fn(&ObjectKey) -> T + Send + 'static) -> Self {
+        self.setup.queue = self.setup.queue.fair(tenant);
+        self
+    }
+
+    /// How long an object waits after an error. Default: 5 ms, doubled with each error, up to 1000 s, and no more than ten
+    /// retries per second on average.
+    pub fn backoff(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
+        self.setup.queue = self.setup.queue.limiter(limiter);
+        self
+    }
+
+    /// Reconciles only while it leads. The caches are filled and kept current meanwhile, so that work begins at once when
+    /// the lease is won. [`run`](Self::run) ends with [`ControllerError::LeadershipLost`] when it is lost.
+    pub fn leader_election<L: LeaseLock>(mut self, election: LeaderElection<L>) -> Self {
+        self.setup.elect =
+            Some(Box::new(move |stop, work| Box::pin(async move { election.run(&stop, work).await })));
+        self
+    }
+
+    /// Starts it in tasks of the current runtime, and returns a handle to watch and stop it: for tests, and for programs
+    /// with several controllers.
+    ///
+    /// # Errors
+    /// [`ControllerError::Informer`] if an informer cannot be started.
+    pub fn start<F, E>(
+        self,
+        reconcile: impl Fn(Reconcile<K>) -> F + Send + Sync + 'static,
+    ) -> Result<RunningController, ControllerError>
+    where
+        F: Future<Output = Result<Outcome, E>> + Send + 'static,
+        E: Into<BoxError> + Send + 'static,
+    {
+        self.start_with(reconcile, |_: &E, _| OnError::Backoff)
+    }
+
+    /// [`start`](Self::start), and `on_error` decides what follows an error, by the error and the number of errors before.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_with<F, E>(
+        self,
+        reconcile: impl Fn(Reconcile<K>) -> F + Send + Sync + 'static,
+        on_error: impl Fn(&E, u32) -> OnError + Send + Sync + 'static,
+    ) -> Result<RunningController, ControllerError>
+    where
+        F: Future<Output = Result<Outcome, E>> + Send + 'static,
+        E: Into<BoxError> + Send + 'static,
+    {
+        let Self { setup, informer, mut watched, last, finalize, deleted, .. } = self;
+        watched.push(Box::new(last));
+        let queue = Queue::new(setup.queue.name(setup.name.clone()));
+        let setup = Setup { queue: Options::new(), ..setup };
+        let monitor = ControllerMonitor::new(setup.name.clone(), queue);
+        let worker =
+            run::Worker { informer, finalize, deleted, reconcile, on_error, monitor: monitor.clone() };
+        run::start(setup, watched, Arc::new(worker), monitor)
+    }
+
+    /// Runs until it is told to stop, and then until the reconciles in progress have ended.
+    ///
+    /// # Errors
+    /// See [`ControllerError`].
+    pub async fn run<F, E>(
+        self,
+        reconcile: impl Fn(Reconcile<K>) -> F + Send + Sync + 'static,
+    ) -> Result<(), ControllerError>
+    where
+        F: Future<Output = Result<Outcome, E>> + Send + 'static,
+        E: Into<BoxError> + Send + 'static,
+    {
+        self.start(reconcile)?.ended().await
+    }
+
+    /// [`run`](Self::run), and `on_error` decides what follows an error, by the error and the number of errors before.
+    ///
+    /// # Errors
+    /// See [`ControllerError`].
+    pub async fn run_with<F, E>(
+        self,
+        reconcile: impl Fn(Reconcile<K>) -> F + Send + Sync + 'static,
+        on_error: impl Fn(&E, u32) -> OnError + Send + Sync + 'static,
+    ) -> Result<(), ControllerError>
+    where
+        F: Future<Output = Result<Outcome, E>> + Send + 'static,
+        E: Into<BoxError> + Send + 'static,
+    {
+        self.start_with(reconcile, on_error)?.ended().await
+    }
+}

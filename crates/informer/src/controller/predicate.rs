@@ -1,0 +1,52 @@
+//! Predicates: which events lead to a reconcile. Any function of an [`Event`] is one; these are the common ones.
+//!
+//! Additions, deletions and resyncs always pass: a predicate is about updates that change nothing of interest.
+//!
+//! ```
+//! use listwatch::Event;
+//! use listwatch::controller::predicate;
+//! use serde_json::Value;
+//!
+//! // Either of two, as any two functions are combined:
+//! let interesting = |event: &Event<Value>| predicate::generation(event) || predicate::labels(event);
+//! // Something of one's own:
+//! let phase = predicate::changed(|pod| pod.text(&["status", "phase"]).map(|phase| phase.into_owned()));
+//! # let _: (_, Box<dyn Fn(&Event<Value>) -> bool>) = (interesting, Box::new(phase));
+//! ```
+
+use crate::object::Object;
+use crate::processor::Event;
+
+/// Passes updates of which a value, read from the old and the new object, differs.
+pub fn changed<K, V: PartialEq>(
+    value: impl Fn(&Object<K>) -> V + Send + Sync + 'static,
+) -> impl Fn(&Event<K>) -> bool + Send + Sync + 'static {
+    move |event| differs(event, |old, new| value(old) != value(new))
+}
+
+fn differs<K>(event: &Event<K>, differ: impl Fn(&Object<K>, &Object<K>) -> bool) -> bool {
+    match event {
+        Event::Updated { old, new } => event.is_resync() || differ(old, new),
+        Event::Added { .. } | Event::Deleted(_) | Event::Synced => true,
+    }
+}
+
+/// Passes updates of the desired state: of the generation, or the request to delete the object. Not of its status.
+pub fn generation<K>(event: &Event<K>) -> bool {
+    differs(event, |old, new| old.generation() != new.generation() || old.is_deleting() != new.is_deleting())
+}
+
+/// Passes updates of the labels.
+pub fn labels<K>(event: &Event<K>) -> bool {
+    differs(event, |old, new| !old.labels().eq(new.labels()))
+}
+
+/// Passes updates of the annotations.
+pub fn annotations<K>(event: &Event<K>) -> bool {
+    differs(event, |old, new| !old.annotations().eq(new.annotations()))
+}
+
+/// Passes updates of the finalizers.
+pub fn finalizers<K>(event: &Event<K>) -> bool {
+    differs(event, |old, new| old.finalizers() != new.finalizers())
+}

@@ -1,0 +1,371 @@
+//! A controller at work: fill the caches, perhaps win the lease, reconcile, drain.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join_all};
+use listwatch_wire::ObjectKey;
+use listwatch_workqueue::{Job, Outcome, Runner, Running};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
+
+use super::finalizer::Finalizers;
+use super::status::ControllerMonitor;
+use super::watched::{AnyWatched, Begun};
+use super::{Bounds, BoxError, Setup};
+use crate::informer::{InformerError, SharedInformer};
+use crate::leader_election::Outcome as Term;
+use crate::object::{Object, Raw};
+
+/// Why a controller ended, or did not begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControllerError {
+    /// An informer could not be started.
+    #[error(transparent)]
+    Informer(#[from] InformerError),
+    /// An informer ended before its cache was filled.
+    #[error("an informer stopped before its cache was filled")]
+    NotSynced,
+    /// Somebody else leads now. What was in progress has ended.
+    #[error("leadership was lost")]
+    LeadershipLost,
+    /// The reconciles in progress did not end within the grace; they were dropped.
+    #[error("{0} objects were not reconciled within the shutdown grace")]
+    Unfinished(usize),
+    /// A task of the controller panicked, with this message.
+    #[error("the controller panicked: {0}")]
+    Panicked(String),
+}
+
+/// What follows an error of a reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// The object is reconciled again after the delay of the [backoff](super::Controller::backoff).
+    Backoff,
+    /// The object is reconciled again after this time.
+    After(Duration),
+    /// The object is left alone until it changes.
+    GiveUp,
+}
+
+/// An object to reconcile, as the cache holds it. Dereferences to the [`Object`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Reconcile<K> {
+    /// The object.
+    pub object: Object<K>,
+    /// How often it has failed since it last succeeded.
+    pub retries: u32,
+}
+
+impl<K> Deref for Reconcile<K> {
+    type Target = Object<K>;
+
+    fn deref(&self) -> &Object<K> {
+        &self.object
+    }
+}
+
+pub(super) type Cleanup<K> =
+    Box<dyn Fn(Reconcile<K>) -> BoxFuture<'static, Result<Outcome, BoxError>> + Send + Sync>;
+
+/// Called with the key of an object that is gone.
+pub(super) type Deleted = Arc<dyn Fn(&ObjectKey) + Send + Sync>;
+
+/// A finalizer and what it is for.
+pub(super) struct Finalize<K> {
+    pub(super) name: String,
+    pub(super) finalizers: Box<dyn Finalizers>,
+    pub(super) cleanup: Cleanup<K>,
+}
+
+/// What to do before, or instead of, the user's function.
+enum Step {
+    Reconcile,
+    /// Nothing is left to do for an object in this state.
+    Nothing,
+    AddFinalizer,
+    CleanUp,
+}
+
+impl<K: Send + Sync + 'static> Finalize<K> {
+    fn step(&self, object: &Object<K>) -> Step {
+        match (object.is_deleting(), object.has_finalizer(&self.name)) {
+            (false, true) => Step::Reconcile,
+            (false, false) => Step::AddFinalizer,
+            (true, true) => Step::CleanUp,
+            (true, false) => Step::Nothing,
+        }
+    }
+
+    async fn write(&self, object: &Object<K>, finalizers: Vec<String>) -> Result<(), BoxError> {
+        let raw: Object<Raw> = object.clone().cast();
+        Ok(self.finalizers.write(&raw, finalizers).await?)
+    }
+
+    /// The change that this makes leads to the next reconcile.
+    async fn add(&self, object: &Object<K>) -> Result<Outcome, BoxError> {
+        let mut finalizers = object.finalizers();
+        finalizers.push(self.name.clone());
+        self.write(object, finalizers).await?;
+        Ok(Outcome::Done)
+    }
+
+    async fn clean_up(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
+        let object = reconcile.object.clone();
+        let outcome = (self.cleanup)(reconcile).await?;
+        if outcome == Outcome::Done {
+            let finalizers = object.finalizers();
+            self.write(&object, finalizers.into_iter().filter(|name| *name != self.name).collect()).await?;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Everything that a worker needs.
+pub(super) struct Worker<K, R, P> {
+    pub(super) informer: SharedInformer<K>,
+    pub(super) finalize: Option<Finalize<K>>,
+    pub(super) deleted: Option<Deleted>,
+    pub(super) reconcile: R,
+    pub(super) on_error: P,
+    pub(super) monitor: ControllerMonitor,
+}
+
+/// A worker whose types do not matter.
+pub(super) trait AnyWorker: Send + Sync + 'static {
+    fn work(self: Arc<Self>, job: Job<ObjectKey>) -> BoxFuture<'static, Result<Outcome, BoxError>>;
+}
+
+impl<K, R, P, F, E> AnyWorker for Worker<K, R, P>
+where
+    K: Send + Sync + 'static,
+    R: Fn(Reconcile<K>) -> F + Send + Sync + 'static,
+    P: Fn(&E, u32) -> OnError + Send + Sync + 'static,
+    F: Future<Output = Result<Outcome, E>> + Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+{
+    fn work(self: Arc<Self>, job: Job<ObjectKey>) -> BoxFuture<'static, Result<Outcome, BoxError>> {
+        let Some(object) = self.informer.store().get(&job.key) else {
+            self.monitor.counters().missing.fetch_add(1, Ordering::Relaxed);
+            self.deleted.iter().for_each(|deleted| deleted(&job.key));
+            return Box::pin(std::future::ready(Ok(Outcome::Done)));
+        };
+        let span = tracing::info_span!("reconcile", key = %job.key, revision = %object.revision(), retries = job.retries);
+        let run = async move {
+            let mut timed = Timed { monitor: &self.monitor, began: Instant::now(), failed: true };
+            let result = self.step(Reconcile { object, retries: job.retries }).await;
+            timed.failed = result.is_err();
+            result
+        };
+        Box::pin(run.instrument(span))
+    }
+}
+
+impl<K, R, P, F, E> Worker<K, R, P>
+where
+    K: Send + Sync + 'static,
+    R: Fn(Reconcile<K>) -> F + Send + Sync + 'static,
+    P: Fn(&E, u32) -> OnError + Send + Sync + 'static,
+    F: Future<Output = Result<Outcome, E>> + Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+{
+    async fn step(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
+        let Some(finalize) = &self.finalize else { return self.reconcile(reconcile).await };
+        match finalize.step(&reconcile.object) {
+            Step::Reconcile => self.reconcile(reconcile).await,
+            Step::Nothing => Ok(Outcome::Done),
+            Step::AddFinalizer => finalize.add(&reconcile.object).await,
+            Step::CleanUp => finalize.clean_up(reconcile).await,
+        }
+    }
+
+    async fn reconcile(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
+        let retries = reconcile.retries;
+        let error = match (self.reconcile)(reconcile).await {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => error,
+        };
+        match (self.on_error)(&error, retries) {
+            OnError::Backoff => Err(error.into()),
+            OnError::After(delay) => {
+                let error: BoxError = error.into();
+                tracing::warn!(error, ?delay, "reconciling failed, will retry");
+                Ok(Outcome::RequeueAfter(delay))
+            }
+            OnError::GiveUp => {
+                let error: BoxError = error.into();
+                tracing::warn!(error, "reconciling failed, giving up until the object changes");
+                Ok(Outcome::Done)
+            }
+        }
+    }
+}
+
+/// Counts a reconcile when it ends, also by a panic or a timeout.
+struct Timed<'a> {
+    monitor: &'a ControllerMonitor,
+    began: Instant,
+    failed: bool,
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        self.monitor.reconciled(self.began.elapsed(), self.failed);
+    }
+}
+
+/// A controller at work. Dropping it stops it; reconciles in progress have their grace.
+#[must_use = "dropping it stops the controller"]
+pub struct RunningController {
+    monitor: ControllerMonitor,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), ControllerError>>,
+    /// Ends the task with this handle.
+    _guard: DropGuard,
+}
+
+impl fmt::Debug for RunningController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningController").field("monitor", &self.monitor).finish_non_exhaustive()
+    }
+}
+
+impl RunningController {
+    /// Tells how it does.
+    #[must_use]
+    pub fn monitor(&self) -> &ControllerMonitor {
+        &self.monitor
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// See [`ControllerError`].
+    pub async fn ended(self) -> Result<(), ControllerError> {
+        match self.task.await {
+            Ok(ended) => ended,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => Err(ControllerError::Panicked(crate::panics::message(&*panic))),
+                Err(_) => Ok(()),
+            },
+        }
+    }
+
+    /// Stops it: keys that are due and reconciles in progress have the [grace](super::Controller::shutdown_grace).
+    ///
+    /// # Errors
+    /// See [`ControllerError`].
+    pub async fn stop(self) -> Result<(), ControllerError> {
+        self.stop.cancel();
+        self.ended().await
+    }
+}
+
+pub(super) fn start<W: AnyWorker>(
+    setup: Setup,
+    watched: Vec<Box<dyn AnyWatched>>,
+    worker: Arc<W>,
+    monitor: ControllerMonitor,
+) -> Result<RunningController, ControllerError> {
+    let mut synced = Vec::with_capacity(watched.len());
+    for source in watched {
+        let Begun { synced: wait, source } = source.begin(monitor.queue(), &setup.name)?;
+        synced.push(wait);
+        monitor.watches(source);
+    }
+    let stop = setup.stop.child_token();
+    if setup.signals {
+        tokio::spawn(cancel_on_signal(stop.clone()));
+    }
+    let (dropped, guard) = (stop.clone(), stop.clone().drop_guard());
+    let span = tracing::info_span!("controller", name = %setup.name);
+    let run = run(setup, synced, worker, monitor.clone(), dropped).instrument(span);
+    Ok(RunningController { monitor, stop, task: tokio::spawn(run), _guard: guard })
+}
+
+async fn run<W: AnyWorker>(
+    mut setup: Setup,
+    synced: Vec<BoxFuture<'static, bool>>,
+    worker: Arc<W>,
+    monitor: ControllerMonitor,
+    stop: CancellationToken,
+) -> Result<(), ControllerError> {
+    let (elect, bounds) = (setup.elect.take(), setup.bounds);
+    let end = monitor.clone();
+    let ended = match elect {
+        None => work(bounds, synced, worker, monitor, &stop).await,
+        Some(elect) => {
+            let (result, ends) = tokio::sync::oneshot::channel();
+            let work = Box::new(move |leadership: crate::leader_election::Leadership| {
+                let term: BoxFuture<'static, ()> = Box::pin(async move {
+                    let ended = work(bounds, synced, worker, monitor, &leadership.token()).await;
+                    let _ = result.send(ended);
+                });
+                term
+            });
+            match elect(stop.clone(), work).await {
+                Term::NeverLed => Ok(()),
+                Term::Finished(()) => ends.await.unwrap_or(Ok(())),
+                Term::Lost(_) => Err(ControllerError::LeadershipLost),
+                Term::Aborted => Err(ControllerError::Unfinished(end.queue().in_flight())),
+                Term::Panicked(message) => Err(ControllerError::Panicked(message)),
+            }
+        }
+    };
+    end.release();
+    ended
+}
+
+/// Reconciles until `over`, then drains.
+async fn work<W: AnyWorker>(
+    bounds: Bounds,
+    synced: Vec<BoxFuture<'static, bool>>,
+    worker: Arc<W>,
+    monitor: ControllerMonitor,
+    over: &CancellationToken,
+) -> Result<(), ControllerError> {
+    // All caches, not only that of the reconciled kind: an object that is not there yet would be taken for deleted.
+    match over.run_until_cancelled(join_all(synced)).await {
+        None => return Ok(()),
+        Some(synced) if synced.iter().all(|synced| *synced) => {}
+        Some(_) => return Err(ControllerError::NotSynced),
+    }
+    let mut runner = Runner::new(move |job| Arc::clone(&worker).work(job)).workers(bounds.concurrency);
+    if let Some(limit) = bounds.timeout {
+        runner = runner.timeout(limit);
+    }
+    let running = runner.start(monitor.queue());
+    monitor.counters().active.store(true, Ordering::Relaxed);
+    over.cancelled().await;
+    monitor.counters().active.store(false, Ordering::Relaxed);
+    drain(running, bounds.grace).await
+}
+
+async fn drain(running: Running<ObjectKey>, grace: Duration) -> Result<(), ControllerError> {
+    let drained = running.shut_down_within(grace).await;
+    drained.map_err(|unfinished| ControllerError::Unfinished(unfinished.keys.len()))
+}
+
+async fn cancel_on_signal(stop: CancellationToken) {
+    let signal = async {
+        #[cfg(unix)]
+        if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+        let _ = tokio::signal::ctrl_c().await;
+    };
+    stop.run_until_cancelled(signal).await;
+    stop.cancel();
+}

@@ -1,0 +1,131 @@
+//! [`ControllerMonitor`]: how a controller does, for metrics, health checks and tests.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use listwatch_wire::ObjectKey;
+use listwatch_workqueue::{Queue, Source, Stats};
+
+use super::watched::AnyBegun;
+use crate::informer::InformerStatus;
+use crate::sync::Mutex;
+
+/// How a controller does.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ControllerStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it reconciles: its caches are filled, and it leads if it stands for election.
+    pub active: bool,
+    /// Reconciles that ended, however.
+    pub reconciles: u64,
+    /// Of these, the ones that returned an error, panicked or timed out.
+    pub errors: u64,
+    /// Objects that were found deleted when their turn came.
+    pub missing: u64,
+    /// Time spent in reconciles.
+    pub busy: Duration,
+    /// Its work queue.
+    pub queue: Stats,
+    /// Its informers, the one of the reconciled kind first.
+    pub informers: Vec<InformerStatus>,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) active: AtomicBool,
+    pub(super) reconciles: AtomicU64,
+    pub(super) errors: AtomicU64,
+    pub(super) missing: AtomicU64,
+    pub(super) busy_nanos: AtomicU64,
+}
+
+struct Inner {
+    name: String,
+    queue: Queue<ObjectKey>,
+    counters: Counters,
+    sources: Mutex<Vec<Arc<dyn AnyBegun>>>,
+}
+
+/// A hold on what a [`Controller`](super::Controller) knows of itself. Cheap to clone.
+#[derive(Clone)]
+pub struct ControllerMonitor(Arc<Inner>);
+
+impl fmt::Debug for ControllerMonitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ControllerMonitor").field(&self.0.name).finish()
+    }
+}
+
+impl ControllerMonitor {
+    pub(super) fn new(name: String, queue: Queue<ObjectKey>) -> Self {
+        Self(Arc::new(Inner { name, queue, counters: Counters::default(), sources: Mutex::default() }))
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    pub(super) fn watches(&self, source: Arc<dyn AnyBegun>) {
+        self.0.sources.lock().push(source);
+    }
+
+    pub(super) fn sources(&self) -> Vec<Arc<dyn AnyBegun>> {
+        self.0.sources.lock().clone()
+    }
+
+    /// Lets go of the informers, which others may use.
+    pub(super) fn release(&self) {
+        std::mem::take(&mut *self.0.sources.lock()).iter().for_each(|source| source.end());
+    }
+
+    pub(super) fn reconciled(&self, took: Duration, failed: bool) {
+        let counters = &self.0.counters;
+        counters.reconciles.fetch_add(1, Ordering::Relaxed);
+        counters.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        counters.busy_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// How it does.
+    #[must_use]
+    pub fn status(&self) -> ControllerStatus {
+        let Counters { active, reconciles, errors, missing, busy_nanos } = &self.0.counters;
+        ControllerStatus {
+            name: self.0.name.clone(),
+            active: active.load(Ordering::Relaxed),
+            reconciles: reconciles.load(Ordering::Relaxed),
+            errors: errors.load(Ordering::Relaxed),
+            missing: missing.load(Ordering::Relaxed),
+            busy: Duration::from_nanos(busy_nanos.load(Ordering::Relaxed)),
+            queue: self.0.queue.stats(),
+            informers: self.sources().iter().map(|source| source.status()).collect(),
+        }
+    }
+
+    /// The work queue, for [`Prometheus`](crate::workqueue::Prometheus) and for adding keys by hand.
+    #[must_use]
+    pub fn queue(&self) -> &Queue<ObjectKey> {
+        &self.0.queue
+    }
+
+    /// Waits until every event has become a key and every key that is due has been reconciled. For tests: with a paused
+    /// clock and an in-memory source it is exact, with a server it knows only of what has been received.
+    pub async fn idle(&self) {
+        let mut quiet = 0;
+        while quiet < 3 {
+            // With a paused clock, time passes only when every task waits for something.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            quiet = if self.is_busy() { 0 } else { quiet + 1 };
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        let queue = &self.0.queue;
+        let unread = self.sources().iter().any(|source| source.backlog() > 0 && !source.is_stopped());
+        unread || !queue.is_empty() || queue.in_flight() > 0
+    }
+}

@@ -1,0 +1,152 @@
+//! The informers of a controller, and how their events become keys of the objects to reconcile.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kube::core::ClusterResourceScope;
+use listwatch_wire::ObjectKey;
+use listwatch_workqueue::Queue;
+
+use crate::factory::Shared;
+use crate::informer::{InformerError, InformerStatus, SharedInformer};
+use crate::lister_watcher::Sources;
+use crate::object::Object;
+use crate::processor::enqueue::priority_of;
+use crate::processor::{Event, HandlerOptions, Registration};
+
+/// Whatever a controller can watch: a [`SharedInformer`] or an informer of a factory, which others may use too, or the
+/// source of a new one: a `kube::Api`, a [`KubeSource`](crate::kube::KubeSource), an
+/// [`InMemory`](crate::lister_watcher::InMemory) collection.
+pub trait IntoInformer<K> {
+    /// Returns the informer.
+    fn into_informer(self) -> SharedInformer<K>;
+}
+
+impl<K> IntoInformer<K> for SharedInformer<K> {
+    fn into_informer(self) -> SharedInformer<K> {
+        self
+    }
+}
+
+impl<K> IntoInformer<K> for Shared<K> {
+    fn into_informer(self) -> SharedInformer<K> {
+        (*self).clone()
+    }
+}
+
+impl<K: Send + Sync + 'static, S: Into<Sources>> IntoInformer<K> for S {
+    fn into_informer(self) -> SharedInformer<K> {
+        SharedInformer::new(self)
+    }
+}
+
+/// Decides which events of a source count.
+pub(super) type Predicate<J> = Arc<dyn Fn(&Event<J>) -> bool + Send + Sync>;
+/// Finds the objects to reconcile when another object changes.
+pub(super) type Map<J> = Arc<dyn Fn(&Object<J>, &mut Vec<ObjectKey>) + Send + Sync>;
+
+/// A source with its rules.
+pub(super) struct Watched<J> {
+    pub(super) informer: SharedInformer<J>,
+    pub(super) predicates: Vec<Predicate<J>>,
+    pub(super) map: Map<J>,
+}
+
+/// A source whose type only it knows.
+pub(super) trait AnyWatched: Send + Sync {
+    /// Adds the handler and starts the informer, unless it was started.
+    fn begin(self: Box<Self>, queue: &Queue<ObjectKey>, controller: &str) -> Result<Begun, InformerError>;
+}
+
+/// A source at work.
+pub(super) struct Begun {
+    pub(super) synced: BoxFuture<'static, bool>,
+    pub(super) source: Arc<dyn AnyBegun>,
+}
+
+/// A source at work whose type only it knows.
+pub(super) trait AnyBegun: Send + Sync {
+    /// Events that have not become keys yet.
+    fn backlog(&self) -> usize;
+    fn status(&self) -> InformerStatus;
+    fn is_stopped(&self) -> bool;
+    /// No more events become keys.
+    fn end(&self);
+}
+
+struct Source<J> {
+    informer: SharedInformer<J>,
+    handler: Registration<J>,
+}
+
+impl<J: Send + Sync + 'static> AnyBegun for Source<J> {
+    fn backlog(&self) -> usize {
+        self.handler.status().backlog
+    }
+
+    fn status(&self) -> InformerStatus {
+        self.informer.status()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.informer.is_stopped()
+    }
+
+    fn end(&self) {
+        self.handler.remove();
+    }
+}
+
+impl<J: Send + Sync + 'static> AnyWatched for Watched<J> {
+    fn begin(self: Box<Self>, queue: &Queue<ObjectKey>, controller: &str) -> Result<Begun, InformerError> {
+        let Self { informer, predicates, map } = *self;
+        let queue = queue.clone();
+        let mut keys = Vec::new();
+        let enqueue = move |event: &Event<J>| {
+            if !predicates.iter().all(|passes| passes(event)) {
+                return;
+            }
+            keys_of(event, &map, &mut keys);
+            let priority = priority_of(event);
+            for key in keys.drain(..) {
+                // The queue has no bound and refuses only when it is shut down: then nobody works any more.
+                let _ = queue.add_with(key, (), priority);
+            }
+        };
+        let handler = informer.add_event_handler_with(enqueue, HandlerOptions::named(controller))?;
+        match informer.start() {
+            Ok(()) | Err(InformerError::AlreadyStarted) => {}
+            Err(error) => return Err(error),
+        }
+        let waits = handler.clone();
+        let synced = Box::pin(async move { waits.wait_synced().await });
+        Ok(Begun { synced, source: Arc::new(Source { informer, handler }) })
+    }
+}
+
+/// The objects that an event is about. An object that moved from one to another is about both.
+fn keys_of<J>(event: &Event<J>, map: &Map<J>, keys: &mut Vec<ObjectKey>) {
+    if let Event::Updated { old, .. } = event {
+        map(old, keys);
+    }
+    if let Some(object) = event.object() {
+        map(object, keys);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+}
+
+/// The key of the `K` that manages an object, by its owner references.
+pub(super) fn controller_key<K, J>(object: &Object<J>) -> Option<ObjectKey>
+where
+    K: kube::Resource<DynamicType = (), Scope: 'static>,
+{
+    let owner = object.controller_owner()?;
+    if owner.kind != K::kind(&()) || owner.group() != K::group(&()) {
+        return None;
+    }
+    let cluster = TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>();
+    let namespace = if cluster { "" } else { object.namespace() };
+    Some(ObjectKey::namespaced(namespace, &owner.name))
+}
