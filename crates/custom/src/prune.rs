@@ -41,12 +41,19 @@ pub(crate) fn has_unknown(schema: &Schema, value: &Value) -> bool {
     !walk.unknown.is_empty()
 }
 
+/// The most unknown fields reported, as in the reference; all are dropped. More would only make the answer large.
+const MAX_UNKNOWN: usize = 100;
+/// The most bytes of their paths: a key may be as long as the object.
+const MAX_UNKNOWN_BYTES: usize = 64 << 10;
+
 #[derive(Default)]
 struct Walk {
     of_metadata: Vec<String>,
     unknown: Vec<String>,
     of_inner_metadata: Vec<String>,
     path: Vec<String>,
+    told: usize,
+    told_bytes: usize,
 }
 
 impl Walk {
@@ -93,10 +100,15 @@ impl Walk {
     /// Removes what is not known; the paths of it.
     fn retain(&mut self, fields: &mut Map, known: impl Fn(&str) -> bool) -> Vec<String> {
         let unknown: Vec<_> = fields.keys().filter(|name| !known(name)).cloned().collect();
-        let mut paths = Vec::with_capacity(unknown.len());
+        let mut paths = Vec::new();
         for name in unknown {
             fields.remove(&name);
-            paths.push(self.at(&name, |walk| join(&walk.path)));
+            if self.told < MAX_UNKNOWN && self.told_bytes < MAX_UNKNOWN_BYTES {
+                let path = self.at(&name, |walk| join(&walk.path));
+                self.told += 1;
+                self.told_bytes += path.len();
+                paths.push(path);
+            }
         }
         paths
     }

@@ -2,31 +2,30 @@
 //!
 //! Expression rules are not here but in [`crate::Rules`]; they run only when this found nothing.
 
+use std::collections::{HashMap, HashSet};
+
 use listwatch_wire::json::Value;
-use listwatch_wire::status::FieldError;
+use listwatch_wire::status::{FieldError, FieldErrors};
 
 use crate::format;
 use crate::schema::Schema;
 
-/// Errors are collected up to this many: enough to mend an object by, too few to be used as an amplifier.
-const MAX_ERRORS: usize = 100;
-
 /// Checks a value, and on update only what changed: a part equal to the old one is not judged again, so that a
 /// tightened schema does not lock up objects that were valid once.
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut walk = Walk { errors: Vec::new(), path: String::new() };
+    let mut walk = Walk { errors: FieldErrors::new(), path: String::new() };
     walk.value(schema, value, old);
-    walk.errors
+    walk.errors.into_vec()
 }
 
 struct Walk {
-    errors: Vec<FieldError>,
+    errors: FieldErrors,
     path: String,
 }
 
 impl Walk {
     fn value(&mut self, schema: &Schema, value: &Value, old: Option<&Value>) {
-        if old == Some(value) || self.errors.len() >= MAX_ERRORS || (value.is_null() && schema.nullable) {
+        if old == Some(value) || self.errors.is_full() || (value.is_null() && schema.nullable) {
             return;
         }
         if !self.has_type(schema, value) {
@@ -138,8 +137,9 @@ impl Walk {
         }
         self.duplicates(schema, items);
         let Some(item) = schema.items.as_deref() else { return };
+        let old = old.map(|old| OldItems::new(schema, old)).unwrap_or_default();
         for (index, value) in items.iter().enumerate() {
-            let old = old.and_then(|old| correlate(schema, value, old));
+            let old = old.find(schema, value);
             self.below(&format!("[{index}]"), |walk| walk.value(item, value, old));
         }
     }
@@ -152,10 +152,10 @@ impl Walk {
             _ if schema.unique_items => |_, value| value.clone(),
             _ => return,
         };
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for (index, value) in items.iter().enumerate() {
             let key = key_of(schema, value);
-            if !seen.insert(key.to_string()) {
+            if !seen.insert(key.clone()) {
                 self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.field()), key));
             }
         }
@@ -231,12 +231,22 @@ impl Walk {
     }
 }
 
-/// The element of the old list that `value` replaces: by key in a keyed list, nothing elsewhere, because position
-/// does not tell.
-pub(crate) fn correlate<'a>(schema: &Schema, value: &Value, old: &'a Value) -> Option<&'a Value> {
-    let items = old.as_array().filter(|_| schema.is_keyed_list())?;
-    let key = map_key(schema, value);
-    items.iter().find(|item| map_key(schema, item) == key)
+/// The elements of an old list by what makes them the same ones: their keys in a keyed list. Elsewhere there are none,
+/// because position does not tell.
+#[derive(Default)]
+struct OldItems<'a>(HashMap<Value, &'a Value>);
+
+impl<'a> OldItems<'a> {
+    fn new(schema: &Schema, old: &'a Value) -> Self {
+        let items = old.as_array().filter(|_| schema.is_keyed_list()).into_iter().flatten();
+        // The first of several counts.
+        Self(items.rev().map(|item| (map_key(schema, item), item)).collect())
+    }
+
+    /// The element that `value` replaces.
+    fn find(&self, schema: &Schema, value: &Value) -> Option<&'a Value> {
+        if self.0.is_empty() { None } else { self.0.get(&map_key(schema, value)).copied() }
+    }
 }
 
 fn map_key(schema: &Schema, value: &Value) -> Value {

@@ -20,7 +20,7 @@ pub use encode::{Encoded, encode, encode_after, encode_stored, write_string, wri
 pub use parse::{MAX_DEPTH, ParseError, Parsed, check_syntax, parse};
 pub use serde_json::Number;
 pub use spans::{Spans, Written};
-pub use tree::{Entry, Iter, IterMut, List, Map, Text, Value};
+pub use tree::{Entry, Iter, IterMut, List, Map, Text, Value, steps};
 
 #[doc(hidden)]
 pub mod __private {

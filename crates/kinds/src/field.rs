@@ -6,7 +6,7 @@
 use std::fmt;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::status::{FieldError, FieldErrorKind};
+use listwatch_wire::status::{FieldError, FieldErrorKind, FieldErrors};
 
 #[derive(Clone, Copy, Debug)]
 enum Step<'a> {
@@ -62,9 +62,9 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Complaints in the order they were found.
+/// Complaints in the order they were found, as many as are told.
 #[derive(Debug, Default)]
-pub struct Errors(Vec<FieldError>);
+pub struct Errors(FieldErrors);
 
 impl Errors {
     /// No complaints yet.
@@ -76,7 +76,7 @@ impl Errors {
     /// All complaints.
     #[must_use]
     pub fn into_vec(self) -> Vec<FieldError> {
-        self.0
+        self.0.into_vec()
     }
 
     /// The fields that are complained about.
@@ -87,7 +87,7 @@ impl Errors {
 
     /// Whether nothing was found wrong.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

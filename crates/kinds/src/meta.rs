@@ -3,7 +3,7 @@
 //! These rules hold for every kind, custom ones included. They work on the `metadata` object alone; what the body around
 //! it must look like is said in [`crate::validate`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use listwatch_wire::json::{Map, Value};
 use listwatch_wire::names::{label_errors, label_key_errors, label_value_errors};
@@ -72,16 +72,14 @@ fn carry(new: &mut Map, old: &Map, key: &str) {
 /// Drops exact repetitions among the owner references; the text of the `Warning` if there were any.
 pub fn drop_duplicate_owners(meta: &mut Map) -> Option<String> {
     let owners = meta.get_mut("ownerReferences")?.as_array_mut()?;
-    let mut repeated = BTreeSet::new();
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    for owner in owners.drain(..) {
-        if kept.contains(&owner) {
+    let (mut repeated, mut seen) = (BTreeSet::new(), HashSet::with_capacity(owners.len()));
+    owners.retain(|owner| {
+        let first = seen.insert(owner.clone());
+        if !first {
             repeated.insert(owner.text("uid").to_owned());
-        } else {
-            kept.push(owner);
         }
-    }
-    *owners = kept.into();
+        first
+    });
     (!repeated.is_empty()).then(|| {
         let uids = repeated.into_iter().collect::<Vec<_>>().join(", ");
         format!(".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}")
@@ -134,7 +132,7 @@ pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
 }
 
 fn validate_no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let known = old.list("finalizers");
+    let known: HashSet<&Value> = old.list("finalizers").iter().collect();
     let added: Vec<_> =
         new.list("finalizers").iter().filter(|f| !known.contains(f)).filter_map(Value::as_str).collect();
     if !added.is_empty() {
@@ -150,7 +148,7 @@ fn validate_no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors:
 fn validate_parts(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
     validate_labels(meta, &path.child("labels"), errors);
     validate_annotations(meta, &path.child("annotations"), errors);
-    validate_owners(meta.list("ownerReferences"), &path.child("ownerReferences"), errors);
+    validate_owners(meta.at("ownerReferences"), &path.child("ownerReferences"), errors);
 }
 
 /// Checks a map of labels found at `labels` of the given object.
@@ -176,9 +174,9 @@ pub fn validate_annotations(meta: &Value, path: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut Errors) {
+fn validate_owners(owners: &Value, path: &Path<'_>, errors: &mut Errors) {
     let mut controller: Option<&Value> = None;
-    for owner in owners {
+    for owner in owners.as_array().into_iter().flatten() {
         for key in ["apiVersion", "kind", "name", "uid"] {
             if owner.text(key).is_empty() {
                 let detail = match key {
@@ -204,7 +202,7 @@ fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut Errors) {
                     first.text("name"),
                     owner.text("name")
                 );
-                errors.invalid(path, owners.to_vec(), detail);
+                errors.invalid(path, owners.clone(), detail);
             }
             controller = Some(owner);
         }
@@ -245,6 +243,7 @@ pub(crate) fn qualified_finalizer(name: &str, path: &Path<'_>, errors: &mut Erro
 #[must_use]
 pub fn unqualified_finalizers(meta: &Value, before: Option<&Value>) -> Vec<String> {
     let known = before.map(|meta| meta.list("finalizers")).unwrap_or_default();
+    let known: HashSet<&Value> = known.iter().collect();
     let new = meta.list("finalizers").iter().filter(|name| !known.contains(name)).filter_map(Value::as_str);
     let mut names: Vec<&str> = new.filter(|name| is_unqualified(name)).collect();
     names.sort_unstable();

@@ -1,5 +1,7 @@
 //! Deprecations and likely mistakes that a write is told of in `Warning` headers but not refused for.
 
+use std::collections::{HashMap, HashSet};
+
 use listwatch_wire::json::Value;
 
 use crate::Kind;
@@ -17,6 +19,9 @@ const OLD_NODE_LABELS: [(&str, &str, &str); 5] = [
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const APPARMOR_CONTAINER: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// The most repetitions that are told; the headers of an answer have room for fewer.
+const MAX_WARNINGS: usize = 1000;
 
 /// What every answer about a deprecated kind carries.
 #[must_use]
@@ -101,26 +106,23 @@ fn annotations(meta: &Value, path: &Path<'_>, found: &mut Vec<String>) {
 
 /// Lists that should be maps but are not checked as such: later entries hide earlier ones.
 fn repeated(container: &Value, path: &Path<'_>, found: &mut Vec<String>) {
-    let env = container.list("env");
     let at = path.child("env");
-    for (index, variable) in env.iter().enumerate() {
+    let mut names = HashSet::new();
+    for (index, variable) in container.list("env").iter().enumerate() {
         let name = variable.text("name");
-        if env.iter().take(index).any(|earlier| earlier.text("name") == name) {
+        if !names.insert(name) && found.len() < MAX_WARNINGS {
             let place = at.index(index);
             found.push(format!(
                 "{place}: hides previous definition of {name:?}, which may be dropped when using apply"
             ));
         }
     }
-    let ports = container.list("ports");
     let at = path.child("ports");
-    let identity = |port: &Value| {
-        (port.int("containerPort"), port.text("protocol").to_owned(), port.text("hostIP").to_owned())
-    };
-    for (index, port) in ports.iter().enumerate() {
-        if let Some(earlier) =
-            ports.iter().take(index).position(|earlier| identity(earlier) == identity(port))
-        {
+    let mut ports = HashMap::new();
+    for (index, port) in container.list("ports").iter().enumerate() {
+        let identity = (port.int("containerPort"), port.text("protocol"), port.text("hostIP"));
+        let earlier = *ports.entry(identity).or_insert(index);
+        if earlier != index && found.len() < MAX_WARNINGS {
             found.push(format!("{}: duplicate port definition with {}", at.index(index), at.index(earlier)));
         }
     }

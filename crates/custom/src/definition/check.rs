@@ -1,5 +1,7 @@
 //! Whether a definition may be stored.
 
+use std::collections::HashSet;
+
 use listwatch_wire::json::{Map, Value};
 use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::status::FieldError;
@@ -23,22 +25,24 @@ pub fn validate_status(object: &Value) -> Vec<FieldError> {
     let field = "status.storedVersions";
     let stored = object.pointer("/status/storedVersions").and_then(Value::as_array);
     let stored: Vec<&str> = stored.into_iter().flatten().filter_map(Value::as_str).collect();
+    let stored_names: HashSet<&str> = stored.iter().copied().collect();
     if stored.is_empty() {
         return vec![FieldError::invalid(field, Value::Null, "must have at least one stored version")];
     }
     let versions = object.pointer("/spec/versions").and_then(Value::as_array);
     let versions = versions.map(Vec::as_slice).unwrap_or_default();
-    let missing = versions
-        .iter()
-        .filter(|version| is_stored(version) && !stored.contains(&text(version, "name").unwrap_or_default()));
+    let missing = versions.iter().filter(|version| {
+        is_stored(version) && !stored_names.contains(text(version, "name").unwrap_or_default())
+    });
     let missing = missing.map(|version| {
         let name = text(version, "name").unwrap_or_default();
         FieldError::invalid(field, stored.clone(), format!("must have the storage version {name}"))
     });
-    let known = |name: &str| versions.iter().any(|version| text(version, "name") == Some(name));
-    let unknown = stored.iter().enumerate().filter(|(_, name)| !known(name)).map(|(index, name)| {
-        FieldError::invalid(format!("{field}[{index}]"), *name, "must appear in spec.versions")
-    });
+    let names: HashSet<&str> = versions.iter().filter_map(|version| text(version, "name")).collect();
+    let unknown =
+        stored.iter().enumerate().filter(|(_, name)| !names.contains(*name)).map(|(index, name)| {
+            FieldError::invalid(format!("{field}[{index}]"), *name, "must appear in spec.versions")
+        });
     missing.chain(unknown).collect()
 }
 
@@ -167,7 +171,7 @@ fn storage(versions: &[Value]) -> Option<FieldError> {
 }
 
 fn version_names(versions: &[Value]) -> Vec<FieldError> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let (mut errors, mut unique) = (Vec::new(), true);
     for (index, version) in versions.iter().enumerate() {
         let name = text(version, "name").unwrap_or_default();

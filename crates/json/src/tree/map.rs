@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
 
-use super::{Text, Value};
+use super::{Text, Value, steps};
 
 /// Up to this many fields a sorted vector is smaller and faster than a tree. Beyond it, one insertion would move too
 /// much: a hostile object with a million fields must not cost a million times a million.
@@ -78,6 +78,7 @@ impl Map {
     /// The field with its name.
     #[must_use]
     pub fn get_key_value(&self, key: &str) -> Option<(&Text, &Value)> {
+        steps::take();
         match self.0.as_deref()? {
             // Names mostly differ in length, which is quicker to see than which one comes first.
             Fields::Few(few) => few.iter().find(|(other, _)| other == key).map(|(key, value)| (key, value)),

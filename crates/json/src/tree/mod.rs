@@ -14,6 +14,7 @@
 mod list;
 mod map;
 mod serde;
+pub mod steps;
 mod value;
 
 pub use compact_str::CompactString as Text;

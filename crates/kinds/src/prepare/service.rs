@@ -1,5 +1,7 @@
 //! Services: which addresses and ports are still to be given out, and which were.
 
+use std::collections::HashMap;
+
 use listwatch_wire::json::{Value, json};
 
 use crate::tree::Tree;
@@ -121,14 +123,13 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
         }
     }
     if matches!(spec.text("type"), "NodePort" | "LoadBalancer") {
+        // The first of several counts.
+        let given = before.list("ports").iter().rev();
+        let given: HashMap<_, _> =
+            given.map(|port| ((port.int("port"), port.text("protocol")), port.int("nodePort"))).collect();
         for port in spec.each("ports").filter(|port| port.int("nodePort").unwrap_or(0) == 0) {
-            let same = |other: &&Value| {
-                other.int("port") == port.int("port") && other.text("protocol") == port.text("protocol")
-            };
-            if let Some(number) =
-                before.list("ports").iter().find(same).and_then(|other| other.int("nodePort"))
-            {
-                port.put("nodePort", number);
+            if let Some(Some(number)) = given.get(&(port.int("port"), port.text("protocol"))) {
+                port.put("nodePort", *number);
             }
         }
     }

@@ -55,7 +55,7 @@ impl Report {
 /// assert_eq!(object, listwatch_wire::json::json!({"metadata": {"name": "a"}}));
 /// ```
 pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> Report {
-    let mut walk = Walk { schema: schema(), report: Report::default() };
+    let mut walk = Walk { schema: schema(), report: Report::default(), unknown_bytes: 0 };
     let Type::Struct(id) = node.ty() else { return walk.report };
     match object {
         Value::Object(map) => walk.structure(id, map, &Path::Root, before),
@@ -71,10 +71,14 @@ pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> Report 
 /// The most unknown fields reported, as in the reference; all are dropped. More would only make the answer large.
 pub const MAX_UNKNOWN: usize = 100;
 
+/// The most bytes of their paths: a key may be as long as the body.
+const MAX_UNKNOWN_BYTES: usize = 64 << 10;
+
 /// One walk. The path lives on the stack, so that nothing is allocated for an object without faults.
 struct Walk {
     schema: &'static Schema,
     report: Report,
+    unknown_bytes: usize,
 }
 
 /// Where a value stands, for messages: the struct around it and the Go type it should have.
@@ -104,8 +108,10 @@ impl Walk {
                     }
                 }
                 None => {
-                    if self.report.unknown.len() < MAX_UNKNOWN {
-                        self.report.unknown.push(path.field(name).to_string());
+                    if self.report.unknown.len() < MAX_UNKNOWN && self.unknown_bytes < MAX_UNKNOWN_BYTES {
+                        let path = path.field(name).to_string();
+                        self.unknown_bytes += path.len();
+                        self.report.unknown.push(path);
                     }
                     *value = Value::Null;
                 }

@@ -1,5 +1,7 @@
 //! How a Job counts its Pods, and what it makes of those that fail or succeed.
 
+use std::collections::HashSet;
+
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_key_errors;
 
@@ -63,6 +65,9 @@ fn indexed(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn failures(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let pod = spec.path(&["template", "spec"]);
+    let containers = pod.list("containers").iter().chain(pod.list("initContainers"));
+    let containers: HashSet<&str> = containers.map(|container| container.text("name")).collect();
     for (index, rule) in spec.at("podFailurePolicy").list("rules").iter().enumerate() {
         let path = path.index(index);
         let action = rule.text("action");
@@ -72,7 +77,7 @@ fn failures(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         chosen(action, &["Count", "FailIndex", "FailJob", "Ignore"], &path.child("action"), errors);
         let (codes, conditions) = (rule.has("onExitCodes"), rule.count("onPodConditions") > 0);
         if codes {
-            exit_codes(spec, rule.at("onExitCodes"), &path.child("onExitCodes"), errors);
+            exit_codes(&containers, rule.at("onExitCodes"), &path.child("onExitCodes"), errors);
         }
         for (index, condition) in rule.list("onPodConditions").iter().enumerate() {
             let path = path.child("onPodConditions");
@@ -101,13 +106,10 @@ fn chosen(word: &str, words: &[&str], path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn exit_codes(spec: &Value, rule: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn exit_codes(containers: &HashSet<&str>, rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     chosen(rule.text("operator"), &["In", "NotIn"], &path.child("operator"), errors);
-    let pod = spec.path(&["template", "spec"]);
-    let named = |list: &str, name: &str| pod.list(list).iter().any(|one| one.text("name") == name);
     if let Some(name) = rule.at("containerName").as_str()
-        && !named("containers", name)
-        && !named("initContainers", name)
+        && !containers.contains(name)
     {
         let detail = "must be one of the container or initContainer names in the pod template";
         errors.invalid(&path.child("containerName"), name, detail);
@@ -117,11 +119,12 @@ fn exit_codes(spec: &Value, rule: &Value, path: &Path<'_>, errors: &mut Errors) 
     if values.is_empty() {
         errors.invalid(&path, rule.at("values").clone(), "at least one value is required");
     }
+    let mut seen = HashSet::new();
     for (index, value) in values.iter().enumerate() {
         if *value == 0 && rule.text("operator") == "In" {
             errors.invalid(&path.index(index), 0, "must not be 0 for the In operator");
         }
-        if values.iter().take(index).any(|before| before == value) {
+        if !seen.insert(*value) {
             errors.duplicate(&path.index(index), *value);
         }
     }

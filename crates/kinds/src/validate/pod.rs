@@ -1,5 +1,7 @@
 //! Pods and pod templates.
 
+use std::collections::{HashMap, HashSet};
+
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_errors, label_key_errors, subdomain_errors};
 
@@ -213,8 +215,8 @@ pub(super) fn change(new: &Value, old: &Value, errors: &mut Errors) {
 
 /// What holds a Pod back can only go.
 fn gates_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let known = |gate: &&Value| old.list("schedulingGates").contains(gate);
-    for gate in new.list("schedulingGates").iter().filter(|gate| !known(gate)) {
+    let known: HashSet<&Value> = old.list("schedulingGates").iter().collect();
+    for gate in new.list("schedulingGates").iter().filter(|gate| !known.contains(gate)) {
         let detail =
             format!("only deletion is allowed, but found new scheduling gate '{}'", gate.text("name"));
         errors.forbidden(&path.child("schedulingGates"), detail);
@@ -235,8 +237,8 @@ fn deadline_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Error
 }
 
 fn tolerations_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let kept = |toleration: &&Value| !new.list("tolerations").contains(toleration);
-    if old.list("tolerations").iter().any(|toleration| kept(&toleration)) {
+    let kept: HashSet<&Value> = new.list("tolerations").iter().collect();
+    if old.list("tolerations").iter().any(|toleration| !kept.contains(toleration)) {
         errors.forbidden(
             &path.child("tolerations"),
             "existing toleration can not be modified except its tolerationSeconds",
@@ -275,9 +277,12 @@ pub(super) fn ephemeral_change(new: &Value, old: &Value, errors: &mut Errors) {
     const KEY: &str = "ephemeralContainers";
     let path = Path::root("spec");
     let path = path.child(KEY);
+    // The first of several counts.
+    let by_name: HashMap<&str, &Value> =
+        new.list(KEY).iter().rev().map(|container| (container.text("name"), container)).collect();
     for before in old.list(KEY) {
         let name = before.text("name");
-        match new.list(KEY).iter().find(|container| container.text("name") == name) {
+        match by_name.get(name).copied() {
             None => errors
                 .forbidden(&path, format!("existing ephemeral containers {name:?} may not be removed\n")),
             Some(after) if after != before => {

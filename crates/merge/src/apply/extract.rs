@@ -16,7 +16,7 @@ use listwatch_json as json;
 /// # Errors
 /// Every field the schema does not know, repeated list keys, and elements without their keys.
 pub(super) fn field_set<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, Vec<String>> {
-    let mut walk = Walk { path: String::new(), errors: Vec::new() };
+    let mut walk = Walk { path: String::new(), errors: Vec::new(), error_bytes: 0 };
     let Value::Object(map) = config else { return Ok(FieldSet::new()) };
     let mut root = walk.entries(map, schema);
     for key in UNOWNED {
@@ -37,15 +37,24 @@ fn strip_metadata(root: &mut Map) {
     }
 }
 
+/// The most bytes of errors that are told, paths included; a name in a path may be as long as the configuration.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
 struct Walk {
     path: String,
     errors: Vec<String>,
+    error_bytes: usize,
 }
 
 impl Walk {
     fn error(&mut self, text: &str) {
+        if self.error_bytes >= MAX_ERROR_BYTES {
+            return;
+        }
         let colon = if self.path.is_empty() { "" } else { ": " };
-        self.errors.push(format!("{}{colon}{text}", self.path));
+        let error = format!("{}{colon}{text}", self.path);
+        self.error_bytes += error.len();
+        self.errors.push(error);
     }
 
     /// Runs `inner` with the path one step further.

@@ -3,6 +3,8 @@
 //! Whoever applied an object that way and now applies it here meets itself as another manager. The reference lets it take
 //! what the annotation says it set and nobody has changed since, and keeps the annotation for clients that still read it.
 
+use std::collections::HashSet;
+
 use listwatch_json::{self as json, Value};
 
 use super::compare;
@@ -42,7 +44,7 @@ impl<S: Schema> FieldManager<'_, S> {
         config: &Value,
         mut conflicts: Vec<Conflict>,
     ) -> Result<Applied, ApplyError> {
-        let own = self.applied_before(live).unwrap_or_default();
+        let own: HashSet<String> = self.applied_before(live).unwrap_or_default().into_iter().collect();
         conflicts.retain(|conflict| !own.contains(&conflict.path));
         if conflicts.is_empty() {
             self.merge_in(Some(live), config, true)

@@ -1,5 +1,7 @@
 //! The entries of `managedFields`.
 
+use std::collections::HashMap;
+
 use listwatch_json::{Map, Value};
 
 use super::field_set::FieldSet;
@@ -186,23 +188,30 @@ pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
     let (mut updaters, appliers): (Vec<Entry>, Vec<Entry>) =
         std::mem::take(entries).into_iter().partition(|e| e.operation == Operation::Update);
     updaters.sort_by(|a, b| (&a.time, &a.manager).cmp(&(&b.time, &b.manager)));
-    let mut at = 0;
-    while updaters.len() > UPDATERS_MAX && at < updaters.len() {
-        at = merge_oldest(&mut updaters, at);
-    }
+    let updaters = merge_oldest(updaters);
     entries.extend(appliers);
     entries.extend(updaters);
 }
 
-/// Merges the entry at `at` into the older one of its version, if there is one; returns where to go on.
-fn merge_oldest(updaters: &mut Vec<Entry>, at: usize) -> usize {
-    let (older, rest) = updaters.split_at_mut(at);
-    let Some(this) = rest.first() else { return at + 1 };
-    let Some(bucket) = older.iter_mut().find(|e| e.api_version == this.api_version) else { return at + 1 };
-    bucket.fields.union(&this.fields);
-    bucket.time.clone_from(&this.time);
-    ANCIENT.clone_into(&mut bucket.manager);
-    bucket.subresource.clear();
-    updaters.remove(at);
-    at
+/// Merges entries into the oldest one of their version, from the oldest on, until few enough are left.
+fn merge_oldest(updaters: Vec<Entry>) -> Vec<Entry> {
+    let mut excess = updaters.len().saturating_sub(UPDATERS_MAX);
+    let mut kept: Vec<Entry> = Vec::with_capacity(updaters.len());
+    let mut oldest: HashMap<String, usize> = HashMap::new();
+    for entry in updaters {
+        match oldest.get(&entry.api_version).and_then(|at| kept.get_mut(*at)).filter(|_| excess > 0) {
+            Some(bucket) => {
+                bucket.fields.union(&entry.fields);
+                bucket.time = entry.time;
+                ANCIENT.clone_into(&mut bucket.manager);
+                bucket.subresource.clear();
+                excess -= 1;
+            }
+            None => {
+                oldest.entry(entry.api_version.clone()).or_insert(kept.len());
+                kept.push(entry);
+            }
+        }
+    }
+    kept
 }

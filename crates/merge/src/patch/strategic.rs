@@ -11,6 +11,8 @@
 mod list;
 mod order;
 
+use std::collections::HashSet;
+
 use listwatch_json::{Map, Text, Value};
 
 use super::{PatchError, Schema};
@@ -106,7 +108,8 @@ fn retain_keys(original: &mut Map, patch: &mut Map) -> Merged<()> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let malformed = || PatchError::Malformed("invalid patch format of retainKeys".to_owned());
     let Value::Array(keys) = keys else { return Err(malformed()) };
-    let listed = |key: &str| keys.iter().any(|k| k == key);
+    let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let listed = |key: &str| keys.contains(key);
     let exempt = |key: &str, value: &Value| {
         value.is_null() || key.starts_with(DELETE_FROM) || key.starts_with(SET_ORDER)
     };
@@ -123,6 +126,7 @@ fn delete_from(original: &mut Map, rest: &str, values: Value) -> Merged<()> {
     let name = rest.strip_prefix('/').ok_or_else(malformed)?;
     let Value::Array(values) = values else { return Err(malformed()) };
     if let Some(Value::Array(items)) = original.get_mut(name) {
+        let values: HashSet<&Value> = values.iter().collect();
         items.retain(|item| !values.contains(item));
     }
     Ok(())

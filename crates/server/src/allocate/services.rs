@@ -149,8 +149,9 @@ fn assign(api: &Api, target: &Target<'_>, service: &mut Value, old: &Value) -> R
             check_wanted_address(api, &taken, target, wanted)?;
         }
     }
+    let own: HashSet<i64> = node_ports(old).collect();
     for (index, port) in needs.wanted_ports.iter().enumerate() {
-        if !node_ports(old).any(|own| own == *port) {
+        if !own.contains(port) {
             check_wanted_port(api, &taken, target, index, *port)?;
         }
     }
@@ -193,7 +194,7 @@ pub(crate) fn reallocate(api: &Api, target: &Target<'_>, new: &mut Value, old: &
 
 /// Node ports that were given out go with the type that needed them.
 fn drop_old_ports(new: &mut Value, old: &Value) {
-    let before: Vec<i64> = node_ports(old).collect();
+    let before: HashSet<i64> = node_ports(old).collect();
     let Some(spec) = new.inner("spec") else { return };
     for port in spec.each("ports") {
         if port.int("nodePort").is_some_and(|number| before.contains(&number)) {

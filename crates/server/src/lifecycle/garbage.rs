@@ -3,6 +3,8 @@
 //! *Background*: when an owner is gone, what named it and has no other owner goes too. *Foreground*: the owner waits, held by a
 //! finalizer, until its dependents are gone. *Orphan*: the owner waits until its dependents no longer name it.
 
+use std::collections::HashSet;
+
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
@@ -101,8 +103,9 @@ async fn forget_owners(api: &Api, place: &Place, uids: &[&str]) -> Result<(), St
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();
         let meta = new.inner("metadata")?;
+        let uids: HashSet<&str> = uids.iter().copied().collect();
         let mut owners = meta.list("ownerReferences").to_vec();
-        owners.retain(|owner| !uids.contains(&owner.text("uid")));
+        owners.retain(|owner| !uids.contains(owner.text("uid")));
         if owners.is_empty() {
             drop(meta.remove("ownerReferences"))
         } else {

@@ -5,6 +5,8 @@
 //! are decoded, defaulted, prepared and validated; a [`view`] is a subresource that shows the object itself.
 
 pub mod custom;
+#[cfg(test)]
+mod linear_tests;
 pub(crate) mod managed;
 pub(crate) mod recent;
 mod resource;

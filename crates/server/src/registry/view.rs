@@ -1,5 +1,7 @@
 //! [`View`]: which part of an object a path lets one change.
 
+use std::collections::HashMap;
+
 use listwatch_kinds::prepare::bump_generation;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value};
@@ -79,10 +81,11 @@ fn adopt(into: &mut Map, from: &Value, key: &str) {
 fn resize(new: &mut Value, sent: &Value) {
     let Some(spec) = new.inner("spec") else { return };
     for key in ["containers", "initContainers"] {
+        // The first of several counts.
+        let wanted = sent.at("spec").list(key).iter().rev();
+        let wanted: HashMap<&str, &Value> = wanted.map(|other| (other.text("name"), other)).collect();
         for container in spec.each(key) {
-            let name = container.text("name").to_owned();
-            let wanted = sent.at("spec").list(key).iter().find(|other| other.text("name") == name);
-            if let Some(wanted) = wanted {
+            if let Some(wanted) = wanted.get(container.text("name")) {
                 adopt(container, wanted, "resources");
             }
         }

@@ -1,6 +1,6 @@
 //! One constructor per row of the protocol's error catalogue.
 
-use super::{FieldError, Outcome, Status, StatusCause, StatusDetails, StatusReason, aggregate};
+use super::{FieldError, FieldErrors, Outcome, Status, StatusCause, StatusDetails, StatusReason, aggregate};
 use crate::go;
 
 pub(super) const TOO_LARGE: &str = "Too large resource version";
@@ -186,13 +186,17 @@ impl Status {
     /// ```
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let mut told = FieldErrors::new();
+        let errors: Vec<&FieldError> = errors.iter().take_while(|error| told.takes(error)).collect();
         let mut message = format!("{} {} is invalid", qualified(group, kind), go::quote(name));
         if !errors.is_empty() {
             message.push_str(": ");
             message.push_str(&aggregate(errors.iter().map(ToString::to_string)));
         }
-        let details =
-            StatusDetails { causes: errors.iter().map(Into::into).collect(), ..about(group, kind, name) };
+        let details = StatusDetails {
+            causes: errors.into_iter().map(Into::into).collect(),
+            ..about(group, kind, name)
+        };
         Self::failure(422, StatusReason::Invalid, message).with_details(details)
     }
 

@@ -166,6 +166,17 @@ impl FieldError {
         Self::new(FieldErrorKind::TooMany, field, actual, format!("must have at most {max} {items}"))
     }
 
+    /// About the bytes of its text.
+    pub(super) fn weight(&self) -> usize {
+        let value = match &self.value {
+            _ if !self.kind.shows_value() => 0,
+            Value::String(text) => text.len(),
+            Value::Array(_) | Value::Object(_) => self.value.to_string().len(),
+            _ => 8,
+        };
+        self.field.len() + value + self.detail.len()
+    }
+
     /// The text without the field.
     #[must_use]
     pub fn body(&self) -> String {

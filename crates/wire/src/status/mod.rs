@@ -6,8 +6,10 @@
 
 mod build;
 mod field_error;
+mod field_errors;
 
 pub use field_error::{FieldError, FieldErrorKind, aggregate};
+pub use field_errors::FieldErrors;
 
 use std::fmt;
 

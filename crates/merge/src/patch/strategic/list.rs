@@ -59,13 +59,13 @@ fn apply_directives(
     key: &str,
 ) -> Merged<(Vec<Value>, Vec<Value>)> {
     let (mut plain, mut replace) = (Vec::with_capacity(patch.len()), false);
+    let mut deleted = HashSet::new();
     for element in patch {
         let Value::Object(map) = &element else { continue };
         match map.get(DIRECTIVE).map(Value::as_str) {
             None => plain.push(element),
             Some(Some("delete")) => {
-                let id = map.get(key).ok_or_else(|| no_merge_key(map, key))?;
-                original.retain(|item| item.get(key) != Some(id));
+                deleted.insert(map.get(key).ok_or_else(|| no_merge_key(map, key))?.clone());
             }
             Some(Some("replace")) => replace = true,
             Some(Some("merge")) => {
@@ -74,6 +74,9 @@ fn apply_directives(
             }
             Some(_) => return Err(bad_directive(map.get(DIRECTIVE).unwrap_or(&Value::Null), map)),
         }
+    }
+    if !deleted.is_empty() {
+        original.retain(|item| !item.get(key).is_some_and(|id| deleted.contains(id)));
     }
     Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
 }

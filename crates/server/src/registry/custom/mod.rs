@@ -4,6 +4,8 @@
 //! `lifecycle/definitions`. Here the two meet the registry.
 
 mod hashes;
+#[cfg(test)]
+mod linear_tests;
 mod node;
 pub mod openapi;
 mod rules;

@@ -1,0 +1,94 @@
+//! [`FieldErrors`]: complaints about one object, bounded.
+
+use super::FieldError;
+
+/// The most bytes of complaints that are kept, and told. The reference keeps all of them; but each may show the value it
+/// is about and the path to it, so that a small object could be given an answer of any size. Far above what people read.
+const MAX_BYTES: usize = 256 << 10;
+
+/// The most complaints that are kept.
+const MAX_ERRORS: usize = 1000;
+
+/// Complaints in the order they were found, up to a bound; what is beyond it is dropped.
+#[derive(Clone, Debug, Default)]
+pub struct FieldErrors {
+    kept: Vec<FieldError>,
+    taken: usize,
+    bytes: usize,
+}
+
+impl FieldErrors {
+    /// No complaints yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a complaint, if there is room.
+    pub fn push(&mut self, error: FieldError) {
+        if self.takes(&error) {
+            self.kept.push(error);
+        }
+    }
+
+    /// Whether there is room for a complaint, which is then taken up.
+    pub(super) fn takes(&mut self, error: &FieldError) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        self.taken += 1;
+        self.bytes += error.weight();
+        true
+    }
+
+    /// Whether more complaints would be dropped, so that it is no use to look for any.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.bytes >= MAX_BYTES || self.taken >= MAX_ERRORS
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// What was kept.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<FieldError> {
+        self.kept
+    }
+}
+
+impl Extend<FieldError> for FieldErrors {
+    fn extend<I: IntoIterator<Item = FieldError>>(&mut self, errors: I) {
+        errors.into_iter().for_each(|error| self.push(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Status;
+
+    #[test]
+    fn what_is_told_of_an_object_is_bounded_by_its_size_not_by_its_faults() {
+        // A string of 1 MB that failed 100 patterns was answered with 200 MB.
+        let text = "x".repeat(1 << 20);
+        let mut errors = FieldErrors::new();
+        for n in 0..100 {
+            errors.push(FieldError::invalid("spec.text", text.as_str(), format!("should match '{n}'")));
+        }
+        assert_eq!(errors.len(), 1);
+        let status = Status::invalid("", "Pod", "a", &errors.into_vec());
+        assert!(status.to_json().len() < (2 << 20) + 1000);
+        let many: Vec<_> = (0..100_000).map(|n| FieldError::required(format!("spec.a[{n}]"), "")).collect();
+        assert!(Status::invalid("", "Pod", "a", &many).to_json().len() < 1 << 20);
+    }
+}
