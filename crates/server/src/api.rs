@@ -11,6 +11,7 @@ use crate::auth::{Authenticator, Authorizer, Impersonator};
 use crate::cache::Cache;
 use crate::observe::Metrics;
 use crate::options::Options;
+use crate::pipeline::heavy::Heavy;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::registry::recent::Recent;
@@ -40,6 +41,8 @@ pub struct Api {
     pub(crate) allocator: Allocator,
     /// What the documents of custom kinds hash to.
     pub(crate) openapi: Hashes,
+    /// Where large objects are worked on.
+    pub(crate) heavy: Heavy,
     /// What was written lately.
     pub(crate) recent: Recent,
     /// What is counted.

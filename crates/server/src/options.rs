@@ -145,6 +145,9 @@ pub struct RequestLimits {
     /// Bytes of an object as it is stored; what is larger is refused. etcd's default for a request, on which users of
     /// kube-apiserver rely without knowing: everything that handles objects handles ones of this size.
     pub object_bytes: usize,
+    /// Objects and bodies above this many bytes are worked on beside the async workers, each of which answers nobody
+    /// meanwhile. What is smaller takes less time than the way to another thread and back is worth.
+    pub heavy_above: usize,
     /// How long an ordinary request may take (504 after it).
     pub timeout: Duration,
     /// How long a read waits for a resourceVersion that has not come yet (504 "Too large resource version" after it).
@@ -230,6 +233,7 @@ impl Default for RequestLimits {
         Self {
             body_bytes: 3 << 20,
             object_bytes: 3 << 19,
+            heavy_above: 16 << 10,
             timeout: Duration::from_secs(60),
             version_wait: Duration::from_secs(3),
             in_flight: 600,

@@ -21,12 +21,14 @@ use crate::auth::{
 };
 use crate::cache::Cache;
 use crate::chain::service::Service;
+use crate::endpoints::health::FEEDER;
 use crate::lifecycle;
 use crate::lifecycle::definitions::Definitions;
 use crate::listen;
 use crate::listen::tls;
 use crate::observe::Metrics;
 use crate::options::{Options, Security};
+use crate::pipeline::heavy::Heavy;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::registry::recent::Recent;
@@ -50,7 +52,7 @@ pub struct Handle {
     api: Arc<Api>,
     stop: CancellationToken,
     connections: TaskTracker,
-    tasks: Vec<tokio::task::JoinHandle<()>>,
+    tasks: Vec<tokio::task::AbortHandle>,
 }
 
 impl Server {
@@ -84,6 +86,7 @@ impl Server {
             recent: Recent::new(options.cache.recent_bytes),
             admission: Chain::new(&options.admission),
             webhooks: webhook::client::Client::new(options.admission.webhooks),
+            heavy: heavy(&options),
             options,
             metrics: Metrics::default(),
             allocator: Allocator::default(),
@@ -100,9 +103,18 @@ impl Server {
         let acceptor = material.as_ref().map(|m| TlsAcceptor::from(Arc::clone(&m.config)));
         let accept =
             tokio::spawn(listen::accept(listener, acceptor, service, stop.clone(), connections.clone()));
-        let tasks = [accept, feeder, definitions].into_iter().chain(lifecycle).collect();
+        let named = [("task/accept", accept), (FEEDER, feeder), ("task/definitions", definitions)];
+        let named = named.into_iter().chain(lifecycle.map(|task| ("task/lifecycle", task)));
+        let background = &api.metrics.tasks;
+        let tasks = named.map(|(name, task)| background.watch(name, task, stop.clone())).collect();
         Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks })
     }
+}
+
+/// Threads for large objects: with one more than there are processors, a slow store does not leave any idle.
+fn heavy(options: &Options) -> Heavy {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Heavy::new(options.requests.heavy_above, processors + 1)
 }
 
 /// Accepted connections inherit keep-alive from the listener: a client whose machine is gone never says goodbye, and a
@@ -211,6 +223,11 @@ impl Handle {
         )
     }
 
+    /// Completes when a background task has ended that the server cannot go on without; its name. The process should end.
+    pub async fn failed(&self) -> &'static str {
+        self.api.metrics.tasks.first_end().await
+    }
+
     /// What request handlers work with, for programs that embed the server.
     #[must_use]
     pub fn api(&self) -> &Arc<Api> {
@@ -238,6 +255,6 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.stop.cancel();
         self.api.cache.close();
-        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        self.tasks.iter().for_each(tokio::task::AbortHandle::abort);
     }
 }

@@ -123,6 +123,9 @@ impl Lifecycle {
     }
 }
 
+/// How long a server that has failed may take to close its store.
+const LAST_WORDS: Duration = Duration::from_secs(15);
+
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     arguments.logging.init()?;
@@ -136,7 +139,15 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     eprintln!("ready {} in {} ms", handle.url(), begin.elapsed().as_millis());
     eprintln!("try: kubectl --kubeconfig {} get namespaces", kubeconfig.path.display());
     arguments.describe(&handle);
-    signals.wait().await;
+    tokio::select! {
+        () = signals.wait() => {}
+        task = handle.failed() => {
+            eprintln!("error: {task} has ended, which the server cannot go on without; the log says why");
+            // What is left of it may hang: nothing more is waited for than the store.
+            let _ = tokio::time::timeout(LAST_WORDS, handle.shutdown()).await;
+            return Ok(ExitCode::FAILURE);
+        }
+    }
     // A second signal means that somebody does not want to wait for clients to read what they still get.
     tokio::select! {
         () = handle.shutdown() => {}

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
@@ -11,13 +12,14 @@ use tokio_util::sync::CancellationToken;
 use crate::HttpLimits;
 use crate::api::Api;
 use crate::auth::{Attributes, Impersonation, User};
+use crate::chain::contain::{self, contain};
 use crate::chain::labels::labels;
 use crate::chain::route;
 use crate::endpoints::console;
 use crate::http::body::{Body, Response};
 use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
-use crate::observe::Seat;
+use crate::observe::{Labels, Seat};
 use crate::request::deadline;
 use crate::request::info::{RequestInfo, ResourceInfo, Verb};
 use crate::request::negotiate;
@@ -49,19 +51,37 @@ impl Service {
         }
         let form = negotiate::status_form(&request);
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
-        let series = self.api.metrics.requests.series(&labels(&request, &info));
         let started = tokio::time::Instant::now();
-        let mut response = match self.answer(&request, &info, body).await {
-            Ok(response) => response,
-            Err(status) => respond::status(&status, form),
+        let mut response = match contain(self.answer(&request, &info, body)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(status)) => respond::status(&status, form),
+            Err(panic) => {
+                self.api.metrics.panics.fetch_add(1, Ordering::Relaxed);
+                let (method, path) = (&request.method, &request.path);
+                tracing::error!(audit_id = ?audit_id, %method, path, panic, "the handler of a request panicked");
+                respond::status(&contain::answer(), form)
+            }
         };
         let code = response.status();
+        let series = self.api.metrics.requests.series(&self.labels(&request, &info, code));
         match response.body_mut() {
             Body::Watch(watch) | Body::WebSocket(watch) => watch.count_as(series, code),
             _ => series.done(code, started.elapsed()),
         }
         let response = self.with_deprecation(&info, response);
         respond::finish(response, audit_id)
+    }
+
+    /// Names in labels are those of what is served, and asked for by somebody who is known: others are for strangers to
+    /// make up.
+    fn labels<'a>(&self, request: &Request, info: &'a RequestInfo, code: StatusCode) -> Labels<'a> {
+        let labels = labels(request, info);
+        let RequestInfo::Resource(info) = info else { return labels };
+        let resource = self.api.registry.find(&info.group, &info.version, &info.resource);
+        let served = resource.is_some_and(|resource| {
+            info.subresource.as_deref().is_none_or(|name| resource.subresource(name).is_some())
+        });
+        if served && code != StatusCode::UNAUTHORIZED { labels } else { labels.anything() }
     }
 
     /// Whoever uses a deprecated kind is told so in every answer, before anything else.

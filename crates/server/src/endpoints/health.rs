@@ -8,6 +8,9 @@ use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::respond;
 
+/// The task that keeps the watch cache up to date.
+pub(crate) const FEEDER: &str = "task/feeder";
+
 /// One thing that can be wrong.
 struct Check {
     name: &'static str,
@@ -45,13 +48,19 @@ fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<Check> {
         Check { name: "log", failure: None },
         Check { name: "etcd", failure: store },
     ];
+    checks.extend(api.metrics.tasks.all().iter().map(|task| Check {
+        name: task.name,
+        failure: task.is_over().then(|| "the task has ended".to_owned()),
+    }));
     if endpoint == "readyz" {
         let stopping = stopping.then(|| "process is shutting down".to_owned());
         checks.push(Check {
             name: "etcd-readiness",
-            failure: checks.iter().find_map(|check| check.failure.clone()),
+            failure: checks.iter().find(|check| check.name == "etcd").and_then(|check| check.failure.clone()),
         });
-        checks.push(Check { name: "informer-sync", failure: None });
+        let feeding = checks.iter().find(|check| check.name == FEEDER);
+        let synced = feeding.and_then(|check| check.failure.clone());
+        checks.push(Check { name: "informer-sync", failure: synced });
         checks.push(Check { name: "shutdown", failure: stopping });
     }
     checks

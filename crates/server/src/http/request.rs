@@ -23,7 +23,7 @@ pub(crate) trait BodySource: Send {
 }
 
 /// The head of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
     /// The path, percent-decoded.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::observe::labels::{COMPONENT, Resource};
 use crate::observe::requests::{Requests, SECOND};
+use crate::observe::tasks::Tasks;
 use crate::observe::watches::{OpenWatch, Watches};
 
 /// What is counted.
@@ -13,6 +15,10 @@ use crate::observe::watches::{OpenWatch, Watches};
 pub struct Metrics {
     /// Every open watch.
     pub watches: Watches,
+    /// What runs in the background.
+    pub tasks: Arc<Tasks>,
+    /// Requests whose handler panicked.
+    pub(crate) panics: AtomicU64,
     pub(crate) requests: Requests,
 }
 
@@ -22,7 +28,19 @@ pub(crate) fn prometheus(metrics: &Metrics) -> String {
     requests(&metrics.requests, &mut out);
     in_flight(&metrics.requests, &mut out);
     watches(&metrics.watches, &mut out);
+    faults(metrics, &mut out);
     out
+}
+
+fn faults(metrics: &Metrics, out: &mut String) {
+    let name = "listwatch_request_panics_total";
+    family(out, name, "counter", "Requests whose handler panicked.");
+    let _ = writeln!(out, "{name} {}", metrics.panics.load(Ordering::Relaxed));
+    let name = "listwatch_task_up";
+    family(out, name, "gauge", "Whether a background task runs.");
+    for task in metrics.tasks.all() {
+        line(out, name, format_args!("task=\"{}\"", task.name), u8::from(!task.is_over()));
+    }
 }
 
 /// Writes the head of a metric family.

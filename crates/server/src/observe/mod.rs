@@ -4,11 +4,13 @@ mod histogram;
 mod labels;
 mod metrics;
 mod requests;
+mod tasks;
 mod watches;
 
 pub(crate) use labels::{Labels, escape};
 pub use metrics::Metrics;
 pub(crate) use metrics::{family, line, prometheus};
 pub(crate) use requests::{Seat, Series};
+pub use tasks::Tasks;
 pub use watches::Watches;
 pub(crate) use watches::{Backlog, WatchInfo, WatchTicket};

@@ -173,7 +173,7 @@ fn no_list_of_any_kind_costs_its_square() {
                 let make = |n: usize| {
                     let mut object = place(&way, collection(last, n, same));
                     object["kind"] = kind.kind.into();
-                    object["apiVersion"] = kind.api_version().to_string().into();
+                    object["apiVersion"] = kind.api_version().into();
                     if object["metadata"].is_null() {
                         object["metadata"] = json!({});
                     }

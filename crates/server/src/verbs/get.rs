@@ -12,13 +12,17 @@ use crate::http::gzip;
 use crate::http::request::Request;
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
-use crate::request::negotiate::{Subject, negotiated};
+use crate::request::negotiate::{Encoding, Form, Shape, Subject, negotiated};
 use crate::request::selectors::parse_version;
 use crate::respond;
 use crate::verbs::write;
 
 /// Answers a GET of one object.
-pub(crate) async fn read(api: &Api, request: &Request, target: &ResourceRequest) -> Result<Response, Status> {
+pub(crate) async fn read(
+    api: &Arc<Api>,
+    request: &Request,
+    target: &ResourceRequest,
+) -> Result<Response, Status> {
     let form = negotiated(request, Subject::Object, !target.resource.is_custom())?;
     if request.query().flag("export") {
         return Err(Status::bad_request(
@@ -28,7 +32,26 @@ pub(crate) async fn read(api: &Api, request: &Request, target: &ResourceRequest)
     let version = parse_version(request.query().text("resourceVersion"))?;
     let name = target.info.name.as_deref().unwrap_or_default();
     let object = find(api, &target.resource, target.namespace(), name, version).await?;
-    let body = write::show(&object, &target.resource, form, request)?;
+    if is_copied(form) || !api.heavy.takes(object.stored().len()) {
+        return show(api, request, &target.resource, form, &object);
+    }
+    let (beside, request, resource) = (Arc::clone(api), request.clone(), Arc::clone(&target.resource));
+    api.heavy.run(async move { show(&beside, &request, &resource, form, &object) }).await
+}
+
+/// Whether the bytes are sent as they are stored.
+fn is_copied(form: Form) -> bool {
+    form.encoding == Encoding::Json && !form.pretty && !matches!(form.shape, Shape::Table(_))
+}
+
+fn show(
+    api: &Api,
+    request: &Request,
+    resource: &Resource,
+    form: Form,
+    object: &Arc<Object>,
+) -> Result<Response, Status> {
+    let body = write::show(object, resource, form, request)?;
     let response = respond::full(StatusCode::OK, form.content_type(), body);
     Ok(gzip::compress(response, request, api.options.requests.gzip_above))
 }

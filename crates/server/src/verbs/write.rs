@@ -50,6 +50,33 @@ pub(crate) async fn write(
         user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
         record: Arc::default(),
     };
+    if !api.heavy.takes(weight(&writing)) {
+        return perform(api, verb, writing, &resource, form, request).await;
+    }
+    let (beside, request) = (Arc::clone(api), request.clone());
+    let work = async move { perform(&beside, verb, writing, &resource, form, &request).await };
+    // Boxed, or every write would hold the room for it.
+    api.heavy.run(Box::pin(work)).await
+}
+
+/// The larger of the body and the stored object: what a write costs grows with both.
+fn weight(writing: &WriteRequest) -> usize {
+    let stored = writing.name.as_deref().and_then(|name| {
+        let key = writing.resource.key(writing.namespace.as_deref(), name);
+        writing.resource.collection.snapshot().get(&key).map(|object| object.stored().len())
+    });
+    writing.body.len().max(stored.unwrap_or(0))
+}
+
+/// The write itself, and its answer.
+async fn perform(
+    api: &Arc<Api>,
+    verb: Verb,
+    writing: WriteRequest,
+    resource: &Arc<Resource>,
+    form: Form,
+    request: &Request,
+) -> Result<Response, Status> {
     let record = Arc::clone(&writing.record);
     let answer = match verb {
         _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
@@ -65,7 +92,7 @@ pub(crate) async fn write(
     match answer {
         Ok(mut answer) => {
             answer.warnings.extend(warnings);
-            respond_with(answer, &resource, form, request)
+            respond_with(answer, resource, form, request)
         }
         Err(status) if warnings.is_empty() => Err(status),
         // Admission may warn of one thing and reject for another.

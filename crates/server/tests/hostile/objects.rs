@@ -1,18 +1,8 @@
 //! Objects that nobody should be able to make, and what becomes of those that are there all the same.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-mod common;
-
 use std::sync::Arc;
 
-use common::{Client, config_map, start, start_as_is, until};
+use crate::common::{Client, config_map, eventually, start, start_as_is, until};
 use listwatch_server::{Handle, LifecycleOptions, Options};
 use listwatch_storage::{Expect, MemoryOptions, Write};
 use serde_json::{Value, json};
@@ -36,8 +26,7 @@ async fn define_loose(server: &Handle, client: &mut Client) {
         },
     });
     assert_eq!(client.call("POST", DEFINITIONS, Some(&definition)).await.status, 201);
-    common::eventually("it is served", || server.api().registry.find("example.com", "v1", "loose").is_some())
-        .await;
+    eventually("it is served", || server.api().registry.find("example.com", "v1", "loose").is_some()).await;
 }
 
 async fn patch(client: &mut Client, path: &str, kind: &str, body: &str) -> (u16, Value) {

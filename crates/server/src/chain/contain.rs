@@ -1,0 +1,33 @@
+//! Panics of handlers, which end one request and nothing else.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
+use listwatch_wire::Status;
+
+/// Runs a handler; the text of its panic if it did.
+///
+/// What a handler shares with others is locked for single steps or replaced as a whole, so that a panic leaves nothing
+/// behind that is half done.
+pub(crate) async fn contain<T>(
+    handler: impl Future<Output = Result<T, Status>>,
+) -> Result<Result<T, Status>, String> {
+    AssertUnwindSafe(handler).catch_unwind().await.map_err(|panic| text(&*panic))
+}
+
+/// The text of a panic.
+pub(crate) fn text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
+}
+
+/// The answer to a request whose handler panicked, in the words of the reference.
+pub(crate) fn answer() -> Status {
+    Status::failure(
+        500,
+        listwatch_wire::status::StatusReason::InternalError,
+        "This request caused apiserver to panic. Look in the logs for details.",
+    )
+}

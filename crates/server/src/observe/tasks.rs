@@ -1,0 +1,97 @@
+//! [`Tasks`]: whether what runs in the background still does.
+//!
+//! Without the feeder the cache would show the same state for ever, without the lifecycle nothing would be deleted, and every
+//! request would look fine. A task that ends before the server does is logged, fails a health check of its name, and is told
+//! to whoever waits for it: none of them can be started again on what it left behind, so the process should end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+/// The background tasks of a server.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    known: Mutex<Vec<Arc<Task>>>,
+    ended: Notify,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) name: &'static str,
+    over: AtomicBool,
+}
+
+impl Task {
+    /// Whether it ended though the server goes on.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+impl Tasks {
+    /// Watches a task that must not end before `stop`; what aborts it.
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        name: &'static str,
+        task: JoinHandle<()>,
+        stop: CancellationToken,
+    ) -> AbortHandle {
+        let state = Arc::new(Task { name, over: AtomicBool::new(false) });
+        self.known.lock().push(Arc::clone(&state));
+        let (tasks, abort) = (Arc::clone(self), task.abort_handle());
+        tokio::spawn(async move {
+            let end = task.await;
+            if stop.is_cancelled() || end.as_ref().is_err_and(tokio::task::JoinError::is_cancelled) {
+                return;
+            }
+            let why = end.err().map_or_else(|| "it returned".to_owned(), |error| error.to_string());
+            tracing::error!(task = name, %why, "a background task has ended; the server cannot go on");
+            state.over.store(true, Ordering::Relaxed);
+            tasks.ended.notify_waiters();
+        });
+        abort
+    }
+
+    /// All tasks.
+    pub(crate) fn all(&self) -> Vec<Arc<Task>> {
+        self.known.lock().clone()
+    }
+
+    /// Completes when a task has ended that should not have; its name.
+    pub async fn first_end(&self) -> &'static str {
+        loop {
+            let mut ended = std::pin::pin!(self.ended.notified());
+            ended.as_mut().enable();
+            if let Some(task) = self.all().iter().find(|task| task.is_over()) {
+                return task.name;
+            }
+            ended.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_or_returns_is_told_and_one_that_was_stopped_is_not() {
+        let (tasks, stop) = (Arc::new(Tasks::default()), CancellationToken::new());
+        let stopped = tasks.watch("stopped", tokio::spawn(std::future::pending()), stop.clone());
+        stopped.abort();
+        tokio::task::yield_now().await;
+        tasks.watch("feeder", tokio::spawn(async { panic!("a bug") }), stop.clone());
+        assert_eq!(tasks.first_end().await, "feeder");
+        tasks.watch("lifecycle", tokio::spawn(async {}), stop.clone());
+        while tasks.all().iter().filter(|task| task.is_over()).count() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let over: Vec<_> = tasks.all().iter().map(|task| (task.name, task.is_over())).collect();
+        assert_eq!(over, [("stopped", false), ("feeder", true), ("lifecycle", true)]);
+    }
+}

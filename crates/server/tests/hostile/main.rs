@@ -1,0 +1,15 @@
+//! What a client can send, and what becomes of the others meanwhile. Each test is the story of something that once hurt.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod faults;
+mod objects;
+mod work;

@@ -1,0 +1,96 @@
+//! Work that grows faster than what asks for it, and work that holds up others.
+
+use std::time::{Duration, Instant};
+
+use listwatch_server::Options;
+use serde_json::{Value, json};
+
+use crate::common::{Client, start, start_on};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// The slowest of several answers of `/livez` while something goes on.
+async fn slowest_livez(client: &mut Client, busy: &tokio::task::JoinHandle<()>) -> Duration {
+    let mut slowest = Duration::ZERO;
+    while !busy.is_finished() {
+        let begin = Instant::now();
+        assert_eq!(client.call("GET", "/livez", None).await.status, 200);
+        slowest = slowest.max(begin.elapsed());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    slowest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_objects_hold_up_nobody() {
+    // Two dry runs with many owner references held `/livez` for 30 seconds, Pod ports and variables for 24.
+    let server = start().await;
+    let owners: Vec<Value> = (0..12_000)
+        .map(|n| json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{n}"), "uid": format!("u{n}")}))
+        .collect();
+    let map = json!({"metadata": {"name": "a", "ownerReferences": owners}});
+    let ports: Vec<Value> = (0..6_000).map(|n| json!({"containerPort": n % 65_000 + 1})).collect();
+    let env: Vec<Value> = (0..12_000).map(|n| json!({"name": format!("A{}", n % 7)})).collect();
+    let containers = json!([{"name": "c", "image": "i", "ports": ports, "env": env}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}});
+    let mut busy = Vec::new();
+    for (path, object) in [(MAPS, &map), (MAPS, &map), ("/api/v1/namespaces/default/pods", &pod)] {
+        let (mut client, body) = (Client::new(&server).await, object.clone());
+        busy.push(tokio::spawn(async move {
+            let answer = client.call("POST", &format!("{path}?dryRun=All"), Some(&body)).await;
+            assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body[..500]));
+        }));
+    }
+    let all = tokio::spawn(async move {
+        for one in busy {
+            one.await.unwrap();
+        }
+    });
+    let slowest = slowest_livez(&mut Client::new(&server).await, &all).await;
+    all.await.unwrap();
+    // An unoptimised server on a busy machine; on a quiet one it is a few milliseconds.
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+}
+
+#[tokio::test]
+async fn a_long_list_of_complaints_is_cut() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let owners: Vec<Value> = (0..8_000)
+        .map(|n| json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{n}"), "uid": format!("u{n}"), "controller": true}))
+        .collect();
+    let object = json!({"metadata": {"name": "a", "ownerReferences": owners}});
+    let sent = object.to_string().len();
+    let answer = client.call("POST", MAPS, Some(&object)).await;
+    // Each of the references was answered with all of them.
+    assert_eq!(answer.status, 422);
+    assert!(answer.body.len() < 3 * sent, "{} for {sent}", answer.body.len());
+}
+
+#[tokio::test]
+async fn strangers_do_not_name_what_is_counted() {
+    // 200 requests without credentials for paths of 64 KB made an answer of 325 MB.
+    let server = start_on(Options { anonymous: false, ..Options::default() }).await;
+    let mut stranger = Client::new(&server).await.with_token("wrong");
+    let long = "x".repeat(4000);
+    for n in 0..20 {
+        let path = format!("/apis/{long}{n}/v1/things");
+        assert_eq!(stranger.call("GET", &path, None).await.status, 401);
+        assert_eq!(stranger.call("GET", "/api/v1/pods", None).await.status, 401);
+    }
+    let mut client = Client::new(&server).await;
+    for path in [format!("/apis/{long}/v1/things"), format!("/api/v1/namespaces/default/pods/a/{long}")] {
+        assert_eq!(client.call("GET", &path, None).await.status, 404);
+    }
+    client.call("GET", "/api/v1/nodes", None).await;
+    let metrics = String::from_utf8(client.call("GET", "/metrics", None).await.body).unwrap();
+    assert!(!metrics.contains("xxxx"));
+    assert!(
+        !metrics
+            .contains(r#"resource="pods",subresource="",scope="cluster",component="apiserver",code="401""#)
+    );
+    assert!(
+        metrics
+            .contains(r#"resource="nodes",subresource="",scope="cluster",component="apiserver",code="200""#)
+    );
+}
