@@ -46,6 +46,7 @@ mod lifecycle;
 mod listen;
 pub mod observe;
 mod options;
+mod outbound;
 mod pipeline;
 pub mod registry;
 mod request;

@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::admission::{Chain, webhook};
+use crate::admission::chain;
 use crate::allocate::services::Allocator;
 use crate::api::Api;
+use crate::api::Heavy;
 use crate::auth::{
     Authenticator, Impersonator, Roles, ServiceAccounts, SigningKey, Token, User, parse_token_file,
 };
@@ -28,7 +29,7 @@ use crate::listen;
 use crate::listen::tls;
 use crate::observe::Metrics;
 use crate::options::{Options, Security};
-use crate::pipeline::heavy::Heavy;
+use crate::outbound::WebhookClient;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::registry::recent::Recent;
@@ -84,8 +85,8 @@ impl Server {
             authorizer,
             impersonator: Impersonator::default(),
             recent: Recent::new(options.cache.recent_bytes),
-            admission: Chain::new(&options.admission),
-            webhooks: webhook::client::Client::new(options.admission.webhooks),
+            admission: chain(&options.admission),
+            webhooks: WebhookClient::new(options.admission.webhooks),
             heavy: heavy(&options),
             options,
             metrics: Metrics::default(),

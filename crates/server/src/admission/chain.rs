@@ -1,9 +1,6 @@
-//! [`Chain`]: the enabled plugins in the order they are called.
+//! The table of plugins, in the order they are called.
 
-use std::sync::{Arc, OnceLock};
-
-use listwatch_wire::Status;
-use listwatch_wire::json::Value;
+use std::sync::Arc;
 
 use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use super::default_toleration_seconds::DefaultTolerationSeconds;
@@ -13,8 +10,7 @@ use super::pod_security::PodSecurity;
 use super::priority::Priority;
 use super::resource_quota::ResourceQuota;
 use super::runtime_class::RuntimeClass;
-use super::{Attributes, Plugin, WebhookLimits, webhook};
-use crate::registry::Resource;
+use super::{Chain, Plugin, WebhookLimits, webhook};
 
 type Make = fn() -> Arc<dyn Plugin>;
 
@@ -113,67 +109,10 @@ impl AdmissionOptions {
     }
 }
 
-/// The enabled plugins in the order they are called.
-#[derive(Debug)]
-pub(crate) struct Chain {
-    plugins: Vec<Arc<dyn Plugin>>,
-}
-
-/// The plugins that may act on a resource, found when it is first written.
-#[derive(Debug, Default)]
-pub(crate) struct Interested(OnceLock<Box<[Arc<dyn Plugin>]>>);
-
-impl Chain {
-    /// The chain for these options. Names that are not known are ignored; see [`AdmissionOptions::check`].
-    pub(crate) fn new(options: &AdmissionOptions) -> Self {
-        let enabled = PLUGINS.iter().filter(|row| options.has(row));
-        Self { plugins: enabled.filter_map(|row| row.make).map(|make| make()).collect() }
-    }
-
-    /// The plugins that have something to do for this request.
-    fn plugins<'c>(&'c self, request: &Attributes<'c>) -> impl Iterator<Item = &'c Arc<dyn Plugin>> {
-        let (operation, subresource, api) = (request.operation, request.subresource, request.api);
-        self.interested(request.resource)
-            .iter()
-            .filter(move |plugin| plugin.handles(operation, subresource) && !plugin.is_idle(api))
-    }
-
-    fn interested<'c>(&'c self, resource: &'c Resource) -> &'c [Arc<dyn Plugin>] {
-        resource.admission.0.get_or_init(|| {
-            self.plugins.iter().filter(|plugin| plugin.is_interested(resource)).cloned().collect()
-        })
-    }
-
-    /// Lets the plugins change the object.
-    ///
-    /// # Errors
-    /// The Status of the first plugin that rejects the request.
-    pub(crate) async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
-        request.record.reinvocation().reset();
-        self.admit_once(request, object).await?;
-        if request.record.reinvocation().begin_second() {
-            self.admit_once(request, object).await?;
-        }
-        Ok(())
-    }
-
-    async fn admit_once(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
-        for plugin in self.plugins(request) {
-            plugin.admit(request, object).await?;
-        }
-        Ok(())
-    }
-
-    /// Asks the plugins whether the request may pass.
-    ///
-    /// # Errors
-    /// The Status of the first plugin that rejects the request.
-    pub(crate) async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
-        for plugin in self.plugins(request) {
-            plugin.validate(request, object).await?;
-        }
-        Ok(())
-    }
+/// Returns the chain for these options. Names that are not known are ignored; see [`AdmissionOptions::check`].
+pub(crate) fn chain(options: &AdmissionOptions) -> Chain {
+    let enabled = PLUGINS.iter().filter(|row| options.has(row));
+    Chain::new(enabled.filter_map(|row| row.make).map(|make| make()).collect())
 }
 
 #[cfg(test)]
@@ -187,8 +126,8 @@ mod tests {
             disable: disable.iter().map(|name| (*name).to_owned()).collect(),
             ..AdmissionOptions::default()
         };
-        let all = Chain::new(&AdmissionOptions::default()).plugins.len();
-        assert_eq!(Chain::new(&options(&[], &["Priority"])).plugins.len(), all - 1);
+        let all = chain(&AdmissionOptions::default()).len();
+        assert_eq!(chain(&options(&[], &["Priority"])).len(), all - 1);
         assert_eq!(options(&["Nonsense"], &[]).check(), Err(UnknownPlugin("Nonsense".to_owned())));
         assert_eq!(options(&[], &["Nonsense"]).check(), Err(UnknownPlugin("Nonsense".to_owned())));
         assert_eq!(options(&["Priority"], &["AlwaysDeny"]).check(), Ok(()));

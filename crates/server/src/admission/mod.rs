@@ -2,11 +2,10 @@
 //!
 //! A [`Plugin`] may change the object ([`Plugin::admit`], before the strategy prepares and validates it) and may reject it
 //! ([`Plugin::validate`], after that). The [`Chain`] calls the enabled plugins in kube-apiserver's order. The write verbs
-//! call the chain; nothing here writes objects itself.
+//! call the chain; nothing here writes objects itself. The interface (`Plugin`, `Attributes`, `Chain`) is in `api/`, below the plugins.
 //!
 //! Each plugin is a file named after it. To add one: write the file, add a row to the table in [`chain`].
 
-mod attributes;
 mod certificates;
 mod chain;
 mod default_toleration_seconds;
@@ -18,52 +17,18 @@ pub(crate) mod namespaces;
 pub(crate) mod pod_resources;
 mod pod_security;
 mod priority;
-mod record;
-mod reinvocation;
 pub(crate) mod resource_quota;
 pub(crate) mod rights;
 mod runtime_class;
 pub(crate) mod webhook;
 
-use std::fmt::Debug;
-
-use async_trait::async_trait;
-use listwatch_wire::Status;
-use listwatch_wire::json::Value;
-
 use crate::api::Api;
 use crate::registry::Resource;
 
-pub(crate) use attributes::{Attributes, Operation, RequestOptions};
+pub(crate) use crate::api::{Attributes, Chain, Operation, Plugin, Record, RequestOptions};
+pub use crate::outbound::WebhookLimits;
+pub(crate) use chain::chain;
 pub use chain::{AdmissionOptions, UnknownPlugin};
-pub(crate) use chain::{Chain, Interested};
-pub(crate) use record::Record;
-pub use webhook::client::WebhookLimits;
-
-/// One admission plugin.
-#[async_trait]
-pub(crate) trait Plugin: Debug + Send + Sync {
-    /// Returns true if the plugin may have something to do for objects of this resource. Asked once per resource.
-    fn is_interested(&self, resource: &Resource) -> bool;
-
-    /// Returns true if the plugin handles the operation on this subresource; empty for the resource itself.
-    fn handles(&self, operation: Operation, subresource: &str) -> bool;
-
-    /// Returns true if there is nothing configured that the plugin could act on. Asked for every write: must be cheap.
-    fn is_idle(&self, _api: &Api) -> bool {
-        false
-    }
-
-    /// Changes the object, or rejects the request. A deletion and a connection have no object to change: `object` is null.
-    async fn admit(&self, _request: &Attributes<'_>, _object: &mut Value) -> Result<(), Status> {
-        Ok(())
-    }
-
-    /// Rejects the request or lets it pass. `object` is null for a deletion.
-    async fn validate(&self, _request: &Attributes<'_>, _object: &Value) -> Result<(), Status> {
-        Ok(())
-    }
-}
 
 /// Returns true if there are no objects of a resource.
 fn is_empty(api: &Api, (group, version, plural): (&str, &str, &str)) -> bool {

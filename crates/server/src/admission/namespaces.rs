@@ -4,8 +4,8 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 
 use crate::api::Api;
-use crate::pipeline::target::Target;
-use crate::pipeline::transaction::fresh;
+use crate::api::stored::fresh;
+use crate::registry::target::Target;
 
 /// Returns true if a namespace is being deleted.
 ///

@@ -16,10 +16,9 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 use parking_lot::Mutex;
 
-use crate::api::Api;
 use crate::cache::{Collection, Object, Snapshot};
-use crate::pipeline::target::Target;
 use crate::registry::Resource;
+use crate::registry::target::Target;
 
 /// The first address of the service range, a /16 that begins like kube-apiserver's default range.
 const RANGE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
@@ -124,12 +123,21 @@ fn in_range(address: IpAddr) -> bool {
 }
 
 /// Gives a new Service the address and ports it needs.
-pub(crate) fn allocate(api: &Api, target: &Target<'_>, service: &mut Value) -> Result<(), Status> {
-    assign(api, target, service, &Value::Null)
+pub(crate) fn allocate(
+    allocator: &Allocator,
+    target: &Target<'_>,
+    service: &mut Value,
+) -> Result<(), Status> {
+    assign(allocator, target, service, &Value::Null)
 }
 
 /// Gives a Service what it needs. What it has had before, in `old`, it may keep, whether the cache knows of it yet or not.
-fn assign(api: &Api, target: &Target<'_>, service: &mut Value, old: &Value) -> Result<(), Status> {
+fn assign(
+    allocator: &Allocator,
+    target: &Target<'_>,
+    service: &mut Value,
+    old: &Value,
+) -> Result<(), Status> {
     let needs = prepare::service_needs(service.at("spec"));
     let fixed = needs.wanted.is_some() || !needs.wanted_ports.is_empty();
     if !needs.address && needs.ports.is_empty() && !fixed {
@@ -142,22 +150,22 @@ fn assign(api: &Api, target: &Target<'_>, service: &mut Value, old: &Value) -> R
     if !needs.ports.is_empty() || !needs.wanted_ports.is_empty() {
         taken = taken.with_ports();
     }
-    let address = if needs.address { Some(free_address(api, &taken, target)?) } else { None };
+    let address = if needs.address { Some(free_address(allocator, &taken, target)?) } else { None };
     if let Some(wanted) = &needs.wanted {
         let own = old.at("spec").text("clusterIP") == wanted;
         if !own {
-            check_wanted_address(api, &taken, target, wanted)?;
+            check_wanted_address(allocator, &taken, target, wanted)?;
         }
     }
     let own: HashSet<i64> = node_ports(old).collect();
     for (index, port) in needs.wanted_ports.iter().enumerate() {
         if !own.contains(port) {
-            check_wanted_port(api, &taken, target, index, *port)?;
+            check_wanted_port(allocator, &taken, target, index, *port)?;
         }
     }
     let mut ports = Vec::with_capacity(needs.ports.len());
     for position in needs.ports {
-        ports.push((position, free_port(api, &taken, target)?));
+        ports.push((position, free_port(allocator, &taken, target)?));
     }
     if let Some(spec) = service.get_mut("spec") {
         prepare::assign_service(spec, address.as_deref(), &ports);
@@ -166,7 +174,12 @@ fn assign(api: &Api, target: &Target<'_>, service: &mut Value, old: &Value) -> R
 }
 
 /// Gives a changed Service what its new type needs, and forgets what it no longer has.
-pub(crate) fn reallocate(api: &Api, target: &Target<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
+pub(crate) fn reallocate(
+    allocator: &Allocator,
+    target: &Target<'_>,
+    new: &mut Value,
+    old: &Value,
+) -> Result<(), Status> {
     let (now, before) = (new.at("spec"), old.at("spec"));
     if now.text("type") == before.text("type")
         && now.at("clusterIPs") == before.at("clusterIPs")
@@ -189,7 +202,7 @@ pub(crate) fn reallocate(api: &Api, target: &Target<'_>, new: &mut Value, old: &
     if before.has("clusterIP") && new.at("spec").at("clusterIP") != before.at("clusterIP") {
         return Ok(());
     }
-    assign(api, target, new, old)
+    assign(allocator, target, new, old)
 }
 
 /// Node ports that were given out go with the type that needed them.
@@ -205,20 +218,20 @@ fn drop_old_ports(new: &mut Value, old: &Value) {
 }
 
 /// Makes what a Service had available again at once.
-pub(crate) fn release(api: &Api, resource: &Resource, service: &Value) {
+pub(crate) fn release(allocator: &Allocator, resource: &Resource, service: &Value) {
     if (&*resource.group, &*resource.kind) != ("", "Service") {
         return;
     }
     if let Ok(address) = service.at("spec").text("clusterIP").parse() {
-        api.allocator.give_back(Thing::Address(address));
+        allocator.give_back(Thing::Address(address));
     }
-    node_ports(service).for_each(|port| api.allocator.give_back(Thing::Port(port)));
+    node_ports(service).for_each(|port| allocator.give_back(Thing::Port(port)));
 }
 
-fn free_address(api: &Api, taken: &Taken<'_>, target: &Target<'_>) -> Result<String, Status> {
+fn free_address(allocator: &Allocator, taken: &Taken<'_>, target: &Target<'_>) -> Result<String, Status> {
     let random = (0..TRIES).map(|_| nth_address(rand::random_range(2..RANGE_SIZE - 1)));
     let in_order = (2..RANGE_SIZE - 1).map(nth_address);
-    match api.allocator.take(|thing| taken.has(thing), random.chain(in_order)) {
+    match allocator.take(|thing| taken.has(thing), random.chain(in_order)) {
         Some(Thing::Address(address)) => Ok(address.to_string()),
         _ => Err(Status::internal(format!(
             "failed to allocate a serviceIP for {}: range is full",
@@ -227,9 +240,9 @@ fn free_address(api: &Api, taken: &Taken<'_>, target: &Target<'_>) -> Result<Str
     }
 }
 
-fn free_port(api: &Api, taken: &Taken<'_>, target: &Target<'_>) -> Result<i64, Status> {
+fn free_port(allocator: &Allocator, taken: &Taken<'_>, target: &Target<'_>) -> Result<i64, Status> {
     let random = (0..TRIES).map(|_| Thing::Port(rand::random_range(NODE_PORTS)));
-    match api.allocator.take(|thing| taken.has(thing), random.chain(NODE_PORTS.map(Thing::Port))) {
+    match allocator.take(|thing| taken.has(thing), random.chain(NODE_PORTS.map(Thing::Port))) {
         Some(Thing::Port(port)) => Ok(port),
         _ => {
             Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name)))
@@ -238,7 +251,7 @@ fn free_port(api: &Api, taken: &Taken<'_>, target: &Target<'_>) -> Result<i64, S
 }
 
 fn check_wanted_address(
-    api: &Api,
+    allocator: &Allocator,
     taken: &Taken<'_>,
     target: &Target<'_>,
     wanted: &str,
@@ -251,7 +264,7 @@ fn check_wanted_address(
         );
         return Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]));
     }
-    if api.allocator.take(|thing| taken.has(thing), [Thing::Address(address)]).is_some() {
+    if allocator.take(|thing| taken.has(thing), [Thing::Address(address)]).is_some() {
         return Ok(());
     }
     let detail = format!("failed to allocate IP {wanted}: provided IP is already allocated");
@@ -259,7 +272,7 @@ fn check_wanted_address(
 }
 
 fn check_wanted_port(
-    api: &Api,
+    allocator: &Allocator,
     taken: &Taken<'_>,
     target: &Target<'_>,
     index: usize,
@@ -274,7 +287,7 @@ fn check_wanted_port(
         );
         return Err(target.invalid(&[FieldError::invalid(path, port, detail)]));
     }
-    if api.allocator.take(|thing| taken.has(thing), [Thing::Port(port)]).is_some() {
+    if allocator.take(|thing| taken.has(thing), [Thing::Port(port)]).is_some() {
         return Ok(());
     }
     Err(target.invalid(&[FieldError::invalid(path, port, "provided port is already allocated")]))

@@ -12,9 +12,10 @@ use crate::admission::pod_resources::{Amounts, add, amounts};
 use crate::admission::resource_quota::usage::Usage;
 use crate::admission::resource_quota::{QUOTAS, document, is_in_scope};
 use crate::api::Api;
+use crate::api::stored::Stored;
 use crate::cache::{Filter, Object};
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Stored, Verdict, change};
+use crate::pipeline::transaction::{Verdict, change};
 use crate::registry::Resource;
 
 /// Returns true if a namespace has quotas.

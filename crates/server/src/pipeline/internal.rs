@@ -10,9 +10,10 @@ use listwatch_wire::status::StatusReason;
 
 use crate::admission::Record;
 use crate::api::Api;
+use crate::api::stored::Stored;
 use crate::auth::User;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Done, Stored, Verdict, change};
+use crate::pipeline::transaction::{Done, Verdict, change};
 use crate::pipeline::{WriteRequest, Writer};
 use crate::registry::Resource;
 use crate::verbs::delete::delete_target;

@@ -5,12 +5,11 @@
 //! (`registry/strategy.rs`) to it and to the stored object, encode it canonically, and commit it under the condition
 //! that the stored object has not changed meanwhile ([`transaction`]). The watch cache learns of it from the log of the engine.
 //!
-//! Large objects are worked on beside the async workers ([`heavy`]).
+//! Large objects are worked on beside the async workers (`api/heavy.rs`).
 //!
 //! It is not where resources differ: that is `registry/`, and `subresources/` for those with kinds of their own.
 
 pub(crate) mod body;
-pub(crate) mod heavy;
 pub(crate) mod internal;
 pub(crate) mod managed;
 pub(crate) mod target;

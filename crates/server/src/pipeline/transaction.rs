@@ -10,47 +10,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::{self as storage, Expect, KeyValue, Write};
-use listwatch_wire::json::{Encoded, Spans, Value, Written, json, raw};
+use listwatch_wire::json::{Encoded, Value, json, raw};
 use listwatch_wire::{Revision, Status, json};
 
 use crate::api::Api;
+use crate::api::stored::{Stored, cached, fresh};
 use crate::cache::Object;
 use crate::cache::fresh::storage_status;
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody};
 use crate::registry::recent::Version;
-
-/// An object as it is stored.
-#[derive(Debug)]
-pub(crate) struct Stored {
-    pub(crate) value: Value,
-    pub(crate) revision: Revision,
-    bytes: Bytes,
-    /// Where the containers of the tree are in the bytes, if it was written lately.
-    spans: Option<Arc<Spans>>,
-}
-
-impl Stored {
-    fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
-        let rules = &target.resource.rules;
-        if let Some((revision, version)) = api.recent.get(&target.key, revision, rules) {
-            let Version { value, bytes, spans } = version;
-            return Ok(Self { value, revision, bytes, spans: Some(spans) });
-        }
-        let mut value = Value::read(&bytes).map_err(Status::internal)?;
-        rules.served_form(&mut value);
-        Ok(Self { value, revision, bytes, spans: None })
-    }
-
-    /// What an encoding of its successor can copy from.
-    fn written(&self) -> Option<Written<'_>> {
-        self.spans.as_deref().map(|spans| Written { bytes: &self.bytes, spans })
-    }
-
-    fn from_engine(api: &Api, target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
-        Self::read(api, target, found.value, found.revision)
-    }
-}
 
 /// What a verb wants done.
 #[derive(Debug)]
@@ -90,19 +59,6 @@ impl Done {
         };
         Answer { code, body, warnings: Vec::new() }
     }
-}
-
-/// What the cache has.
-pub(crate) fn cached(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
-    let snapshot = target.resource.collection.snapshot();
-    let found = snapshot.get(&target.key);
-    found.map(|object| Stored::read(api, target, object.stored().clone(), object.revision())).transpose()
-}
-
-/// What the engine has.
-pub(crate) async fn fresh(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
-    let found = api.engine.get(&target.key, None).await.map_err(|error| storage_status(&error))?;
-    found.map(|found| Stored::from_engine(api, target, found)).transpose()
 }
 
 /// Decides from the stored object what should be stored. Asked again whenever the object has changed meanwhile.

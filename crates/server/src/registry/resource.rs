@@ -1,13 +1,12 @@
 //! [`Resource`]: everything the server knows about one kind in one version.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use listwatch_custom::Version;
 use listwatch_kinds::Kind;
 
-use crate::admission::Interested;
 use crate::cache::{Collection, FieldLookup, Object};
 use crate::registry::strategy::{Builtin, Rules};
 
@@ -53,8 +52,8 @@ pub struct Resource {
     pub collection: Arc<Collection>,
     /// How stored objects become what this version shows; `None` if they are shown as they are stored.
     pub present: Option<Presenter>,
-    /// The admission plugins that may act on its objects.
-    pub(crate) admission: Interested,
+    /// The admission plugins that may act on its objects, one bit each by their order in the chain.
+    pub(crate) admission: OnceLock<u64>,
     /// `{"kind":"K","apiVersion":"V",`: what its objects begin with on the wire.
     pub(crate) type_prefix: Bytes,
 }
@@ -128,7 +127,7 @@ impl Resource {
             }),
             collection,
             present: kind.stored_as.map(|_| Presenter::converting(kind)),
-            admission: Interested::default(),
+            admission: OnceLock::new(),
             type_prefix: type_prefix(kind.kind, &kind.api_version()),
         }
     }

@@ -11,8 +11,8 @@ use listwatch_wire::options::Query;
 
 use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
+use crate::api::stored::fresh;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::fresh;
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 
 /// Whether a request is for one of these.

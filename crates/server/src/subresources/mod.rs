@@ -11,10 +11,11 @@ use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 
 use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
+use crate::api::stored::fresh;
 use crate::auth::review;
 use crate::auth::review::Reviewer;
 use crate::pipeline::target::{Target, expected};
-use crate::pipeline::transaction::{fresh, with_version};
+use crate::pipeline::transaction::with_version;
 use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::view::View;
 

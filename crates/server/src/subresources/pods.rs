@@ -11,11 +11,12 @@ use listwatch_wire::options::{DeleteOptions, FieldValidation, Query, WriteKind, 
 use listwatch_wire::status::Outcome;
 
 use crate::api::Api;
+use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
-use crate::pipeline::transaction::{Stored, Verdict, change, fresh};
+use crate::pipeline::transaction::{Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, now};
 use crate::registry::Resource;
 use crate::subresources;

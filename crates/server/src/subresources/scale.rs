@@ -13,11 +13,12 @@ use listwatch_wire::{Revision, Status};
 
 use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
+use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Decide, Done, Stored, Verdict, change, fresh};
+use crate::pipeline::transaction::{Decide, Done, Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, yaml};
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;

@@ -8,10 +8,10 @@ use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
 
 use crate::api::Api;
+use crate::api::stored::fresh;
 use crate::auth::{Bound, ISSUER, Identity, Ticket};
 use crate::pipeline::body::Expected;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::fresh;
 use crate::pipeline::{Answer, WriteRequest, seconds};
 use crate::subresources;
 use crate::subresources::pods::read_body;

@@ -10,10 +10,12 @@ use crate::admission::rights;
 use crate::admission::{Operation, RequestOptions};
 use crate::allocate::services;
 use crate::api::Api;
+use crate::api::stored::Stored;
+use crate::api::stored::fresh;
 use crate::auth::certificates;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
-use crate::pipeline::transaction::{Conflict, Done, Stored, fresh, insert};
+use crate::pipeline::transaction::{Conflict, Done, insert};
 use crate::pipeline::{Answer, WriteRequest, body, now};
 use crate::subresources;
 
@@ -74,7 +76,7 @@ pub(crate) async fn validate_new(
     let attributes = request.attributes(api, Operation::Create, name, options, None);
     let validated = api.admission.validate(&attributes, object).await;
     if validated.is_err() {
-        services::release(api, &request.resource, object);
+        services::release(&api.allocator, &request.resource, object);
     }
     validated
 }
@@ -173,7 +175,7 @@ pub(crate) fn finish_new(
     }
     rules.prepare_create(object);
     match (&*resource.group, &*resource.kind) {
-        ("", "Service") => services::allocate(api, target, object)?,
+        ("", "Service") => services::allocate(&api.allocator, target, object)?,
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             certificates::name_requester(&request.user, object);
         }
@@ -181,7 +183,7 @@ pub(crate) fn finish_new(
     }
     let errors = rules.validate_create(object);
     if !errors.is_empty() {
-        services::release(api, resource, object);
+        services::release(&api.allocator, resource, object);
         return Err(target.invalid(&errors));
     }
     warnings.extend(rules.warnings(object, None));

@@ -12,8 +12,9 @@ use listwatch_wire::{Revision, Status, json};
 use crate::admission::{Attributes, Operation, RequestOptions};
 use crate::allocate::services;
 use crate::api::Api;
+use crate::api::stored::Stored;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Decide, Done, Stored, Verdict, change, remove_unreadable, shown};
+use crate::pipeline::transaction::{Decide, Done, Verdict, change, remove_unreadable, shown};
 use crate::pipeline::{Answer, AnswerBody, WriteRequest, Writer, body, seconds, yaml};
 use crate::subresources;
 use crate::verbs::update;
@@ -144,7 +145,7 @@ pub(crate) async fn delete_target(
     if let Done::Removed { object, .. } = &done
         && let Ok(last) = Value::read(object.stored())
     {
-        services::release(api, target.resource, &last);
+        services::release(&api.allocator, target.resource, &last);
     }
     Ok(done)
 }

@@ -13,9 +13,10 @@ use listwatch_wire::status::FieldError;
 
 use crate::admission::RequestOptions;
 use crate::api::Api;
+use crate::api::stored::{Stored, fresh};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
-use crate::pipeline::transaction::{Decide, Stored, Verdict, change, fresh, with_version};
+use crate::pipeline::transaction::{Decide, Verdict, change, with_version};
 use crate::pipeline::{Answer, WriteRequest, body, yaml};
 use crate::registry::view::View;
 use crate::registry::{Resource, custom};

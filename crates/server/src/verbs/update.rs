@@ -12,9 +12,10 @@ use crate::admission::rights;
 use crate::admission::{Operation, RequestOptions};
 use crate::allocate::services;
 use crate::api::Api;
+use crate::api::stored::Stored;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected};
-use crate::pipeline::transaction::{Decide, Stored, Verdict, change};
+use crate::pipeline::transaction::{Decide, Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::view::View;
 use crate::subresources;
@@ -172,7 +173,7 @@ pub(crate) fn prepare(
     let (rules, old) = (&target.resource.rules, &stored.value);
     rules.prepare_update(view, new, old);
     if view == View::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
-        services::reallocate(api, target, new, old)?;
+        services::reallocate(&api.allocator, target, new, old)?;
     }
     target.valid(&rules.validate_update(view, new, old))
 }

@@ -11,10 +11,9 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use rustls::ClientConfig;
 
-use super::client::Target;
-use super::tls;
 use crate::api::Api;
 use crate::cache::Filter;
+use crate::outbound::{WebhookAddress, tls};
 
 /// Where a webhook is.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ impl Endpoint {
         called.map_err(|why| format!("Post {url:?}: {why}"))
     }
 
-    fn target(&self, api: &Api) -> Result<Target, String> {
+    fn target(&self, api: &Api) -> Result<WebhookAddress, String> {
         let (server_name, address, port) = match &self.place {
             Place::Url { host, port } => (host.clone(), host.clone(), *port),
             Place::Service { namespace, name, port } => {
@@ -80,7 +79,7 @@ impl Endpoint {
             }
         };
         let tls = Arc::clone(&self.tls);
-        Ok(Target { server_name, address, port, tls, trust: self.trust.clone() })
+        Ok(WebhookAddress { server_name, address, port, tls, trust: self.trust.clone() })
     }
 }
 

@@ -1,14 +1,12 @@
 //! MutatingAdmissionWebhook and ValidatingAdmissionWebhook: programs elsewhere that change or reject requests.
 //!
 //! [`hook`] is a webhook as its configuration describes it, read once per change of the configurations. [`review`] is what
-//! it is asked and answers, [`client`] is how it is reached. Mutating webhooks are called one after the other, validating
+//! it is asked and answers, `outbound/` is how it is reached. Mutating webhooks are called one after the other, validating
 //! ones at the same time.
 
-pub(crate) mod client;
 mod endpoint;
 mod hook;
 mod review;
-mod tls;
 
 use std::sync::Arc;
 

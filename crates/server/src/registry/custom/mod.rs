@@ -11,12 +11,11 @@ pub mod openapi;
 mod rules;
 mod stages;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use listwatch_custom::{Definition, Scope, Version};
 use listwatch_wire::Revision;
 
-use crate::admission::Interested;
 use crate::cache::{Cache, FieldLookup, Object};
 pub(crate) use crate::registry::custom::hashes::Hashes;
 use crate::registry::custom::stages::Stages;
@@ -65,7 +64,7 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
                 ),
                 collection: Arc::clone(&collection),
                 present: Some(presenter(Stages::new(definition, version), since)),
-                admission: Interested::default(),
+                admission: OnceLock::new(),
                 type_prefix: type_prefix(kind, &api_version),
             })
         })

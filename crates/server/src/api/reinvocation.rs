@@ -22,41 +22,41 @@ pub(crate) struct Reinvocation {
 
 impl Reinvocation {
     /// Starts over for a new attempt of the request.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 
     /// Begins the second pass, if it is needed.
-    pub(super) fn begin_second(&mut self) -> bool {
+    pub(crate) fn begin_second(&mut self) -> bool {
         self.second = self.needed;
         self.second
     }
 
     /// Notes the object before the webhooks or policies of a pass. Changes by other plugins make all due.
-    pub(super) fn begin(&mut self, object: &Value) {
+    pub(crate) fn begin(&mut self, object: &Value) {
         if self.second && self.output.as_ref().is_some_and(|output| output != object) {
             self.due.extend(self.called.drain());
         }
     }
 
     /// Notes the object after the webhooks or policies of a pass.
-    pub(super) fn end(&mut self, object: &Value) {
+    pub(crate) fn end(&mut self, object: &Value) {
         self.output = Some(object.clone());
     }
 
     /// Returns true if this one is called in this pass.
-    pub(super) fn should_call(&self, uid: &str) -> bool {
+    pub(crate) fn should_call(&self, uid: &str) -> bool {
         !self.second || self.due.contains(uid)
     }
 
     /// Notes that the object was changed: those called before are due again.
-    pub(super) fn changed(&mut self) {
+    pub(crate) fn changed(&mut self) {
         self.due.extend(self.called.drain());
         self.needed = true;
     }
 
     /// Notes a call of one that wants to be called again.
-    pub(super) fn called(&mut self, uid: &str) {
+    pub(crate) fn called(&mut self, uid: &str) {
         self.called.insert(uid.to_owned());
     }
 }

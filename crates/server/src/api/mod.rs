@@ -1,20 +1,36 @@
-//! [`Api`]: what every request handler works with.
+//! [`Api`]: what request handlers share, and the interface of admission plugins.
+//!
+//! The plugins themselves are in `admission/`: [`Api`] holds the [`Chain`] of them, and they get the [`Api`] with each request, so that
+//! the interface ([`Plugin`], [`Attributes`], [`Record`]) belongs below both. [`stored`] reads one object for a write.
+
+mod attributes;
+mod chain;
+mod heavy;
+mod plugin;
+mod record;
+mod reinvocation;
+pub(crate) mod stored;
 
 use std::sync::Arc;
 
 use listwatch_storage::Engine;
 use listwatch_wire::{Revision, Status};
 
-use crate::admission::{Chain, webhook};
 use crate::allocate::services::Allocator;
 use crate::auth::{Authenticator, Authorizer, Impersonator};
 use crate::cache::Cache;
 use crate::observe::Metrics;
 use crate::options::Options;
-use crate::pipeline::heavy::Heavy;
+use crate::outbound::WebhookClient;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::registry::recent::Recent;
+
+pub(crate) use attributes::{Attributes, Operation, RequestOptions};
+pub(crate) use chain::Chain;
+pub(crate) use heavy::Heavy;
+pub(crate) use plugin::Plugin;
+pub(crate) use record::Record;
 
 /// What every request handler works with: the store, the state, the kinds, and the rules for using them.
 #[derive(Debug)]
@@ -34,7 +50,7 @@ pub struct Api {
     /// Who may act as whom.
     pub(crate) impersonator: Impersonator,
     /// Connections to webhooks.
-    pub(crate) webhooks: webhook::client::Client,
+    pub(crate) webhooks: WebhookClient,
     /// How the server is set up.
     pub options: Options,
     /// Which addresses and ports Services were given lately.

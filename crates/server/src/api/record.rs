@@ -41,7 +41,7 @@ impl Record {
     }
 
     /// The state of the mutating webhooks and policies.
-    pub(super) fn reinvocation(&self) -> MutexGuard<'_, Reinvocation> {
+    pub(crate) fn reinvocation(&self) -> MutexGuard<'_, Reinvocation> {
         self.reinvocation.lock()
     }
 

@@ -1,4 +1,6 @@
-//! [`Client`]: HTTPS requests to webhooks over connections that are kept.
+//! [`WebhookClient`]: HTTPS requests to webhooks over connections that are kept.
+
+pub(crate) mod tls;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,19 +34,19 @@ impl Default for WebhookLimits {
 
 /// Where a request goes.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(crate) struct WebhookAddress {
     /// The name in the certificate.
-    pub(super) server_name: String,
+    pub(crate) server_name: String,
     /// The host or address to connect to.
-    pub(super) address: String,
-    pub(super) port: u16,
-    pub(super) tls: Arc<ClientConfig>,
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    pub(crate) tls: Arc<ClientConfig>,
     /// Identifies the TLS configuration.
-    pub(super) trust: String,
+    pub(crate) trust: String,
 }
 
-impl Target {
-    pub(super) fn authority(&self) -> String {
+impl WebhookAddress {
+    pub(crate) fn authority(&self) -> String {
         let host = &self.server_name;
         if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
     }
@@ -58,18 +60,23 @@ type Connection = SendRequest<Full<Bytes>>;
 
 /// Makes requests to webhooks and keeps the connections.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct WebhookClient {
     limits: WebhookLimits,
     idle: Mutex<HashMap<String, Vec<Connection>>>,
 }
 
-impl Client {
+impl WebhookClient {
     pub(crate) fn new(limits: WebhookLimits) -> Self {
         Self { limits, idle: Mutex::default() }
     }
 
     /// Posts a JSON body; returns the body of the answer.
-    pub(super) async fn post(&self, target: &Target, path: &str, body: Bytes) -> Result<Bytes, String> {
+    pub(crate) async fn post(
+        &self,
+        target: &WebhookAddress,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Bytes, String> {
         let kept = self.take(target);
         if let Some(connection) = kept {
             // The other end may have closed it meanwhile; nothing was read from a request that failed this early.
@@ -85,7 +92,7 @@ impl Client {
         })
     }
 
-    fn take(&self, target: &Target) -> Option<Connection> {
+    fn take(&self, target: &WebhookAddress) -> Option<Connection> {
         let mut idle = self.idle.lock();
         let connections = idle.get_mut(&target.key())?;
         while let Some(connection) = connections.pop() {
@@ -96,7 +103,7 @@ impl Client {
         None
     }
 
-    fn keep(&self, target: &Target, connection: Connection) {
+    fn keep(&self, target: &WebhookAddress, connection: Connection) {
         let mut idle = self.idle.lock();
         let connections = idle.entry(target.key()).or_default();
         if connections.len() < self.limits.idle_connections {
@@ -106,7 +113,7 @@ impl Client {
 
     async fn exchange(
         &self,
-        target: &Target,
+        target: &WebhookAddress,
         mut connection: Connection,
         path: &str,
         body: Bytes,
@@ -164,8 +171,8 @@ fn describe(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_closed() { "EOF".to_owned() } else { error.to_string() }
 }
 
-async fn connect(target: &Target) -> Result<Connection, String> {
-    let Target { address, port, .. } = target;
+async fn connect(target: &WebhookAddress) -> Result<Connection, String> {
+    let WebhookAddress { address, port, .. } = target;
     let stream = TcpStream::connect((address.as_str(), *port)).await.map_err(|error| {
         let why = match error.kind() {
             std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),

@@ -1,0 +1,58 @@
+//! [`Stored`]: an object as a tree, with the bytes and the revision it is stored at.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use listwatch_storage::KeyValue;
+use listwatch_wire::json::{Spans, Value, Written};
+use listwatch_wire::{Revision, Status};
+
+use super::Api;
+use crate::cache::fresh::storage_status;
+use crate::registry::recent::Version;
+use crate::registry::target::Target;
+
+/// An object as it is stored.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) value: Value,
+    pub(crate) revision: Revision,
+    pub(crate) bytes: Bytes,
+    /// The positions of the containers of the tree in the bytes, if it was written lately.
+    spans: Option<Arc<Spans>>,
+}
+
+impl Stored {
+    fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
+        let rules = &target.resource.rules;
+        if let Some((revision, version)) = api.recent.get(&target.key, revision, rules) {
+            let Version { value, bytes, spans } = version;
+            return Ok(Self { value, revision, bytes, spans: Some(spans) });
+        }
+        let mut value = Value::read(&bytes).map_err(Status::internal)?;
+        rules.served_form(&mut value);
+        Ok(Self { value, revision, bytes, spans: None })
+    }
+
+    /// The bytes that an encoding of its successor can copy from.
+    pub(crate) fn written(&self) -> Option<Written<'_>> {
+        self.spans.as_deref().map(|spans| Written { bytes: &self.bytes, spans })
+    }
+
+    pub(crate) fn from_engine(api: &Api, target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
+        Self::read(api, target, found.value, found.revision)
+    }
+}
+
+/// Returns an object as the cache has it.
+pub(crate) fn cached(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
+    let snapshot = target.resource.collection.snapshot();
+    let found = snapshot.get(&target.key);
+    found.map(|object| Stored::read(api, target, object.stored().clone(), object.revision())).transpose()
+}
+
+/// Returns an object as the engine has it.
+pub(crate) async fn fresh(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
+    let found = api.engine.get(&target.key, None).await.map_err(|error| storage_status(&error))?;
+    found.map(|found| Stored::from_engine(api, target, found)).transpose()
+}
