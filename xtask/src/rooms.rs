@@ -11,7 +11,7 @@ use crate::report::Outcome;
 use crate::root;
 
 /// A package, and what its dependency tree must not contain.
-const RULES: [(&str, &[&str]); 7] = [
+const RULES: [(&str, &[&str]); 8] = [
     (
         "listwatch",
         &[
@@ -27,6 +27,7 @@ const RULES: [(&str, &[&str]); 7] = [
     ("listwatch-wire", &["tokio", "hyper", "rustls"]),
     ("listwatch-merge", &["tokio", "hyper", "rustls"]),
     ("listwatch-kinds", &["tokio", "hyper", "rustls"]),
+    ("listwatch-cel", &["tokio", "hyper", "rustls", "listwatch-kinds"]),
     ("listwatch-custom", &["tokio", "hyper", "rustls"]),
     ("listwatch-workqueue", &["listwatch", "listwatch-wire", "listwatch-server", "kube"]),
 ];

@@ -110,7 +110,8 @@ struct Coster<'c> {
 impl Coster<'_> {
     fn cost(&mut self, id: Id) -> CostRange {
         let checked = self.checked;
-        if checked.type_names.contains_key(&id) {
+        if let Some(name) = checked.type_names.get(&id) {
+            self.paths.insert(id, vec![Step::Field(name.clone())]);
             return CostRange::fixed(1);
         }
         match checked.ast.kind(id) {

@@ -58,7 +58,7 @@ fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Timestamp(at), Value::Duration(by)] | [Value::Duration(by), Value::Timestamp(at)] => {
             Value::Timestamp(time::shift(*at, *by)?)
         }
-        _ => return Err(no_overload("_+_", args)),
+        _ => return Err(unsupported("_+_", args)),
     })
 }
 
@@ -96,7 +96,7 @@ fn subtract<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
             Value::Timestamp(time::shift(*at, span(by.checked_neg())?)?)
         }
         [Value::Timestamp(a), Value::Timestamp(b)] => Value::Duration(span(i64::try_from(a.since(*b)).ok())?),
-        _ => return Err(no_overload("_-_", args)),
+        _ => return Err(unsupported("_-_", args)),
     })
 }
 
@@ -105,7 +105,7 @@ fn multiply<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_mul(*b))?),
         [Value::Uint(a), Value::Uint(b)] => Value::Uint(unsigned(a.checked_mul(*b))?),
         [Value::Double(a), Value::Double(b)] => Value::Double(a * b),
-        _ => return Err(no_overload("_*_", args)),
+        _ => return Err(unsupported("_*_", args)),
     })
 }
 
@@ -117,7 +117,7 @@ fn divide<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_div(*b))?),
         [Value::Uint(a), Value::Uint(b)] => Value::Uint(unsigned(a.checked_div(*b))?),
         [Value::Double(a), Value::Double(b)] => Value::Double(a / b),
-        _ => return Err(no_overload("_/_", args)),
+        _ => return Err(unsupported("_/_", args)),
     })
 }
 
@@ -128,7 +128,7 @@ fn modulo<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         }
         [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_rem(*b))?),
         [Value::Uint(a), Value::Uint(b)] => Value::Uint(unsigned(a.checked_rem(*b))?),
-        _ => return Err(no_overload("_%_", args)),
+        _ => return Err(unsupported("_%_", args)),
     })
 }
 
@@ -152,9 +152,27 @@ fn ordered<'a>(args: &[Value<'a>], name: &str, wanted: fn(Ordering) -> bool) -> 
     let [a, b] = args else { return Err(EvalError::no_such_overload()) };
     match compare::order(a, b) {
         Ok(order) => Ok(Value::Bool(wanted(order))),
-        Err(error) if error.message() == "no such overload" => Err(no_overload(name, args)),
+        Err(error) if error.message() == "no such overload" => Err(unsupported(name, args)),
         Err(error) => Err(error),
     }
+}
+
+/// The error of an operator. It names the operator only if no value of the type of the left operand has it.
+fn unsupported(name: &str, args: &[Value<'_>]) -> EvalError {
+    let number = matches!(args.first(), Some(Value::Int(_) | Value::Uint(_)));
+    let known = match (name, args.first()) {
+        ("_%_", _) => number,
+        ("_*_" | "_/_", Some(Value::Double(_))) => true,
+        ("_*_" | "_/_", _) => number,
+        ("_-_", Some(Value::Double(_) | Value::Duration(_) | Value::Timestamp(_))) => true,
+        ("_-_", _) => number,
+        ("_+_", Some(Value::List(_))) => true,
+        ("_+_", Some(Value::Bool(_))) => false,
+        (_, Some(Value::String(_) | Value::Bytes(_) | Value::Double(_) | Value::Duration(_))) => true,
+        (_, Some(Value::Timestamp(_) | Value::Bool(_))) => true,
+        _ => number,
+    };
+    if known { EvalError::no_such_overload() } else { EvalError::new(format!("no such overload: {name}")) }
 }
 
 /// Whether a list has an element, as `in` says.

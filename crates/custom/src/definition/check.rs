@@ -226,7 +226,7 @@ fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
 
 fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
     match schema.to_type::<Schema>() {
-        Ok(parsed) => structural::check(&parsed, schema, &Rules::compile(schema), path),
+        Ok(parsed) => structural::check(&parsed, schema, &Rules::compile_new(schema), path),
         Err(error) => vec![FieldError::invalid(path, "object", error.to_string())],
     }
 }

@@ -6,6 +6,8 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
+use crate::rules::field_path::normalized;
+
 use super::MAX_DEPTH;
 
 /// Keywords of JSON Schema that have no meaning here.
@@ -256,9 +258,16 @@ fn validations(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::not_supported(format!("{path}.reason"), reason, &REASONS));
         }
         let field = text(rule, "fieldPath");
-        if !field.is_empty() && find(schema, field).is_none() {
-            let detail = "fieldPath must be a valid path";
-            errors.push(FieldError::invalid(format!("{path}.fieldPath"), field, detail));
+        let mut refuse =
+            |detail: &str| errors.push(FieldError::invalid(format!("{path}.fieldPath"), field, detail));
+        if !field.is_empty() && field.trim().is_empty() {
+            refuse("must be non-empty if specified");
+        }
+        if field.contains(['\n', '\r']) {
+            refuse("must not contain line breaks");
+        }
+        if normalized(schema, field).is_none() {
+            refuse("must be a valid path");
         }
     }
 }
@@ -270,9 +279,9 @@ fn rule_texts(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if expression.trim().is_empty() {
         errors.push(FieldError::required(format!("{path}.rule"), "rule is not specified"));
     } else if !message.is_empty() && message.trim().is_empty() {
-        errors.push(FieldError::invalid(field, message, "message must be non-empty if specified"));
+        errors.push(FieldError::invalid(field, message, "must be non-empty if specified"));
     } else if broken(message) {
-        errors.push(FieldError::invalid(field, message, "message must not contain line breaks"));
+        errors.push(FieldError::invalid(field, message, "must not contain line breaks"));
     } else if broken(expression) && message.trim().is_empty() {
         errors.push(FieldError::required(field, "message must be specified if rule contains line breaks"));
     }

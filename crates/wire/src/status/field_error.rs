@@ -90,6 +90,8 @@ pub struct FieldError {
     pub value: Value,
     /// The explanation; may be empty.
     pub detail: String,
+    /// Whether the value is left out, because it is large or says nothing.
+    omitted: bool,
 }
 
 impl FieldError {
@@ -101,7 +103,14 @@ impl FieldError {
         value: impl Into<Value>,
         detail: impl Into<String>,
     ) -> Self {
-        Self { kind, field: field.into(), value: value.into(), detail: detail.into() }
+        Self { kind, field: field.into(), value: value.into(), detail: detail.into(), omitted: false }
+    }
+
+    /// Leaves the value out of the text.
+    #[must_use]
+    pub fn without_value(mut self) -> Self {
+        self.omitted = true;
+        self
     }
 
     /// A malformed value.
@@ -181,7 +190,7 @@ impl FieldError {
     #[must_use]
     pub fn body(&self) -> String {
         let mut out = self.kind.text().to_owned();
-        if self.kind.shows_value() {
+        if self.kind.shows_value() && !self.omitted {
             out.push_str(": ");
             match &self.value {
                 Value::String(text) => out.push_str(&go::quote(text)),

@@ -10,7 +10,7 @@ use listwatch_kinds::{meta, schema};
 use listwatch_merge::apply::{Applied, FieldSet};
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
-use listwatch_wire::status::FieldError;
+use listwatch_wire::status::{FieldError, FieldErrorKind};
 
 use super::PATCH_TYPES;
 use crate::registry::custom::node::Node;
@@ -62,11 +62,33 @@ impl Custom {
         Node::Resource(&self.version.schema)
     }
 
-    /// What the schema and the expression rules say. The rules trust the types, so they wait for the schema's word.
+    /// What the schema and the expression rules say. The rules trust types and sizes, so that they wait for those.
     fn judge(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let errors = validate(&self.version.schema, object, old);
-        if errors.is_empty() { self.version.rules.evaluate(object, old) } else { errors }
+        let mut errors = validate(&self.version.schema, object, old);
+        if self.version.rules.is_empty() {
+            return errors;
+        }
+        if errors.iter().any(|error| blocks_rules(error.kind)) {
+            let detail = "some validation rules were not checked because the object was invalid; correct the existing errors \
+                          to complete validation";
+            errors.push(FieldError::invalid("<nil>", Value::Null, detail));
+        } else {
+            errors.extend(self.version.rules.evaluate(object, old));
+        }
+        errors
     }
+}
+
+/// Whether rules cannot be evaluated on an object with such an error.
+fn blocks_rules(kind: FieldErrorKind) -> bool {
+    matches!(
+        kind,
+        FieldErrorKind::NotSupported
+            | FieldErrorKind::Required
+            | FieldErrorKind::TooLong
+            | FieldErrorKind::TooMany
+            | FieldErrorKind::TypeInvalid
+    )
 }
 
 /// Metadata has the same type in every object.
@@ -139,7 +161,12 @@ impl Rules for Custom {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        meta::unqualified_finalizers(object.at("metadata"), old.map(|old| old.at("metadata")))
+        let mut warnings =
+            meta::unqualified_finalizers(object.at("metadata"), old.map(|old| old.at("metadata")));
+        if old.is_some() {
+            warnings.extend(self.version.rules.judge(object, old).warnings);
+        }
+        warnings
     }
 
     fn unconditional_update(&self) -> bool {

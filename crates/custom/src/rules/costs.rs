@@ -1,0 +1,168 @@
+//! What is wrong with the rules of a definition: those that do not compile, and those that may cost too much.
+
+use listwatch_wire::json::Value;
+use listwatch_wire::status::FieldError;
+
+use super::{Compiled, Node, Rule};
+
+/// The most that one expression may cost for all values of an object.
+const EXPRESSION_LIMIT: u64 = 10_000_000;
+
+/// The most that all expressions of a schema may cost together.
+const SCHEMA_LIMIT: u64 = 100_000_000;
+
+/// The number of rules that are blamed for a total that is too high.
+const BLAMED: usize = 4;
+
+/// Checks all rules under a node.
+pub(super) fn errors(root: &Node, schema: &Value, path: &str) -> Vec<FieldError> {
+    let mut check = Check { errors: Vec::new(), total: 0, expensive: Vec::new() };
+    check.node(root, schema, &Place { path: path.to_owned(), cardinality: Some(1), apart: None });
+    check.finish(path)
+}
+
+/// Where in a schema rules are checked.
+#[derive(Clone)]
+struct Place {
+    path: String,
+    /// The number of values that an object can have here, if containers around it are bounded.
+    cardinality: Option<u64>,
+    /// The part of the schema around this one whose old and new elements cannot be told apart, if there is one.
+    apart: Option<String>,
+}
+
+impl Place {
+    fn below(&self, step: &str, schema: &Value, apart: bool) -> Self {
+        let here = apart.then(|| self.path.clone());
+        Self {
+            path: format!("{}.{step}", self.path),
+            cardinality: self
+                .cardinality
+                .and_then(|count| Some(count.saturating_mul(most_elements(schema)?))),
+            apart: self.apart.clone().or(here),
+        }
+    }
+}
+
+/// The number of children of one kind that a value can have.
+fn most_elements(schema: &Value) -> Option<u64> {
+    let most =
+        |key: &str| schema.get(key).and_then(Value::as_i64).map(|most| u64::try_from(most).unwrap_or(0));
+    match schema.get("type").and_then(Value::as_str) {
+        Some("object") if schema.get("additionalProperties").is_some() => most("maxProperties"),
+        Some("array") => most("maxItems"),
+        _ => Some(1),
+    }
+}
+
+struct Check {
+    errors: Vec<FieldError>,
+    total: u64,
+    /// The rules that cost most, with their costs.
+    expensive: Vec<(u64, String)>,
+}
+
+impl Check {
+    fn node(&mut self, node: &Node, schema: &Value, place: &Place) {
+        let atomic = schema.get("x-kubernetes-map-type").is_some_and(|kind| *kind == "atomic");
+        let empty = Value::Null;
+        let child = |key: &str| schema.get(key).unwrap_or(&empty);
+        if let Some(values) = &node.values {
+            let place = place.below("additionalProperties", schema, atomic);
+            self.node(values, child("additionalProperties"), &place);
+        }
+        for (name, property) in &node.properties {
+            let place = place.below(&format!("properties[{name}]"), schema, atomic);
+            self.node(property, child("properties").get(name).unwrap_or(&empty), &place);
+        }
+        for (index, part) in node.all_of.iter().enumerate() {
+            let path = format!("{}.allOf[{index}]", place.path);
+            self.node(part, schema, &Place { path, ..place.clone() });
+        }
+        if let Some(items) = &node.items {
+            let place = place.below("items", schema, node.list_keys.is_none());
+            self.node(items, child("items"), &place);
+        }
+        for (index, rule) in node.rules.iter().enumerate() {
+            self.rule(rule, node, place, &format!("{}.x-kubernetes-validations[{index}]", place.path));
+        }
+    }
+
+    fn rule(&mut self, rule: &Rule, node: &Node, place: &Place, path: &str) {
+        let at = format!("{path}.rule");
+        match &rule.program {
+            Some(Ok(compiled)) => {
+                let count = place.cardinality.or(node.decl.as_ref().map(|decl| decl.max_cardinality()));
+                let cost = compiled.max_cost.saturating_mul(count.unwrap_or(u64::MAX));
+                self.cost("estimated rule cost", cost, at.clone());
+            }
+            Some(Err(why)) => self.refuse(at.clone(), rule, why),
+            None => {}
+        }
+        let message = format!("{path}.messageExpression");
+        match &rule.message_program {
+            Some(Ok(Compiled { max_cost, .. })) => {
+                self.cost("estimated messageExpression cost", *max_cost, message);
+            }
+            Some(Err(why)) => self.refuse(message, rule, why),
+            None => {}
+        }
+        match (&place.apart, rule.declares_optional_old) {
+            (Some(apart), _) if rule.uses_old => {
+                let detail = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {apart}"
+                );
+                self.errors.push(FieldError::invalid(at, rule.text.clone(), detail));
+            }
+            (_, Some(declared)) if !rule.uses_old => {
+                let detail = "may not be set if oldSelf is not used in rule";
+                self.errors.push(FieldError::invalid(format!("{path}.optionalOldSelf"), declared, detail));
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells why a rule does not compile. Its text stands in the place of the value.
+    fn refuse(&mut self, path: String, rule: &Rule, why: &str) {
+        let detail = format!("{}: {why}", rule.shown);
+        self.errors.push(FieldError::invalid(path, Value::Null, detail).without_value());
+    }
+
+    fn cost(&mut self, name: &str, cost: u64, path: String) {
+        self.total = self.total.saturating_add(cost);
+        if cost > EXPRESSION_LIMIT {
+            self.errors.push(FieldError::forbidden(path.clone(), exceeds(name, cost, EXPRESSION_LIMIT)));
+        }
+        if cost >= SCHEMA_LIMIT / 100 {
+            self.expensive.push((cost, path));
+            self.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
+            self.expensive.truncate(BLAMED);
+        }
+    }
+
+    fn finish(mut self, path: &str) -> Vec<FieldError> {
+        if self.total > SCHEMA_LIMIT {
+            let detail =
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            let blamed = self.expensive.into_iter().map(|(_, path)| FieldError::forbidden(path, detail));
+            self.errors.extend(blamed);
+            let name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+            self.errors.push(FieldError::forbidden(path, exceeds(name, self.total, SCHEMA_LIMIT)));
+        }
+        self.errors
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a factor for people to read")]
+fn exceeds(name: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = match factor {
+        _ if factor > 100.0 => "more than 100x".to_owned(),
+        _ if factor < 1.5 => format!("{factor:.6}x"),
+        _ => format!("{factor:.1}x"),
+    };
+    format!(
+        "{name} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and \
+         maxLength where arrays, maps, and strings are declared)"
+    )
+}

@@ -1,0 +1,300 @@
+//! Evaluation of rules on a write.
+
+use std::collections::HashMap;
+
+use listwatch_cel::{Activation, Budget, EvalError, OBJECT_BUDGET, Program, Value as Cel};
+use listwatch_wire::json::Value;
+use listwatch_wire::status::{FieldError, FieldErrorKind};
+
+use super::{Node, Rule, Verdict};
+
+/// The longest message that an expression may make, in bytes.
+const MAX_MESSAGE: usize = 5 * 1024;
+
+/// Errors are collected up to this many.
+const MAX_ERRORS: usize = 100;
+
+/// Evaluates the rules under a node.
+pub(super) fn evaluate(root: &Node, object: &Value, old: Option<&Value>) -> Verdict {
+    let mut walk =
+        Walk { verdict: Verdict::default(), budget: Budget::new(OBJECT_BUDGET), path: String::new() };
+    let ratchet = Ratchet { here: old.map(|old| (object, old)), around: None };
+    walk.node(root, object, old, ratchet);
+    walk.verdict
+}
+
+/// The parts whose equality decides whether an update is blamed for a broken rule.
+#[derive(Clone, Copy)]
+struct Ratchet<'a> {
+    /// New and old value here, if the old one is known.
+    here: Option<(&'a Value, &'a Value)>,
+    /// Those of the nearest part around, whose old value is known.
+    around: Option<(&'a Value, &'a Value)>,
+}
+
+impl<'a> Ratchet<'a> {
+    fn unchanged(self) -> bool {
+        self.here.or(self.around).is_some_and(|(new, old)| new == old)
+    }
+
+    fn below(self, new: &'a Value, old: Option<&'a Value>) -> Self {
+        Self {
+            here: old.map(|old| (new, old)).filter(|_| self.here.is_some()),
+            around: self.here.or(self.around),
+        }
+    }
+}
+
+/// The variables of a rule.
+struct Scope<'a> {
+    new: Result<Cel<'a>, EvalError>,
+    old: Option<Result<Cel<'a>, EvalError>>,
+}
+
+impl<'a> Activation<'a> for Scope<'a> {
+    fn variable(&self, name: &str) -> Result<Option<Cel<'a>>, EvalError> {
+        match name {
+            "self" => self.new.clone().map(Some),
+            "oldSelf" => self.old.clone().transpose(),
+            _ => Ok(None),
+        }
+    }
+}
+
+struct Walk {
+    verdict: Verdict,
+    budget: Budget,
+    path: String,
+}
+
+impl Walk {
+    fn done(&self) -> bool {
+        self.budget.is_exhausted() || self.verdict.errors.len() >= MAX_ERRORS
+    }
+
+    fn node<'a>(&mut self, node: &'a Node, value: &'a Value, old: Option<&'a Value>, ratchet: Ratchet<'a>) {
+        if value.is_null() || self.done() {
+            return;
+        }
+        let old = old.filter(|old| !old.is_null());
+        self.rules(node, value, old, ratchet);
+        for part in &node.all_of {
+            self.node(part, value, old, Ratchet { here: None, around: ratchet.around });
+        }
+        match value {
+            Value::Array(items) => self.items(node, items, old, ratchet),
+            Value::Object(_) => self.fields(node, value, old, ratchet),
+            _ => {}
+        }
+    }
+
+    fn items<'a>(
+        &mut self,
+        node: &'a Node,
+        items: &'a [Value],
+        old: Option<&'a Value>,
+        ratchet: Ratchet<'a>,
+    ) {
+        let Some(child) = &node.items else { return };
+        // Only elements with keys have an old value; the others have one only if the lists are equally long.
+        let old = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let known: HashMap<_, _> = match &node.list_keys {
+            Some(keys) => old.iter().map(|item| (identity(item, keys), item)).collect(),
+            None => HashMap::new(),
+        };
+        for (index, item) in items.iter().enumerate() {
+            if self.done() {
+                return;
+            }
+            let before = node.list_keys.as_ref().and_then(|keys| known.get(&identity(item, keys)).copied());
+            let length = self.path.len();
+            self.path.push_str(&format!("[{index}]"));
+            self.node(child, item, before, ratchet.below(item, before));
+            self.path.truncate(length);
+        }
+    }
+
+    fn fields<'a>(&mut self, node: &'a Node, value: &'a Value, old: Option<&'a Value>, ratchet: Ratchet<'a>) {
+        let before = |name: &str| old.and_then(|old| old.get(name));
+        if let Some(child) = &node.values {
+            for (name, field) in value.as_object().into_iter().flatten() {
+                self.field(&format!("[{name}]"), child, field, before(name), ratchet);
+            }
+        }
+        for (name, child) in &node.properties {
+            if let Some(field) = value.get(name) {
+                let dot = if self.path.is_empty() { "" } else { "." };
+                self.field(&format!("{dot}{name}"), child, field, before(name), ratchet);
+            }
+        }
+    }
+
+    fn field<'a>(
+        &mut self,
+        step: &str,
+        child: &'a Node,
+        field: &'a Value,
+        old: Option<&'a Value>,
+        ratchet: Ratchet<'a>,
+    ) {
+        let length = self.path.len();
+        self.path.push_str(step);
+        self.node(child, field, old, ratchet.below(field, old));
+        self.path.truncate(length);
+    }
+
+    fn rules<'a>(&mut self, node: &'a Node, value: &'a Value, old: Option<&'a Value>, ratchet: Ratchet<'a>) {
+        if node.rules.is_empty() {
+            return;
+        }
+        if self.budget.left() == Some(0) {
+            self.exhausted(node);
+            return;
+        }
+        let cel = |value: &'a Value| match &node.decl {
+            Some(decl) => Cel::from_typed(value, decl),
+            None => Ok(Cel::from_json(value)),
+        };
+        let (new, before) = (cel(value), old.map(cel));
+        for rule in &node.rules {
+            if rule.uses_old && before.is_none() && !rule.optional_old {
+                continue;
+            }
+            let old = match (rule.optional_old, &before) {
+                (true, None) => Some(Ok(Cel::Optional(None))),
+                (true, Some(before)) => Some(before.clone().map(Cel::some)),
+                (false, before) => before.clone(),
+            };
+            let scope = Scope { new: new.clone(), old };
+            self.rule(node, rule, value, &scope, ratchet);
+            if self.done() {
+                return;
+            }
+        }
+    }
+
+    fn invalid(&mut self, node: &Node, detail: String) {
+        self.verdict.errors.push(FieldError::invalid(self.path.clone(), node.type_name.as_str(), detail));
+    }
+
+    fn exhausted(&mut self, node: &Node) {
+        let detail =
+            "validation failed due to running out of cost budget, no further validation rules will be run";
+        self.invalid(node, detail.to_owned());
+        self.budget.exhaust();
+    }
+
+    fn rule<'a>(&mut self, node: &Node, rule: &Rule, value: &Value, scope: &Scope<'a>, ratchet: Ratchet<'_>) {
+        let program = match &rule.program {
+            None => return,
+            Some(Err(why)) => return self.invalid(node, format!("rule compile error: {why}")),
+            Some(Ok(compiled)) => &compiled.program,
+        };
+        let outcome = program.evaluate(scope);
+        if !self.budget.spend(outcome.cost) {
+            return self.exhausted(node);
+        }
+        let text = rule_text(rule);
+        match outcome.result {
+            Ok(Cel::Bool(true)) => {}
+            Err(error) if error.is_over_limit() => {
+                self.invalid(node, format!(
+                    "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {text}"
+                ));
+                self.budget.exhaust();
+            }
+            Err(error) if error.message().starts_with("no such overload") => self.invalid(node, format!(
+                "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {text}"
+            )),
+            Err(error) => self.invalid(node, format!("{error} evaluating rule: {text}")),
+            Ok(_) => self.broken(node, rule, value, scope, ratchet),
+        }
+    }
+
+    /// Tells that a rule is broken, in the words that it has for that.
+    fn broken<'a>(
+        &mut self,
+        node: &Node,
+        rule: &Rule,
+        value: &Value,
+        scope: &Scope<'a>,
+        ratchet: Ratchet<'_>,
+    ) {
+        let path = match rule.field_path.as_str() {
+            "" => self.path.clone(),
+            below if self.path.is_empty() || below.starts_with('[') => format!("{}{below}", self.path),
+            below => format!("{}.{below}", self.path),
+        };
+        let made = rule.message_program.as_ref().and_then(|program| program.as_ref().ok());
+        let (detail, fatal) = match made.map(|made| self.message(&made.program, scope)) {
+            Some(Ok(Some(text))) => (text, false),
+            Some(Err(why)) => (why, true),
+            Some(Ok(None)) | None => (default_message(rule), false),
+        };
+        let error = match rule.kind.filter(|_| !fatal) {
+            _ if fatal => FieldError::invalid(path, node.type_name.as_str(), detail),
+            Some(kind @ (FieldErrorKind::Forbidden | FieldErrorKind::Required)) => {
+                FieldError::new(kind, path, Value::Null, detail)
+            }
+            kind => {
+                let kind = kind.unwrap_or(FieldErrorKind::Invalid);
+                let detail = if kind == FieldErrorKind::Duplicate { String::new() } else { detail };
+                let error = FieldError::new(kind, path, value.clone(), detail);
+                // Objects and lists are not shown: they may be large.
+                if matches!(node.type_name.as_str(), "object" | "array") {
+                    error.without_value()
+                } else {
+                    error
+                }
+            }
+        };
+        if fatal {
+            self.budget.exhaust();
+        }
+        match !rule.uses_old && ratchet.unchanged() {
+            true => self.verdict.warnings.push(error.to_string()),
+            false => self.verdict.errors.push(error),
+        }
+    }
+
+    /// The text that an expression makes, if it makes a usable one.
+    ///
+    /// # Errors
+    /// If it cost too much.
+    fn message<'a>(&mut self, program: &Program, scope: &Scope<'a>) -> Result<Option<String>, String> {
+        let outcome = program.evaluate(scope);
+        if !self.budget.spend(outcome.cost) {
+            let why = "messageExpression evaluation failed due to running out of cost budget, no further validation rules \
+                       will be run";
+            return Err(why.to_owned());
+        }
+        match outcome.result {
+            Err(error) if error.is_over_limit() => {
+                let why = "no further validation rules will be run due to call cost exceeds limit for messageExpression";
+                Err(why.to_owned())
+            }
+            Ok(Cel::String(text)) => {
+                let text = text.trim();
+                let usable = !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');
+                Ok(usable.then(|| text.to_owned()))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// What tells the elements of a list with keys apart.
+fn identity(item: &Value, keys: &[listwatch_wire::json::Text]) -> Vec<String> {
+    keys.iter().map(|key| item.get(key).map(Value::to_string).unwrap_or_default()).collect()
+}
+
+fn rule_text(rule: &Rule) -> &str {
+    if rule.message.is_empty() { rule.text.trim() } else { rule.message.trim() }
+}
+
+fn default_message(rule: &Rule) -> String {
+    match rule.message.is_empty() {
+        true => format!("failed rule: {}", rule.text.trim()),
+        false => rule.message.trim().to_owned(),
+    }
+}
