@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use listwatch_storage::embedded::offline::{self, Report};
+use listwatch_storage::embedded::offline::{self, Keys, Report};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -24,8 +24,11 @@ enum Command {
     Check,
     /// Copy the store to a new file, also while a server is using it
     Backup {
-        /// The new file
+        /// The new file; as secret as the data directory, unless --without-keys
         file: PathBuf,
+        /// Leave out the CA, signing keys and tokens: kubeconfigs and tokens of today fail after a restore
+        #[arg(long)]
+        without_keys: bool,
     },
     /// Make a new store from a backup
     Restore {
@@ -40,7 +43,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.data_dir;
     let report = match &arguments.command {
         Command::Check => offline::check(directory),
-        Command::Backup { file } => offline::backup(directory, file),
+        Command::Backup { file, without_keys } => {
+            if *without_keys {
+                eprintln!(
+                    "warning: no CA, keys or tokens in this backup: after a restore, kubeconfigs of today fail"
+                );
+            }
+            let keys = if *without_keys { Keys::LeftOut } else { Keys::Included };
+            offline::backup(directory, file, keys)
+        }
         Command::Restore { file } => offline::restore(file, directory),
         Command::Compact => offline::compact(directory),
     }?;

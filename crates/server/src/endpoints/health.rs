@@ -40,7 +40,7 @@ fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<Check> {
     let store = match api.engine.health() {
         Health::Ready => None,
         // Reads go on, and a restart would not give the disk more room: alive, but not ready for work.
-        Health::ReadOnly(why) => (endpoint == "readyz").then_some(why),
+        Health::ReadOnly(why) | Health::Damaged(why) => (endpoint == "readyz").then_some(why),
         Health::Unavailable(why) => Some(why),
     };
     let mut checks = vec![

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use listwatch_wire::Revision;
 use rusqlite::{Connection, OptionalExtension, Result, Statement, params};
 
+use super::checksum::{checksum, verify};
 use super::index::{Head, Index};
 use super::schema::{revision, sql};
 use super::shared::Shared;
@@ -26,10 +27,11 @@ impl<'c> Statements<'c> {
         Ok(Self {
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
-            append: connection
-                .prepare("INSERT INTO log (revision, key, previous, value) VALUES (?, ?, ?, ?)")?,
+            append: connection.prepare(
+                "INSERT INTO log (revision, key, previous, value, checksum) VALUES (?, ?, ?, ?, ?)",
+            )?,
             head: connection.prepare("SELECT revision, live FROM keys WHERE key = ?")?,
-            value: connection.prepare("SELECT value FROM log WHERE revision = ?")?,
+            value: connection.prepare("SELECT value, key, checksum FROM log WHERE revision = ?")?,
         })
     }
 
@@ -42,12 +44,17 @@ impl<'c> Statements<'c> {
     }
 
     fn value(&mut self, at: Revision) -> Result<Bytes> {
-        self.value.query_row([sql(at)], |row| Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_blob()?)))
+        self.value.query_row([sql(at)], |row| {
+            let value = row.get_ref(0)?.as_blob()?;
+            verify(at, row.get_ref(1)?.as_str()?, Some(value), row.get(2)?)?;
+            Ok(Bytes::copy_from_slice(value))
+        })
     }
 
     fn append(&mut self, at: Revision, previous: Option<Head>, write: &Write) -> Result<()> {
         let previous = previous.map_or(0, |head| sql(head.revision));
-        self.append.execute(params![sql(at), &*write.key, previous, write.value.as_deref()]).map(drop)
+        let (key, value) = (&*write.key, write.value.as_deref());
+        self.append.execute(params![sql(at), key, previous, value, checksum(at, key, value)]).map(drop)
     }
 }
 

@@ -6,9 +6,26 @@ use crate::Error;
 
 /// A database error while reading.
 pub(super) fn reading(error: &rusqlite::Error) -> Error {
+    if let Some(damaged) = damage(error) {
+        return Error::Corrupt(damaged);
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Corrupt(error.to_string()),
         _ => Error::Unavailable(error.to_string()),
+    }
+}
+
+/// Describes a row that cannot be what was written.
+fn damage(error: &rusqlite::Error) -> Option<String> {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(_, _, cause) => Some(cause.to_string()),
+        rusqlite::Error::InvalidColumnType(..) | rusqlite::Error::Utf8Error(..) => {
+            Some(format!("a row is damaged on disk: {error}"))
+        }
+        rusqlite::Error::QueryReturnedNoRows => {
+            Some("a change is missing on disk: restore a backup".to_owned())
+        }
+        _ => None,
     }
 }
 

@@ -6,8 +6,10 @@
 //! index and the tail cannot answer use [connections of their own](reader). [Offline](offline) has what a person does with
 //! a store: check, back up, restore, compact.
 
+mod attachments;
 mod batch;
 mod checkpoint;
+mod checksum;
 mod failure;
 mod files;
 mod index;

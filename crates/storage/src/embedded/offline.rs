@@ -7,13 +7,24 @@ use std::fs;
 use std::path::Path;
 
 use listwatch_wire::Revision;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
+use super::attachments;
+use super::checksum::{checksum, verify};
 use super::failure::{file, reading, writing};
 use super::files::{Directory, companions, database_in, private, sync};
 use super::recover::recover;
-use super::schema::{Role, connect, prepare};
+use super::schema::{Role, connect, has_checksums, prepare, sql};
 use crate::Error;
+
+/// The files beside the store: certificates, signing keys, tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// They come along.
+    Included,
+    /// They do not: after a restore the server makes new ones, and old kubeconfigs and tokens fail.
+    LeftOut,
+}
 
 /// What a store holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,27 +57,35 @@ pub fn check(directory: &Path) -> Result<Report, Error> {
 /// Copies the store of a directory to a new file, while a server may be writing to it. The copy shows one moment; it holds
 /// no more than it must and is durable when this returns.
 ///
+/// With [`Keys::Included`], the other files of the directory come along: the CA, signing keys and tokens without which old
+/// kubeconfigs do not work after a restore. Such a backup is as secret as the directory.
+///
 /// # Errors
 /// [`Error::Unavailable`] if there is no store, the file exists, or a disk does not do its part.
-pub fn backup(directory: &Path, into: &Path) -> Result<Report, Error> {
+pub fn backup(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error> {
     must_exist(directory)?;
     if into.exists() {
         return Err(Error::Unavailable(format!("{} exists already", into.display())));
     }
     private(into)?;
-    let copied = copy(&database_in(directory), into);
+    let copied = copy(directory, into, keys);
     if copied.is_err() {
         let _ = fs::remove_file(into);
     }
     copied
 }
 
-/// Makes the store of a directory what a backup says, after checking the backup. The directory must have none.
+/// Makes the store of a directory what a backup says, after checking the backup. The directory must have none. Files that
+/// the backup brought along are written beside it.
+///
+/// The revision of the new store is far beyond that of the backup, and its history is empty: revisions that were handed
+/// out after the backup was made must never name anything else, so that every watch from before the restore ends with 410
+/// and its client lists again.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if the backup is damaged, [`Error::Unavailable`] if the directory has a store or cannot be used.
 pub fn restore(from: &Path, directory: &Path) -> Result<Report, Error> {
-    let report = check_backup(from)?;
+    check_backup(from)?;
     let target = database_in(directory);
     if target.exists() {
         return Err(Error::Unavailable(format!(
@@ -81,6 +100,8 @@ pub fn restore(from: &Path, directory: &Path) -> Result<Report, Error> {
     private(&staged)?;
     fs::copy(from, &staged).map_err(|error| file("copy to", &staged, &error))?;
     private(&staged)?;
+    let report = begin_anew(&staged)?;
+    attachments::extract(&staged, directory)?;
     sync(&staged)?;
     for companion in companions(&target) {
         let _ = fs::remove_file(companion);
@@ -106,6 +127,36 @@ pub fn compact(directory: &Path) -> Result<Report, Error> {
     inspect(&connection)
 }
 
+/// Gives a restored store a revision beyond every one that was handed out, by a change of a key of its own.
+fn begin_anew(database: &Path) -> Result<Report, Error> {
+    let mut connection = connect(database, Role::Writer)?;
+    prepare(&mut connection)?;
+    super::upkeep::forget_all(&mut connection).map_err(|error| writing(&error))?;
+    move_revision(&mut connection).map_err(|error| writing(&error))?;
+    super::checkpoint::finish(&connection).map_err(|error| writing(&error))?;
+    inspect(&connection)
+}
+
+fn move_revision(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    let newest: Option<i64> = transaction.query_row("SELECT max(revision) FROM log", [], |row| row.get(0))?;
+    let at = Revision(super::schema::revision(newest.unwrap_or(0)).0 + RESTORE_LEAP);
+    let value: &[u8] = b"{}";
+    let previous: Option<i64> = transaction
+        .query_row("SELECT revision FROM keys WHERE key = ?", [RESTORED], |row| row.get(0))
+        .optional()?;
+    transaction.execute(
+        "INSERT INTO log (revision, key, previous, value, checksum) VALUES (?, ?, ?, ?, ?)",
+        params![sql(at), RESTORED, previous.unwrap_or(0), value, checksum(at, RESTORED, Some(value))],
+    )?;
+    transaction.execute("INSERT OR REPLACE INTO keys VALUES (?, ?, 1)", params![RESTORED, sql(at)])?;
+    transaction.execute("DELETE FROM log WHERE revision = ?", [previous.unwrap_or(0)])?;
+    transaction
+        .execute("UPDATE state SET compacted = ?1, swept = ?1, indexed = ?1, epoch = epoch + 1", [sql(at)])?;
+    transaction.execute("DELETE FROM marks", [])?;
+    transaction.commit()
+}
+
 fn must_exist(directory: &Path) -> Result<(), Error> {
     let path = database_in(directory);
     if path.is_file() {
@@ -115,10 +166,13 @@ fn must_exist(directory: &Path) -> Result<(), Error> {
     }
 }
 
-fn copy(from: &Path, into: &Path) -> Result<Report, Error> {
-    let connection = connect(from, Role::Helper)?;
+fn copy(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error> {
+    let connection = connect(&database_in(directory), Role::Helper)?;
     let name = into.to_str().ok_or_else(|| Error::Invalid("the file name is not UTF-8".to_owned()))?;
     connection.execute("VACUUM INTO ?", [name]).map_err(|error| writing(&error))?;
+    if keys == Keys::Included {
+        attachments::attach(directory, into)?;
+    }
     private(into)?;
     sync(into)?;
     if let Some(parent) = into.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -140,8 +194,23 @@ fn check_backup(path: &Path) -> Result<Report, Error> {
     inspect(&connection)
 }
 
+/// Distance between the revision of a backup and that of the store restored from it. More writes than that do not happen
+/// between a backup and the loss of the store; etcd recommends the same number.
+const RESTORE_LEAP: u64 = 1_000_000_000;
+
+/// The key whose change carries the new revision. It is outside of the prefixes of resources.
+const RESTORED: &str = "/listwatch/restored";
+
+/// Damaged changes that a check names; it counts the others.
+const MAX_LISTED: usize = 20;
+
 /// Queries that find something only in a damaged store, with what that means.
-const MUST_BE_EMPTY: [(&str, &str); 4] = [
+const MUST_BE_EMPTY: [(&str, &str); 5] = [
+    (
+        "SELECT k.key FROM keys k JOIN log l ON l.revision = k.revision
+         WHERE k.live != (l.value IS NOT NULL) OR l.key != k.key",
+        "a key that says something else than its change",
+    ),
     (
         "SELECT key FROM keys k WHERE revision <= (SELECT indexed FROM state) AND live AND NOT EXISTS
          (SELECT 1 FROM log l WHERE l.revision = k.revision AND l.key = k.key AND l.value IS NOT NULL)
@@ -178,15 +247,44 @@ fn inspect(connection: &Connection) -> Result<Report, Error> {
             return Err(Error::Corrupt(format!("{meaning}: {key}")));
         }
     }
+    verify_values(connection)?;
     gapless(connection, recovered.index.compacted, recovered.index.upto)?;
     report(connection, recovered.index.upto, recovered.index.compacted).map_err(|error| reading(&error))
 }
 
+/// Reads every value and holds it against its checksum. Lists the damaged keys, so that one look tells how much is lost.
+fn verify_values(connection: &Connection) -> Result<(), Error> {
+    if !has_checksums(connection).map_err(|error| reading(&error))? {
+        return Ok(());
+    }
+    let query = "SELECT revision, key, value, checksum FROM log WHERE checksum IS NOT NULL";
+    let mut statement = connection.prepare(query).map_err(|error| reading(&error))?;
+    let mut rows = statement.query([]).map_err(|error| reading(&error))?;
+    let (mut damaged, mut count) = (Vec::new(), 0_u64);
+    while let Some(row) = rows.next().map_err(|error| reading(&error))? {
+        let found = verify_row(row);
+        if let Err(error) = found {
+            count += 1;
+            if damaged.len() < MAX_LISTED {
+                damaged.push(reading(&error).to_string());
+            }
+        }
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    Err(Error::Corrupt(format!("{count} damaged changes: {}", damaged.join("; "))))
+}
+
+fn verify_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
+    let (key, value) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_blob_or_null()?);
+    verify(super::schema::revision(row.get(0)?), key, value, row.get(3)?)
+}
+
 fn gapless(connection: &Connection, compacted: Revision, upto: Revision) -> Result<(), Error> {
     let query = "SELECT count(*) FROM log WHERE revision > ?";
-    let found: i64 = connection
-        .query_row(query, [super::schema::sql(compacted)], |row| row.get(0))
-        .map_err(|error| reading(&error))?;
+    let found: i64 =
+        connection.query_row(query, [sql(compacted)], |row| row.get(0)).map_err(|error| reading(&error))?;
     let expected = upto.0 - compacted.0;
     if u64::try_from(found) == Ok(expected) {
         return Ok(());

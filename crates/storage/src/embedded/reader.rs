@@ -54,6 +54,9 @@ impl Readers {
             readers.shared.open()?;
             let connection = readers.connection()?;
             let answer = readers.within(&connection, at, select, read);
+            if let Err(Error::Corrupt(reason)) = &answer {
+                readers.shared.damaged(reason);
+            }
             readers.put_back(connection);
             answer
         });

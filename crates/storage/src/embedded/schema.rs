@@ -16,7 +16,10 @@ use crate::Error;
 const APPLICATION: i32 = 0x6c77_7374;
 
 /// The version of the layout below.
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
+
+/// The layout before changes had checksums. It is brought up to date when it is opened for writing.
+const FORMAT_WITHOUT_CHECKSUMS: i32 = 1;
 
 /// Objects of one to two KiB waste less of a page of this size than of SQLite's usual 4 KiB.
 const PAGE: u32 = 8192;
@@ -29,7 +32,8 @@ CREATE TABLE log (
     revision INTEGER PRIMARY KEY,
     key TEXT NOT NULL,
     previous INTEGER NOT NULL, -- the revision of the change of this key before, be it a deletion; 0 if none
-    value BLOB                 -- NULL if deleted
+    value BLOB,                -- NULL if deleted
+    checksum INTEGER           -- of revision, key and value; NULL in rows that format 1 wrote
 );
 CREATE TABLE keys (
     key TEXT PRIMARY KEY,
@@ -101,6 +105,9 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     match (application, format, tables) {
         (0, 0, 0) => create(connection).map_err(|error| super::failure::writing(&error)),
         (APPLICATION, FORMAT, _) => Ok(()),
+        (APPLICATION, FORMAT_WITHOUT_CHECKSUMS, _) => {
+            add_checksums(connection).map_err(|error| super::failure::writing(&error))
+        }
         (APPLICATION, other, _) => Err(Error::Corrupt(format!(
             "the store has format {other}, this program knows format {FORMAT}: use the program that wrote it"
         ))),
@@ -115,6 +122,23 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.commit()
+}
+
+/// Adds the column; what is there already stays unchecked until it is written again.
+fn add_checksums(connection: &mut Connection) -> rusqlite::Result<()> {
+    if connection.is_readonly("main")? {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    transaction.execute_batch("ALTER TABLE log ADD COLUMN checksum INTEGER")?;
+    transaction.pragma_update(None, "user_version", FORMAT)?;
+    transaction.commit()
+}
+
+/// Returns true if the log has checksums, which a backup of format 1 has not.
+pub(super) fn has_checksums(connection: &Connection) -> rusqlite::Result<bool> {
+    let query = "SELECT count(*) FROM pragma_table_info('log') WHERE name = 'checksum'";
+    connection.query_row(query, [], |row| row.get(0))
 }
 
 /// SQLite's integers have a sign; revisions never come near it.

@@ -17,6 +17,20 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Notes damage to the files. It stays until a person has looked: the store does not become whole by itself.
+    pub(super) fn damaged(&self, reason: &str) {
+        tracing::error!(reason, "the store is damaged");
+        *self.health.write() = Health::Damaged(reason.to_owned());
+    }
+
+    /// Notes that the disk takes writes again, which does not mend damage.
+    pub(super) fn recovered(&self) {
+        let mut health = self.health.write();
+        if !matches!(*health, Health::Damaged(_)) {
+            *health = Health::Ready;
+        }
+    }
+
     /// Fails once the store is closed.
     pub(super) fn open(&self) -> Result<(), Error> {
         if self.tail.is_closed() { Err(Error::Closed) } else { Ok(()) }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use listwatch_wire::Revision;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
+use super::checksum::verify;
 use super::failure::reading;
 use super::index::Head;
 use super::schema::{revision, sql};
@@ -123,11 +124,10 @@ impl Snapshot<'_> {
         let value = match self.tail.value_at(at) {
             Some(value) => value,
             None => {
-                let mut statement =
-                    self.connection.prepare_cached("SELECT value FROM log WHERE revision = ?")?;
-                statement
-                    .query_row([sql(at)], |row| blob(row, 0))?
-                    .ok_or(rusqlite::Error::QueryReturnedNoRows)?
+                let query = "SELECT value, checksum FROM log WHERE revision = ?";
+                let mut statement = self.connection.prepare_cached(query)?;
+                let value = statement.query_row([sql(at)], |row| verified(row, at, &key, 0, 1))?;
+                value.ok_or(rusqlite::Error::QueryReturnedNoRows)?
             }
         };
         Ok(KeyValue { key, value, revision: at })
@@ -139,7 +139,8 @@ impl Snapshot<'_> {
     }
 
     fn read_changes(&self) -> Sql<Batch> {
-        let query = "SELECT l.revision, l.key, l.value, p.revision, p.value FROM log l LEFT JOIN log p ON p.revision = l.previous
+        let query = "SELECT l.revision, l.key, l.value, l.checksum, p.revision, p.value, p.checksum
+                     FROM log l LEFT JOIN log p ON p.revision = l.previous
                      WHERE l.revision > ? AND l.revision <= ? ORDER BY l.revision";
         let mut statement = self.connection.prepare_cached(query)?;
         let mut rows = statement.query([sql(self.revision), sql(self.upto)])?;
@@ -159,15 +160,26 @@ impl Snapshot<'_> {
 
 fn read_change(row: &rusqlite::Row<'_>) -> Sql<Change> {
     // A deletion has no value: then the key did not exist before this change, though the chain goes on.
-    let previous = match (row.get::<_, Option<i64>>(3)?, blob(row, 4)?) {
-        (Some(at), Some(value)) => Some((revision(at), value)),
-        _ => None,
+    let (at, key) = (revision(row.get(0)?), row.get::<_, Arc<str>>(1)?);
+    let value = verified(row, at, &key, 2, 3)?;
+    let previous = match row.get::<_, Option<i64>>(4)?.map(revision) {
+        Some(at) => verified(row, at, &key, 5, 6)?.map(|value| (at, value)),
+        None => None,
     };
-    Ok(Change { revision: revision(row.get(0)?), key: row.get(1)?, value: blob(row, 2)?, previous })
+    Ok(Change { revision: at, key, value, previous })
 }
 
-fn blob(row: &rusqlite::Row<'_>, column: usize) -> Sql<Option<Bytes>> {
-    Ok(row.get_ref(column)?.as_blob_or_null()?.map(Bytes::copy_from_slice))
+/// Reads a value and holds it against its checksum.
+fn verified(
+    row: &rusqlite::Row<'_>,
+    at: Revision,
+    key: &str,
+    value: usize,
+    checksum: usize,
+) -> Sql<Option<Bytes>> {
+    let value = row.get_ref(value)?.as_blob_or_null()?;
+    verify(at, key, value, row.get(checksum)?)?;
+    Ok(value.map(Bytes::copy_from_slice))
 }
 
 fn stored_head(row: &rusqlite::Row<'_>, column: usize) -> Sql<Head> {

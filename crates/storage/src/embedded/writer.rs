@@ -287,6 +287,11 @@ impl<'c> Writer<'c> {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         let error = writing(error);
+        if let Error::Corrupt(reason) = &error {
+            // The disk takes writes; only this value cannot be read.
+            self.shared.damaged(reason);
+            return error;
+        }
         let reason = match &error {
             Error::ReadOnly(reason) | Error::Unavailable(reason) | Error::Corrupt(reason) => reason.clone(),
             other => other.to_string(),
@@ -300,7 +305,7 @@ impl<'c> Writer<'c> {
     fn tick(&mut self) {
         if self.broken.is_some() && probe(self.connection).is_ok() {
             tracing::info!("the disk takes writes again");
-            *self.shared.health.write() = Health::Ready;
+            self.shared.recovered();
             self.broken = None;
         }
         if self.broken.is_none()

@@ -1,0 +1,68 @@
+//! A checksum per change, so that bits that flipped on the disk are found and never served.
+//!
+//! SQLite notices damage to its own structures, not to the content of a row. The checksum covers the revision, the key and
+//! the value, so a value under the wrong key or revision is found too. Rows of format 1 have none and are not checked.
+
+use listwatch_wire::Revision;
+use rusqlite::types::Type;
+
+/// A row whose content is not what was written.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the value of {key:?} at revision {revision} is damaged on disk: restore a backup (`listwatch db check` lists all damage)"
+)]
+pub(super) struct Damaged {
+    key: String,
+    revision: Revision,
+}
+
+/// Returns the checksum of a change.
+pub(super) fn checksum(revision: Revision, key: &str, value: Option<&[u8]>) -> i64 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&revision.0.to_le_bytes());
+    sum.update(&(key.len() as u64).to_le_bytes());
+    sum.update(key.as_bytes());
+    match value {
+        Some(value) => {
+            sum.update(&[1]);
+            sum.update(value);
+        }
+        None => sum.update(&[0]),
+    }
+    i64::from(sum.finalize())
+}
+
+/// Fails if the stored checksum is that of another content.
+pub(super) fn verify(
+    revision: Revision,
+    key: &str,
+    value: Option<&[u8]>,
+    stored: Option<i64>,
+) -> rusqlite::Result<()> {
+    if stored.is_none_or(|stored| stored == checksum(revision, key, value)) {
+        return Ok(());
+    }
+    let damaged = Damaged { key: key.to_owned(), revision };
+    Err(rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, Box::new(damaged)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_a_change_counts() {
+        let sum = checksum(Revision(7), "/a", Some(b"bc"));
+        for (revision, key, value) in [
+            (8, "/a", Some(b"bc".as_slice())),
+            (7, "/b", Some(b"bc".as_slice())),
+            (7, "/a", Some(b"bd".as_slice())),
+            (7, "/ab", Some(b"c".as_slice())),
+            (7, "/a", None),
+        ] {
+            assert!(verify(Revision(revision), key, value, Some(sum)).is_err());
+        }
+        assert!(verify(Revision(7), "/a", Some(b"bc"), Some(sum)).is_ok());
+        assert!(verify(Revision(7), "/a", Some(b"anything"), None).is_ok(), "rows of format 1");
+    }
+}
