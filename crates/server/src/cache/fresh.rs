@@ -36,7 +36,7 @@ pub(crate) fn storage_status(error: &listwatch_storage::Error) -> Status {
     match error {
         Error::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
         Error::Future { asked, current } => Status::too_large_resource_version(asked.0, current.0, 1),
-        Error::Unavailable(_) | Error::Closed => {
+        Error::Unavailable(_) | Error::ReadOnly(_) | Error::Closed => {
             Status::service_unavailable(error.to_string()).with_retry_after(1)
         }
         _ => Status::internal(error),

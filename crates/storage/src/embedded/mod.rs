@@ -18,6 +18,7 @@ mod options;
 mod probe;
 mod reader;
 mod recover;
+mod reserve;
 mod retention;
 mod schema;
 mod shared;

@@ -10,6 +10,12 @@ pub struct EmbeddedOptions {
     pub history_age: Duration,
     /// How many bytes of changes stay readable, if that is less. 2 GiB is an hour at 600 KiB/s.
     pub history_bytes: u64,
+    /// History may be as large as the live data, and this large in any case: a small store that changes all the time must
+    /// not fill a disk with its past, and 64 MiB are still minutes of a busy one.
+    pub history_floor: u64,
+    /// Disk space held back for deletions and for the clearing of history when the disk is full. More than
+    /// `checkpoint_bytes`, so that the write-ahead log can be moved to its place and emptied.
+    pub reserve_bytes: u64,
     /// How many bytes of the newest changes stay in memory, for those who follow the log closely. Whoever is further
     /// behind reads from disk.
     pub tail_bytes: usize,
@@ -35,6 +41,8 @@ impl Default for EmbeddedOptions {
         Self {
             history_age: Duration::from_secs(3600),
             history_bytes: 2 << 30,
+            history_floor: 64 << 20,
+            reserve_bytes: 20 << 20,
             tail_bytes: 16 << 20,
             tail_changes: 65_536,
             queue: 4096,

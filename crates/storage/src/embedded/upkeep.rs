@@ -38,6 +38,7 @@ pub(super) struct Upkeep {
     pass: Option<Pass>,
     unindexed_changes: u64,
     retention: Retention,
+    history_floor: u64,
     marks: VecDeque<Mark>,
     bytes: u64,
     opened: Instant,
@@ -61,6 +62,7 @@ impl Upkeep {
             pass: None,
             unindexed_changes: options.unindexed_changes,
             retention: Retention { age: options.history_age, bytes: options.history_bytes },
+            history_floor: options.history_floor,
             bytes: last.map_or(0, |mark| mark.bytes) + recovered.unmarked,
             uptime_before_ms: last.map_or(0, |mark| mark.uptime_ms),
             marks: recovered.marks,
@@ -211,6 +213,43 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Returns how many bytes of history may be kept: as many as the live data has, within the options' bounds.
+    fn history_budget(&self, now: Mark) -> Result<u64> {
+        let number = |name: &str| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let pages = number("page_count")? - number("freelist_count")?;
+        let used = u64::try_from(pages * number("page_size")?).unwrap_or(0);
+        let history = now.bytes.saturating_sub(self.upkeep.marks.front().map_or(0, |mark| mark.bytes));
+        let live = used.saturating_sub(history);
+        Ok(live.max(self.upkeep.history_floor).min(self.upkeep.retention.bytes))
+    }
+
+    /// Bytes of the file that hold nothing.
+    pub(super) fn free_bytes(&self) -> u64 {
+        let number = |name: &str| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let free = number("freelist_count").unwrap_or(0) * number("page_size").unwrap_or(0);
+        u64::try_from(free).unwrap_or(0)
+    }
+
+    /// Lets history begin now and clears the log, for a disk that is full: what was deleted frees no space before.
+    pub(super) fn give_up_history(&mut self) {
+        let upto = self.shared.tail.upto();
+        let mut outcome = self.begin_history(upto);
+        while outcome.is_ok() && self.upkeep.sweep.due(upto) {
+            outcome = self.sweep_step(STEP);
+        }
+        if let Err(error) = outcome {
+            self.upkeep.sweep.start_over();
+            if !self.connection.is_autocommit() {
+                let _ = self.connection.execute_batch("ROLLBACK");
+            }
+            tracing::warn!(%error, "history could not be cleared from the full disk, trying again");
+        }
+        // Gives the space of the write-ahead log back, whose content the reserve had room for.
+        if let Err(error) = super::checkpoint::finish(self.connection) {
+            tracing::warn!(%error, "the write-ahead log could not be emptied on the full disk, trying again");
+        }
+    }
+
     /// Sets a mark if it is time for one, and lets history begin where its bounds say.
     pub(super) fn retain(&mut self) -> Result<()> {
         let now = self.upkeep.now(self.shared.tail.upto());
@@ -223,7 +262,8 @@ impl Writer<'_> {
             self.upkeep.marks.push_back(now);
         }
         let compacted = self.shared.index.read().compacted;
-        match self.upkeep.retention.expired(&self.upkeep.marks, now) {
+        let retention = Retention { bytes: self.history_budget(now)?, ..self.upkeep.retention };
+        match retention.expired(&self.upkeep.marks, now) {
             Some(expired) if expired > compacted => self.begin_history(expired),
             _ => Ok(()),
         }

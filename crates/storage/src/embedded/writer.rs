@@ -14,6 +14,7 @@ use super::batch::{Staged, Statements};
 use super::failure::writing;
 use super::probe::probe;
 use super::recover::Recovered;
+use super::reserve::Reserve;
 use super::shared::Shared;
 use super::upkeep::Upkeep;
 use super::wave::Wave;
@@ -48,6 +49,11 @@ pub(super) struct Writer<'c> {
     wave: Wave,
     /// Why writes are refused, if they are.
     broken: Option<String>,
+    /// The disk is full: deletions are taken, on the space of the reserve, and history is given up.
+    full: bool,
+    /// The reserve was there when the disk became full, so it can be had again before all is well.
+    gave_reserve: bool,
+    reserve: Reserve,
 }
 
 /// What waits to be decided in the next transaction.
@@ -78,6 +84,13 @@ impl Pending {
                 Ok(done) => (Decided::All(answer, done), Ok(())),
                 Err(error) => (Decided::All(answer, Transacted::Refused { current: Vec::new() }), Err(error)),
             },
+        }
+    }
+
+    fn only_deletes(&self) -> bool {
+        match self {
+            Self::One(write, _) => write.value.is_none(),
+            Self::All(writes, _) => writes.iter().all(|write| write.value.is_none()),
         }
     }
 
@@ -114,6 +127,8 @@ impl<'c> Writer<'c> {
         checkpointer: SyncSender<()>,
     ) -> Result<Self, Error> {
         let statements = Statements::prepare(connection).map_err(|error| writing(&error))?;
+        let database = connection.path().map(std::path::Path::new).unwrap_or(std::path::Path::new(""));
+        let reserve = Reserve::beside(database, options.reserve_bytes);
         let upkeep = Upkeep::new(recovered, &options);
         Ok(Self {
             connection,
@@ -125,6 +140,9 @@ impl<'c> Writer<'c> {
             unmoved_bytes: 0,
             wave: Wave::default(),
             broken: None,
+            full: false,
+            gave_reserve: false,
+            reserve,
         })
     }
 
@@ -184,9 +202,17 @@ impl<'c> Writer<'c> {
         if writes.is_empty() {
             return 0;
         }
-        if let Some(reason) = &self.broken {
-            let error = Error::ReadOnly(reason.clone());
-            writes.into_iter().for_each(|pending| pending.fail(error.clone()));
+        let writes = match &self.broken {
+            None => writes,
+            Some(reason) => {
+                let error = Error::ReadOnly(reason.clone());
+                let (taken, refused): (Vec<_>, Vec<_>) =
+                    writes.into_iter().partition(|pending| self.full && pending.only_deletes());
+                refused.into_iter().for_each(|pending| pending.fail(error.clone()));
+                taken
+            }
+        };
+        if writes.is_empty() {
             return 0;
         }
         let mut answers = Vec::with_capacity(writes.len());
@@ -240,7 +266,7 @@ impl<'c> Writer<'c> {
             answers.push(decided);
         };
         writes.into_iter().for_each(|pending| stage(pending, answers));
-        while answers.len() < self.options.batch && requests.is_empty() {
+        while answers.len() < self.options.batch && requests.is_empty() && self.broken.is_none() {
             match inbox.try_recv() {
                 Ok(Request::Write(write, answer)) => stage(Pending::One(write, answer), answers),
                 Ok(Request::Transact(all, answer)) => stage(Pending::All(all, answer), answers),
@@ -296,6 +322,11 @@ impl<'c> Writer<'c> {
             Error::ReadOnly(reason) | Error::Unavailable(reason) | Error::Corrupt(reason) => reason.clone(),
             other => other.to_string(),
         };
+        if matches!(error, Error::ReadOnly(_)) {
+            self.full = true;
+            self.gave_reserve |= self.reserve.is_held();
+            self.reserve.release();
+        }
         tracing::error!(%error, "storage goes read-only until the disk takes writes again");
         *self.shared.health.write() = Health::ReadOnly(reason.clone());
         self.broken = Some(reason);
@@ -303,16 +334,30 @@ impl<'c> Writer<'c> {
     }
 
     fn tick(&mut self) {
-        if self.broken.is_some() && probe(self.connection).is_ok() {
+        if self.broken.is_some() && self.takes_writes() {
             tracing::info!("the disk takes writes again");
             self.shared.recovered();
             self.broken = None;
+            (self.full, self.gave_reserve) = (false, false);
         }
         if self.broken.is_none()
             && let Err(error) = self.retain()
         {
             self.fail(&error);
         }
+        if self.broken.is_none() && !self.reserve.is_held() {
+            self.reserve.hold();
+        }
+    }
+
+    /// Finds out whether a disk that failed works again. A full one must have room for the reserve, or the file must have as
+    /// much room inside.
+    fn takes_writes(&mut self) -> bool {
+        if self.full {
+            self.give_up_history();
+        }
+        let has_room = |writer: &mut Self| writer.free_bytes() >= writer.options.reserve_bytes;
+        probe(self.connection).is_ok() && (!self.gave_reserve || self.reserve.hold() || has_room(self))
     }
 
     fn close(mut self) {
@@ -320,6 +365,7 @@ impl<'c> Writer<'c> {
         if let Err(error) = checkpoint::finish(self.connection) {
             tracing::warn!(%error, "could not put everything in its place at the end; the next start will");
         }
+        self.reserve.release();
         *self.shared.health.write() = Health::Unavailable("storage is closed".to_owned());
         self.shared.tail.close();
     }

@@ -117,3 +117,56 @@ async fn a_full_disk_is_survived_and_recovered_from() {
     assert_eq!(engine.current().await.unwrap().0, u64::from(acknowledged) + 1);
     println!("{acknowledged} writes until the disk was full, all kept; recovered by itself");
 }
+
+/// A full disk refused deletions too, the only way out of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_takes_deletions_and_recovers_by_them() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("SKIPPED: no right to mount a small disk");
+        return;
+    };
+    let store = disk.path().join("store");
+    let options =
+        EmbeddedOptions { reserve_bytes: 2 << 20, checkpoint_bytes: 512 << 10, ..Default::default() };
+    let engine: Arc<dyn Engine> = Arc::new(EmbeddedEngine::open(&store, options).await.unwrap());
+    wait_for_reserve(&store).await;
+    let acknowledged = fill(&engine).await;
+    assert!(acknowledged > 20, "{acknowledged}");
+    for n in 0..acknowledged {
+        let delete = Write { key: format!("/k/{n}").into(), value: None, expect: Expect::Any };
+        let outcome = engine.write(delete).await;
+        assert!(matches!(outcome, Ok(Written::Done { .. })), "{n}: {outcome:?}");
+    }
+    wait_until_ready(&engine).await;
+    assert!(matches!(engine.write(put(1)).await, Ok(Written::Done { .. })));
+    assert_eq!(engine.range(Range::prefix("/k/")).await.unwrap().count, 1);
+    engine.close().await.unwrap();
+    listwatch_storage::embedded::offline::check(&store).unwrap();
+}
+
+/// The reserve is taken after the start, so that it delays nobody.
+async fn wait_for_reserve(store: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !store.join("store.reserve").exists() {
+        assert!(Instant::now() < deadline, "no reserve");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Three minutes of churn on a few objects left 500 MB of history on the disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_on_disk_follows_the_size_of_the_live_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = EmbeddedOptions { history_floor: 1 << 20, ..Default::default() };
+    let engine: Arc<dyn Engine> = Arc::new(EmbeddedEngine::open(directory.path(), options).await.unwrap());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut written = 0_u32;
+    while engine.compacted().await.unwrap() == Revision::ZERO {
+        assert!(Instant::now() < deadline, "{written} changes of 20 KB, and all of them are kept");
+        for _ in 0..50 {
+            engine.write(put(written % 10)).await.unwrap();
+            written += 1;
+        }
+    }
+    assert!(engine.current().await.unwrap().0 > 0);
+}

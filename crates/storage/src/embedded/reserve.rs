@@ -1,0 +1,51 @@
+//! Disk space held back, so that a full disk can be emptied: deletions and the clearing of history write to the disk too.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+/// A file of zeros that is given up when the disk is full.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    path: PathBuf,
+    bytes: u64,
+    held: bool,
+}
+
+impl Reserve {
+    /// A reserve beside a database; it is not there yet.
+    pub(super) fn beside(database: &Path, bytes: u64) -> Self {
+        Self { path: database.with_extension("reserve"), bytes, held: false }
+    }
+
+    /// Returns true if the space is held.
+    pub(super) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Takes the space, if the disk has it.
+    pub(super) fn hold(&mut self) -> bool {
+        self.held = self.held || self.allocate().is_ok();
+        if !self.held {
+            // Half a reserve only makes the disk fuller.
+            self.release();
+        }
+        self.held
+    }
+
+    fn allocate(&self) -> io::Result<()> {
+        let file: File =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
+        fallocate(&file, FallocateFlags::empty(), 0, self.bytes.max(1))?;
+        Ok(())
+    }
+
+    /// Gives the space back to the disk.
+    pub(super) fn release(&mut self) {
+        self.held = false;
+        let _ = fs::remove_file(&self.path);
+    }
+}
