@@ -10,7 +10,7 @@ use super::pod_security::PodSecurity;
 use super::priority::Priority;
 use super::resource_quota::ResourceQuota;
 use super::runtime_class::RuntimeClass;
-use super::{Chain, Plugin, WebhookLimits, webhook};
+use super::{Chain, Plugin, WebhookLimits, policy, webhook};
 
 type Make = fn() -> Arc<dyn Plugin>;
 
@@ -66,9 +66,9 @@ const PLUGINS: &[Row] = &[
     absent("PodTopologyLabels"),
     absent("NodeDeclaredFeatureValidator"),
     absent("PodResizeValidator"),
-    absent("MutatingAdmissionPolicy"),
+    on("MutatingAdmissionPolicy", || Arc::new(policy::Mutating::default())),
     on("MutatingAdmissionWebhook", || Arc::new(webhook::Mutating::default())),
-    absent("ValidatingAdmissionPolicy"),
+    on("ValidatingAdmissionPolicy", || Arc::new(policy::Validating::default())),
     on("ValidatingAdmissionWebhook", || Arc::new(webhook::Validating::default())),
     on("ResourceQuota", || Arc::new(ResourceQuota)),
     absent("AlwaysDeny"),

@@ -10,12 +10,12 @@ mod certificates;
 mod chain;
 mod default_toleration_seconds;
 mod limit_ranger;
-#[allow(dead_code, reason = "policies match requests as webhooks do")]
 mod matching;
 mod namespace_lifecycle;
 pub(crate) mod namespaces;
 pub(crate) mod pod_resources;
 mod pod_security;
+mod policy;
 mod priority;
 pub(crate) mod resource_quota;
 pub(crate) mod rights;

@@ -5,6 +5,7 @@
 //! are decoded, defaulted, prepared and validated; a [`view`] is a subresource that shows the object itself.
 
 pub mod custom;
+pub(crate) mod expressions;
 #[cfg(test)]
 mod linear_tests;
 pub(crate) mod managed;

@@ -14,6 +14,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
+use crate::registry::expressions;
 use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
@@ -192,6 +193,7 @@ impl Rules for Builtin {
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = validate::create(self.kind, object);
+        errors.extend(expressions::check::errors(self.kind.group, self.kind.kind, object, None));
         if self.is_definition() {
             errors.extend(listwatch_custom::validate_create(object));
         }
@@ -205,7 +207,11 @@ impl Rules for Builtin {
                 errors.extend(listwatch_custom::validate_update(new, old));
                 errors
             }
-            View::Whole => validate::update(self.kind, new, old),
+            View::Whole => {
+                let mut errors = validate::update(self.kind, new, old);
+                errors.extend(expressions::check::errors(self.kind.group, self.kind.kind, new, Some(old)));
+                errors
+            }
             View::Status if self.is_definition() => {
                 let mut errors = validate::status_update(self.kind, new, old);
                 errors.extend(listwatch_custom::validate_status(new));

@@ -1,15 +1,26 @@
 //! [`Hook`]: one webhook as its configuration describes it.
 
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use listwatch_cel::{Env, Version};
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use super::endpoint::Endpoint;
+use super::in_form;
 use super::review::{Answer, Review};
 use crate::admission::Attributes;
 use crate::admission::matching::{Form, Matcher};
+use crate::admission::policy::{Access, Objects, Scope, matches_conditions};
+use crate::registry::expressions::Compiled;
+use crate::registry::expressions::environment::{Declared, environment};
+
+/// The environment of match conditions.
+static CONDITIONS: LazyLock<Env> =
+    LazyLock::new(|| environment(Version::Stored, Declared { authorizer: true, ..Declared::default() }));
 
 /// Timeout of a webhook that does not name one, as in kube-apiserver.
 const DEFAULT_TIMEOUT: i64 = 10;
@@ -24,6 +35,7 @@ pub(super) struct Hook {
     /// Called again if others changed the object after it.
     pub(super) reinvoke: bool,
     matcher: Matcher,
+    conditions: Vec<Compiled>,
     /// Requests are rejected if it cannot be called.
     fail_closed: bool,
     /// It may be called for dry runs.
@@ -36,7 +48,7 @@ pub(super) struct Hook {
 
 /// How a call of a webhook failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in crate::admission) enum Failure {
     /// It could not be called, or its answer could not be used: a matter of the failure policy.
     Call(String),
     /// It rejected the request, or the request cannot be shown to it.
@@ -44,6 +56,14 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// The Status of a failure that no policy lets pass.
+    pub(in crate::admission) fn into_status(self) -> Status {
+        match self {
+            Self::Rejected(status) => status,
+            Self::Call(why) => Status::internal(why),
+        }
+    }
+
     /// Applies the failure policy.
     pub(super) fn settle(self, request: &Attributes<'_>, hook: &Hook) -> Result<(), Status> {
         match self {
@@ -78,6 +98,11 @@ impl Hook {
             configuration: configuration.to_owned(),
             reinvoke: hook.text("reinvocationPolicy") == "IfNeeded",
             matcher: Matcher::of_webhook(hook),
+            conditions: hook
+                .list("matchConditions")
+                .iter()
+                .map(|condition| Compiled::new(&CONDITIONS, condition.text("expression")))
+                .collect(),
             fail_closed: hook.text("failurePolicy") != "Ignore",
             dry_run: matches!(hook.text("sideEffects"), "None" | "NoneOnDryRun"),
             timeout: hook.int("timeoutSeconds").unwrap_or(DEFAULT_TIMEOUT),
@@ -93,7 +118,18 @@ impl Hook {
 
     /// Returns the form in which the webhook wants to see the request, if it does.
     pub(super) fn applies(&self, request: &Attributes<'_>, object: &Value) -> Result<Option<Form>, Status> {
-        Ok(self.matcher.matches(request, object))
+        let Some(form) = self.matcher.matches(request, object) else { return Ok(None) };
+        if self.conditions.is_empty() {
+            return Ok(Some(form));
+        }
+        let (new, old) = in_form(request, &form, object);
+        let objects = Objects::new(request, &form, new, old);
+        let scope = Scope::new(&objects, Access::new(request), &[]);
+        match matches_conditions(&scope, &self.conditions) {
+            Ok(matches) => Ok(matches.then_some(form)),
+            Err(why) if self.fail_closed => Err(request.forbidden(object, &why)),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Calls the webhook.

@@ -17,6 +17,7 @@ use listwatch_wire::json::Value;
 use parking_lot::Mutex;
 
 use self::hook::{Failure, Hook};
+pub(in crate::admission) use self::review::{kind_of, user_info};
 use super::matching::{Form, convert, is_exempt};
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -138,7 +139,11 @@ async fn mutate(
 }
 
 /// Checks the types of a patched object, fills in defaults, and brings it into the version of the request.
-fn accept(request: &Attributes<'_>, form: &Form, object: &mut Value) -> Result<(), Failure> {
+pub(in crate::admission) fn accept(
+    request: &Attributes<'_>,
+    form: &Form,
+    object: &mut Value,
+) -> Result<(), Failure> {
     let own = match form {
         Form::Sent => request.resource,
         Form::Converted(resource) => resource,
@@ -167,7 +172,7 @@ fn is_whole(request: &Attributes<'_>) -> bool {
 }
 
 /// Returns the new and the old object in the form that a webhook wants.
-fn in_form(request: &Attributes<'_>, form: &Form, object: &Value) -> (Value, Value) {
+pub(in crate::admission) fn in_form(request: &Attributes<'_>, form: &Form, object: &Value) -> (Value, Value) {
     let (mut new, mut old) = (object.clone(), request.old.cloned().unwrap_or_default());
     if let Form::Converted(resource) = form
         && is_whole(request)

@@ -33,9 +33,9 @@ impl Review<'_> {
         };
         let mut asked = json!({
             "uid": uid.as_str(),
-            "kind": kind(shown, request.subresource),
+            "kind": kind_of(shown, request.subresource),
             "resource": {"group": &*shown.group, "version": &*shown.version, "resource": &*shown.plural},
-            "requestKind": kind(request.resource, request.subresource),
+            "requestKind": kind_of(request.resource, request.subresource),
             "requestResource": {"group": &*request.resource.group, "version": &*request.resource.version, "resource": &*request.resource.plural},
             "operation": request.operation.name(),
             "userInfo": user_info(request.user),
@@ -59,7 +59,8 @@ impl Review<'_> {
     }
 }
 
-fn kind(resource: &crate::registry::Resource, subresource: &str) -> Value {
+/// Group, version and kind of the object of a request.
+pub(in crate::admission) fn kind_of(resource: &crate::registry::Resource, subresource: &str) -> Value {
     let own =
         resource.subresource(subresource).filter(|own| !own.group.is_empty() || !own.version.is_empty());
     match own {

@@ -1,0 +1,99 @@
+//! [`Binding`]: where a policy holds, and with which parameters.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_kinds::validate::selector_matches;
+use listwatch_wire::json::Value;
+
+use super::definition::ParamKind;
+use crate::admission::Attributes;
+use crate::admission::matching::Matcher;
+use crate::registry::Resource;
+
+/// A binding of a policy.
+#[derive(Debug)]
+pub(super) struct Binding {
+    pub(super) name: String,
+    /// `Deny`, `Warn`, `Audit`.
+    pub(super) actions: Vec<String>,
+    matcher: Matcher,
+    param_ref: Value,
+}
+
+impl Binding {
+    pub(super) fn read(binding: &Value) -> Self {
+        let spec = binding.at("spec");
+        Self {
+            name: binding.at("metadata").text("name").to_owned(),
+            actions: spec
+                .list("validationActions")
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+            matcher: Matcher::of_policy(spec.at("matchResources")),
+            param_ref: spec.at("paramRef").clone(),
+        }
+    }
+
+    pub(super) fn matches(&self, request: &Attributes<'_>, object: &Value) -> bool {
+        if self.matcher.has_no_rules() {
+            self.matcher.selects(request, object) && !self.matcher.excludes(request)
+        } else {
+            self.matcher.matches(request, object).is_some()
+        }
+    }
+
+    /// Returns the parameters to evaluate a policy with, one after the other; null if it is evaluated without.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub(super) async fn params(
+        &self,
+        request: &Attributes<'_>,
+        kind: Option<&ParamKind>,
+    ) -> Result<Vec<Value>, String> {
+        let Some(kind) = kind.filter(|_| self.param_ref.is_object()) else { return Ok(vec![Value::Null]) };
+        let resource = request
+            .api
+            .registry
+            .find_kind(&kind.group, &kind.version, &kind.kind)
+            .ok_or_else(|| format!("paramKind kind `{kind}` not known"))?;
+        let namespace = self.namespace(request, &resource)?;
+        // A parameter made a moment ago counts.
+        request.api.wait_for(None).await.map_err(|status| status.message)?;
+        let name = self.param_ref.text("name");
+        let plural = (&*resource.group, &*resource.version, &*resource.plural);
+        let params: Vec<Value> = if name.is_empty() {
+            let selector = self.param_ref.at("selector");
+            let all = request.list(plural, namespace);
+            all.into_iter()
+                .filter(|param| selector_matches(selector, param.at("metadata").at("labels")))
+                .collect()
+        } else {
+            request.find(plural, namespace, name).into_iter().collect()
+        };
+        if params.is_empty() && self.param_ref.text("parameterNotFoundAction") == "Deny" {
+            return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+        }
+        Ok(params)
+    }
+
+    fn namespace<'a>(
+        &'a self,
+        request: &Attributes<'a>,
+        resource: &Resource,
+    ) -> Result<Option<&'a str>, String> {
+        match (self.param_ref.text("namespace"), request.namespace, resource.namespaced) {
+            ("", "", true) => {
+                Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                    .to_owned())
+            }
+            ("", own, true) => Ok(Some(own)),
+            (named, _, true) => Ok(Some(named)),
+            ("", _, false) => Ok(None),
+            (_, _, false) => {
+                Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned())
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! [`Definition`]: a policy with its compiled expressions.
+
+use std::fmt;
+
+use listwatch_cel::Version;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+
+use crate::admission::matching::Matcher;
+use crate::registry::expressions::{Compiled, Environments, Family};
+
+/// The kind of the parameters of a policy.
+#[derive(Clone, Debug)]
+pub(super) struct ParamKind {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+}
+
+impl fmt::Display for ParamKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.group.is_empty() { "" } else { "/" };
+        write!(f, "&ParamKind{{APIVersion:{}{slash}{},Kind:{},}}", self.group, self.version, self.kind)
+    }
+}
+
+impl ParamKind {
+    fn read(kind: &Value) -> Option<Self> {
+        let (group, version) = match kind.text("apiVersion").split_once('/') {
+            Some((group, version)) => (group, version),
+            None => ("", kind.text("apiVersion")),
+        };
+        kind.is_object().then(|| Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.text("kind").to_owned(),
+        })
+    }
+}
+
+/// A validation: an expression that must be true.
+#[derive(Debug)]
+pub(super) struct Validation {
+    pub(super) expression: Compiled,
+    pub(super) message: String,
+    pub(super) message_expression: Option<Compiled>,
+    pub(super) reason: String,
+}
+
+/// A mutation: an expression that returns a change.
+#[derive(Debug)]
+pub(super) enum Mutation {
+    Apply(Compiled),
+    Patch(Compiled),
+}
+
+/// A policy with its compiled expressions.
+#[derive(Debug)]
+pub(super) struct Definition {
+    pub(super) name: String,
+    pub(super) matcher: Matcher,
+    pub(super) fail_closed: bool,
+    pub(super) param_kind: Option<ParamKind>,
+    pub(super) conditions: Vec<Compiled>,
+    pub(super) variables: Vec<(String, Compiled)>,
+    pub(super) validations: Vec<Validation>,
+    pub(super) annotations: Vec<(String, Compiled)>,
+    pub(super) mutations: Vec<Mutation>,
+    /// Called again if others changed the object after it.
+    pub(super) reinvoke: bool,
+}
+
+impl Definition {
+    pub(super) fn read(family: Family, policy: &Value) -> Self {
+        let spec = policy.at("spec");
+        let environments = Environments::new(Version::Stored, family, spec);
+        let texts = |value: &Value, key: &str| value.text(key).to_owned();
+        let plain = &environments.without_authorizer;
+        let full = &environments.full;
+        Self {
+            name: texts(policy.at("metadata"), "name"),
+            matcher: Matcher::of_policy(spec.at("matchConstraints")),
+            fail_closed: spec.text("failurePolicy") != "Ignore",
+            param_kind: ParamKind::read(spec.at("paramKind")),
+            conditions: spec
+                .list("matchConditions")
+                .iter()
+                .map(|condition| Compiled::new(&environments.conditions, condition.text("expression")))
+                .collect(),
+            validations: spec
+                .list("validations")
+                .iter()
+                .map(|validation| Validation {
+                    expression: Compiled::new(full, validation.text("expression")),
+                    message: texts(validation, "message"),
+                    message_expression: Some(validation.text("messageExpression"))
+                        .filter(|source| !source.is_empty())
+                        .map(|source| Compiled::new(plain, source)),
+                    reason: texts(validation, "reason"),
+                })
+                .collect(),
+            annotations: spec
+                .list("auditAnnotations")
+                .iter()
+                .map(|one| (texts(one, "key"), Compiled::new(plain, one.text("valueExpression"))))
+                .collect(),
+            mutations: spec
+                .list("mutations")
+                .iter()
+                .map(|mutation| match mutation.text("patchType") {
+                    "JSONPatch" => {
+                        Mutation::Patch(Compiled::new(full, mutation.at("jsonPatch").text("expression")))
+                    }
+                    _ => {
+                        let source = mutation.at("applyConfiguration").text("expression");
+                        Mutation::Apply(Compiled::new(full, source))
+                    }
+                })
+                .collect(),
+            reinvoke: spec.text("reinvocationPolicy") == "IfNeeded",
+            variables: environments.variables,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! ValidatingAdmissionPolicy and MutatingAdmissionPolicy: rules written in CEL that reject or change requests.
+//!
+//! [`definition`] is a policy with its compiled expressions, [`binding`] says where it holds and with which parameters.
+//! Both are read once per change. [`scope`] holds the variables of one evaluation, [`patch`] applies what mutations return.
+//! Expressions are compiled and validated in `registry/expressions`.
+
+mod binding;
+mod definition;
+mod mutating;
+mod patch;
+mod scope;
+mod validating;
+
+use std::sync::Arc;
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+use parking_lot::Mutex;
+
+pub(super) use mutating::Mutating;
+pub(super) use scope::{Access, Objects, Scope};
+pub(super) use validating::{Validating, matches_conditions};
+
+use self::binding::Binding;
+use self::definition::Definition;
+use crate::api::Api;
+use crate::cache::{Filter, Snapshot};
+use crate::registry::expressions::Family;
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// A policy and its bindings.
+#[derive(Debug)]
+struct Policy {
+    definition: Definition,
+    bindings: Vec<Binding>,
+}
+
+/// The policies of one family.
+#[derive(Debug)]
+struct Policies {
+    family: Family,
+    read: Mutex<Option<Read>>,
+}
+
+/// Policies with the collections they were read from.
+#[derive(Debug)]
+struct Read {
+    policies: Arc<Snapshot>,
+    bindings: Arc<Snapshot>,
+    all: Arc<[Policy]>,
+}
+
+impl Policies {
+    fn new(family: Family) -> Self {
+        Self { family, read: Mutex::default() }
+    }
+
+    /// Returns true if there is nothing to evaluate: a policy without a binding has no effect.
+    fn is_idle(&self, api: &Api) -> bool {
+        super::is_empty(api, (GROUP, "v1", self.family.bindings()))
+    }
+
+    /// Returns the policies, read anew if one of them or of their bindings has changed.
+    fn current(&self, api: &Api) -> Arc<[Policy]> {
+        let find = |plural: &str| api.registry.find(GROUP, "v1", plural);
+        let (Some(policies), Some(bindings)) = (find(self.family.policies()), find(self.family.bindings()))
+        else {
+            return Arc::new([]);
+        };
+        let (policies, bindings) = (policies.collection.clone(), bindings.collection.clone());
+        let (of_policies, of_bindings) = (policies.snapshot(), bindings.snapshot());
+        let mut read = self.read.lock();
+        if let Some(known) = &*read
+            && Arc::ptr_eq(&known.policies, &of_policies)
+            && Arc::ptr_eq(&known.bindings, &of_bindings)
+        {
+            return Arc::clone(&known.all);
+        }
+        let values = |snapshot: &Snapshot, walk| -> Vec<Value> {
+            snapshot.range(&walk).filter_map(|object| Value::read(object.stored()).ok()).collect()
+        };
+        let mut all_bindings = values(&of_bindings, bindings.walk(&Filter::default(), None));
+        let all: Arc<[Policy]> = values(&of_policies, policies.walk(&Filter::default(), None))
+            .iter()
+            .map(|policy| {
+                let name = policy.at("metadata").text("name");
+                let own = |binding: &mut Value| binding.at("spec").text("policyName") == name;
+                let bindings = all_bindings.extract_if(.., own).map(|value| Binding::read(&value)).collect();
+                Policy { definition: Definition::read(self.family, policy), bindings }
+            })
+            .collect();
+        *read = Some(Read { policies: of_policies, bindings: of_bindings, all: Arc::clone(&all) });
+        all
+    }
+}

@@ -1,0 +1,177 @@
+//! MutatingAdmissionPolicy: policies that change objects.
+
+use async_trait::async_trait;
+use listwatch_cel::{Budget, OBJECT_BUDGET};
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value as Json;
+use listwatch_wire::status::StatusReason;
+
+use super::binding::Binding;
+use super::definition::{Definition, Mutation};
+use super::patch;
+use super::scope::{Access, Objects, Scope};
+use super::validating::matches_conditions;
+use super::{Policies, Policy};
+use crate::admission::matching::{Form, is_exempt};
+use crate::admission::webhook::{accept, in_form};
+use crate::admission::{Attributes, Operation, Plugin};
+use crate::api::Api;
+use crate::registry::Resource;
+use crate::registry::expressions::Family;
+
+/// Changes objects as policies say.
+#[derive(Debug)]
+pub(in crate::admission) struct Mutating(Policies);
+
+impl Default for Mutating {
+    fn default() -> Self {
+        Self(Policies::new(Family::Mutating))
+    }
+}
+
+/// Why a mutation failed.
+enum Failure {
+    /// A matter of the failure policy.
+    Policy(String),
+    /// The result is no object of the resource.
+    Result(Status),
+}
+
+#[async_trait]
+impl Plugin for Mutating {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        !is_exempt(resource)
+    }
+
+    fn handles(&self, operation: Operation, _subresource: &str) -> bool {
+        operation != Operation::Delete
+    }
+
+    fn is_idle(&self, api: &Api) -> bool {
+        self.0.is_idle(api)
+    }
+
+    async fn admit(&self, request: &Attributes<'_>, object: &mut Json) -> Result<(), Status> {
+        request.record.reinvocation().begin(object);
+        let mut errors = Vec::new();
+        for policy in self.0.current(request.api).iter() {
+            if let Some(form) = policy.definition.matcher.matches(request, object) {
+                apply(request, policy, &form, object, &mut errors).await?;
+            }
+        }
+        request.record.reinvocation().end(object);
+        if errors.is_empty() { Ok(()) } else { Err(denied(request, object, errors)) }
+    }
+}
+
+fn denied(request: &Attributes<'_>, object: &Json, errors: Vec<String>) -> Status {
+    let mut status = request.forbidden(object, "admission request denied by policy");
+    status.message = errors.first().cloned().unwrap_or_default();
+    status.reason = StatusReason::Invalid;
+    errors.into_iter().fold(status, |status, error| status.with_cause("", error, ""))
+}
+
+/// Applies a policy with all its bindings.
+async fn apply(
+    request: &Attributes<'_>,
+    policy: &Policy,
+    form: &Form,
+    object: &mut Json,
+    errors: &mut Vec<String>,
+) -> Result<(), Status> {
+    let definition = &policy.definition;
+    for binding in &policy.bindings {
+        if !binding.matches(request, object) {
+            continue;
+        }
+        let text = |why: String| {
+            format!("policy '{}' with binding '{}' denied request: {why}", definition.name, binding.name)
+        };
+        let params = match binding.params(request, definition.param_kind.as_ref()).await {
+            Ok(params) => params,
+            Err(why) => {
+                if definition.fail_closed {
+                    errors.push(text(format!("failed to configure binding: {why}")));
+                }
+                continue;
+            }
+        };
+        for param in params {
+            match mutate(request, definition, binding, form, object, param) {
+                Ok(()) => {}
+                Err(Failure::Result(status)) => return Err(status),
+                Err(Failure::Policy(why)) if definition.fail_closed => errors.push(text(why)),
+                Err(Failure::Policy(_)) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Applies the mutations of a policy with one parameter.
+fn mutate(
+    request: &Attributes<'_>,
+    definition: &Definition,
+    binding: &Binding,
+    form: &Form,
+    object: &mut Json,
+    param: Json,
+) -> Result<(), Failure> {
+    let (new, old) = in_form(request, form, object);
+    let uid = format!("{}/{}/{}", definition.name, binding.name, param.at("metadata").text("name"));
+    let mut objects = Objects::new(request, form, new, old);
+    objects.params = param;
+    {
+        let scope = Scope::new(&objects, Access::new(request), &definition.variables);
+        scope.close();
+        if !matches_conditions(&scope, &definition.conditions).map_err(Failure::Policy)? {
+            return Ok(());
+        }
+    }
+    if !request.record.reinvocation().should_call(&uid) {
+        return Ok(());
+    }
+    let before = objects.object.clone();
+    for mutation in &definition.mutations {
+        let changed = change(request, definition, form, mutation, &objects)?;
+        objects.object = changed;
+    }
+    let mut reinvocation = request.record.reinvocation();
+    if objects.object != before {
+        reinvocation.changed();
+        let mut result = objects.object;
+        accept(request, form, &mut result).map_err(|failure| Failure::Result(failure.into_status()))?;
+        *object = result;
+    }
+    if definition.reinvoke {
+        reinvocation.called(&uid);
+    }
+    Ok(())
+}
+
+/// Returns the object after one mutation.
+fn change(
+    request: &Attributes<'_>,
+    definition: &Definition,
+    form: &Form,
+    mutation: &Mutation,
+    objects: &Objects,
+) -> Result<Json, Failure> {
+    let scope = Scope::new(objects, Access::new(request), &definition.variables);
+    scope.close();
+    let mut budget = Budget::new(OBJECT_BUDGET);
+    let resource = match form {
+        Form::Sent => request.resource,
+        Form::Converted(resource) => resource,
+    };
+    let result = match mutation {
+        Mutation::Apply(expression) => scope
+            .evaluate(expression, &mut budget)
+            .and_then(|value| patch::apply(resource, &objects.object, &value)),
+        Mutation::Patch(expression) => scope
+            .evaluate(expression, &mut budget)
+            .and_then(|value| patch::json_patch(&objects.object, &value)),
+    };
+    result.map_err(Failure::Policy)
+}

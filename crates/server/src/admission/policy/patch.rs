@@ -1,0 +1,55 @@
+//! What mutations return, applied to an object.
+
+use listwatch_cel::{Value, to_json};
+use listwatch_kinds::tree::Tree;
+use listwatch_merge::patch::JsonPatch;
+use listwatch_wire::json::{self, Value as Json};
+
+use crate::pipeline::managed::Tracking;
+use crate::registry::Resource;
+
+/// Parts of what a mutation returns. The largest object has fewer.
+const PATCH_NODES: usize = 1_000_000;
+
+/// Merges an apply configuration into an object, by the merge keys of its schema.
+pub(super) fn apply(resource: &Resource, object: &Json, configuration: &Value<'_>) -> Result<Json, String> {
+    let mut applied =
+        to_json(configuration, &mut { PATCH_NODES }).map_err(|error| error.message().to_owned())?;
+    for key in ["kind", "apiVersion"] {
+        applied.put(key, object.at(key).clone());
+    }
+    // Mutations set fields without owning them.
+    let mut live = object.clone();
+    let owners = live.inner("metadata").and_then(|meta| meta.remove("managedFields"));
+    let tracking = Tracking {
+        manager: "admission".to_owned(),
+        api_version: resource.api_version(),
+        subresource: "",
+        time: String::new(),
+    };
+    let merged = resource.rules.apply(&tracking, Some(&live), &applied, true);
+    let mut merged = merged.map_err(|status| format!("error applying patch: {}", status.message))?.object;
+    if let Some(meta) = merged.inner_or_new("metadata") {
+        meta.remove("managedFields");
+        if let Some(owners) = owners {
+            meta.put("managedFields", owners);
+        }
+    }
+    Ok(merged)
+}
+
+/// Applies a list of JSON patch operations. A test that fails leaves the object as it is.
+pub(super) fn json_patch(object: &Json, operations: &Value<'_>) -> Result<Json, String> {
+    let operations = to_json(operations, &mut { PATCH_NODES }).map_err(|error| error.message().to_owned())?;
+    let has_test = operations
+        .as_array()
+        .is_some_and(|operations| operations.iter().any(|operation| operation.text("op") == "test"));
+    let patch =
+        JsonPatch::parse(&json::encode(&operations)).map_err(|status| format!("JSON Patch: {status}"))?;
+    let mut patched = object.clone();
+    match patch.apply(&mut patched) {
+        Ok(()) => Ok(patched),
+        Err(status) if has_test && status.to_string().contains("test") => Ok(object.clone()),
+        Err(status) => Err(format!("JSON Patch: {status}")),
+    }
+}

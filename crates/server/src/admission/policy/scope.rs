@@ -1,0 +1,265 @@
+//! [`Scope`]: the variables of the expressions of one policy for one request.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use listwatch_cel::{
+    AccessDecision, AccessRequest, Activation, Authorizer, Budget, EvalError, HostObject, Meter, Value,
+};
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::{Value as Json, json};
+
+use crate::admission::Attributes;
+use crate::admission::matching::Form;
+use crate::admission::webhook::{kind_of, user_info};
+use crate::auth::{self, User};
+use crate::registry::expressions::Compiled;
+
+/// The message of a policy whose expressions are too expensive together.
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// The objects that expressions see.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub(crate) request: Json,
+    pub(crate) object: Json,
+    pub(crate) old: Json,
+    pub(crate) params: Json,
+    pub(crate) namespace: Json,
+}
+
+impl Objects {
+    /// The objects of a request in the form of a policy.
+    pub(crate) fn new(request: &Attributes<'_>, form: &Form, object: Json, old: Json) -> Self {
+        let is_namespace = request.is("", "namespaces");
+        let namespace = request.namespace_object().filter(|_| !is_namespace);
+        Self {
+            request: request_document(request, form),
+            object,
+            old,
+            params: Json::Null,
+            namespace: namespace.map(|namespace| visible_namespace(&namespace)).unwrap_or_default(),
+        }
+    }
+}
+
+/// The variable `request`.
+fn request_document(request: &Attributes<'_>, form: &Form) -> Json {
+    let shown = match form {
+        Form::Sent => request.resource,
+        Form::Converted(resource) => resource,
+    };
+    let mut document = json!({
+        "kind": kind_of(shown, request.subresource),
+        "resource": {"group": &*shown.group, "version": &*shown.version, "resource": &*shown.plural},
+        "requestKind": kind_of(request.resource, request.subresource),
+        "requestResource": {"group": &*request.resource.group, "version": &*request.resource.version, "resource": &*request.resource.plural},
+        "operation": request.operation.name(),
+        "userInfo": user_info(request.user),
+        "dryRun": request.is_dry_run(),
+        "options": request.options.document()
+    });
+    for (key, text) in [
+        ("name", request.name),
+        ("namespace", request.namespace),
+        ("subResource", request.subresource),
+        ("requestSubResource", request.subresource),
+    ] {
+        if !text.is_empty() {
+            document.put(key, text);
+        }
+    }
+    document
+}
+
+/// The parts of a namespace that expressions may see.
+fn visible_namespace(namespace: &Json) -> Json {
+    const METADATA: [&str; 12] = [
+        "name",
+        "generateName",
+        "namespace",
+        "labels",
+        "annotations",
+        "uid",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "resourceVersion",
+        "finalizers",
+    ];
+    let mut metadata = json!({});
+    for key in METADATA {
+        if namespace.at("metadata").has(key) {
+            metadata.put(key, namespace.at("metadata").at(key).clone());
+        }
+    }
+    let mut visible = json!({"metadata": metadata});
+    for key in ["spec", "status"] {
+        if namespace.has(key) {
+            visible.put(key, namespace.at(key).clone());
+        }
+    }
+    visible
+}
+
+/// The authorizer as expressions ask it.
+pub(crate) struct Access {
+    authorizer: Arc<dyn auth::Authorizer>,
+    user: User,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").field("user", &self.user.name).finish_non_exhaustive()
+    }
+}
+
+impl Access {
+    pub(crate) fn new(request: &Attributes<'_>) -> Arc<Self> {
+        Arc::new(Self { authorizer: Arc::clone(&request.api.authorizer), user: request.user.clone() })
+    }
+}
+
+impl Authorizer for Access {
+    fn authorize(&self, request: &AccessRequest) -> AccessDecision {
+        let other = request.service_account.as_ref().map(|(namespace, name)| User {
+            name: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ],
+            ..User::default()
+        });
+        let attributes = auth::Attributes {
+            verb: &request.verb,
+            group: &request.group,
+            version: "*",
+            resource: &request.resource,
+            subresource: &request.subresource,
+            namespace: &request.namespace,
+            name: &request.name,
+            path: request.path.as_deref().unwrap_or_default(),
+        };
+        match self.authorizer.authorize(other.as_ref().unwrap_or(&self.user), &attributes) {
+            auth::Decision::Allow => AccessDecision { allowed: true, ..AccessDecision::default() },
+            auth::Decision::NoOpinion(reason) => AccessDecision { reason, ..AccessDecision::default() },
+        }
+    }
+}
+
+/// The variables of the expressions of one policy for one request. Those of the policy are computed when they are first
+/// read, and once.
+pub(crate) struct Scope<'a> {
+    objects: &'a Objects,
+    access: Arc<dyn Authorizer>,
+    variables: &'a [(String, Compiled)],
+    computed: Vec<OnceLock<Result<Value<'a>, EvalError>>>,
+    own: OnceLock<&'a Scope<'a>>,
+}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("variables", &self.variables.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn new(
+        objects: &'a Objects,
+        access: Arc<dyn Authorizer>,
+        variables: &'a [(String, Compiled)],
+    ) -> Self {
+        let computed = variables.iter().map(|_| OnceLock::new()).collect();
+        Self { objects, access, variables, computed, own: OnceLock::new() }
+    }
+
+    /// Lets expressions read the variables of the policy.
+    pub(crate) fn close(&'a self) {
+        let _ = self.own.set(self);
+    }
+
+    /// Evaluates an expression within a budget.
+    ///
+    /// # Errors
+    /// The message about it.
+    pub(crate) fn evaluate(&self, compiled: &Compiled, budget: &mut Budget) -> Result<Value<'a>, String> {
+        if budget.is_exhausted() {
+            return Err(OUT_OF_BUDGET.to_owned());
+        }
+        let program = compiled.program.as_ref().map_err(Clone::clone)?;
+        let outcome = program.evaluate(self);
+        if !budget.spend(outcome.cost) {
+            return Err(OUT_OF_BUDGET.to_owned());
+        }
+        let source = &compiled.source;
+        outcome
+            .result
+            .map_err(|error| format!("expression '{source}' resulted in error: {}", error.message()))
+    }
+}
+
+impl<'a> Activation<'a> for Scope<'a> {
+    fn variable(&self, name: &str) -> Result<Option<Value<'a>>, EvalError> {
+        Ok(Some(match name {
+            "object" => Value::from_json(&self.objects.object),
+            "oldObject" => Value::from_json(&self.objects.old),
+            "request" => Value::from_json(&self.objects.request),
+            "params" => Value::from_json(&self.objects.params),
+            "namespaceObject" => Value::from_json(&self.objects.namespace),
+            "authorizer" => Value::authorizer(Arc::clone(&self.access)),
+            "authorizer.requestResource" => {
+                Value::resource_check(Arc::clone(&self.access), self.own_access())
+            }
+            "variables" => match self.own.get() {
+                Some(own) => Value::Host(*own),
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Scope<'_> {
+    fn own_access(&self) -> AccessRequest {
+        let request = &self.objects.request;
+        let resource = request.at("requestResource");
+        let text = |value: &str| value.to_owned();
+        AccessRequest {
+            group: text(resource.text("group")),
+            resource: text(resource.text("resource")),
+            subresource: text(request.text("requestSubResource")),
+            namespace: text(request.text("namespace")),
+            name: text(request.text("name")),
+            ..AccessRequest::default()
+        }
+    }
+}
+
+impl<'a> HostObject for Scope<'a> {
+    fn type_name(&self) -> &str {
+        "kubernetes.variables"
+    }
+
+    fn field<'s>(&'s self, name: &str, meter: &mut Meter) -> Result<Option<Value<'s>>, EvalError> {
+        let Some(index) = self.variables.iter().position(|(known, _)| known == name) else { return Ok(None) };
+        let (Some((_, compiled)), Some(cell), Some(own)) =
+            (self.variables.get(index), self.computed.get(index), self.own.get())
+        else {
+            return Ok(None);
+        };
+        if let Some(known) = cell.get() {
+            return known.clone().map(Some);
+        }
+        let value: Result<Value<'a>, EvalError> = match &compiled.program {
+            Ok(program) => program.evaluate_on(*own, meter),
+            Err(why) => Err(EvalError::new(why.clone())),
+        };
+        let value = value.map_err(|error| {
+            EvalError::new(format!("composited variable \"{name}\" fails to evaluate: {}", error.message()))
+        });
+        cell.get_or_init(|| value).clone().map(Some)
+    }
+}

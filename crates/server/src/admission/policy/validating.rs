@@ -1,0 +1,239 @@
+//! ValidatingAdmissionPolicy: policies that reject requests, warn of them or audit them.
+
+use async_trait::async_trait;
+use listwatch_cel::{Budget, MATCH_CONDITIONS_BUDGET, OBJECT_BUDGET, Value};
+use listwatch_wire::Status;
+use listwatch_wire::json::{self, Value as Json, json};
+use listwatch_wire::status::StatusReason;
+
+use super::binding::Binding;
+use super::definition::{Definition, Validation};
+use super::scope::{Access, Objects, Scope};
+use super::{Policies, Policy};
+use crate::admission::matching::{Form, is_exempt};
+use crate::admission::webhook::in_form;
+use crate::admission::{Attributes, Operation, Plugin, aggregate};
+use crate::api::Api;
+use crate::registry::Resource;
+use crate::registry::expressions::{Compiled, Family};
+
+/// Bytes of an audit annotation, as in kube-apiserver.
+const ANNOTATION_BYTES: usize = 10 << 10;
+/// Bytes of a message that an expression returns.
+const MESSAGE_BYTES: usize = 5 << 10;
+const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
+
+/// Rejects requests that policies reject.
+#[derive(Debug)]
+pub(in crate::admission) struct Validating(Policies);
+
+impl Default for Validating {
+    fn default() -> Self {
+        Self(Policies::new(Family::Validating))
+    }
+}
+
+/// A decision against a request.
+struct Denial {
+    message: String,
+    reason: String,
+    policy: String,
+    binding: Option<String>,
+}
+
+#[async_trait]
+impl Plugin for Validating {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        !is_exempt(resource)
+    }
+
+    fn handles(&self, _operation: Operation, _subresource: &str) -> bool {
+        true
+    }
+
+    fn is_idle(&self, api: &Api) -> bool {
+        self.0.is_idle(api)
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, object: &Json) -> Result<(), Status> {
+        let (mut denials, mut failures) = (Vec::new(), Vec::new());
+        for policy in self.0.current(request.api).iter() {
+            if let Some(form) = policy.definition.matcher.matches(request, object) {
+                judge(request, object, policy, &form, &mut denials, &mut failures).await;
+            }
+        }
+        if !failures.is_empty() {
+            let text = json::encode(&Json::from(failures));
+            request.record.annotate(FAILURES, String::from_utf8_lossy(&text).into_owned());
+        }
+        denials.into_iter().next().map_or(Ok(()), |denial| Err(denial.status(request, object)))
+    }
+}
+
+impl Denial {
+    fn status(self, request: &Attributes<'_>, object: &Json) -> Status {
+        let bound = self.binding.map(|binding| format!(" with binding '{binding}'")).unwrap_or_default();
+        let message =
+            format!("ValidatingAdmissionPolicy '{}'{bound} denied request: {}", self.policy, self.message);
+        let mut status = request.forbidden(object, &message);
+        (status.reason, status.code) = match self.reason.as_str() {
+            "Unauthorized" => (StatusReason::Unauthorized, 401),
+            "Forbidden" => (StatusReason::Forbidden, 403),
+            "RequestEntityTooLarge" => (StatusReason::RequestEntityTooLarge, 413),
+            _ => (StatusReason::Invalid, 422),
+        };
+        status.with_cause("", message, "")
+    }
+}
+
+/// Evaluates a policy with all its bindings.
+async fn judge(
+    request: &Attributes<'_>,
+    object: &Json,
+    policy: &Policy,
+    form: &Form,
+    denials: &mut Vec<Denial>,
+    failures: &mut Vec<Json>,
+) {
+    let definition = &policy.definition;
+    let mut annotations: Vec<(String, Vec<String>)> = Vec::new();
+    for binding in policy.bindings.iter().filter(|binding| binding.matches(request, object)) {
+        let deny = |message: String, reason: String| Denial {
+            message,
+            reason,
+            policy: definition.name.clone(),
+            binding: Some(binding.name.clone()),
+        };
+        let params = match binding.params(request, definition.param_kind.as_ref()).await {
+            Ok(params) => params,
+            Err(why) if definition.fail_closed => {
+                denials.push(deny(format!("failed to configure binding: {why}"), String::new()));
+                continue;
+            }
+            Err(_) => continue,
+        };
+        let (new, old) = in_form(request, form, object);
+        let mut objects = Objects::new(request, form, new, old);
+        for param in params {
+            objects.params = param;
+            let verdict = evaluate(request, definition, &objects);
+            for (index, message, reason) in verdict.denied {
+                for action in &binding.actions {
+                    match action.as_str() {
+                        "Deny" => denials.push(deny(message.clone(), reason.clone())),
+                        "Warn" => request.record.warn(format!(
+                            "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
+                            definition.name, binding.name
+                        )),
+                        _ => failures.push(failure(definition, binding, index, &message)),
+                    }
+                }
+            }
+            denials.extend(verdict.errors.into_iter().map(|message| deny(message, String::new())));
+            for (key, value) in verdict.annotations {
+                match annotations.iter_mut().find(|(known, _)| *known == key) {
+                    Some((_, values)) if values.contains(&value) => {}
+                    Some((_, values)) => values.push(value),
+                    None => annotations.push((key, vec![value])),
+                }
+            }
+        }
+    }
+    for (key, values) in annotations {
+        request.record.annotate(&format!("{}/{key}", definition.name), values.join(", "));
+    }
+}
+
+fn failure(definition: &Definition, binding: &Binding, index: usize, message: &str) -> Json {
+    json!({
+        "message": message, "policy": definition.name.as_str(), "binding": binding.name.as_str(),
+        "expressionIndex": i64::try_from(index).unwrap_or(0), "validationActions": binding.actions.clone()
+    })
+}
+
+/// The outcome of a policy with one parameter.
+#[derive(Default)]
+struct Verdict {
+    /// Index of the validation, message and reason.
+    denied: Vec<(usize, String, String)>,
+    /// Errors of audit annotations.
+    errors: Vec<String>,
+    annotations: Vec<(String, String)>,
+}
+
+fn evaluate(request: &Attributes<'_>, definition: &Definition, objects: &Objects) -> Verdict {
+    let mut verdict = Verdict::default();
+    let scope = Scope::new(objects, Access::new(request), &definition.variables);
+    scope.close();
+    match matches_conditions(&scope, &definition.conditions) {
+        Ok(true) => {}
+        Ok(false) => return verdict,
+        Err(why) => {
+            if definition.fail_closed {
+                verdict.denied.push((0, why, String::new()));
+            }
+            return verdict;
+        }
+    }
+    let mut budget = Budget::new(OBJECT_BUDGET);
+    for (index, validation) in definition.validations.iter().enumerate() {
+        match scope.evaluate(&validation.expression, &mut budget) {
+            Ok(Value::Bool(true)) => {}
+            Ok(_) => {
+                let message = message(&scope, validation, &mut budget);
+                verdict.denied.push((index, message, validation.reason.clone()));
+            }
+            Err(why) if definition.fail_closed => verdict.denied.push((index, why, String::new())),
+            Err(_) => {}
+        }
+    }
+    annotate(&scope, definition, &mut verdict);
+    verdict
+}
+
+/// Evaluates match conditions: one that is false decides, whatever errors others have.
+pub(in crate::admission) fn matches_conditions(
+    scope: &Scope<'_>,
+    conditions: &[Compiled],
+) -> Result<bool, String> {
+    let (mut budget, mut errors) = (Budget::new(MATCH_CONDITIONS_BUDGET), Vec::new());
+    for condition in conditions {
+        match scope.evaluate(condition, &mut budget) {
+            Ok(Value::Bool(false)) => return Ok(false),
+            Ok(_) => {}
+            Err(why) => errors.push(why),
+        }
+    }
+    if errors.is_empty() { Ok(true) } else { Err(aggregate(errors)) }
+}
+
+/// The message of a validation that failed: of its expression, else its own, else one made of the expression.
+fn message(scope: &Scope<'_>, validation: &Validation, budget: &mut Budget) -> String {
+    let computed = validation
+        .message_expression
+        .as_ref()
+        .and_then(|expression| scope.evaluate(expression, budget).ok())
+        .and_then(|value| value.as_str().map(|text| text.trim().to_owned()))
+        .filter(|text| text.len() <= MESSAGE_BYTES && !text.contains('\n') && !text.is_empty());
+    let fixed = || Some(validation.message.trim().to_owned()).filter(|text| !text.is_empty());
+    let made = || format!("failed expression: {}", validation.expression.source);
+    computed.or_else(fixed).unwrap_or_else(made)
+}
+
+fn annotate(scope: &Scope<'_>, definition: &Definition, verdict: &mut Verdict) {
+    let mut budget = Budget::new(OBJECT_BUDGET);
+    for (key, expression) in &definition.annotations {
+        match scope.evaluate(expression, &mut budget) {
+            Ok(Value::Null) => {}
+            Ok(value) => {
+                let mut text = value.as_str().unwrap_or_default().trim().to_owned();
+                text.truncate(text.floor_char_boundary(ANNOTATION_BYTES));
+                if !text.is_empty() {
+                    verdict.annotations.push((key.clone(), text));
+                }
+            }
+            Err(why) if definition.fail_closed => verdict.errors.push(why),
+            Err(_) => {}
+        }
+    }
+}

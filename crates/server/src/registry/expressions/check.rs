@@ -1,0 +1,132 @@
+//! Validation of the expressions of policies and match conditions when they are written.
+
+use listwatch_cel::{Env, Type, Version};
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+use listwatch_wire::status::FieldError;
+
+use super::environment::{Declared, JSON_PATCH, environment};
+use super::policy::{Environments, Family, has_type};
+
+/// Returns the errors of the expressions in a policy or a webhook configuration; none for other kinds. What is shared with
+/// the stored object is valid.
+pub(crate) fn errors(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    if group != "admissionregistration.k8s.io"
+        || old.is_some_and(|old| {
+            old.at("spec") == object.at("spec") && old.at("webhooks") == object.at("webhooks")
+        })
+    {
+        return Vec::new();
+    }
+    // What was accepted before stays acceptable.
+    let version = if old.is_some() { Version::Stored } else { Version::New };
+    match kind {
+        "ValidatingAdmissionPolicy" => policy_errors(version, Family::Validating, object.at("spec")),
+        "MutatingAdmissionPolicy" => policy_errors(version, Family::Mutating, object.at("spec")),
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => webhook_errors(version, object),
+        _ => Vec::new(),
+    }
+}
+
+fn webhook_errors(version: Version, configuration: &Value) -> Vec<FieldError> {
+    let env = environment(version, Declared { authorizer: true, ..Declared::default() });
+    let mut errors = Vec::new();
+    for (index, hook) in configuration.list("webhooks").iter().enumerate() {
+        conditions(&env, hook, &format!("webhooks[{index}]"), &mut errors);
+    }
+    errors
+}
+
+fn conditions(env: &Env, holder: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (index, condition) in holder.list("matchConditions").iter().enumerate() {
+        let path = format!("{path}.matchConditions[{index}].expression");
+        check(env, &path, condition.text("expression"), (&[Type::Bool], "bool"), errors);
+    }
+}
+
+fn policy_errors(version: Version, family: Family, spec: &Value) -> Vec<FieldError> {
+    let environments = Environments::new(version, family, spec);
+    let mut errors = Vec::new();
+    for (index, problem) in &environments.problems {
+        let source = spec.list("variables").get(*index).map(|variable| variable.text("expression"));
+        let path = format!("spec.variables[{index}].expression");
+        errors.push(FieldError::invalid(path, source.unwrap_or_default().trim(), problem.clone()));
+    }
+    conditions(&environments.conditions, spec, "spec", &mut errors);
+    for (index, validation) in spec.list("validations").iter().enumerate() {
+        let path = format!("spec.validations[{index}]");
+        let (expression, message) = (validation.text("expression"), validation.text("messageExpression"));
+        check(
+            &environments.full,
+            &format!("{path}.expression"),
+            expression,
+            (&[Type::Bool], "bool"),
+            &mut errors,
+        );
+        let path = format!("{path}.messageExpression");
+        check(&environments.without_authorizer, &path, message, (&[Type::String], "string"), &mut errors);
+    }
+    for (index, annotation) in spec.list("auditAnnotations").iter().enumerate() {
+        let path = format!("spec.auditAnnotations[{index}].valueExpression");
+        let wanted: (&[Type], &str) = (&[Type::String, Type::Null], "one of [string null_type]");
+        let source = annotation.text("valueExpression");
+        check(&environments.without_authorizer, &path, source, wanted, &mut errors);
+    }
+    for (index, mutation) in spec.list("mutations").iter().enumerate() {
+        let path = format!("spec.mutations[{index}]");
+        let patch = mutation.at("jsonPatch").text("expression");
+        let patches = [Type::list(JSON_PATCH.clone())];
+        let wanted = (&patches[..], "list(JSONPatch)");
+        check(&environments.full, &format!("{path}.jsonPatch.expression"), patch, wanted, &mut errors);
+        let applied = mutation.at("applyConfiguration").text("expression");
+        check_applied(
+            &environments.full,
+            &format!("{path}.applyConfiguration.expression"),
+            applied,
+            &mut errors,
+        );
+    }
+    errors
+}
+
+/// Compiles an expression and checks its type. An absent one is a matter of other rules.
+fn check(env: &Env, path: &str, source: &str, wanted: (&[Type], &str), errors: &mut Vec<FieldError>) {
+    let (source, (types, text)) = (source.trim(), wanted);
+    if source.is_empty() {
+        return;
+    }
+    match env.compile(source) {
+        Err(issues) => {
+            errors.push(FieldError::invalid(path, source, format!("compilation failed: {issues}")));
+        }
+        Ok(expression) if !has_type(&expression, types) => {
+            let found = expression.output_type();
+            errors.push(FieldError::invalid(
+                path,
+                source,
+                format!("must evaluate to {text} but got {found}"),
+            ));
+        }
+        Ok(_) => {}
+    }
+}
+
+/// An apply configuration is an `Object`.
+fn check_applied(env: &Env, path: &str, source: &str, errors: &mut Vec<FieldError>) {
+    let source = source.trim();
+    if source.is_empty() {
+        return;
+    }
+    match env.compile(source) {
+        Err(issues) => {
+            errors.push(FieldError::invalid(path, source, format!("compilation failed: {issues}")));
+        }
+        Ok(expression) => {
+            let found = expression.output_type().to_string();
+            if found != "Object" && found != "dyn" {
+                let detail = format!("must evaluate to Object but got {found}");
+                errors.push(FieldError::invalid(path, source, detail));
+            }
+        }
+    }
+}

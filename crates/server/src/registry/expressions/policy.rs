@@ -1,0 +1,99 @@
+//! The expressions of a policy: their environments, and their programs.
+
+use listwatch_cel::{Env, Expression, Program, Type, Version};
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+
+use super::environment::{Declared, JSON_PATCH, environment};
+
+/// The two kinds of policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Validating,
+    Mutating,
+}
+
+impl Family {
+    pub(crate) const fn policies(self) -> &'static str {
+        match self {
+            Self::Validating => "validatingadmissionpolicies",
+            Self::Mutating => "mutatingadmissionpolicies",
+        }
+    }
+
+    pub(crate) const fn bindings(self) -> &'static str {
+        match self {
+            Self::Validating => "validatingadmissionpolicybindings",
+            Self::Mutating => "mutatingadmissionpolicybindings",
+        }
+    }
+}
+
+/// An expression and its program.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) source: String,
+    /// The program, or why it could not be made.
+    pub(crate) program: Result<Program, String>,
+}
+
+impl Compiled {
+    pub(crate) fn new(env: &Env, source: &str) -> Self {
+        let source = source.trim().to_owned();
+        let program = match env.compile(&source) {
+            Ok(expression) => expression.program().map_err(|error| error.message().to_owned()),
+            Err(issues) => Err(format!("compilation failed: {issues}")),
+        };
+        Self { source, program }
+    }
+}
+
+/// The environments of the expressions of a policy.
+#[derive(Debug)]
+pub(crate) struct Environments {
+    /// Of match conditions, which have no variables of the policy.
+    pub(crate) conditions: Env,
+    /// Of validations and mutations.
+    pub(crate) full: Env,
+    /// Of messages and audit annotations.
+    pub(crate) without_authorizer: Env,
+    pub(crate) variables: Vec<(String, Compiled)>,
+    /// The errors of the expressions of variables, with their places.
+    pub(crate) problems: Vec<(usize, String)>,
+}
+
+impl Environments {
+    pub(crate) fn new(version: Version, family: Family, spec: &Value) -> Self {
+        let params = spec.has("paramKind");
+        let declared = Declared { params, authorizer: true, namespace: true };
+        let conditions = environment(version, Declared { namespace: false, ..declared });
+        let mut full = environment(version, declared);
+        if family == Family::Mutating {
+            full = full.with_mutation().with_type(JSON_PATCH.clone()).with_dynamic_type("Object");
+        }
+        let mut plain = environment(version, Declared { authorizer: false, ..declared });
+        let (mut variables, mut fields, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, variable) in spec.list("variables").iter().enumerate() {
+            let (name, source) = (variable.text("name"), variable.text("expression"));
+            let ty = match full.compile(source.trim()) {
+                Ok(expression) => expression.output_type().clone(),
+                Err(issues) => {
+                    problems.push((index, format!("compilation failed: {issues}")));
+                    Type::Dyn
+                }
+            };
+            variables.push((name.to_owned(), Compiled::new(&full, source)));
+            fields.push((name.into(), ty));
+            let object = Type::object("kubernetes.variables", fields.clone());
+            full = full.with_variable("variables", object.clone());
+            plain = plain.with_variable("variables", object);
+        }
+        Self { conditions, full, without_authorizer: plain, variables, problems }
+    }
+}
+
+/// Returns true if the type of an expression fits: what is only known at run time always does.
+pub(crate) fn has_type(expression: &Expression, wanted: &[Type]) -> bool {
+    let own = expression.output_type();
+    matches!(own, Type::Dyn) || wanted.iter().any(|wanted| wanted.is_same(own))
+}
