@@ -52,15 +52,31 @@ impl Plugin for ResourceQuota {
         if !may_change_usage(request, object) {
             return Ok(());
         }
-        for quota in Quota::list(request) {
-            if let Some(charged) = quota.charge(request, object)?
-                && !request.is_dry_run()
-            {
-                request.record.charge(charged);
-            }
+        if request.is_dry_run() {
+            // Nothing is committed that would show that the cache is behind.
+            request.api.wait_for(None).await?;
+            return charges(request, object).map(drop);
         }
+        let charged = match charges(request, object) {
+            Err(_) => {
+                // The cache may be behind a quota that has room again.
+                request.api.wait_for(None).await?;
+                charges(request, object)?
+            }
+            Ok(charged) => charged,
+        };
+        charged.into_iter().for_each(|write| request.record.charge(write));
         Ok(())
     }
+}
+
+/// Returns the writes that charge the quotas of the namespace for an object.
+fn charges(request: &Attributes<'_>, object: &Value) -> Result<Vec<Write>, Status> {
+    let mut charged = Vec::new();
+    for quota in Quota::list(request) {
+        charged.extend(quota.charge(request, object)?);
+    }
+    Ok(charged)
 }
 
 /// Updates of most kinds use no more than before.
