@@ -1,12 +1,14 @@
 //! Validation of the expressions of policies and match conditions when they are written.
 
 use listwatch_cel::{Env, Type, Version};
+use listwatch_kinds::field::Errors;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
 use super::environment::{Declared, JSON_PATCH, environment};
 use super::policy::{Environments, Family, has_type};
+use super::shape;
 
 /// Returns the errors of the expressions in a policy or a webhook configuration; none for other kinds. What is shared with
 /// the stored object is valid.
@@ -21,8 +23,10 @@ pub(crate) fn errors(group: &str, kind: &str, object: &Value, old: Option<&Value
     // What was accepted before stays acceptable.
     let version = if old.is_some() { Version::Stored } else { Version::New };
     match kind {
-        "ValidatingAdmissionPolicy" => policy_errors(version, Family::Validating, object.at("spec")),
-        "MutatingAdmissionPolicy" => policy_errors(version, Family::Mutating, object.at("spec")),
+        "ValidatingAdmissionPolicy" => policy_errors(version, Family::Validating, object),
+        "MutatingAdmissionPolicy" => policy_errors(version, Family::Mutating, object),
+        "ValidatingAdmissionPolicyBinding" => binding_errors(Family::Validating, object),
+        "MutatingAdmissionPolicyBinding" => binding_errors(Family::Mutating, object),
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => webhook_errors(version, object),
         _ => Vec::new(),
     }
@@ -44,9 +48,18 @@ fn conditions(env: &Env, holder: &Value, path: &str, errors: &mut Vec<FieldError
     }
 }
 
-fn policy_errors(version: Version, family: Family, spec: &Value) -> Vec<FieldError> {
+fn binding_errors(family: Family, binding: &Value) -> Vec<FieldError> {
+    let mut errors = Errors::new();
+    shape::binding(family, binding.at("spec"), &mut errors);
+    errors.into_vec()
+}
+
+fn policy_errors(version: Version, family: Family, policy: &Value) -> Vec<FieldError> {
+    let spec = policy.at("spec");
+    let mut shape = Errors::new();
+    shape::policy(family, policy.at("metadata").text("name"), spec, &mut shape);
     let environments = Environments::new(version, family, spec);
-    let mut errors = Vec::new();
+    let mut errors = shape.into_vec();
     for (index, problem) in &environments.problems {
         let source = spec.list("variables").get(*index).map(|variable| variable.text("expression"));
         let path = format!("spec.variables[{index}].expression");
@@ -70,7 +83,7 @@ fn policy_errors(version: Version, family: Family, spec: &Value) -> Vec<FieldErr
         let path = format!("spec.auditAnnotations[{index}].valueExpression");
         let wanted: (&[Type], &str) = (&[Type::String, Type::Null], "one of [string null_type]");
         let source = annotation.text("valueExpression");
-        check(&environments.without_authorizer, &path, source, wanted, &mut errors);
+        check(&environments.full, &path, source, wanted, &mut errors);
     }
     for (index, mutation) in spec.list("mutations").iter().enumerate() {
         let path = format!("spec.mutations[{index}]");

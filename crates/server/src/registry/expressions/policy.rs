@@ -76,6 +76,7 @@ impl Environments {
         for (index, variable) in spec.list("variables").iter().enumerate() {
             let (name, source) = (variable.text("name"), variable.text("expression"));
             let ty = match full.compile(source.trim()) {
+                Err(_) if source.trim().is_empty() => Type::Dyn,
                 Ok(expression) => expression.output_type().clone(),
                 Err(issues) => {
                     problems.push((index, format!("compilation failed: {issues}")));

@@ -1,0 +1,336 @@
+//! Validation of policies and their bindings, apart from their expressions.
+
+use std::collections::HashSet;
+
+use listwatch_kinds::field::{Errors, Path};
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+use listwatch_wire::names::{label_key_errors, subdomain_errors};
+
+use super::policy::Family;
+
+const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+/// kube-apiserver's bounds.
+const MATCH_CONDITIONS: usize = 64;
+const AUDIT_ANNOTATIONS: usize = 20;
+/// Words that are no identifiers in CEL.
+const RESERVED: [&str; 20] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+];
+
+/// Validates a policy.
+pub(super) fn policy(family: Family, name: &str, spec: &Value, errors: &mut Errors) {
+    let path = Path::root("spec");
+    errors.required_one_of(&path.child("failurePolicy"), spec.text("failurePolicy"), &["Fail", "Ignore"]);
+    if spec.has("paramKind") {
+        param_kind(spec.at("paramKind"), &path.child("paramKind"), errors);
+    }
+    let constraints = path.child("matchConstraints");
+    if spec.has("matchConstraints") {
+        match_resources(spec.at("matchConstraints"), &constraints, errors);
+        if spec.at("matchConstraints").count("resourceRules") == 0 {
+            errors.required(&constraints.child("resourceRules"), "");
+        }
+    } else {
+        errors.required(&constraints, "");
+    }
+    match_conditions(spec, &path, errors);
+    variables(spec, &path, errors);
+    match family {
+        Family::Validating => validations(name, spec, &path, errors),
+        Family::Mutating => mutations(spec, &path, errors),
+    }
+}
+
+fn param_kind(kind: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (version, at) = (kind.text("apiVersion"), path.child("apiVersion"));
+    if version.is_empty() {
+        errors.required(&at, "");
+    } else if version.matches('/').count() > 1 {
+        errors.invalid(&at, version, format!("unexpected GroupVersion string: {version}"));
+    } else if let Some((group, _)) = version.split_once('/') {
+        errors.invalid_all(&at, group, subdomain_errors(group));
+    }
+    if kind.text("kind").is_empty() {
+        errors.required(&path.child("kind"), "");
+    }
+}
+
+fn match_resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if resources.has("matchPolicy") {
+        errors.one_of(&path.child("matchPolicy"), resources.text("matchPolicy"), &["Equivalent", "Exact"]);
+    }
+    for key in ["resourceRules", "excludeResourceRules"] {
+        let path = path.child(key);
+        for (index, item) in resources.list(key).iter().enumerate() {
+            rule(item, &path.index(index), errors);
+        }
+    }
+}
+
+fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for (key, what) in
+        [("operations", "operations"), ("apiGroups", "API groups"), ("apiVersions", "API versions")]
+    {
+        let (items, path) = (rule.list(key), path.child(key));
+        if items.is_empty() {
+            errors.required(&path, "");
+        }
+        if items.len() > 1 && items.iter().any(|item| item == "*") {
+            let detail = format!("if '*' is present, must not specify other {what}");
+            errors.invalid(&path, rule.at(key).clone(), detail);
+        }
+    }
+    let operations = path.child("operations");
+    for (index, operation) in rule.list("operations").iter().filter_map(Value::as_str).enumerate() {
+        errors.one_of(&operations.index(index), operation, &OPERATIONS);
+    }
+    if rule.has("scope") {
+        errors.one_of(&path.child("scope"), rule.text("scope"), &["*", "Cluster", "Namespaced"]);
+    }
+    resources(rule, &path.child("resources"), errors);
+    let (names, mut seen) = (path.child("resourceNames"), HashSet::new());
+    for (index, name) in rule.list("resourceNames").iter().filter_map(Value::as_str).enumerate() {
+        if !seen.insert(name) {
+            errors.duplicate(&names.index(index), name);
+        }
+    }
+}
+
+fn resources(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let items: Vec<&str> = rule.list("resources").iter().filter_map(Value::as_str).collect();
+    if items.is_empty() {
+        errors.required(path, "");
+    }
+    let (mut all_subresources, mut all_resources) = (HashSet::new(), HashSet::new());
+    for (index, item) in items.iter().enumerate() {
+        let at = path.index(index);
+        if item.is_empty() {
+            errors.required(&at, "");
+        }
+        let Some((resource, subresource)) = item.split_once('/') else { continue };
+        if all_subresources.contains(resource) {
+            errors.invalid(&at, *item, format!("if '{resource}/*' is present, must not specify {item}"));
+        }
+        if all_resources.contains(subresource) {
+            errors.invalid(&at, *item, format!("if '*/{subresource}' is present, must not specify {item}"));
+        }
+        if subresource == "*" {
+            all_subresources.insert(resource);
+        }
+        if resource == "*" {
+            all_resources.insert(subresource);
+        }
+    }
+    let whole = || rule.at("resources").clone();
+    if items.len() > 1 && items.contains(&"*/*") {
+        errors.invalid(path, whole(), "if '*/*' is present, must not specify other resources");
+    }
+    let plain = items.iter().any(|item| *item != "*" && !item.contains('/'));
+    if items.contains(&"*") && plain {
+        let detail = "if '*' is present, must not specify other resources without subresources";
+        errors.invalid(path, whole(), detail);
+    }
+}
+
+fn match_conditions(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (items, path) = (spec.list("matchConditions"), path.child("matchConditions"));
+    if items.len() > MATCH_CONDITIONS {
+        errors.invalid(&path, items.len() as u64, format!("must have at most {MATCH_CONDITIONS} items"));
+    }
+    let mut seen = HashSet::new();
+    for (index, item) in items.iter().enumerate() {
+        let (path, name) = (path.index(index), item.text("name"));
+        if item.text("expression").trim().is_empty() {
+            errors.required(&path.child("expression"), "");
+        }
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+        } else {
+            errors.invalid_all(&path.child("name"), name, label_key_errors(name));
+            if !seen.insert(name) {
+                errors.duplicate(&path.child("name"), name);
+            }
+        }
+    }
+}
+
+fn variables(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let path = path.child("variables");
+    for (index, variable) in spec.list("variables").iter().enumerate() {
+        let (path, name) = (path.index(index), variable.text("name"));
+        if name.trim().is_empty() {
+            errors.required(&path.child("name"), "name is not specified");
+        } else if !is_identifier(name) {
+            errors.invalid(&path.child("name"), name, "must be a valid CEL identifier");
+        }
+        if variable.text("expression").trim().is_empty() {
+            errors.required(&path.child("expression"), "expression is not specified");
+        }
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let start = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(start)
+        && name.chars().all(|c| start(c) || c.is_ascii_digit())
+        && !RESERVED.contains(&name)
+}
+
+fn validations(name: &str, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (list, annotations) = (path.child("validations"), path.child("auditAnnotations"));
+    if spec.count("validations") == 0 && spec.count("auditAnnotations") == 0 {
+        let detail = "validations or auditAnnotations must contain at least one item";
+        errors.required(&list, detail);
+        errors.required(&annotations, detail);
+    }
+    for (index, item) in spec.list("validations").iter().enumerate() {
+        validation(item, &list.index(index), errors);
+    }
+    if spec.count("auditAnnotations") > AUDIT_ANNOTATIONS {
+        let detail = format!("must not have more than {AUDIT_ANNOTATIONS} auditAnnotations");
+        errors.invalid(&annotations, spec.at("auditAnnotations").clone(), detail);
+    }
+    let mut seen = HashSet::new();
+    for (index, item) in spec.list("auditAnnotations").iter().enumerate() {
+        let (path, key) = (annotations.index(index), item.text("key"));
+        let qualified = format!("{name}/{key}");
+        errors.invalid_all(&path.child("key"), qualified.as_str(), label_key_errors(&qualified));
+        if !seen.insert(key) {
+            errors.duplicate(&path.child("key"), key);
+        }
+        if item.text("valueExpression").trim().is_empty() {
+            errors.required(&path.child("valueExpression"), "valueExpression is not specified");
+        }
+    }
+}
+
+fn validation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if item.text("expression").trim().is_empty() {
+        errors.required(&path.child("expression"), "expression is not specified");
+    }
+    for key in ["message", "messageExpression"] {
+        let text = item.text(key);
+        if !text.is_empty() && text.trim().is_empty() {
+            errors.invalid(&path.child(key), text, "must be non-empty if specified");
+        }
+    }
+    if item.text("message").trim().contains(['\n', '\r']) {
+        errors.invalid(&path.child("message"), item.text("message"), "must not contain line breaks");
+    }
+    if item.has("reason") {
+        errors.one_of(&path.child("reason"), item.text("reason"), &REASONS);
+    }
+}
+
+fn mutations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let rules = path.child("matchConstraints");
+    let rules = rules.child("resourceRules");
+    for rule in spec.at("matchConstraints").list("resourceRules") {
+        for operation in rule.list("operations").iter().filter_map(Value::as_str) {
+            errors.one_of(&rules.child("operations"), operation, &MUTABLE_OPERATIONS);
+        }
+    }
+    let list = path.child("mutations");
+    if spec.count("mutations") == 0 {
+        errors.required(&list, "mutations must contain at least one item");
+    }
+    for (index, item) in spec.list("mutations").iter().enumerate() {
+        mutation(item, &list.index(index), errors);
+    }
+    let policy = spec.text("reinvocationPolicy");
+    errors.required_one_of(&path.child("reinvocationPolicy"), policy, &["IfNeeded", "Never"]);
+}
+
+fn mutation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (own, other) = match item.text("patchType") {
+        "" => return errors.required(&path.child("patchType"), ""),
+        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+        unknown => {
+            let known = ["ApplyConfiguration", "JSONPatch"];
+            return errors.not_supported(&path.child("patchType"), unknown, &known);
+        }
+    };
+    let kind = item.text("patchType");
+    if !item.has(own) {
+        errors.required(&path.child(own), format!("must be specified when patchType is {kind}"));
+    } else if item.at(own).text("expression").trim().is_empty() {
+        let path = path.child(own);
+        errors.required(&path.child("expression"), "expression is not specified");
+    }
+    if item.has(other) {
+        let detail = format!("must not be specified when patchType is {kind}");
+        errors.invalid(&path.child(other), format!("{{{other}}}"), detail);
+    }
+}
+
+/// Validates a binding.
+pub(super) fn binding(family: Family, spec: &Value, errors: &mut Errors) {
+    let path = Path::root("spec");
+    match spec.text("policyName") {
+        "" => errors.required(&path.child("policyName"), ""),
+        name => errors.invalid_all(&path.child("policyName"), name, subdomain_errors(name)),
+    }
+    if spec.has("paramRef") {
+        param_ref(spec.at("paramRef"), &path.child("paramRef"), errors);
+    }
+    match_resources(spec.at("matchResources"), &path.child("matchResources"), errors);
+    if family == Family::Validating {
+        actions(spec, &path.child("validationActions"), errors);
+    }
+}
+
+fn param_ref(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (named, selected) = (!reference.text("name").is_empty(), reference.has("selector"));
+    match (named, selected) {
+        (true, true) => {
+            for key in ["name", "selector"] {
+                errors.forbidden(&path.child(key), "name and selector are mutually exclusive");
+            }
+        }
+        (false, false) => errors.required(path, "one of name or selector must be specified"),
+        _ => {}
+    }
+    let action = reference.text("parameterNotFoundAction");
+    errors.required_one_of(&path.child("parameterNotFoundAction"), action, &["Deny", "Allow"]);
+}
+
+fn actions(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let items: Vec<&str> = spec.list("validationActions").iter().filter_map(Value::as_str).collect();
+    if items.is_empty() {
+        errors.required(path, "");
+    }
+    let mut seen = HashSet::new();
+    for (index, action) in items.iter().enumerate() {
+        errors.one_of(&path.index(index), action, &["Audit", "Deny", "Warn"]);
+        if !seen.insert(*action) {
+            errors.duplicate(&path.index(index), *action);
+        }
+    }
+    if items.contains(&"Deny") && items.contains(&"Warn") {
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
+        errors.invalid(path, spec.at("validationActions").clone(), detail);
+    }
+}
