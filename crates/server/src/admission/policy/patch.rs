@@ -5,8 +5,8 @@ use listwatch_kinds::tree::Tree;
 use listwatch_merge::patch::JsonPatch;
 use listwatch_wire::json::{self, Value as Json};
 
-use crate::pipeline::managed::Tracking;
 use crate::registry::Resource;
+use crate::registry::managed::Tracking;
 
 /// Parts of what a mutation returns. The largest object has fewer.
 const PATCH_NODES: usize = 1_000_000;
