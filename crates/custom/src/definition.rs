@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use listwatch_wire::gvk::version_order;
 use listwatch_wire::json::{Value, json};
 use serde::Deserialize;
 
@@ -114,7 +115,7 @@ impl Definition {
             name: text(object.get("metadata")?, "name")?.to_owned(),
             versions: versions
                 .iter()
-                .map(|v| Version::read(v, &group, &names.kind))
+                .map(|v| Version::read(v, versions, &group, &names.kind))
                 .collect::<Option<_>>()?,
             accepted: object
                 .pointer("/status/acceptedNames")
@@ -136,7 +137,7 @@ impl Definition {
 }
 
 impl Version {
-    fn read(value: &Value, group: &str, kind: &str) -> Option<Self> {
+    fn read(value: &Value, all: &[Value], group: &str, kind: &str) -> Option<Self> {
         let name = text(value, "name")?.to_owned();
         let schema_json = value.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
         let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or_default();
@@ -151,7 +152,7 @@ impl Version {
             status: subresources.is_some_and(|s| s.get("status").is_some()),
             scale: subresources.and_then(|s| s.get("scale")?.to_type::<Scale>().ok()),
             selectable: selectable(value),
-            deprecation: flag("deprecated").then(|| deprecation(value, group, &name, kind)),
+            deprecation: flag("deprecated").then(|| deprecation(value, all, group, kind)),
             name,
         })
     }
@@ -162,10 +163,20 @@ fn selectable(version: &Value) -> Vec<String> {
     declared.filter_map(|field| Some(text(field, "jsonPath")?.trim_start_matches('.').to_owned())).collect()
 }
 
-fn deprecation(version: &Value, group: &str, name: &str, kind: &str) -> String {
-    match text(version, "deprecationWarning") {
-        Some(warning) => warning.to_owned(),
-        None => format!("{group}/{name} {kind} is deprecated"),
+/// The warning about a deprecated version: its own, or one that names the newest better version.
+fn deprecation(version: &Value, all: &[Value], group: &str, kind: &str) -> String {
+    if let Some(warning) = text(version, "deprecationWarning") {
+        return warning.to_owned();
+    }
+    let name = text(version, "name").unwrap_or_default();
+    let flag = |version: &Value, name: &str| version.get(name).and_then(Value::as_bool).unwrap_or_default();
+    let usable = all.iter().filter(|other| flag(other, "served") && !flag(other, "deprecated"));
+    let newer =
+        usable.filter_map(|other| text(other, "name")).filter(|other| version_order(other, name).is_gt());
+    let warning = format!("{group}/{name} {kind} is deprecated");
+    match newer.max_by(|a, b| version_order(a, b)) {
+        Some(newest) => format!("{warning}; use {group}/{newest} {kind}"),
+        None => warning,
     }
 }
 

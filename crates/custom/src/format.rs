@@ -14,7 +14,18 @@ pub(crate) fn is_valid(format: &str, text: &str) -> bool {
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "cidr" => is_cidr(text),
         "mac" => is_mac(text),
-        "uuid" | "uuid3" | "uuid4" | "uuid5" => UUID.as_ref().is_some_and(|regex| regex.is_match(text)),
+        "uuid" => UUID.as_ref().is_some_and(|regex| regex.is_match(text)),
+        "uuid3" => is_uuid(text, b'3', b"0123456789abcdef"),
+        "uuid4" => is_uuid(text, b'4', b"89ab"),
+        "uuid5" => is_uuid(text, b'5', b"89ab"),
+        "bsonobjectid" => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
+        "isbn" => is_isbn10(text) || is_isbn13(text),
+        "isbn10" => is_isbn10(text),
+        "isbn13" => is_isbn13(text),
+        "creditcard" => is_credit_card(text),
+        "ssn" => SSN.as_ref().is_some_and(|regex| regex.is_match(text)),
+        "hexcolor" => is_hex_color(text),
+        "rgbcolor" => is_rgb_color(text),
         "email" => text.split_once('@').is_some_and(|(user, host)| !user.is_empty() && is_hostname(host)),
         "hostname" => is_hostname(text),
         "uri" => text.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme)) || text.starts_with('/'),
@@ -35,6 +46,70 @@ static UUID: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static DURATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^-?(\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|h|d|w|seconds?|minutes?|hours?|days?|weeks?)\s*)+$").ok()
 });
+
+static SSN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$").ok());
+static CARD: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^(?:4\d{12}(?:\d{3})?|5[1-5]\d{14}|(?:222[1-9]|22[3-9]\d|2[3-6]\d{2}|27[01]\d|2720)\d{12}|6(?:011|5\d\d)\d{12}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}|(?:2131|1800|35\d{3})\d{11}|6[27]\d{14})$").ok()
+});
+
+/// A UUID of a version, with a variant among these digits.
+fn is_uuid(text: &str, version: u8, variants: &[u8]) -> bool {
+    let digits: Vec<u8> = text.bytes().filter(|b| *b != b'-').map(|b| b.to_ascii_lowercase()).collect();
+    UUID.as_ref().is_some_and(|regex| regex.is_match(text))
+        && digits.get(12) == Some(&version)
+        && digits.get(16).is_some_and(|digit| variants.contains(digit))
+}
+
+fn digits_of_isbn(text: &str) -> Vec<u8> {
+    text.bytes().filter(|b| !matches!(b, b'-' | b' ')).collect()
+}
+
+/// Ten digits, the last of which may be X for ten, whose weighted sum is a multiple of eleven.
+fn is_isbn10(text: &str) -> bool {
+    let digits = digits_of_isbn(text);
+    let value = |(index, byte): (usize, &u8)| match byte {
+        b'0'..=b'9' => Some(u32::from(byte - b'0') * (index as u32 + 1)),
+        b'X' if index == 9 => Some(100),
+        _ => None,
+    };
+    let sum: Option<u32> = digits.iter().enumerate().map(value).sum();
+    digits.len() == 10 && sum.is_some_and(|sum| sum.is_multiple_of(11))
+}
+
+/// Thirteen digits, weighted with one and three, whose sum is a multiple of ten.
+fn is_isbn13(text: &str) -> bool {
+    let digits = digits_of_isbn(text);
+    let value = |(index, byte): (usize, &u8)| {
+        byte.is_ascii_digit().then(|| u32::from(byte - b'0') * if index % 2 == 0 { 1 } else { 3 })
+    };
+    let sum: Option<u32> = digits.iter().enumerate().map(value).sum();
+    digits.len() == 13 && sum.is_some_and(|sum| sum.is_multiple_of(10))
+}
+
+/// The number of a card of a known issuer, with a valid check digit.
+fn is_credit_card(text: &str) -> bool {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    let value = |(index, byte): (usize, u8)| {
+        let digit = u32::from(byte - b'0') * if index % 2 == 0 { 1 } else { 2 };
+        if digit > 9 { digit - 9 } else { digit }
+    };
+    let sum: u32 = digits.bytes().rev().enumerate().map(value).sum();
+    CARD.as_ref().is_some_and(|regex| regex.is_match(&digits)) && sum.is_multiple_of(10)
+}
+
+fn is_hex_color(text: &str) -> bool {
+    let digits = text.strip_prefix('#').unwrap_or(text);
+    matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn is_rgb_color(text: &str) -> bool {
+    let inside = text.strip_prefix("rgb(").and_then(|rest| rest.strip_suffix(')'));
+    let part = |part: &str| {
+        let part = part.trim();
+        part.parse::<u8>().is_ok() && (part == "0" || !part.starts_with(['0', '+']))
+    };
+    inside.is_some_and(|inside| inside.split(',').count() == 3 && inside.split(',').all(part))
+}
 
 fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
@@ -87,6 +162,14 @@ mod tests {
             ("hostname", "a.example", "-a"),
             ("byte", "YWJj", "YW"),
             ("duration", "1h30m", "soon"),
+            ("uuid4", "0e37df36-f698-41e6-8dd4-cb9ced3df976", "0e37df36-f698-11e6-8dd4-cb9ced3df976"),
+            ("bsonobjectid", "507f1f77bcf86cd799439011", "x"),
+            ("isbn", "3836221195", "3836221194"),
+            ("isbn13", "978-3-8362-2119-1", "978-3-8362-2119-2"),
+            ("creditcard", "4111 1111 1111 1111", "4111111111111112"),
+            ("ssn", "111-11-1111", "1"),
+            ("hexcolor", "#ff00aa", "red!"),
+            ("rgbcolor", "rgb(1, 20, 255)", "rgb(1,2,256)"),
         ];
         for (format, good, bad) in cases {
             assert!(is_valid(format, good), "{format} {good}");

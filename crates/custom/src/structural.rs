@@ -8,7 +8,7 @@ use listwatch_wire::status::FieldError;
 use crate::Rules;
 use crate::fill::fill;
 use crate::prune::has_unknown;
-use crate::schema::Schema;
+use crate::schema::{Additional, Schema};
 use crate::validate::validate;
 
 /// Schemas nested deeper are refused: every walk over objects recurses along the schema.
@@ -16,7 +16,8 @@ pub const MAX_DEPTH: usize = 64;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// What is wrong with the schema of one version, given parsed and as JSON, at paths under `path`.
+/// What is wrong with the schema of one version, given parsed and as JSON, at paths under `path`. It has no
+/// [unsupported keywords](keywords::unsupported_anywhere).
 #[must_use]
 pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -45,7 +46,8 @@ fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>)
     }
     types(schema, path, depth, errors);
     lists(schema, path, errors);
-    if !schema.properties.is_empty() && schema.additional_properties.is_some() {
+    let open = matches!(schema.additional_properties, None | Some(Additional::Any(true)));
+    if !schema.properties.is_empty() && !open {
         let detail = "additionalProperties and properties are mutual exclusive";
         errors.push(FieldError::forbidden(format!("{path}.additionalProperties"), detail));
     }
@@ -104,7 +106,7 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     }
     if !matches!(schema.map_type.as_str(), "" | "atomic" | "granular") {
         let field = format!("{path}.x-kubernetes-map-type");
-        errors.push(FieldError::not_supported(field, schema.map_type.clone(), &["granular", "atomic"]));
+        errors.push(FieldError::not_supported(field, schema.map_type.clone(), &["atomic", "granular"]));
     }
     if schema.unique_items {
         errors.push(FieldError::forbidden(
@@ -122,7 +124,13 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::invalid(format!("{path}.items.type"), items.type_name.clone(), detail));
         return;
     }
-    for key in &schema.list_map_keys {
+    let distinct: std::collections::BTreeSet<_> = schema.list_map_keys.iter().collect();
+    if distinct.len() < schema.list_map_keys.len() {
+        let field = format!("{path}.x-kubernetes-list-map-keys");
+        let detail = "must not contain duplicate entries";
+        errors.push(FieldError::invalid(field, schema.list_map_keys.clone(), detail));
+    }
+    for key in distinct {
         let field = format!("{path}.x-kubernetes-list-map-keys");
         match items.properties.get(*key) {
             None => {
@@ -130,11 +138,8 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
             }
             Some(property) if matches!(&*property.type_name, "array" | "object") => {
                 let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                errors.push(FieldError::invalid(
-                    format!("{path}.items.properties[{key}].type"),
-                    *key,
-                    detail,
-                ));
+                let field = format!("{path}.items.properties[{key}].type");
+                errors.push(FieldError::invalid(field, property.type_name.clone(), detail));
             }
             Some(property)
                 if property.default.is_none() && !items.required.iter().any(|name| name == key) =>

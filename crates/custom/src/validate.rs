@@ -3,12 +3,18 @@
 //! Expression rules are not here but in [`crate::Rules`]; they run only when this found nothing.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrors};
 
 use crate::format;
 use crate::schema::Schema;
+
+/// What `x-kubernetes-int-or-string` means.
+static EITHER: LazyLock<[Schema; 2]> = LazyLock::new(|| {
+    ["integer", "string"].map(|name| Schema { type_name: name.to_owned(), ..Schema::default() })
+});
 
 /// Checks a value, and on update only what changed: a part equal to the old one is not judged again, so that a
 /// tightened schema does not lock up objects that were valid once.
@@ -28,7 +34,9 @@ impl Walk {
         if old == Some(value) || self.errors.is_full() || (value.is_null() && schema.nullable) {
             return;
         }
-        if !self.has_type(schema, value) {
+        let fits = self.has_type(schema, value);
+        self.combinations(schema, value);
+        if !fits {
             return;
         }
         match value {
@@ -39,7 +47,6 @@ impl Walk {
             _ => {}
         }
         self.enumeration(schema, value);
-        self.combinations(schema, value);
     }
 
     fn has_type(&mut self, schema: &Schema, value: &Value) -> bool {
@@ -194,19 +201,74 @@ impl Walk {
     }
 
     fn combinations(&mut self, schema: &Schema, value: &Value) {
-        for part in &schema.all_of {
-            self.value(part, value, None);
+        let says_it = schema.all_of.first().is_some_and(|first| !first.any_of.is_empty());
+        if schema.int_or_string && schema.any_of.is_empty() && !says_it {
+            self.any_of(&*EITHER, value);
         }
-        let holds = |part: &&Schema| validate(part, value, None).is_empty();
-        if !schema.any_of.is_empty() && !schema.any_of.iter().any(|part| holds(&part)) {
-            self.refuse(value.clone(), "must validate at least one schema (anyOf)");
+        self.any_of(&schema.any_of, value);
+        self.one_of(&schema.one_of, value);
+        self.all_of(&schema.all_of, value);
+        if schema.not.as_deref().is_some_and(|part| self.alternative(part, value).is_empty()) {
+            self.refuse_whole("must not validate the schema (not)");
         }
-        if !schema.one_of.is_empty() && schema.one_of.iter().filter(holds).count() != 1 {
-            self.refuse(value.clone(), "must validate one and only one schema (oneOf)");
+    }
+
+    /// At least one must hold. If none does, the errors of the closest one are reported, too.
+    fn any_of(&mut self, parts: &[Schema], value: &Value) {
+        let failures: Vec<_> = parts.iter().map(|part| self.alternative(part, value)).collect();
+        if !failures.is_empty() && failures.iter().all(|errors| !errors.is_empty()) {
+            self.refuse_whole("must validate at least one schema (anyOf)");
+            self.report_closest(failures);
         }
-        if schema.not.as_deref().is_some_and(|part| holds(&part)) {
-            self.refuse(value.clone(), "must not validate the schema (not)");
+    }
+
+    fn one_of(&mut self, parts: &[Schema], value: &Value) {
+        if parts.is_empty() {
+            return;
         }
+        let failures: Vec<_> = parts.iter().map(|part| self.alternative(part, value)).collect();
+        let valid = failures.iter().filter(|errors| errors.is_empty()).count();
+        match valid {
+            1 => {}
+            0 => {
+                self.refuse_whole("must validate one and only one schema (oneOf). Found none valid");
+                self.report_closest(failures);
+            }
+            _ => {
+                let what = "must validate one and only one schema (oneOf)";
+                self.refuse_whole(&format!("{what}. Found {valid} valid alternatives"));
+            }
+        }
+    }
+
+    fn all_of(&mut self, parts: &[Schema], value: &Value) {
+        let failures: Vec<_> = parts.iter().map(|part| self.alternative(part, value)).collect();
+        let failed = failures.iter().filter(|errors| !errors.is_empty()).count();
+        self.errors.extend(failures.into_iter().flatten());
+        if failed > 0 {
+            let none = if failed == parts.len() { ". None validated" } else { "" };
+            self.refuse_whole(&format!("must validate all the schemas (allOf){none}"));
+        }
+    }
+
+    /// The errors that one alternative alone would have here.
+    fn alternative(&self, part: &Schema, value: &Value) -> Vec<FieldError> {
+        let mut walk = Self { errors: FieldErrors::new(), path: self.path.clone() };
+        walk.value(part, value, None);
+        walk.errors.into_vec()
+    }
+
+    /// Reports the errors of the alternative with the fewest, the first of several. Errors without a path repeat others.
+    fn report_closest(&mut self, failures: Vec<Vec<FieldError>>) {
+        let count = |errors: &Vec<FieldError>| errors.iter().filter(|error| error.field != "<nil>").count();
+        let closest = failures.into_iter().min_by_key(count);
+        self.errors.extend(closest.into_iter().flatten());
+    }
+
+    /// Refuses a value for all of it. The reference loses the path of such errors and names it in their text.
+    fn refuse_whole(&mut self, what: &str) {
+        let detail = format!("{:?} {what}", self.field());
+        self.errors.push(FieldError::invalid("<nil>", "", detail));
     }
 
     fn refuse(&mut self, value: impl Into<Value>, what: &str) {
@@ -292,7 +354,10 @@ mod tests {
         let small = json!({"type": "integer", "format": "int32"});
         assert_eq!(errors(small.clone(), json!(2_147_483_648_i64)), ["<nil> Invalid"]);
         assert_eq!(errors(small, json!(-2_147_483_648_i64)), [""; 0]);
-        assert_eq!(errors(json!({"x-kubernetes-int-or-string": true}), json!(true)), ["f TypeInvalid"]);
+        assert_eq!(
+            errors(json!({"x-kubernetes-int-or-string": true}), json!(true)),
+            ["f TypeInvalid", "<nil> Invalid", "f TypeInvalid"]
+        );
     }
 
     #[test]
@@ -337,8 +402,11 @@ mod tests {
     fn combinations_hold() {
         let any = json!({"anyOf": [{"type": "integer"}, {"type": "string"}]});
         assert_eq!(errors(any.clone(), json!(1)), [""; 0]);
-        assert_eq!(errors(any, json!(true)), ["f Invalid"]);
-        assert_eq!(errors(json!({"not": {"enum": ["x"]}}), json!("x")), ["f Invalid"]);
-        assert_eq!(errors(json!({"oneOf": [{"minimum": 1}, {"maximum": 3}]}), json!(2)), ["f Invalid"]);
+        assert_eq!(errors(any, json!(true)), ["<nil> Invalid", "f TypeInvalid"]);
+        assert_eq!(errors(json!({"not": {"enum": ["x"]}}), json!("x")), ["<nil> Invalid"]);
+        let one = json!({"oneOf": [{"minimum": 1}, {"maximum": 3}]});
+        assert_eq!(errors(one, json!(2)), ["<nil> Invalid"], "both are valid");
+        let all = json!({"type": "integer", "allOf": [{"minimum": 3}, {"multipleOf": 2}]});
+        assert_eq!(errors(all, json!(1)), ["f Invalid", "f Invalid", "<nil> Invalid"]);
     }
 }

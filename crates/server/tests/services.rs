@@ -93,3 +93,38 @@ async fn a_node_port_belongs_to_one_service_of_either_type() {
     second.shutdown().await;
     first.shutdown().await;
 }
+
+/// A dry run and a create that failed kept their address and port, and `kubectl diff` then `apply` of a fixed address failed.
+#[tokio::test]
+async fn what_is_not_stored_keeps_no_address_and_no_port() {
+    let (first, second) = two_servers().await;
+    let mut client = Client::new(&first).await;
+    let fixed = json!({"metadata": {"name": "a"}, "spec": {
+        "type": "NodePort", "clusterIP": "10.0.0.77", "ports": [{"port": 80, "nodePort": 30077}],
+    }});
+    let dry = client.call("POST", &format!("{PATH}?dryRun=All"), Some(&fixed)).await;
+    assert_eq!(dry.status, 201);
+    // The port is out of range, so the address goes back.
+    let mut wrong = fixed.clone();
+    wrong["spec"]["ports"][0]["nodePort"] = json!(1);
+    assert_eq!(client.call("POST", PATH, Some(&wrong)).await.status, 422);
+    assert_eq!(client.call("POST", PATH, Some(&fixed)).await.status, 201);
+    // The name is taken, so what the second was given is free again.
+    let mut other = fixed.clone();
+    other["spec"]["clusterIP"] = json!("10.0.0.78");
+    other["spec"]["ports"][0]["nodePort"] = json!(30078);
+    assert_eq!(client.call("POST", PATH, Some(&other)).await.status, 409);
+    let patch = json!({"spec": {"ports": [{"port": 80, "nodePort": 30078}]}});
+    for query in ["?dryRun=All", ""] {
+        let path = format!("{PATH}/a{query}");
+        client
+            .send("PATCH", &path, "content-type: application/merge-patch+json\r\n", &patch.to_string())
+            .await;
+        assert_eq!(client.answer().await.status, 200, "{query}");
+    }
+    other["metadata"]["name"] = json!("b");
+    other["spec"]["ports"][0]["nodePort"] = json!(30079);
+    assert_eq!(client.call("POST", PATH, Some(&other)).await.status, 201);
+    second.shutdown().await;
+    first.shutdown().await;
+}

@@ -180,6 +180,11 @@ fn version_names(versions: &[Value]) -> Vec<FieldError> {
             errors.push(FieldError::invalid(format!("spec.versions[{index}].name"), name, LABEL_RULE));
         }
     }
+    // The reference also keeps the first one's name in a field of its own.
+    let first = versions.first().and_then(|version| text(version, "name")).unwrap_or_default();
+    if !versions.is_empty() && !is_label(first) {
+        errors.push(FieldError::invalid("spec.version", first, LABEL_RULE));
+    }
     if !unique {
         let detail = "must contain unique version names";
         errors.push(FieldError::invalid("spec.versions", versions, detail));
@@ -225,6 +230,10 @@ fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
 }
 
 fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
+    let unsupported = structural::keywords::unsupported_anywhere(schema, path);
+    if !unsupported.is_empty() {
+        return unsupported;
+    }
     match schema.to_type::<Schema>() {
         Ok(parsed) => structural::check(&parsed, schema, &Rules::compile_new(schema), path),
         Err(error) => vec![FieldError::invalid(path, "object", error.to_string())],

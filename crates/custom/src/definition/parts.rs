@@ -136,7 +136,7 @@ fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
             continue;
         }
         let own = value.starts_with(".metadata.");
-        let Some(found) = find(schema, value).or(own.then_some(&empty)) else {
+        let Some(found) = find(schema, value) else {
             errors.push(FieldError::invalid(
                 field,
                 value,

@@ -3,7 +3,7 @@
 //!
 //! What a schema must say is checked on its parsed form, in the module above.
 
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 
 use crate::rules::field_path::normalized;
@@ -73,11 +73,27 @@ fn object_metadata(metadata: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// The keywords in a schema that make it no structural one. Where there are some, nothing else can be said of it.
+pub(crate) fn unsupported_anywhere(schema: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    unsupported_below(schema, path, 0, &mut errors);
+    errors
+}
+
+fn unsupported_below(schema: &Value, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    unsupported(schema, path, errors);
+    for (step, _, child) in children(schema) {
+        unsupported_below(child, &format!("{path}{step}"), depth + 1, errors);
+    }
+}
+
 fn node(schema: &Value, path: &str, place: Place, errors: &mut Vec<FieldError>) {
     if place.depth > MAX_DEPTH {
         return;
     }
-    unsupported(schema, path, errors);
     if place.no_defaults && schema.get("default").is_some() {
         errors
             .push(FieldError::forbidden(format!("{path}.default"), "must not be set in top-level metadata"));
@@ -191,14 +207,15 @@ fn alternatives(
     errors: &mut Vec<FieldError>,
 ) {
     let int_or_string = structure.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true));
+    let either = json!([{"type": "integer"}, {"type": "string"}]);
     for key in ["allOf", "anyOf", "oneOf"] {
         let list = value.get(key).and_then(Value::as_array).into_iter().flatten();
         for (index, alternative) in list.enumerate() {
             // Both ways to say "integer or string" are as old as the keyword that says it.
             let says_it_again = int_or_string
                 && match key {
-                    "anyOf" => true,
-                    "allOf" => index == 0 && alternative.get("anyOf").is_some(),
+                    "anyOf" => value.get("anyOf") == Some(&either),
+                    "allOf" => index == 0 && alternative.get("anyOf") == Some(&either),
                     _ => false,
                 };
             if !says_it_again {
@@ -320,7 +337,6 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use listwatch_wire::json::json;
 
     fn errors(field: Value) -> Vec<String> {
         let schema = json!({"type": "object", "properties": {"f": field}});
@@ -328,11 +344,17 @@ mod tests {
     }
 
     #[test]
+    fn keywords_without_meaning_are_refused() {
+        let schema =
+            json!({"type": "object", "properties": {"f": {"$ref": "#/x"}, "g": {"definitions": {}}}});
+        let fields: Vec<String> = unsupported_anywhere(&schema, "s").into_iter().map(|e| e.field).collect();
+        assert_eq!(fields, ["s.properties[f].$ref", "s.properties[g].definitions"]);
+    }
+
+    #[test]
     fn what_has_no_place_is_refused() {
         for (field, expected) in [
             (json!({"type": "string", "pattern": "x"}), vec![]),
-            (json!({"$ref": "#/x"}), vec!["s.properties[f].$ref Forbidden"]),
-            (json!({"type": "object", "definitions": {}}), vec!["s.properties[f].definitions Forbidden"]),
             (
                 json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false}),
                 vec!["s.properties[f].x-kubernetes-preserve-unknown-fields Invalid"],

@@ -63,8 +63,18 @@ impl Schema for Node {
         }
     }
 
-    /// The one key that may be left out: ports are TCP unless they say otherwise.
+    /// Ports are TCP unless they say otherwise. A key that Go always writes has the zero value of its type.
     fn key_default(&self, key: &str) -> Option<listwatch_wire::json::Value> {
-        (key == "protocol").then(|| "TCP".into())
+        if key == "protocol" {
+            return Some("TCP".into());
+        }
+        let Type::List(id) = self.ty else { return None };
+        let Type::Struct(id) = schema().element(id) else { return None };
+        let field = schema().fields(id).iter().find(|field| field.name == key && field.required)?;
+        match field.ty {
+            Type::String => Some("".into()),
+            Type::Int32 | Type::Int64 => Some(0.into()),
+            _ => None,
+        }
     }
 }

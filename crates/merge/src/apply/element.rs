@@ -41,29 +41,30 @@ fn keyed<S: Schema>(item: &Value, keys: &[&str], list: S) -> Result<String, Stri
     };
     let mut sorted: smallvec::SmallVec<[&str; 4]> = keys.iter().copied().collect();
     sorted.sort_unstable();
-    let mut missing = None;
+    let mut told = 0;
     let text = encoded(b"k:{", |out| {
-        for (i, key) in sorted.iter().enumerate() {
-            if i > 0 {
+        for key in sorted {
+            // A key that is left out and has no default is no part of the element's identity.
+            let default = || list.key_default(key);
+            let Some(value) = map.get(key).cloned().or_else(default) else { continue };
+            if told > 0 {
                 out.push(b',');
             }
+            told += 1;
             json::write_string(out, key);
             out.push(b':');
-            match (map.get(key), list.key_default(key)) {
-                (Some(value), _) => json::write_value(out, value),
-                (None, Some(default)) => json::write_value(out, &default),
-                (None, None) => missing = missing.or(Some(*key)),
-            }
+            json::write_value(out, &value);
         }
         out.push(b'}');
     });
-    match missing {
-        None => Ok(text),
-        Some(key) => Err(format!(
-            "associative list with keys has an element that omits key field {} (and doesn't have default value)",
-            listwatch_json::go::quote(key)
-        )),
+    if told > 0 || keys.is_empty() {
+        return Ok(text);
     }
+    let names: Vec<String> = keys.iter().map(|key| listwatch_json::go::quote(key)).collect();
+    Err(format!(
+        "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+        names.join(" ")
+    ))
 }
 
 fn encoded(prefix: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> String {

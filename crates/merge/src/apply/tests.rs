@@ -398,6 +398,14 @@ fn ignored_fields_are_neither_owned_nor_contested() {
     assert_eq!(world.owned("ctl"), json!({"f:status": {"f:ready": {}}}));
 }
 
+/// A key that is left out and has no default is no part of an element's identity, as long as another one is there.
+#[test]
+fn an_element_may_leave_out_some_of_its_keys() {
+    let world = World::new();
+    let applied = world.manager("one", T0).apply(None, &spec(json!({"items": [{"port": 5}]})), false);
+    assert_eq!(applied.unwrap().object["spec"]["items"][0]["port"], 5);
+}
+
 #[test]
 fn configurations_must_fit_the_schema() {
     let world = World::new();
@@ -412,9 +420,9 @@ fn configurations_must_fit_the_schema() {
         format!("{prefix}.spec.items: duplicate entries for key [name=\"x\",port=80]")
     );
     assert_eq!(
-        refused(spec(json!({"items": [{}], "zzz": 1}))),
+        refused(spec(json!({"items": [null], "zzz": 1}))),
         format!(
-            "{prefix}errors:\n  .spec.items: element 0: associative list with keys has an element that omits key field \"name\" (and doesn't have default value)\n  .spec.zzz: field not declared in schema"
+            "{prefix}errors:\n  .spec.items: element 0: associative list with keys may not have a null element\n  .spec.zzz: field not declared in schema"
         )
     );
     assert_eq!(refused(object(json!("text"))), format!("{prefix}.data: expected map, got &{{text}}"));

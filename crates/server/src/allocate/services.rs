@@ -71,6 +71,48 @@ impl Allocator {
     }
 }
 
+/// What one write was given. It goes back when the write fails or was a dry run: when this is dropped without [`keep`].
+///
+/// [`keep`]: Reservation::keep
+#[derive(Debug)]
+pub(crate) struct Reservation<'a> {
+    allocator: &'a Allocator,
+    things: Mutex<Vec<Thing>>,
+}
+
+impl<'a> Reservation<'a> {
+    pub(crate) fn new(allocator: &'a Allocator) -> Self {
+        Self { allocator, things: Mutex::default() }
+    }
+
+    fn take(
+        &self,
+        taken: impl Fn(&Thing) -> bool,
+        candidates: impl IntoIterator<Item = Thing>,
+    ) -> Option<Thing> {
+        let thing = self.allocator.take(taken, candidates)?;
+        self.things.lock().push(thing);
+        Some(thing)
+    }
+
+    /// Gives back what an earlier attempt of the same write was given.
+    fn start_over(&self) {
+        let things = std::mem::take(&mut *self.things.lock());
+        things.into_iter().for_each(|thing| self.allocator.give_back(thing));
+    }
+
+    /// The write is done; what it was given belongs to the Service now.
+    pub(crate) fn keep(&self) {
+        self.things.lock().clear();
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.start_over();
+    }
+}
+
 /// What the stored Services have, apart from one of them.
 struct Taken<'a> {
     collection: &'a Collection,
@@ -124,16 +166,17 @@ fn in_range(address: IpAddr) -> bool {
 
 /// Gives a new Service the address and ports it needs.
 pub(crate) fn allocate(
-    allocator: &Allocator,
+    reservation: &Reservation<'_>,
     target: &Target<'_>,
     service: &mut Value,
 ) -> Result<(), Status> {
-    assign(allocator, target, service, &Value::Null)
+    reservation.start_over();
+    assign(reservation, target, service, &Value::Null)
 }
 
 /// Gives a Service what it needs. What it has had before, in `old`, it may keep, whether the cache knows of it yet or not.
 fn assign(
-    allocator: &Allocator,
+    reservation: &Reservation<'_>,
     target: &Target<'_>,
     service: &mut Value,
     old: &Value,
@@ -150,22 +193,22 @@ fn assign(
     if !needs.ports.is_empty() || !needs.wanted_ports.is_empty() {
         taken = taken.with_ports();
     }
-    let address = if needs.address { Some(free_address(allocator, &taken, target)?) } else { None };
+    let address = if needs.address { Some(free_address(reservation, &taken, target)?) } else { None };
     if let Some(wanted) = &needs.wanted {
         let own = old.at("spec").text("clusterIP") == wanted;
         if !own {
-            check_wanted_address(allocator, &taken, target, wanted)?;
+            check_wanted_address(reservation, &taken, target, wanted)?;
         }
     }
     let own: HashSet<i64> = node_ports(old).collect();
     for (index, port) in needs.wanted_ports.iter().enumerate() {
         if !own.contains(port) {
-            check_wanted_port(allocator, &taken, target, index, *port)?;
+            check_wanted_port(reservation, &taken, target, index, *port)?;
         }
     }
     let mut ports = Vec::with_capacity(needs.ports.len());
     for position in needs.ports {
-        ports.push((position, free_port(allocator, &taken, target)?));
+        ports.push((position, free_port(reservation, &taken, target)?));
     }
     if let Some(spec) = service.get_mut("spec") {
         prepare::assign_service(spec, address.as_deref(), &ports);
@@ -175,11 +218,12 @@ fn assign(
 
 /// Gives a changed Service what its new type needs, and forgets what it no longer has.
 pub(crate) fn reallocate(
-    allocator: &Allocator,
+    reservation: &Reservation<'_>,
     target: &Target<'_>,
     new: &mut Value,
     old: &Value,
 ) -> Result<(), Status> {
+    reservation.start_over();
     let (now, before) = (new.at("spec"), old.at("spec"));
     if now.text("type") == before.text("type")
         && now.at("clusterIPs") == before.at("clusterIPs")
@@ -202,7 +246,7 @@ pub(crate) fn reallocate(
     if before.has("clusterIP") && new.at("spec").at("clusterIP") != before.at("clusterIP") {
         return Ok(());
     }
-    assign(allocator, target, new, old)
+    assign(reservation, target, new, old)
 }
 
 /// Node ports that were given out go with the type that needed them.
@@ -228,10 +272,14 @@ pub(crate) fn release(allocator: &Allocator, resource: &Resource, service: &Valu
     node_ports(service).for_each(|port| allocator.give_back(Thing::Port(port)));
 }
 
-fn free_address(allocator: &Allocator, taken: &Taken<'_>, target: &Target<'_>) -> Result<String, Status> {
+fn free_address(
+    reservation: &Reservation<'_>,
+    taken: &Taken<'_>,
+    target: &Target<'_>,
+) -> Result<String, Status> {
     let random = (0..TRIES).map(|_| nth_address(rand::random_range(2..RANGE_SIZE - 1)));
     let in_order = (2..RANGE_SIZE - 1).map(nth_address);
-    match allocator.take(|thing| taken.has(thing), random.chain(in_order)) {
+    match reservation.take(|thing| taken.has(thing), random.chain(in_order)) {
         Some(Thing::Address(address)) => Ok(address.to_string()),
         _ => Err(Status::internal(format!(
             "failed to allocate a serviceIP for {}: range is full",
@@ -240,9 +288,9 @@ fn free_address(allocator: &Allocator, taken: &Taken<'_>, target: &Target<'_>) -
     }
 }
 
-fn free_port(allocator: &Allocator, taken: &Taken<'_>, target: &Target<'_>) -> Result<i64, Status> {
+fn free_port(reservation: &Reservation<'_>, taken: &Taken<'_>, target: &Target<'_>) -> Result<i64, Status> {
     let random = (0..TRIES).map(|_| Thing::Port(rand::random_range(NODE_PORTS)));
-    match allocator.take(|thing| taken.has(thing), random.chain(NODE_PORTS.map(Thing::Port))) {
+    match reservation.take(|thing| taken.has(thing), random.chain(NODE_PORTS.map(Thing::Port))) {
         Some(Thing::Port(port)) => Ok(port),
         _ => {
             Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name)))
@@ -251,7 +299,7 @@ fn free_port(allocator: &Allocator, taken: &Taken<'_>, target: &Target<'_>) -> R
 }
 
 fn check_wanted_address(
-    allocator: &Allocator,
+    reservation: &Reservation<'_>,
     taken: &Taken<'_>,
     target: &Target<'_>,
     wanted: &str,
@@ -264,7 +312,7 @@ fn check_wanted_address(
         );
         return Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]));
     }
-    if allocator.take(|thing| taken.has(thing), [Thing::Address(address)]).is_some() {
+    if reservation.take(|thing| taken.has(thing), [Thing::Address(address)]).is_some() {
         return Ok(());
     }
     let detail = format!("failed to allocate IP {wanted}: provided IP is already allocated");
@@ -272,7 +320,7 @@ fn check_wanted_address(
 }
 
 fn check_wanted_port(
-    allocator: &Allocator,
+    reservation: &Reservation<'_>,
     taken: &Taken<'_>,
     target: &Target<'_>,
     index: usize,
@@ -287,7 +335,7 @@ fn check_wanted_port(
         );
         return Err(target.invalid(&[FieldError::invalid(path, port, detail)]));
     }
-    if allocator.take(|thing| taken.has(thing), [Thing::Port(port)]).is_some() {
+    if reservation.take(|thing| taken.has(thing), [Thing::Port(port)]).is_some() {
         return Ok(());
     }
     Err(target.invalid(&[FieldError::invalid(path, port, "provided port is already allocated")]))

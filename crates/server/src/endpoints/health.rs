@@ -11,6 +11,37 @@ use crate::respond;
 /// The task that keeps the watch cache up to date.
 pub(crate) const FEEDER: &str = "task/feeder";
 
+/// Work that kube-apiserver does in hooks after its start, under the names that clients look for. Here it is done before the
+/// first connection is accepted, so that these checks pass whenever they can be asked.
+const START_HOOKS: [&str; 26] = [
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
+
 /// One thing that can be wrong.
 struct Check {
     name: &'static str,
@@ -52,6 +83,7 @@ fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<Check> {
         name: task.name,
         failure: task.is_over().then(|| "the task has ended".to_owned()),
     }));
+    let hooks = START_HOOKS.iter().map(|name| Check { name, failure: None });
     if endpoint == "readyz" {
         let stopping = stopping.then(|| "process is shutting down".to_owned());
         checks.push(Check {
@@ -61,7 +93,10 @@ fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<Check> {
         let feeding = checks.iter().find(|check| check.name == FEEDER);
         let synced = feeding.and_then(|check| check.failure.clone());
         checks.push(Check { name: "informer-sync", failure: synced });
+        checks.extend(hooks);
         checks.push(Check { name: "shutdown", failure: stopping });
+    } else {
+        checks.extend(hooks);
     }
     checks
 }

@@ -34,13 +34,19 @@ pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
     let patience = api.options.requests.version_wait;
     api.cache.sync(patience).await.map_err(Status::internal)?;
     let (mut left, mut failed) = (false, None);
-    for resource in namespaced(api) {
-        for object in inside(&resource, name) {
+    let (pods, others): (Vec<_>, Vec<_>) =
+        namespaced(api).into_iter().partition(|resource| is_pods(resource));
+    for resource in pods.iter().chain(&others) {
+        // What Pods need while they end stays until they are gone.
+        if left && !is_pods(resource) && pods.iter().any(|pods| !inside(pods, name).is_empty()) {
+            break;
+        }
+        for object in inside(resource, name) {
             left = true;
             // There is no kubelet to wait for in a namespace that nobody needs any more.
             let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
             // One that cannot be removed now does not keep the others.
-            failed = remove(api, &resource, Some(name), object.name(), &options).await.err().or(failed);
+            failed = remove(api, resource, Some(name), object.name(), &options).await.err().or(failed);
         }
     }
     match failed {
@@ -50,6 +56,10 @@ pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
     }
     let_go(api, &namespaces, name).await?;
     Ok(true)
+}
+
+fn is_pods(resource: &Resource) -> bool {
+    resource.group.is_empty() && &*resource.plural == "pods"
 }
 
 /// One resource for each set of namespaced objects.

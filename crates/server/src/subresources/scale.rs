@@ -12,6 +12,7 @@ use listwatch_wire::status::FieldError;
 use listwatch_wire::{Revision, Status};
 
 use crate::admission::{Operation, RequestOptions};
+use crate::allocate::services::Reservation;
 use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
@@ -217,7 +218,13 @@ impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Sca
         let stored = stored.ok_or_else(|| self.target.not_found())?;
         let Some(mut new) = (self.propose)(stored)? else { return Ok(Verdict::Keep) };
         self.admit(&mut new, stored).await?;
-        updating::prepare(self.api, self.target, View::Whole, &mut new, stored)?;
+        updating::prepare(
+            &Reservation::new(&self.api.allocator),
+            self.target,
+            View::Whole,
+            &mut new,
+            stored,
+        )?;
         Ok(updating::verdict(self.target, View::Whole, &mut new, stored, &mut Vec::new()))
     }
 }

@@ -8,7 +8,7 @@ use listwatch_wire::options::{Query, WriteKind, WriteOptions};
 
 use crate::admission::rights;
 use crate::admission::{Operation, RequestOptions};
-use crate::allocate::services;
+use crate::allocate::services::{self, Reservation};
 use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::api::stored::fresh;
@@ -74,11 +74,7 @@ pub(crate) async fn validate_new(
 ) -> Result<(), Status> {
     let name = object.at("metadata").text("name");
     let attributes = request.attributes(api, Operation::Create, name, options, None);
-    let validated = api.admission.validate(&attributes, object).await;
-    if validated.is_err() {
-        services::release(&api.allocator, &request.resource, object);
-    }
-    validated
+    api.admission.validate(&attributes, object).await
 }
 
 /// Names the object, trying other names if it was left to the server and the first ones are taken.
@@ -129,7 +125,8 @@ async fn create_named(
     let name = object.at("metadata").text("name").to_owned();
     let target = Target::new(resource, request.namespace.as_deref(), &name);
     rights::may_grant(api, request, &target, &object, None).await?;
-    warnings.extend(finish_new(api, &target, request, &mut object)?);
+    let reservation = Reservation::new(&api.allocator);
+    warnings.extend(finish_new(&reservation, &target, request, &mut object)?);
     loop {
         validate_new(api, request, RequestOptions::Create(options), &object).await?;
         if options.is_dry_run() {
@@ -139,7 +136,10 @@ async fn create_named(
             };
         }
         match insert(api, &target, object.clone(), request.record.take_charges()).await? {
-            Ok(done) => return Ok(done),
+            Ok(done) => {
+                reservation.keep();
+                return Ok(done);
+            }
             Err(Conflict::Object(there)) => return Err(taken(&target, there.as_ref())),
             // Somebody else was charged meanwhile, and there may be no room left.
             Err(Conflict::Charge) => api.wait_for(None).await?,
@@ -161,7 +161,7 @@ fn exists(target: &Target<'_>) -> Status {
 
 /// Everything between a decoded object with its owners and one that can be stored; what to warn of.
 pub(crate) fn finish_new(
-    api: &Api,
+    reservation: &Reservation<'_>,
     target: &Target<'_>,
     request: &WriteRequest,
     object: &mut Value,
@@ -175,7 +175,7 @@ pub(crate) fn finish_new(
     }
     rules.prepare_create(object);
     match (&*resource.group, &*resource.kind) {
-        ("", "Service") => services::allocate(&api.allocator, target, object)?,
+        ("", "Service") => services::allocate(reservation, target, object)?,
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             certificates::name_requester(&request.user, object);
         }
@@ -183,7 +183,6 @@ pub(crate) fn finish_new(
     }
     let errors = rules.validate_create(object);
     if !errors.is_empty() {
-        services::release(&api.allocator, resource, object);
         return Err(target.invalid(&errors));
     }
     warnings.extend(rules.warnings(object, None));

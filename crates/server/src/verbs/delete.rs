@@ -201,7 +201,7 @@ fn decide(
     }
     let grace = if graceful { grace_period(options, stored) } else { 0 };
     let mut object = stored.clone();
-    set_finalizers(&mut object, options.propagation());
+    set_finalizers(&mut object, options.propagation().or_else(|| default_policy(stored)));
     mark(&mut object, grace, now);
     if update::is_done(&object) {
         return Verdict::Remove(if graceful { object } else { without_mark(object, stored) });
@@ -225,6 +225,15 @@ fn grace_period(options: &DeleteOptions, pod: &Value) -> i64 {
         negative if negative < 0 => 1,
         period => period,
     }
+}
+
+/// The policy of kinds whose dependents are orphaned unless the deletion or a finalizer says otherwise.
+fn default_policy(object: &Value) -> Option<Propagation> {
+    let kind = (object.text("apiVersion"), object.text("kind"));
+    let finalizers = object.at("metadata").list("finalizers");
+    let said = finalizers.iter().any(|finalizer| finalizer == ORPHAN || finalizer == FOREGROUND);
+    let orphans = matches!(kind, ("v1", "ReplicationController") | ("batch/v1", "Job"));
+    (orphans && !said).then_some(Propagation::Orphan)
 }
 
 /// The finalizers of the garbage collector follow the policy; without one they stay as they are.

@@ -12,6 +12,7 @@ use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, Writ
 use listwatch_wire::status::FieldError;
 
 use crate::admission::RequestOptions;
+use crate::allocate::services::Reservation;
 use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::managed::Tracking;
@@ -64,9 +65,11 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
         options: RequestOptions::Patch(&options),
         tracking: Tracking::new(&request, &options),
         view,
+        reservation: Reservation::new(&api.allocator),
     };
     let mut work = Work { updating, options: &options, parsed, told: Vec::new() };
     let done = change(api, &target, options.is_dry_run(), &mut work).await?;
+    work.updating.keep(&done);
     Ok(done.answer().with_warnings(work.told))
 }
 
@@ -135,7 +138,10 @@ pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<Parsed, S
             complaints = patch.complaints().to_vec();
             Patch::Json(patch)
         }
-        PatchType::Merge => Patch::Merge(object()?),
+        PatchType::Merge => match object()? {
+            Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
+            patch => Patch::Merge(patch),
+        },
         PatchType::Strategic => Patch::Strategic(object()?),
         PatchType::Apply => {
             let document = applied(request)?;
@@ -166,21 +172,10 @@ fn applied(request: &WriteRequest) -> Result<yaml::Document, Status> {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
     let wanted = expected(&request.resource);
-    for (key, wanted) in [("kind", wanted.kind), ("apiVersion", &*wanted.api_version())] {
-        match object.text(key) {
-            "" => {
-                return Err(Status::bad_request(format!(
-                    "Object '{}' is missing",
-                    if key == "kind" { "Kind" } else { "apiVersion" }
-                )));
-            }
-            found if found != wanted => {
-                return Err(Status::bad_request(format!(
-                    "{key} in the applied configuration ({found}) is not that of the path ({wanted})"
-                )));
-            }
-            _ => {}
-        }
+    let (version, kind) = (object.text("apiVersion"), object.text("kind"));
+    if (version, kind) != (&*wanted.api_version(), wanted.kind) {
+        let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
     }
     Ok(document)
 }
@@ -286,7 +281,8 @@ impl Work<'_> {
             );
             return Err(target.conflict(&why));
         }
-        self.identify(&mut applied)?;
+        // A new object must say its name, though the path does.
+        target.check_identity(&mut applied)?;
         let mut new = rules.apply(&self.updating.tracking, None, &applied, true)?.object;
         refuse_wrong_types(rules.decode(&mut new, None).error)?;
         self.identify(&mut new)?;

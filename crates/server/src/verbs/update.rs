@@ -10,12 +10,12 @@ use listwatch_wire::status::FieldError;
 
 use crate::admission::rights;
 use crate::admission::{Operation, RequestOptions};
-use crate::allocate::services;
+use crate::allocate::services::{self, Reservation};
 use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected};
-use crate::pipeline::transaction::{Decide, Verdict, change};
+use crate::pipeline::transaction::{Decide, Done, Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::view::View;
 use crate::subresources;
@@ -51,9 +51,11 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
         options: RequestOptions::Update(&options),
         tracking: Tracking::new(&request, &options),
         view,
+        reservation: Reservation::new(&api.allocator),
     };
     let mut replacing = Replacing { updating, sent, warnings: Vec::new() };
     let done = change(api, &target, options.is_dry_run(), &mut replacing).await?;
+    replacing.updating.keep(&done);
     warnings.append(&mut replacing.warnings);
     Ok(done.answer().with_warnings(warnings))
 }
@@ -118,9 +120,18 @@ pub(crate) struct Updating<'a> {
     pub(crate) options: RequestOptions<'a>,
     pub(crate) tracking: Tracking<'a>,
     pub(crate) view: View,
+    /// What the object was given, if it is a Service.
+    pub(crate) reservation: Reservation<'a>,
 }
 
 impl Updating<'_> {
+    /// Lets a stored object have what it was given. A dry run gives it back.
+    pub(crate) fn keep(&self, done: &Done) {
+        if matches!(done, Done::Stored { .. }) {
+            self.reservation.keep();
+        }
+    }
+
     /// Turns a decoded and completed object into the successor of the stored one.
     pub(crate) async fn successor(
         &self,
@@ -140,23 +151,23 @@ impl Updating<'_> {
         stored: &Stored,
         warnings: &mut Vec<String>,
     ) -> Result<Verdict, Status> {
-        let Self { api, request, target, options, view, .. } = *self;
+        let Self { api, request, target, options, view, ref reservation, .. } = *self;
         let attributes =
             request.attributes(api, Operation::Update, target.name, options, Some(&stored.value));
         api.admission.admit(&attributes, new).await?;
         rights::may_grant(api, request, target, new, Some(&stored.value)).await?;
-        prepare(api, target, view, new, stored)?;
+        prepare(reservation, target, view, new, stored)?;
         api.admission.validate(&attributes, new).await?;
         Ok(verdict(target, view, new, stored, warnings))
     }
 
     /// Makes a new object of one that was sent for a free name.
     pub(crate) async fn create(&self, mut new: Value, warnings: &mut Vec<String>) -> Result<Verdict, Status> {
-        let Self { api, request, target, options, .. } = *self;
+        let Self { api, request, target, options, ref reservation, .. } = *self;
         rights::may_create(api, request, target)?;
         create::admit_new(api, request, options, &mut new).await?;
         rights::may_grant(api, request, target, &new, None).await?;
-        *warnings = create::finish_new(api, target, request, &mut new)?;
+        *warnings = create::finish_new(reservation, target, request, &mut new)?;
         create::validate_new(api, request, options, &new).await?;
         Ok(Verdict::Create(new))
     }
@@ -164,7 +175,7 @@ impl Updating<'_> {
 
 /// Makes an object the successor of the stored one, and validates it.
 pub(crate) fn prepare(
-    api: &Api,
+    reservation: &Reservation<'_>,
     target: &Target<'_>,
     view: View,
     new: &mut Value,
@@ -173,7 +184,7 @@ pub(crate) fn prepare(
     let (rules, old) = (&target.resource.rules, &stored.value);
     rules.prepare_update(view, new, old);
     if view == View::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
-        services::reallocate(&api.allocator, target, new, old)?;
+        services::reallocate(reservation, target, new, old)?;
     }
     target.valid(&rules.validate_update(view, new, old))
 }

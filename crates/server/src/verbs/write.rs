@@ -31,7 +31,11 @@ pub(crate) async fn write(
     target: ResourceRequest,
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
-    let subject = if target.info.verb == Verb::DeleteCollection { Subject::List } else { Subject::Object };
+    let subject = match target.info.verb {
+        Verb::DeleteCollection => Subject::List,
+        _ if is_answered_only(&target) => Subject::Plain,
+        _ => Subject::Object,
+    };
     // A scale has a type of its own, whatever it scales.
     let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
     let form = negotiate::negotiated(request, subject, typed)?;
@@ -102,6 +106,12 @@ async fn perform(
             Ok(response)
         }
     }
+}
+
+/// Reviews, bindings and the like are answered and not kept. They have no rows to show.
+fn is_answered_only(target: &ResourceRequest) -> bool {
+    target.resource.builtin.is_some_and(|kind| !kind.flags.stored)
+        || matches!(target.info.subresource.as_deref(), Some("binding" | "eviction" | "token"))
 }
 
 async fn read_body(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {

@@ -92,6 +92,7 @@ pub(super) fn apply_set_order<S: Schema>(
         let new = list_of(patch.get(name))?;
         let key = field.as_ref().and_then(|f| f.merge_key());
         let identity = key.map_or(Identity::Whole, Identity::Key);
+        check_named(&order, identity)?;
         check_consistent(new.as_deref().unwrap_or_default(), &order, identity)?;
         let server = old.clone().unwrap_or_default();
         let merged = match (old, new) {
@@ -115,6 +116,13 @@ fn list_of(value: Option<&Value>) -> Merged<Option<Vec<Value>>> {
             go::json_type(other)
         ))),
     }
+}
+
+/// The elements of an order must say which ones they mean.
+fn check_named(order: &[Value], identity: Identity<'_>) -> Merged<()> {
+    let Identity::Key(key) = identity else { return Ok(()) };
+    let nameless = order.iter().filter_map(Value::as_object).find(|map| !map.contains_key(key));
+    nameless.map_or(Ok(()), |map| Err(list::no_merge_key(map, key)))
 }
 
 /// The elements of the patched list must be a subsequence of the order, deletions aside.
