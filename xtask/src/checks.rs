@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::report::{Outcome, Step};
-use crate::{parts, rooms, root};
+use crate::{outside, parts, rooms, root};
 
 pub(crate) fn steps() -> Vec<Step> {
     vec![
@@ -22,6 +22,11 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "docs", about: "rustdoc without warnings or broken links", run: docs },
         Step { name: "tests", about: "unit and integration tests, with real parts", run: tests },
         Step { name: "schedules", about: "the informer's locks under shuttle's scheduler", run: schedules },
+        Step {
+            name: "outside",
+            about: "the test kit in a crate of its own, without protoc",
+            run: outside::check,
+        },
         Step { name: "doctests", about: "every example in the documentation runs", run: doctests },
     ]
 }

@@ -12,6 +12,7 @@ mod bench;
 mod checks;
 mod fuzz;
 mod kinds;
+mod outside;
 mod parts;
 mod real;
 mod report;

@@ -9,14 +9,10 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
+use crate::with_real_parts;
+
 /// A busy machine starts etcd in a second or two.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-
-/// Whether tests with real parts are asked for: `LISTWATCH_REAL=1`.
-#[must_use]
-pub fn with_real_parts() -> bool {
-    std::env::var_os("LISTWATCH_REAL").is_some_and(|value| value == "1")
-}
 
 /// A running etcd; stopped and forgotten when dropped.
 #[derive(Debug)]

@@ -7,12 +7,13 @@
 //! # In reading order
 //!
 //! 1. [`TestServer`]: a server on a free port, ready in milliseconds, gone when dropped.
-//! 2. [`Etcd`]: a real etcd for tests that need one.
+//! 2. `Etcd`, with the feature `etcd`: a real etcd for tests that need one.
 //! 3. [`Proxy`]: cuts, stalls, delays and corrupts what passes through it, by script or by seed.
 //! 4. [`history`]: records of what happened, and the validators that name each broken promise.
 //! 5. [`Workload`]: writers, watchers and listers that produce such records.
 
 mod collection;
+#[cfg(feature = "etcd")]
 mod etcd;
 pub mod history;
 pub mod proxy;
@@ -21,11 +22,18 @@ mod server;
 pub mod workload;
 
 pub use collection::Collection;
-pub use etcd::{Etcd, with_real_parts};
+#[cfg(feature = "etcd")]
+pub use etcd::Etcd;
 pub use proxy::Proxy;
 pub use raw::Raw;
 pub use server::{StartError, Store, TestServer};
 pub use workload::Workload;
+
+/// Whether tests with real parts are asked for: `LISTWATCH_REAL=1`.
+#[must_use]
+pub fn with_real_parts() -> bool {
+    std::env::var_os("LISTWATCH_REAL").is_some_and(|value| value == "1")
+}
 
 /// The examples of the README, so that they compile.
 #[cfg(doctest)]

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use listwatch_server::{Handle, Options, Security, Server};
-use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, EtcdEngine, EtcdOptions, MemoryEngine};
+use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, MemoryEngine};
+#[cfg(feature = "etcd")]
+use listwatch_storage::{EtcdEngine, EtcdOptions};
 use tempfile::TempDir;
 
 use crate::raw::Raw;
@@ -17,7 +19,8 @@ pub enum Store {
     Memory,
     /// The embedded engine, in a directory that goes away with the server.
     Embedded,
-    /// An etcd at this URL, see [`crate::Etcd`].
+    /// An etcd at this URL, see `Etcd`.
+    #[cfg(feature = "etcd")]
     Etcd(String),
 }
 
@@ -93,6 +96,7 @@ impl TestServer {
 
     async fn open(store: Store, mut options: Options, data: Option<TempDir>) -> Result<Self, StartError> {
         let engine: Arc<dyn Engine> = match (&store, &data) {
+            #[cfg(feature = "etcd")]
             (Store::Etcd(endpoint), _) => Arc::new(
                 EtcdEngine::connect(EtcdOptions {
                     endpoints: vec![endpoint.clone()],
