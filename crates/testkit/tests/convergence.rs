@@ -1,7 +1,7 @@
 //! Informers behind a network that cuts, stalls, delays, injects errors and half events: after each quiet point every cache
 //! equals the server, and every handler has heard a legal history.
 //!
-//! Seconds in `cargo test`, a minute with `LISTWATCH_REAL=1`, hours with `LISTWATCH_CONVERGE_SECONDS`.
+//! Seconds in `cargo test`, a minute with `LISTWATCH_REAL=1`, the long form with `LISTWATCH_CONVERGE_SECONDS=600`.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use k8s_openapi::api::core::v1::Secret;
-use listwatch::kube::KubeSource;
-use listwatch::{Deleted, Event, HandlerOptions, Object, SharedInformer};
+use kube::core::ApiResource;
+use listwatch::delta::Form;
+use listwatch::kube::{KubeSource, ResourceKind};
+use listwatch::{Deleted, Event, HandlerOptions, InformerOptions, Object, SharedInformer, Sources};
 use listwatch_testkit::history::Seen;
 use listwatch_testkit::history::handler::{self, Told};
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
@@ -45,11 +47,51 @@ struct Subject {
     histories: Vec<Arc<Mutex<Vec<Told>>>>,
 }
 
+/// The forms in which an informer can be had; each has its own way from the network to the store.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// One source, applied by the task that reads.
+    Plain,
+    /// One source per namespace, and a queue between.
+    Namespaces,
+    /// Changes of a key folded on their way.
+    Coalescing,
+    /// Lists in small pages instead of streams.
+    Pages,
+    /// A kind that is known at run time only.
+    Dynamic,
+}
+
+const SHAPES: [Shape; 5] = [Shape::Plain, Shape::Namespaces, Shape::Coalescing, Shape::Pages, Shape::Dynamic];
+
+impl Shape {
+    fn informer(self, client: kube::Client) -> SharedInformer<Value> {
+        let source = KubeSource::of::<Secret>(client.clone());
+        let mut options = InformerOptions::default();
+        let sources: Sources = match self {
+            Self::Plain => source.namespace("default").into(),
+            Self::Namespaces => source.namespaces(["default", "elsewhere"]).into(),
+            Self::Coalescing => {
+                options.queue = options.queue.form(Form::Coalescing);
+                source.namespace("default").into()
+            }
+            Self::Pages => {
+                options.reflector.streaming = false;
+                options.reflector.page_size = Some(3);
+                source.namespace("default").into()
+            }
+            Self::Dynamic => {
+                let resource = ApiResource::erase::<Secret>(&());
+                KubeSource::new(client, ResourceKind::dynamic(&resource)).namespace("default").into()
+            }
+        };
+        SharedInformer::<Value>::builder(sources).name(format!("{self:?}")).options(options).build()
+    }
+}
+
 impl Subject {
-    fn start(config: kube::Config) -> Self {
-        let client = listwatch::kube::client(config).unwrap();
-        let source = KubeSource::of::<Secret>(client).namespace("default");
-        let informer = SharedInformer::<Value>::new(source);
+    fn start(config: kube::Config, shape: Shape) -> Self {
+        let informer = shape.informer(listwatch::kube::client(config).unwrap());
         let quick = Arc::new(Mutex::new(Vec::new()));
         let slow = Arc::new(Mutex::new(Vec::new()));
         let history = quick.clone();
@@ -70,7 +112,8 @@ impl Subject {
         let cache: std::collections::BTreeMap<_, _> =
             self.informer.snapshot().iter().map(|object| (object.key().clone(), seen(object))).collect();
         if cache != *server {
-            return Some(format!("cache has {} objects, server {}", cache.len(), server.len()));
+            let name = self.informer.name();
+            return Some(format!("{name}: cache has {} objects, server {}", cache.len(), server.len()));
         }
         self.histories.iter().find_map(|history| {
             handler::check(&history.lock().unwrap(), server).first().map(ToString::to_string)
@@ -108,7 +151,7 @@ async fn converges(server: &TestServer, proxy: &Proxy, seed: u64) {
     let collection = Collection::core("secrets", "default");
     let raw = server.raw().unwrap();
     let mut random = StdRng::seed_from_u64(seed);
-    let subjects: Vec<_> = (0..3).map(|_| Subject::start(proxy.config())).collect();
+    let subjects: Vec<_> = SHAPES.iter().map(|shape| Subject::start(proxy.config(), *shape)).collect();
     let end = Instant::now() + run_for();
     let odds = Odds { fault: 0.5, longest_wait: Duration::from_millis(500) };
     let mut round = 0;

@@ -1,0 +1,106 @@
+//! [`client`]: a `kube::Client` made for long-lived watches.
+//!
+//! Where the server speaks HTTP/2, all requests and watches share one connection, and pings find out within 45 s when the
+//! peer is gone. Where it does not, each watch has a connection of its own, and TCP keep-alives do the same. Either way a
+//! failure reaches the reflector, which knows better than a retry layer what to do about it.
+
+use std::time::Duration;
+
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt};
+use kube::{Client, Config, Error};
+use tower::ServiceBuilder;
+
+/// How a client connects, and how it finds out that nobody is there any more.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct TransportOptions {
+    /// Share one connection by HTTP/2 if the server offers it. Default true.
+    pub http2: bool,
+    /// After this long without a byte, a peer is asked whether it is there: by an HTTP/2 ping, or a TCP keep-alive.
+    /// Default 30 s.
+    pub idle: Duration,
+    /// How long it may take to answer before the connection is given up. Default 15 s, so that a dead peer is found
+    /// within 45 s, as in client-go.
+    pub answer_within: Duration,
+    /// What the server may send ahead on one watch or list, with HTTP/2. Default 2 MiB: a full page is not held up by the
+    /// round trip.
+    pub stream_window: u32,
+    /// What it may send ahead on all of them together. Default 32 MiB: a few streams that are not read do not block the
+    /// others.
+    pub connection_window: u32,
+}
+
+impl Default for TransportOptions {
+    fn default() -> Self {
+        Self {
+            http2: true,
+            idle: Duration::from_secs(30),
+            answer_within: Duration::from_secs(15),
+            stream_window: 2 << 20,
+            connection_window: 32 << 20,
+        }
+    }
+}
+
+/// How many keep-alives a peer may leave unanswered.
+const PROBES: u32 = 3;
+
+/// Returns a client with the default [`TransportOptions`].
+///
+/// # Errors
+/// As [`client_with`].
+pub fn client(config: Config) -> Result<Client, Error> {
+    client_with(config, TransportOptions::default())
+}
+
+/// Returns a client without retries of its own and without a read timeout: the reflector has a deadline for every request
+/// and stream, honours `Retry-After`, keeps its place, and reports.
+///
+/// A configuration that names a proxy gets `kube`'s own transport.
+///
+/// # Errors
+/// As [`kube::Client::try_from`] with this configuration.
+pub fn client_with(mut config: Config, options: TransportOptions) -> Result<Client, Error> {
+    config.default_retry = false;
+    config.read_timeout = None;
+    if config.proxy_url.is_some() {
+        return Client::try_from(config);
+    }
+    let connector = connector(&config, options)?;
+    let mut http = HttpClient::builder(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_keep_alive_interval(options.idle)
+        .http2_keep_alive_timeout(options.answer_within)
+        .http2_initial_stream_window_size(options.stream_window)
+        .http2_initial_connection_window_size(options.connection_window);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(tower::BoxError::from)
+        .service(http.build::<_, Body>(connector));
+    Ok(Client::new(service, config.default_namespace))
+}
+
+fn connector(config: &Config, options: TransportOptions) -> Result<HttpsConnector<HttpConnector>, Error> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(config.connect_timeout);
+    tcp.set_keepalive(Some(options.idle));
+    tcp.set_keepalive_interval(Some(options.answer_within / PROBES));
+    tcp.set_keepalive_retries(Some(PROBES));
+    let mut tls =
+        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name.clone().try_into().map_err(|error| Error::Service(Box::new(error)))?;
+        tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let tls = tls.enable_http1();
+    Ok(if options.http2 { tls.enable_http2().wrap_connector(tcp) } else { tls.wrap_connector(tcp) })
+}
