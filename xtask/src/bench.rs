@@ -27,6 +27,8 @@ enum Which {
     Workqueue,
     /// Initial sync, updates and reads beside kube-rs
     Informer,
+    /// One operator with our Controller and with kube-rs's: lines and CPU per reconcile
+    Controller,
     /// A thousand watchers of which ten never read: what the others feel of it
     Watchers,
     /// 100,000 objects in the server: memory, and the cost of listing a few of them
@@ -46,6 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Which::Storage => bench("listwatch-storage", &[])?,
             Which::Workqueue => bench("listwatch-workqueue", &[])?,
             Which::Informer => bench("listwatch", &[])?,
+            Which::Controller => bench("listwatch-testkit", &[])?,
             Which::Watchers => bench("listwatch-cli", &["watchers"])?,
             Which::Memory => bench("listwatch-cli", &["memory"])?,
             Which::Patches => bench("listwatch-cli", &["patches"])?,
