@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, join_all};
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
+use tokio::sync::Semaphore;
 
 use crate::informer::{InformerBuilder, InformerError, InformerOptions, InformerStatus, SharedInformer};
 use crate::kube::{KubeSource, ResourceKind};
@@ -172,6 +173,9 @@ struct Entry {
 /// The references to an informer that its own [`Entry`] holds.
 const OWN_REFERENCES: usize = 2;
 
+/// How many of the informers of a factory obtain their initial state at a time.
+const INITIAL_LISTS: usize = 16;
+
 type Entries = HashMap<(Scope, std::any::TypeId), Entry>;
 
 /// Makes and shares informers over one client.
@@ -211,18 +215,18 @@ impl InformerFactory {
     /// A factory with default options.
     #[must_use]
     pub fn new(client: ::kube::Client) -> Self {
-        Self {
-            client,
-            entries: Mutex::new(HashMap::new()),
-            options: InformerOptions::default(),
-            keep: Keep::default(),
-        }
+        let mut options = InformerOptions::default();
+        options.reflector.initial_lists = Some(Arc::new(Semaphore::new(INITIAL_LISTS)));
+        Self { client, entries: Mutex::new(HashMap::new()), options, keep: Keep::default() }
     }
 
-    /// How its informers list, queue and resync.
+    /// How its informers list, queue and resync. Unless they say otherwise, they obtain 16 initial states at a time.
     #[must_use]
     pub fn options(mut self, options: InformerOptions) -> Self {
+        let places = self.options.reflector.initial_lists.take();
         self.options = options;
+        let own = &mut self.options.reflector.initial_lists;
+        *own = own.take().or(places);
         self
     }
 

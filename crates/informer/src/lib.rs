@@ -71,6 +71,7 @@ mod panics;
 mod problem_log;
 pub mod processor;
 pub mod reflector;
+pub mod retry;
 pub mod retry_watcher;
 pub mod store;
 mod sync;

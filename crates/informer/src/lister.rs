@@ -66,6 +66,12 @@ impl<K> Lister<K> {
         NamespaceLister { lister: self, namespace }
     }
 
+    /// Whether its informer has stopped: what it reads grows old.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.store.is_stopped()
+    }
+
     /// The store.
     #[must_use]
     pub fn store(&self) -> &Store<K> {

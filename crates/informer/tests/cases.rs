@@ -37,7 +37,7 @@ fn check(document: &str, folders: &[&str], least: usize) {
 
 #[test]
 fn every_test_that_the_informers_cases_name_is_there() {
-    check("informer-cases.md", &["informer/src", "informer/tests", "workqueue/tests"], 60);
+    check("informer-cases.md", &["informer/src", "informer/tests", "workqueue/tests", "testkit/tests"], 60);
 }
 
 #[test]

@@ -100,7 +100,10 @@ async fn one_can_be_stopped_without_the_others() {
     let (one, two) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
     factory.start().unwrap();
     assert!(factory.wait_for_cache_sync().await);
+    let (lister, other) = (one.lister(), two.lister());
+    assert!(!lister.is_stopped());
     one.stop().await;
+    assert!(lister.is_stopped() && !other.is_stopped(), "a lister tells that its cache grows old");
     assert!(one.is_stopped() && !two.is_stopped());
     // A stopped informer is not handed out again.
     let fresh = factory.informer::<ConfigMap>();

@@ -347,3 +347,21 @@ async fn a_malformed_line_is_reported_at_once() {
     assert!(matches!(error.expect("it does not wait for more"), Some(Err(SourceError::Malformed(_)))));
     assert!(stream.next().await.is_none());
 }
+
+/// The request went to a path that no server knows, again and again.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_of_a_cluster_scoped_kind_is_refused() {
+    let nodes = KubeSource::of::<k8s_openapi::api::core::v1::Node>(Server::default().client());
+    let informer = listwatch::SharedInformer::<listwatch::Raw>::new(nodes.namespace("x"));
+    let error = informer.start().unwrap_err().to_string();
+    assert!(error.contains("nodes are not in namespaces"), "{error}");
+}
+
+/// An `Api` knows its kind and its namespace.
+#[tokio::test]
+async fn an_api_is_a_source() {
+    let server = Server::answering(list_body());
+    let api = kube::Api::<Deployment>::namespaced(server.client(), "prod");
+    KubeSource::from(api).list(&first(ListVersion::MostRecent, None)).await.unwrap();
+    assert!(server.requests()[0].starts_with("/apis/apps/v1/namespaces/prod/deployments"));
+}

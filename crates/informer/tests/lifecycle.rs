@@ -15,10 +15,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use listwatch::lister_watcher::{Answer, InMemory, Scripted};
 use listwatch::processor::RunOn;
-use listwatch::{Event, HandlerOptions, InformerError, Revision};
+use listwatch::{Event, HandlerOptions, InformerError, InformerOptions, Revision};
 use listwatch_wire::status::Status;
 use serde_json::Value;
 use support::informer::{Informer, Log, events, page, pod, settle, started, synced};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 #[tokio::test(start_paused = true)]
@@ -247,4 +248,24 @@ async fn an_empty_set_of_namespaces_is_refused() {
     let informer = Informer::new(listwatch::Sources::per_namespace([]));
     assert!(matches!(informer.start(), Err(InformerError::NoSources)));
     assert!(!informer.is_stopped() && !informer.has_synced());
+}
+
+/// A hundred informers asked for a hundred lists at once.
+#[tokio::test(start_paused = true)]
+async fn initial_lists_take_turns_and_a_stuck_one_does_not_hold_up_the_others() {
+    let mut options = InformerOptions::default();
+    options.reflector.initial_lists = Some(Arc::new(Semaphore::new(1)));
+    let (stuck, waits) = (Arc::new(Scripted::lists_only()), Arc::new(Scripted::lists_only()));
+    let start = |source: &Arc<Scripted>| {
+        let informer = Informer::builder(Arc::clone(source)).options(options.clone()).build();
+        informer.start().unwrap();
+        informer
+    };
+    let informers = (start(&stuck), start(&waits));
+    settle().await;
+    assert_eq!((stuck.requests().len(), waits.requests().len()), (1, 0));
+    assert_eq!(informers.1.status().phase, "queued");
+    sleep(Duration::from_secs(301)).await;
+    assert_eq!(waits.requests().len(), 1, "the first has timed out");
+    timeout(Duration::from_millis(10), informers.1.stop()).await.expect("at once");
 }

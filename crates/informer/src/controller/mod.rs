@@ -150,7 +150,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
     /// Also reconciles an object when one that it owns changes: one whose owner references name it as the controller.
     pub fn owns<I>(self, source: impl IntoInformer<I>) -> Controller<K, I>
     where
-        K: kube::Resource<DynamicType = (), Scope: 'static>,
+        K: kube::Resource<DynamicType = ()>,
     {
         let map =
             Arc::new(|object: &Object<I>, keys: &mut Vec<_>| keys.extend(controller_key::<K, I>(object)));

@@ -1,16 +1,15 @@
 //! The informers of a controller, and how their events become keys of the objects to reconcile.
 
-use std::any::TypeId;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use kube::core::ClusterResourceScope;
 use listwatch_wire::ObjectKey;
 use listwatch_workqueue::Queue;
 
 use crate::factory::Shared;
 use crate::informer::{InformerError, InformerStatus, SharedInformer};
-use crate::lister_watcher::Sources;
+use crate::kube::{KubeNamespaces, is_cluster_scoped};
+use crate::lister_watcher::{ListerWatcher, Sources};
 use crate::object::Object;
 use crate::processor::enqueue::priority_of;
 use crate::processor::{Event, HandlerOptions, Registration};
@@ -35,7 +34,33 @@ impl<K> IntoInformer<K> for Shared<K> {
     }
 }
 
-impl<K: Send + Sync + 'static, S: Into<Sources>> IntoInformer<K> for S {
+/// The type is that of the `Api`, so it need not be named again.
+impl<K: kube::Resource<DynamicType = ()> + Send + Sync + 'static> IntoInformer<K> for kube::Api<K> {
+    fn into_informer(self) -> SharedInformer<K> {
+        let name = K::plural(&()).into_owned();
+        SharedInformer::builder(self).name(name).build()
+    }
+}
+
+impl<K: Send + Sync + 'static> IntoInformer<K> for Sources {
+    fn into_informer(self) -> SharedInformer<K> {
+        SharedInformer::new(self)
+    }
+}
+
+impl<K: Send + Sync + 'static> IntoInformer<K> for KubeNamespaces {
+    fn into_informer(self) -> SharedInformer<K> {
+        SharedInformer::new(self)
+    }
+}
+
+impl<K: Send + Sync + 'static, L: ListerWatcher> IntoInformer<K> for L {
+    fn into_informer(self) -> SharedInformer<K> {
+        SharedInformer::new(self)
+    }
+}
+
+impl<K: Send + Sync + 'static, L: ListerWatcher> IntoInformer<K> for Arc<L> {
     fn into_informer(self) -> SharedInformer<K> {
         SharedInformer::new(self)
     }
@@ -140,13 +165,12 @@ fn keys_of<J>(event: &Event<J>, map: &Map<J>, keys: &mut Vec<ObjectKey>) {
 /// The key of the `K` that manages an object, by its owner references.
 pub(super) fn controller_key<K, J>(object: &Object<J>) -> Option<ObjectKey>
 where
-    K: kube::Resource<DynamicType = (), Scope: 'static>,
+    K: kube::Resource<DynamicType = ()>,
 {
     let owner = object.controller_owner()?;
     if owner.kind != K::kind(&()) || owner.group() != K::group(&()) {
         return None;
     }
-    let cluster = TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>();
-    let namespace = if cluster { "" } else { object.namespace() };
+    let namespace = if is_cluster_scoped::<K>() { "" } else { object.namespace() };
     Some(ObjectKey::namespaced(namespace, &owner.name))
 }

@@ -31,7 +31,7 @@ pub use options::InformerOptions;
 pub use status::InformerStatus;
 
 use crate::delta::DeltaQueue;
-use crate::lister_watcher::Sources;
+use crate::lister_watcher::{SourceError, Sources};
 use crate::monitor::Monitor;
 use crate::object::{Object, Raw};
 use crate::processor::backlog::{End, Replay};
@@ -58,6 +58,9 @@ pub enum InformerError {
     /// It has no source: the set of namespaces is empty.
     #[error("the informer has no source: its set of namespaces is empty")]
     NoSources,
+    /// A source can never succeed as it is set up.
+    #[error(transparent)]
+    Source(#[from] SourceError),
     /// It has stopped: nothing will ever be told to a handler again.
     #[error("the informer has stopped")]
     Stopped,
@@ -167,14 +170,12 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     ///
     /// # Errors
     /// [`InformerError::AlreadyStarted`] the second time, [`InformerError::NoSources`] for an empty set of namespaces,
-    /// [`InformerError::NoRuntime`] outside a runtime.
+    /// [`InformerError::Source`] for a source that can never succeed, [`InformerError::NoRuntime`] outside a runtime.
     pub fn start(&self) -> Result<(), InformerError> {
         let runtime = Handle::try_current()?;
         let unstarted = {
             let mut unstarted = self.core.unstarted.lock();
-            if unstarted.as_ref().is_some_and(|unstarted| unstarted.sources.0.is_empty()) {
-                return Err(InformerError::NoSources);
-            }
+            unstarted.as_ref().map_or(Ok(()), |unstarted| unstarted.sources.check())?;
             unstarted.take().ok_or(InformerError::AlreadyStarted)?
         };
         run::start(&runtime, Arc::clone(&self.core), unstarted);

@@ -5,7 +5,7 @@
 //! watch into its events, and each object is copied out to be kept.
 //!
 //! Not here: when to list and when to watch ([`reflector`](crate::reflector)), and writing objects (`kube::Api`).
-//! [`layers`] has what a client-go client does before a request leaves: rate limits and warnings.
+//! [`client`] makes a client for it; [`layers`] has what a client-go client does before a request leaves: rate limits and warnings.
 
 mod body;
 pub mod layers;
@@ -13,20 +13,10 @@ mod list_decoder;
 mod request;
 mod resource;
 mod source;
+mod transport;
 
 pub use list_decoder::{ListDecoder, ListError, ListHead};
 pub use resource::ResourceKind;
+pub(crate) use resource::is_cluster_scoped;
 pub use source::{KubeNamespaces, KubeSource};
-
-/// A client whose failures reach the reflector, which knows better than a retry layer what to do about them: it
-/// honours `Retry-After`, keeps its place, and reports.
-///
-/// Turns `kube`'s own retries and read timeout off; the reflector has a deadline for every request and stream.
-///
-/// # Errors
-/// As [`kube::Client::try_from`] with this configuration.
-pub fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
-    config.default_retry = false;
-    config.read_timeout = None;
-    kube::Client::try_from(config)
-}
+pub use transport::{TransportOptions, client, client_with};

@@ -3,12 +3,20 @@
 use kube::core::ApiResource;
 use listwatch_wire::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
 
+/// Whether objects of the type have no namespace. By the name of the scope's type, which needs no bound on it: the same type
+/// has the same name.
+pub(crate) fn is_cluster_scoped<K: kube::Resource>() -> bool {
+    std::any::type_name::<K::Scope>() == std::any::type_name::<kube::core::ClusterResourceScope>()
+}
+
 /// A kind, its place in the API, and in which form its objects are wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceKind {
     pub(crate) resource: GroupVersionResource,
     pub(crate) kind: GroupVersionKind,
     pub(crate) metadata_only: bool,
+    /// Its objects are known to have no namespace.
+    pub(crate) cluster_scoped: bool,
 }
 
 impl ResourceKind {
@@ -17,7 +25,7 @@ impl ResourceKind {
     #[must_use]
     pub fn of<K: kube::Resource<DynamicType = ()>>() -> Self {
         let named = Self::named(&K::group(&()), &K::version(&()), &K::plural(&()), &K::kind(&()));
-        Self { metadata_only: K::metadata_api(), ..named }
+        Self { metadata_only: K::metadata_api(), cluster_scoped: is_cluster_scoped::<K>(), ..named }
     }
 
     /// The collection that discovery, or the user, has named.
@@ -33,6 +41,7 @@ impl ResourceKind {
             resource: group_version.with_resource(plural.to_owned()),
             kind: group_version.with_kind(kind.to_owned()),
             metadata_only: false,
+            cluster_scoped: false,
         }
     }
 

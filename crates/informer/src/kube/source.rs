@@ -233,6 +233,16 @@ fn error(json: &[u8]) -> WatchEvent {
 
 #[async_trait::async_trait]
 impl ListerWatcher for KubeSource {
+    fn check(&self) -> Result<(), SourceError> {
+        match &self.namespace {
+            Some(namespace) if self.resource.cluster_scoped => Err(SourceError::Malformed(format!(
+                "{} are not in namespaces, so none can be read from namespace {namespace:?}",
+                self.resource.resource.resource
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
         let mut chunks = self.send(list_options(&self.options, request)).await?;
         let mut decoder = ListDecoder::default();

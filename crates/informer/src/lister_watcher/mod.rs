@@ -25,6 +25,7 @@ pub use error::SourceError;
 pub use memory::InMemory;
 pub use scripted::{Answer, Scripted};
 
+use crate::informer::InformerError;
 use crate::object::{Object, Raw};
 
 /// A source of objects.
@@ -42,6 +43,14 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// # Errors
     /// As the server or the connection fails.
     async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError>;
+
+    /// Says whether requests can succeed at all. An informer asks once, before it starts.
+    ///
+    /// # Errors
+    /// When the source is set up in a way that no server accepts.
+    fn check(&self) -> Result<(), SourceError> {
+        Ok(())
+    }
 
     /// Whether it is worth asking for the initial state as a stream. A source that answers no is always listed.
     fn streams_initial_events(&self) -> bool {
@@ -191,6 +200,15 @@ impl Sources {
         let partition =
             |(namespace, source): (String, _)| Partition { namespace: Some(namespace.into()), source };
         Self(sources.into_iter().map(partition).collect())
+    }
+}
+
+impl Sources {
+    pub(crate) fn check(&self) -> Result<(), InformerError> {
+        if self.0.is_empty() {
+            return Err(InformerError::NoSources);
+        }
+        self.0.iter().try_for_each(|partition| Ok(partition.source.check()?))
     }
 }
 

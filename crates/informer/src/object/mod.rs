@@ -297,8 +297,8 @@ impl<K> Object<K> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {
-    /// The object, decoded. With [`Keep::decoded`] it is decoded once and the result shared; else each call decodes
-    /// anew and the result is the caller's alone.
+    /// The object, decoded once: the result is kept and shared. Without [`Keep::decoded`] each call decodes anew and the
+    /// result is the caller's alone.
     ///
     /// # Errors
     /// [`ObjectError::Decode`] when it is not a `K`.

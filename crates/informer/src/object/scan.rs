@@ -9,14 +9,20 @@ use listwatch_wire::{ObjectKey, Revision};
 use super::ObjectError;
 
 /// What is kept of an object.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Keep {
     /// The record of who set which field.
     pub managed_fields: ManagedFields,
-    /// Keep an object that was decoded once, so that it need not be decoded again: right where objects are read much
-    /// more often than they change, and memory is plenty. Default false.
+    /// Keep an object that somebody has decoded, so that it is decoded once per version. Default true. It takes several
+    /// times the memory of its JSON, so turn it off where every object is decoded once and rarely again.
     pub decoded: bool,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { managed_fields: ManagedFields::default(), decoded: true }
+    }
 }
 
 /// What becomes of `metadata.managedFields`, often a third of an object and rarely looked at.

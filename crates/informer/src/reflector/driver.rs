@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -59,6 +60,10 @@ pub struct Reflector<K = Raw> {
     apply: Option<Box<Apply<K>>>,
     /// Events applied since other tasks were last let in.
     turn: usize,
+    /// Limits how many initial states are obtained at a time.
+    initial_lists: Option<Arc<Semaphore>>,
+    /// A place among them, until the first attempt has ended.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl<K> fmt::Debug for Reflector<K> {
@@ -91,6 +96,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         position: usize,
         options: ReflectorOptions,
     ) -> Self {
+        let initial_lists = options.initial_lists.clone();
         let machine = Machine::new(options, source.streams_initial_events());
         Self {
             source,
@@ -101,6 +107,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             monitor: Arc::default(),
             apply: None,
             turn: 0,
+            initial_lists,
+            place: None,
         }
     }
 
@@ -131,6 +139,10 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
     /// Restarts the reflector after a panic, at the pace of its backoff, until the queue is closed.
     async fn supervise(&mut self) {
+        if let Some(places) = self.initial_lists.take() {
+            self.monitor.phase(self.position, "queued");
+            self.place = places.acquire_owned().await.ok();
+        }
         let started = Instant::now();
         let mut input = Input::Start;
         while let Err(panic) = contained(self.forever(started, input)).await {
@@ -148,6 +160,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             }
             let out = self.machine.step(input, now - started);
             self.monitor.stepped(self.position, &self.machine);
+            if self.place.is_some() && self.machine.has_tried() {
+                self.place = None;
+            }
             if !self.perform(out, &mut requests).await {
                 return;
             }

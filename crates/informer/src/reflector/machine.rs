@@ -145,6 +145,11 @@ impl<K> Machine<K> {
         }
     }
 
+    /// Whether the first attempt to obtain the state has ended, in success or not.
+    pub(super) fn has_tried(&self) -> bool {
+        self.seen.is_some() || matches!(self.phase, Phase::Waiting { .. })
+    }
+
     /// When to send [`Input::Tick`], if nothing else happens before.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {

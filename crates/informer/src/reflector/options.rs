@@ -1,6 +1,9 @@
 //! [`ReflectorOptions`]: every bound and delay of the reflector, with its reason.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Semaphore;
 
 use super::backoff::BackoffOptions;
 
@@ -45,6 +48,10 @@ pub struct ReflectorOptions {
     /// The longest wait that a server may ask for with `Retry-After`. Default 5 min: more than that is a mistake of a
     /// proxy, and the cache would be stale for as long.
     pub retry_after_max: Duration,
+    /// A limit on how many initial states are obtained at a time, shared by all reflectors with the same semaphore: a
+    /// program with a hundred informers does not ask for a hundred lists at once. The place is given up when the
+    /// first attempt has ended, however. Default: none for a single informer, 16 for the informers of a factory.
+    pub initial_lists: Option<Arc<Semaphore>>,
     /// The delays between attempts.
     pub backoff: BackoffOptions,
     /// What the jitter is drawn from. Default: random.
@@ -68,6 +75,7 @@ impl Default for ReflectorOptions {
             healthy_after: Duration::from_secs(10),
             failures_before_relist: 5,
             retry_after_max: Duration::from_secs(5 * 60),
+            initial_lists: None,
             backoff: BackoffOptions::default(),
             seed: None,
         }

@@ -135,6 +135,12 @@ impl<K> Store<K> {
         self.shared.state.lock().revision
     }
 
+    /// Whether nobody writes to it any more: what it holds grows old.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        *self.shared.revision.borrow() == writer::ENDED
+    }
+
     /// Waits until the store holds everything up to `revision`: with the resource version that a write returned,
     /// this is read-your-writes.
     ///

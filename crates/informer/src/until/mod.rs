@@ -1,4 +1,7 @@
-//! Waiting for something to become true: [`until`] over any stream of events, [`wait_for`] over a cache.
+//! Waiting for something to become true: [`until`] over any stream of events, [`wait_for`] over a cache; [`conditions`] has
+//! what is waited for most.
+
+pub mod conditions;
 
 use futures::{Stream, StreamExt};
 use listwatch_wire::ObjectKey;
