@@ -16,8 +16,9 @@
 //! 5. `pipeline/`: the steps of every write. `admission/` and `allocate/` are two of them.
 //! 6. [`registry`]: which resources exist, and the strategy of each.
 //! 7. [`auth`]: authentication and authorization.
-//! 8. `lifecycle/`: controllers: bootstrap objects, namespaces that empty, dependents that follow their owners.
-//! 9. [`observe`]: metrics and debug pages.
+//! 8. `fairness/`: who waits for whom when there is too much to do.
+//! 9. `lifecycle/`: controllers: bootstrap objects, namespaces that empty, dependents that follow their owners.
+//! 10. [`observe`]: metrics and debug pages.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -41,6 +42,7 @@ pub mod cache;
 mod chain;
 mod endpoints;
 mod error;
+mod fairness;
 mod http;
 mod lifecycle;
 mod listen;

@@ -152,7 +152,8 @@ pub struct RequestLimits {
     pub timeout: Duration,
     /// How long a read waits for a resourceVersion that has not come yet (504 "Too large resource version" after it).
     pub version_wait: Duration,
-    /// Ordinary requests served at one time; more are answered 429. Watches are not counted.
+    /// Seats of ordinary requests, which priority levels share: `--max-requests-inflight` and
+    /// `--max-mutating-requests-inflight` of kube-apiserver together. More requests wait, or are answered 429.
     pub in_flight: usize,
     /// Answers above this are compressed for clients that allow it. Below it the gain is not worth the time.
     pub gzip_above: usize,

@@ -23,6 +23,7 @@ use crate::auth::{
 use crate::cache::Cache;
 use crate::chain::service::Service;
 use crate::endpoints::health::FEEDER;
+use crate::fairness::{Fairness, bootstrap};
 use crate::lifecycle;
 use crate::lifecycle::definitions::Definitions;
 use crate::listen;
@@ -77,6 +78,8 @@ impl Server {
                 .with_service_accounts(ServiceAccounts::new(signing_key(&options)?, &cache));
         let authorizer = Roles::new(&cache);
         let feeder = cache.start().await?;
+        // As in the reference a request waits for its turn a quarter of the time it has.
+        let fairness = Fairness::new(&cache, options.requests.in_flight, options.requests.timeout / 4);
         let api = Arc::new(Api {
             engine,
             cache,
@@ -88,6 +91,7 @@ impl Server {
             admission: chain(&options.admission),
             webhooks: WebhookClient::new(options.admission.webhooks),
             heavy: heavy(&options),
+            fairness,
             options,
             metrics: Metrics::default(),
             allocator: Allocator::default(),
@@ -105,7 +109,11 @@ impl Server {
         let accept =
             tokio::spawn(listen::accept(listener, acceptor, service, stop.clone(), connections.clone()));
         let named = [("task/accept", accept), (FEEDER, feeder), ("task/definitions", definitions)];
-        let named = named.into_iter().chain(lifecycle.map(|task| ("task/lifecycle", task)));
+        let fairness = tokio::spawn(bootstrap::run(Arc::clone(&api), stop.clone()));
+        let named = named
+            .into_iter()
+            .chain([("task/fairness", fairness)])
+            .chain(lifecycle.map(|task| ("task/lifecycle", task)));
         let background = &api.metrics.tasks;
         let tasks = named.map(|(name, task)| background.watch(name, task, stop.clone())).collect();
         Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks })

@@ -19,6 +19,7 @@ use listwatch_wire::{Revision, Status};
 use crate::allocate::services::Allocator;
 use crate::auth::{Authenticator, Authorizer, Impersonator};
 use crate::cache::Cache;
+use crate::fairness::Fairness;
 use crate::observe::Metrics;
 use crate::options::Options;
 use crate::outbound::WebhookClient;
@@ -57,6 +58,8 @@ pub struct Api {
     pub(crate) allocator: Allocator,
     /// What the documents of custom kinds hash to.
     pub(crate) openapi: Hashes,
+    /// Who waits for whom.
+    pub(crate) fairness: Fairness,
     /// Where large objects are worked on.
     pub(crate) heavy: Heavy,
     /// What was written lately.

@@ -8,6 +8,7 @@ use listwatch_wire::Status;
 use crate::auth::User;
 use crate::chain::service::Service;
 use crate::endpoints::{debug, discovery, health, metrics, openapi, openid};
+use crate::fairness::Flow;
 use crate::http::body::Response;
 use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
@@ -22,12 +23,22 @@ pub(crate) async fn route(
     service: &Service,
     request: &Request,
     info: &RequestInfo,
-    user: Arc<User>,
+    (user, flow): (Arc<User>, Flow),
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
     match info {
         RequestInfo::Other => other(service, request).await,
-        RequestInfo::Resource(info) => resource(service, request, info.clone(), user, body).await,
+        RequestInfo::Resource(info) => resource(service, request, info.clone(), (user, flow), body).await,
+    }
+}
+
+/// Whether a request takes its seats only once its body has been read.
+pub(crate) fn waits_for_body(info: &RequestInfo) -> bool {
+    let RequestInfo::Resource(info) = info else { return false };
+    match info.verb {
+        Verb::Get => info.subresource.is_some(),
+        Verb::List | Verb::Watch => false,
+        _ => true,
     }
 }
 
@@ -68,7 +79,7 @@ async fn resource(
     service: &Service,
     request: &Request,
     mut info: ResourceInfo,
-    user: Arc<User>,
+    (user, flow): (Arc<User>, Flow),
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
     let Some(resource) = service.api.registry.find(&info.group, &info.version, &info.resource) else {
@@ -81,7 +92,7 @@ async fn resource(
         // Where nothing but the object names it, a name in the path is passed over.
         info.name = None;
     }
-    let target = ResourceRequest { resource, info, user };
+    let target = ResourceRequest { resource, info, user, flow };
     match target.info.verb {
         Verb::Get if target.info.subresource.is_none() => get::read(&service.api, request, &target).await,
         Verb::List => list::list(&service.api, request, &target).await,

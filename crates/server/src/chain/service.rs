@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use http::header::HeaderValue;
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, StatusCode};
 use listwatch_wire::Status;
 use tokio_util::sync::CancellationToken;
@@ -15,15 +16,21 @@ use crate::auth::{Attributes, Impersonation, User};
 use crate::chain::contain::{self, contain};
 use crate::chain::labels::labels;
 use crate::chain::route;
-use crate::endpoints::console;
+use crate::endpoints::{console, health};
+use crate::fairness::gate::{self, Headers};
+use crate::fairness::{Flow, width};
 use crate::http::body::{Body, Response};
 use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
-use crate::observe::{Labels, Seat};
+use crate::observe::Labels;
 use crate::request::deadline;
 use crate::request::info::{RequestInfo, ResourceInfo, Verb};
 use crate::request::negotiate;
 use crate::respond;
+
+/// The headers that say how a request was classified.
+const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
 /// The entry of every request.
 #[derive(Debug)]
@@ -52,8 +59,10 @@ impl Service {
         let form = negotiate::status_form(&request);
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
         let started = tokio::time::Instant::now();
-        let mut response = match contain(self.answer(&request, &info, body)).await {
+        let mut classified = None;
+        let mut response = match contain(self.answer(&request, &info, body, &mut classified)).await {
             Ok(Ok(response)) => response,
+            Ok(Err(status)) if status.code == 429 && status.message == gate::TOO_MANY => too_many(&status),
             Ok(Err(status)) => respond::status(&status, form),
             Err(panic) => {
                 self.api.metrics.panics.fetch_add(1, Ordering::Relaxed);
@@ -67,6 +76,10 @@ impl Service {
         match response.body_mut() {
             Body::Watch(watch) | Body::WebSocket(watch) => watch.count_as(series, code),
             _ => series.done(code, started.elapsed()),
+        }
+        if let Some(headers) = classified {
+            response.headers_mut().insert(FLOW_SCHEMA, headers.schema);
+            response.headers_mut().insert(PRIORITY_LEVEL, headers.level);
         }
         let response = self.with_deprecation(&info, response);
         respond::finish(response, audit_id)
@@ -102,36 +115,55 @@ impl Service {
         request: &Request,
         info: &RequestInfo,
         body: &mut dyn BodySource,
+        classified: &mut Option<Headers>,
     ) -> Result<Response, Status> {
-        if is_long_running(info) {
-            let (user, _) = self.admit(request, info)?;
-            return route::route(self, request, info, user, body).await;
+        let long_running = is_long_running(info);
+        let allowed = match long_running {
+            true => Duration::MAX,
+            false => deadline::allowed(request, self.api.options.requests.timeout)?,
+        };
+        let user = self.api.authenticator.authenticate(&request.headers).ok_or_else(Status::unauthorized)?;
+        let user = self.impersonated(request, info, user)?;
+        let flow = with_attributes(request, info, |attributes| self.api.fairness.classify(&user, attributes));
+        *classified = Some(flow.headers.clone());
+        self.authorize(request, info, &user)?;
+        let work = self.in_turn(request, info, (user, flow), body);
+        if long_running {
+            return work.await;
         }
-        let allowed = deadline::allowed(request, self.api.options.requests.timeout)?;
-        let (user, _seat) = self.admit(request, info)?;
-        match tokio::time::timeout(allowed, route::route(self, request, info, user, body)).await {
+        match tokio::time::timeout(allowed, work).await {
             Ok(answer) => answer,
             Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 0)),
         }
     }
 
-    /// Who asks, whether there is room, and whether they may; in the order of the reference.
-    fn admit(&self, request: &Request, info: &RequestInfo) -> Result<(Arc<User>, Option<Seat<'_>>), Status> {
-        let user = self.api.authenticator.authenticate(&request.headers).ok_or_else(Status::unauthorized)?;
-        let user = self.impersonated(request, info, user)?;
-        let seat = if is_long_running(info) { None } else { Some(self.seat(request, &user)?) };
-        self.authorize(request, info, &user)?;
-        Ok((user, seat))
+    /// Calls the handler when it is the request's turn. One that has a body waits when the body is there.
+    async fn in_turn(
+        &self,
+        request: &Request,
+        info: &RequestInfo,
+        (user, flow): (Arc<User>, Flow),
+        body: &mut dyn BodySource,
+    ) -> Result<Response, Status> {
+        let mutating = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let _counted =
+            (!is_long_running(info)).then(|| self.api.metrics.requests.in_flight.enter(mutating).0);
+        // Whether the server is well is told at any time.
+        let exempt = health::serves(&request.path) || route::waits_for_body(info);
+        let _seats = if exempt { None } else { Some(flow.enter(self.width(request, info)).await?) };
+        route::route(self, request, info, (user, flow), body).await
     }
 
-    fn seat(&self, request: &Request, user: &User) -> Result<Seat<'_>, Status> {
-        let mutating = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let (seat, taken) = self.api.metrics.requests.in_flight.enter(mutating);
-        // Administrators must be able to get in when everybody else has filled the server.
-        if taken >= self.api.options.requests.in_flight && !user.is_in("system:masters") {
-            return Err(Status::too_many_requests("too many requests, please try again later", 1));
+    /// The seats that a request takes.
+    fn width(&self, request: &Request, info: &RequestInfo) -> u32 {
+        let RequestInfo::Resource(info) = info else { return 1 };
+        if !matches!(info.verb, Verb::List | Verb::Watch) {
+            return 1;
         }
-        Ok(seat)
+        let Some(resource) = self.api.registry.find(&info.group, &info.version, &info.resource) else {
+            return 1;
+        };
+        width::seats(info.verb, info.name.is_some(), &request.query(), &resource.collection)
     }
 
     fn impersonated(
@@ -168,6 +200,14 @@ impl Handler for Service {
     fn stopping(&self) -> impl Future<Output = ()> + Send {
         self.stop.cancelled()
     }
+}
+
+/// The answer to whoever is turned away: a text, as in the reference.
+fn too_many(status: &Status) -> Response {
+    let mut response = respond::text(StatusCode::TOO_MANY_REQUESTS, format!("{}\n", status.message));
+    let seconds = status.retry_after().unwrap_or(1);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    response
 }
 
 fn is_long_running(info: &RequestInfo) -> bool {

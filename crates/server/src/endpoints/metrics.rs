@@ -6,6 +6,7 @@ use http::StatusCode;
 
 use crate::api::Api;
 use crate::cache::Collection;
+use crate::fairness::write_metrics;
 use crate::http::body::Response;
 use crate::observe::{escape, family, line, prometheus};
 use crate::respond;
@@ -14,6 +15,7 @@ use crate::respond;
 pub(crate) fn answer(api: &Api) -> Response {
     let mut text = prometheus(&api.metrics);
     cache(api, &mut text);
+    write_metrics(&api.fairness, &mut text);
     respond::full(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
 }
 

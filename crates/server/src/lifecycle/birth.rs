@@ -8,6 +8,7 @@ use listwatch_wire::json::{Value, json};
 
 use crate::allocate::services::KUBERNETES_ADDRESS;
 use crate::api::Api;
+use crate::fairness::bootstrap;
 use crate::lifecycle::bootstrap_policy;
 use crate::pipeline::internal::{amend, ensure};
 
@@ -25,7 +26,8 @@ pub(super) async fn write(api: &Api, port: u16, ca_pem: Option<&str>) -> Result<
     let policy = bootstrap_policy::objects().into_iter().map(|(plural, object)| grant(api, plural, object));
     let service = put(api, "", "services", kubernetes(port));
     let furniture = NAMESPACES.map(|name| furnish(api, name, ca_pem));
-    try_join!(try_join_all(policy), service, try_join_all(furniture))?;
+    let fairness = bootstrap::maintain(api);
+    try_join!(fairness, try_join_all(policy), service, try_join_all(furniture))?;
     Ok(())
 }
 

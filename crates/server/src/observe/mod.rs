@@ -10,7 +10,7 @@ mod watches;
 pub(crate) use labels::{Labels, escape};
 pub use metrics::Metrics;
 pub(crate) use metrics::{family, line, prometheus};
-pub(crate) use requests::{Seat, Series};
+pub(crate) use requests::Series;
 pub use tasks::Tasks;
 pub use watches::Watches;
 pub(crate) use watches::{Backlog, WatchInfo, WatchTicket};

@@ -11,6 +11,7 @@ pub(crate) mod selectors;
 use std::sync::Arc;
 
 use crate::auth::User;
+use crate::fairness::Flow;
 use crate::registry::Resource;
 use crate::request::info::ResourceInfo;
 
@@ -20,6 +21,8 @@ pub(crate) struct ResourceRequest {
     pub(crate) resource: Arc<Resource>,
     pub(crate) info: ResourceInfo,
     pub(crate) user: Arc<User>,
+    /// The flow in which it waits for its turn.
+    pub(crate) flow: Flow,
 }
 
 impl ResourceRequest {

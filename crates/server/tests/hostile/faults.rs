@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use listwatch_server::{LifecycleOptions, Options, Security, Server};
-use listwatch_storage::{Batch, Changes, Engine, Error, KeyValue, MemoryEngine, Page, Range, Write, Written};
+use listwatch_storage::{
+    Batch, Changes, Engine, Error, KeyValue, MemoryEngine, Page, Range, Transacted, Write, Written,
+};
 use listwatch_wire::Revision;
 
 use crate::common::Client;
@@ -42,6 +44,10 @@ impl Engine for Faulty {
 
     async fn write(&self, write: Write) -> Result<Written, Error> {
         self.0.write(write).await
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error> {
+        self.0.transact(writes).await
     }
 
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {

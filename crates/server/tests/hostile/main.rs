@@ -10,6 +10,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod fairness;
 mod faults;
 mod objects;
 mod work;

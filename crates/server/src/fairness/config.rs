@@ -1,0 +1,185 @@
+//! FlowSchemas and PriorityLevelConfigurations as they are stored.
+
+use serde::Deserialize;
+
+use super::queues::Settings;
+use super::shares::Share;
+
+/// The level of requests that never wait. It is there whatever objects are.
+pub(super) const EXEMPT: &str = "exempt";
+/// The level and schema of what nothing else takes. They are there whatever objects are.
+pub(super) const CATCH_ALL: &str = "catch-all";
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Metadata {
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// A PriorityLevelConfiguration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PriorityLevel {
+    pub(super) metadata: Metadata,
+    pub(super) spec: LevelSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct LevelSpec {
+    #[serde(rename = "type")]
+    kind: String,
+    limited: Option<Limited>,
+    exempt: Option<Shares>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Limited {
+    #[serde(flatten)]
+    shares: Shares,
+    borrowing_limit_percent: Option<u32>,
+    limit_response: LimitResponse,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Shares {
+    nominal_concurrency_shares: Option<u32>,
+    lendable_percent: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct LimitResponse {
+    #[serde(rename = "type")]
+    kind: String,
+    queuing: Option<Queuing>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Queuing {
+    queues: usize,
+    hand_size: usize,
+    queue_length_limit: usize,
+}
+
+/// The most queues, hand and length taken from an object: validation allows more than memory should be spent on.
+const MAX_QUEUES: usize = 10_000;
+
+impl PriorityLevel {
+    /// A level of that name with nothing but its defaults.
+    pub(super) fn named(name: &str) -> Self {
+        let metadata = Metadata { name: name.to_owned(), uid: String::new() };
+        let kind = if name == EXEMPT { "Exempt" } else { "Limited" };
+        let shares = Shares { nominal_concurrency_shares: Some(5), lendable_percent: None };
+        let limited = (name != EXEMPT).then(|| Limited { shares, ..Limited::default() });
+        Self { metadata, spec: LevelSpec { kind: kind.to_owned(), limited, exempt: None } }
+    }
+
+    pub(super) fn is_exempt(&self) -> bool {
+        self.spec.kind == "Exempt"
+    }
+
+    pub(super) fn share(&self) -> Share {
+        let limited = self.spec.limited.as_ref();
+        let shares = limited.map(|limited| &limited.shares).or(self.spec.exempt.as_ref());
+        let default = if self.is_exempt() { 0 } else { 30 };
+        Share {
+            shares: shares.and_then(|shares| shares.nominal_concurrency_shares).unwrap_or(default),
+            lendable_percent: shares.and_then(|shares| shares.lendable_percent).unwrap_or(0).min(100),
+            borrowing_percent: limited.and_then(|limited| limited.borrowing_limit_percent),
+        }
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        let response = self.spec.limited.as_ref().map(|limited| &limited.limit_response);
+        let queuing = response.filter(|response| response.kind == "Queue").map(|response| &response.queuing);
+        match queuing {
+            None => Settings { queues: 0, hand: 0, length: 0 },
+            Some(queuing) => {
+                let Queuing { queues, hand_size, queue_length_limit } =
+                    queuing.clone().unwrap_or(Queuing { queues: 64, hand_size: 8, queue_length_limit: 50 });
+                Settings {
+                    queues: queues.clamp(1, MAX_QUEUES),
+                    hand: hand_size.clamp(1, 16),
+                    length: queue_length_limit.clamp(1, MAX_QUEUES),
+                }
+            }
+        }
+    }
+}
+
+/// A FlowSchema.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FlowSchema {
+    pub(super) metadata: Metadata,
+    pub(super) spec: SchemaSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct SchemaSpec {
+    pub(super) priority_level_configuration: Reference,
+    pub(super) matching_precedence: i32,
+    pub(super) distinguisher_method: Option<Distinguisher>,
+    pub(super) rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Reference {
+    pub(super) name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Distinguisher {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Rule {
+    pub(super) subjects: Vec<Subject>,
+    pub(super) resource_rules: Vec<ResourceRule>,
+    pub(super) non_resource_rules: Vec<PathRule>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Subject {
+    pub(super) kind: String,
+    pub(super) user: Option<Named>,
+    pub(super) group: Option<Named>,
+    pub(super) service_account: Option<Named>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) namespace: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ResourceRule {
+    pub(super) verbs: Vec<String>,
+    pub(super) api_groups: Vec<String>,
+    pub(super) resources: Vec<String>,
+    pub(super) namespaces: Vec<String>,
+    pub(super) cluster_scope: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct PathRule {
+    pub(super) verbs: Vec<String>,
+    #[serde(rename = "nonResourceURLs")]
+    pub(super) urls: Vec<String>,
+}

@@ -1,0 +1,363 @@
+//! [`Fairness`]: where requests get their seats, or wait for them.
+//!
+//! The configuration is compiled from the objects in the cache when those have changed. A level lives on as long as its
+//! settings do, with whoever waits in it; one whose settings change is replaced, and the old one empties by itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use http::HeaderValue;
+use listwatch_wire::Status;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::config::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
+use super::metrics::Counts;
+use super::queues::{Arrival, Place, Queues};
+use super::shares::{self, Bounds, Need};
+use super::width;
+use crate::auth::{Attributes, User};
+use crate::cache::{Cache, Collection, Filter, Snapshot};
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+
+/// The answer to whoever is turned away, in the words of the reference.
+pub(crate) const TOO_MANY: &str = "Too many requests, please try again later.";
+
+/// When to come again, in seconds.
+const RETRY_AFTER: u32 = 1;
+
+/// The seats of the server and who gets them.
+#[derive(Debug)]
+pub(crate) struct Fairness {
+    total: u32,
+    /// How long a request may wait for its turn.
+    patience: Duration,
+    schemas: Arc<Collection>,
+    levels: Arc<Collection>,
+    compiled: ArcSwapOption<Compiled>,
+    /// Held while the configuration is compiled and while seats are dealt out.
+    changing: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    from: (Arc<Snapshot>, Arc<Snapshot>),
+    /// In the order of precedence.
+    schemas: Vec<Schema>,
+    levels: HashMap<String, Arc<Level>>,
+}
+
+#[derive(Debug)]
+struct Schema {
+    schema: FlowSchema,
+    name: Arc<str>,
+    level: Arc<Level>,
+    headers: Headers,
+}
+
+/// What the answer says about the classification of its request.
+#[derive(Clone, Debug)]
+pub(crate) struct Headers {
+    pub(crate) schema: HeaderValue,
+    pub(crate) level: HeaderValue,
+}
+
+/// One priority level.
+#[derive(Debug)]
+pub(crate) struct Level {
+    config: PriorityLevel,
+    bounds: Mutex<Bounds>,
+    smooth: Mutex<f64>,
+    queues: Mutex<Queues<oneshot::Sender<()>>>,
+    pub(super) counts: Counts,
+}
+
+/// A request that has been classified.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    level: Option<Arc<Level>>,
+    hash: u64,
+    schema: Arc<str>,
+    patience: Duration,
+    pub(crate) headers: Headers,
+}
+
+/// Seats; left when dropped.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    held: Option<(Arc<Level>, Place)>,
+    since: Instant,
+}
+
+impl Fairness {
+    /// Shares `total` seats by the objects in the cache. A request waits up to `patience`.
+    pub(crate) fn new(cache: &Cache, total: usize, patience: Duration) -> Self {
+        let collection = |plural: &str| cache.collection(&format!("{plural}.{GROUP}"), &[]);
+        Self {
+            total: u32::try_from(total).unwrap_or(u32::MAX),
+            patience,
+            schemas: collection("flowschemas"),
+            levels: collection("prioritylevelconfigurations"),
+            compiled: ArcSwapOption::empty(),
+            changing: Mutex::new(()),
+        }
+    }
+
+    /// The flow of a request.
+    pub(crate) fn classify(&self, user: &User, request: &Attributes<'_>) -> Flow {
+        let compiled = self.compiled();
+        let taken = compiled.schemas.iter().find(|schema| schema.schema.takes(user, request));
+        // The last one is for everybody; only a user in no group at all is not named by it.
+        let Some(found) = taken.or(compiled.schemas.last()) else { return Flow::unlimited() };
+        let exempt = found.level.config.is_exempt();
+        Flow {
+            level: (!exempt).then(|| Arc::clone(&found.level)),
+            hash: if exempt { 0 } else { found.schema.flow(user, request) },
+            schema: Arc::clone(&found.name),
+            patience: self.patience,
+            headers: found.headers.clone(),
+        }
+    }
+
+    /// What the configuration is made from; others if it has changed.
+    pub(super) fn snapshots(&self) -> (Arc<Snapshot>, Arc<Snapshot>) {
+        (self.schemas.snapshot(), self.levels.snapshot())
+    }
+
+    /// Deals out the seats again, by what was needed since the last time.
+    pub(crate) fn adjust(&self, now: Instant) {
+        let _changing = self.changing.lock();
+        let Some(compiled) = self.compiled.load_full() else { return };
+        let levels: Vec<&Arc<Level>> =
+            compiled.levels.values().filter(|level| !level.config.is_exempt()).collect();
+        let needs: Vec<Need> = levels.iter().map(|level| level.need(now)).collect();
+        for (level, seats) in levels.iter().zip(shares::allot(self.total, &needs)) {
+            level.set_limit(now, seats);
+        }
+    }
+
+    /// The levels, by name.
+    pub(super) fn all(&self) -> Vec<Arc<Level>> {
+        let mut all: Vec<_> = self.compiled().levels.values().cloned().collect();
+        all.sort_by(|a, b| a.name().cmp(b.name()));
+        all
+    }
+
+    fn compiled(&self) -> Arc<Compiled> {
+        let is_current = |compiled: &Compiled, from: &(Arc<Snapshot>, Arc<Snapshot>)| {
+            Arc::ptr_eq(&compiled.from.0, &from.0) && Arc::ptr_eq(&compiled.from.1, &from.1)
+        };
+        let now = self.snapshots();
+        if let Some(compiled) = self.compiled.load_full().filter(|compiled| is_current(compiled, &now)) {
+            return compiled;
+        }
+        let _changing = self.changing.lock();
+        let from = self.snapshots();
+        let before = self.compiled.load_full();
+        if let Some(compiled) = before.as_ref().filter(|compiled| is_current(compiled, &from)) {
+            return Arc::clone(compiled);
+        }
+        let compiled = Arc::new(self.compile(from, before.as_deref()));
+        self.compiled.store(Some(Arc::clone(&compiled)));
+        compiled
+    }
+
+    fn compile(&self, from: (Arc<Snapshot>, Arc<Snapshot>), before: Option<&Compiled>) -> Compiled {
+        let mut configs: Vec<PriorityLevel> = read(&self.levels, &from.1);
+        for name in [EXEMPT, CATCH_ALL] {
+            if !configs.iter().any(|level| level.metadata.name == name) {
+                configs.push(PriorityLevel::named(name));
+            }
+        }
+        let shares: Vec<_> = configs.iter().map(PriorityLevel::share).collect();
+        let bounds = shares::bounds(self.total, &shares);
+        let levels: HashMap<String, Arc<Level>> = configs
+            .into_iter()
+            .zip(bounds)
+            .map(|(config, bounds)| {
+                let old = before.and_then(|before| before.levels.get(&config.metadata.name));
+                (config.metadata.name.clone(), Level::after(old, config, bounds))
+            })
+            .collect();
+        let mut schemas: Vec<FlowSchema> = read(&self.schemas, &from.0);
+        schemas.extend(standing());
+        schemas.sort_by(|a, b| {
+            let key = |schema: &FlowSchema| (schema.spec.matching_precedence, schema.metadata.name.clone());
+            key(a).cmp(&key(b))
+        });
+        // A schema whose level is not there takes nothing.
+        let with_level = |schema: FlowSchema| {
+            let level = levels.get(&schema.spec.priority_level_configuration.name)?;
+            let value = |uid: &str| HeaderValue::from_str(uid).unwrap_or(HeaderValue::from_static(""));
+            let headers =
+                Headers { schema: value(&schema.metadata.uid), level: value(&level.config.metadata.uid) };
+            let name = schema.metadata.name.as_str().into();
+            Some(Schema { schema, name, level: Arc::clone(level), headers })
+        };
+        Compiled { from, schemas: schemas.into_iter().filter_map(with_level).collect(), levels }
+    }
+}
+
+/// The schemas that hold behind all others without any object, so that a server whose objects were deleted can be mended.
+fn standing() -> Vec<FlowSchema> {
+    let mandatory = super::bootstrap::flow_schemas();
+    let mandatory = mandatory.iter().filter_map(|object| object.to_type::<FlowSchema>().ok());
+    let mut standing: Vec<FlowSchema> =
+        mandatory.filter(|schema| matches!(schema.metadata.name.as_str(), EXEMPT | CATCH_ALL)).collect();
+    for schema in &mut standing {
+        schema.spec.matching_precedence = i32::MAX;
+    }
+    // Administrators first: the other one takes everybody.
+    standing.sort_by_key(|schema| schema.metadata.name != EXEMPT);
+    if let Some(first) = standing.first_mut() {
+        first.spec.matching_precedence -= 1;
+    }
+    standing
+}
+
+fn read<T: serde::de::DeserializeOwned>(collection: &Collection, snapshot: &Snapshot) -> Vec<T> {
+    let walk = collection.walk(&Filter::default(), None);
+    let objects = snapshot.range(&walk).filter_map(|object| match serde_json::from_slice(object.stored()) {
+        Ok(read) => Some(read),
+        Err(error) => {
+            tracing::warn!(key = %object.key(), %error, "cannot be read, ignored");
+            None
+        }
+    });
+    objects.collect()
+}
+
+impl Level {
+    /// The level of a configuration: the one that is there, if its requests wait in the same way.
+    fn after(old: Option<&Arc<Self>>, config: PriorityLevel, bounds: Bounds) -> Arc<Self> {
+        if let Some(old) = old.filter(|old| {
+            old.config.settings() == config.settings()
+                && old.config.is_exempt() == config.is_exempt()
+                && old.config.metadata.uid == config.metadata.uid
+        }) {
+            let changed = std::mem::replace(&mut *old.bounds.lock(), bounds) != bounds;
+            if changed {
+                old.set_limit(Instant::now(), bounds.nominal.max(1));
+            }
+            return Arc::clone(old);
+        }
+        let queues = Queues::new(config.settings(), bounds.nominal.max(1), Instant::now());
+        Arc::new(Self {
+            config,
+            bounds: Mutex::new(bounds),
+            smooth: Mutex::new(0.0),
+            queues: Mutex::new(queues),
+            counts: Counts::default(),
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.config.metadata.name
+    }
+
+    pub(super) fn nominal(&self) -> u32 {
+        self.bounds.lock().nominal
+    }
+
+    /// Seats taken, requests waiting, and seats there are.
+    pub(super) fn state(&self) -> (u32, usize, u32) {
+        let queues = self.queues.lock();
+        (queues.in_use(), queues.waiting(), queues.limit())
+    }
+
+    fn need(&self, now: Instant) -> Need {
+        let demand = self.queues.lock().take_demand(now);
+        let mut smooth = self.smooth.lock();
+        *smooth = shares::smooth(*smooth, demand);
+        Need { bounds: *self.bounds.lock(), smooth: *smooth, high: demand.high }
+    }
+
+    fn set_limit(&self, now: Instant, seats: u32) {
+        let turns = self.queues.lock().set_limit(now, seats);
+        call(turns);
+    }
+
+    /// The most seats of one request: a list must not take all of a small level.
+    fn widest(&self) -> u32 {
+        width::MOST.min(self.nominal().saturating_mul(15).div_ceil(100)).max(1)
+    }
+
+    fn leave(&self, place: Place, took: Duration) {
+        let turns = self.queues.lock().leave(Instant::now(), place, took);
+        call(turns);
+    }
+}
+
+/// Tells those whose turn has come. Whoever has gone meanwhile finds out when its wait is dropped.
+fn call(turns: Vec<(oneshot::Sender<()>, Place)>) {
+    for (waiting, _) in turns {
+        let _ = waiting.send(());
+    }
+}
+
+impl Flow {
+    /// A flow that takes no seats.
+    fn unlimited() -> Self {
+        let none = HeaderValue::from_static("");
+        let headers = Headers { schema: none.clone(), level: none };
+        Self { level: None, hash: 0, schema: "".into(), patience: Duration::ZERO, headers }
+    }
+
+    /// Takes seats, waiting for them if need be.
+    ///
+    /// # Errors
+    /// 429 if there is no room, or none in time.
+    pub(crate) async fn enter(&self, seats: u32) -> Result<Seats, Status> {
+        let Some(level) = &self.level else { return Ok(Seats { held: None, since: Instant::now() }) };
+        let (sender, turn) = oneshot::channel();
+        let arrival =
+            level.queues.lock().arrive(Instant::now(), self.hash, seats.min(level.widest()), || sender);
+        let rejected = |why| {
+            level.counts.reject(&self.schema, why);
+            Err(Status::too_many_requests(TOO_MANY, RETRY_AFTER))
+        };
+        let place = match arrival {
+            Arrival::Runs(place) => place,
+            Arrival::NoSeat => return rejected("concurrency-limit"),
+            Arrival::QueueFull => return rejected("queue-full"),
+            Arrival::Waits(place, id) => {
+                let mut wait = Wait { level, place, id, over: false };
+                let called = matches!(tokio::time::timeout(self.patience, turn).await, Ok(Ok(())));
+                wait.over = true;
+                if !called && level.queues.lock().give_up(Instant::now(), place, id) {
+                    return rejected("time-out");
+                }
+                place
+            }
+        };
+        level.counts.dispatch(&self.schema);
+        Ok(Seats { held: Some((Arc::clone(level), place)), since: Instant::now() })
+    }
+}
+
+/// A request that waits. Dropped before its turn has come, it leaves the queue, or the seats it was just given.
+struct Wait<'a> {
+    level: &'a Arc<Level>,
+    place: Place,
+    id: u64,
+    over: bool,
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if !self.over && !self.level.queues.lock().give_up(Instant::now(), self.place, self.id) {
+            self.level.leave(self.place, Duration::ZERO);
+        }
+    }
+}
+
+impl Drop for Seats {
+    fn drop(&mut self) {
+        if let Some((level, place)) = self.held.take() {
+            level.leave(place, self.since.elapsed());
+        }
+    }
+}

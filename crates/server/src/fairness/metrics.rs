@@ -1,0 +1,65 @@
+//! What is counted of each priority level, under the names of kube-apiserver.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::gate::{Fairness, Level};
+use crate::observe::{escape, family, line};
+
+/// What became of the requests of a level, by their schema.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    dispatched: Mutex<BTreeMap<Arc<str>, u64>>,
+    rejected: Mutex<BTreeMap<(Arc<str>, &'static str), u64>>,
+}
+
+impl Counts {
+    pub(super) fn dispatch(&self, schema: &Arc<str>) {
+        let mut counts = self.dispatched.lock();
+        match counts.get_mut(schema) {
+            Some(count) => *count += 1,
+            None => drop(counts.insert(Arc::clone(schema), 1)),
+        }
+    }
+
+    pub(super) fn reject(&self, schema: &Arc<str>, why: &'static str) {
+        *self.rejected.lock().entry((Arc::clone(schema), why)).or_default() += 1;
+    }
+}
+
+/// Writes the metrics of all levels.
+pub(crate) fn write(fairness: &Fairness, out: &mut String) {
+    let levels = fairness.all();
+    let label = |level: &Level| format!("priority_level=\"{}\"", escape(level.name()));
+    let mut gauge = |name: &str, help: &str, value: &dyn Fn(&Level) -> u64| {
+        family(out, name, "gauge", help);
+        levels.iter().for_each(|level| line(out, name, label(level), value(level)));
+    };
+    gauge("apiserver_flowcontrol_nominal_limit_seats", "Seats of a level by its shares.", &|level| {
+        level.nominal().into()
+    });
+    gauge("apiserver_flowcontrol_current_limit_seats", "Seats of a level now.", &|level| {
+        level.state().2.into()
+    });
+    gauge("apiserver_flowcontrol_current_executing_seats", "Seats taken.", &|level| level.state().0.into());
+    gauge("apiserver_flowcontrol_current_inqueue_requests", "Requests that wait.", &|level| {
+        level.state().1 as u64
+    });
+    let name = "apiserver_flowcontrol_dispatched_requests_total";
+    family(out, name, "counter", "Requests that got their seats.");
+    for level in &levels {
+        for (schema, count) in level.counts.dispatched.lock().iter() {
+            line(out, name, format_args!("flow_schema=\"{}\",{}", escape(schema), label(level)), count);
+        }
+    }
+    let name = "apiserver_flowcontrol_rejected_requests_total";
+    family(out, name, "counter", "Requests that were turned away.");
+    for level in &levels {
+        for ((schema, why), count) in level.counts.rejected.lock().iter() {
+            let labels = format!("flow_schema=\"{}\",{},reason=\"{why}\"", escape(schema), label(level));
+            line(out, name, labels, count);
+        }
+    }
+}

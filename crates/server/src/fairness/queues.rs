@@ -1,0 +1,330 @@
+//! [`Queues`]: the seats of one priority level, and the flows that take turns in them.
+//!
+//! Fair queuing: the level has a virtual time that runs as fast as each busy queue is served, and each queue knows the
+//! virtual time at which its next request would start if all had been served equally. The queue whose request would be
+//! done first comes next. How long a request takes is known only afterwards; it is guessed, and the guess set right when it
+//! is over. Pure: time is passed in, and whoever waits is an opaque token.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::shuffle::hand;
+
+/// The seconds that a request is guessed to take; kube-apiserver's.
+const GUESS: f64 = 0.003;
+
+/// How requests of a level wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// The number of queues; zero if nobody waits and what does not fit is rejected.
+    pub(super) queues: usize,
+    /// The queues of one flow.
+    pub(super) hand: usize,
+    /// The requests that may wait in one queue.
+    pub(super) length: usize,
+}
+
+/// What became of a request that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It has its seats.
+    Runs(Place),
+    /// It waits; the token is handed out when its turn has come.
+    Waits(Place, u64),
+    /// There are no queues and no seats.
+    NoSeat,
+    /// Its queue is full.
+    QueueFull,
+}
+
+/// Where a request is accounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    queue: usize,
+    seats: u32,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    id: u64,
+    seats: u32,
+    token: T,
+}
+
+#[derive(Debug)]
+struct Queue<T> {
+    waiting: VecDeque<Waiting<T>>,
+    waiting_seats: u32,
+    running_seats: u32,
+    running: u32,
+    /// The virtual time at which the next request would start.
+    next_start: f64,
+}
+
+impl<T> Queue<T> {
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running == 0
+    }
+}
+
+/// How many seats were wanted over a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Demand {
+    pub(super) high: f64,
+    pub(super) average: f64,
+    pub(super) deviation: f64,
+}
+
+/// The seats and queues of a level.
+#[derive(Debug)]
+pub(super) struct Queues<T> {
+    settings: Settings,
+    limit: u32,
+    in_use: u32,
+    waiting: usize,
+    waiting_seats: u32,
+    queues: Vec<Queue<T>>,
+    busy: usize,
+    virtual_time: f64,
+    now: Instant,
+    /// Where the search for the next queue begins, so that equals take turns.
+    robin: usize,
+    next_id: u64,
+    meter: Meter,
+}
+
+impl<T> Queues<T> {
+    pub(super) fn new(settings: Settings, limit: u32, now: Instant) -> Self {
+        let queue = |_| Queue {
+            waiting: VecDeque::new(),
+            waiting_seats: 0,
+            running_seats: 0,
+            running: 0,
+            next_start: 0.0,
+        };
+        Self {
+            settings,
+            limit,
+            in_use: 0,
+            waiting: 0,
+            waiting_seats: 0,
+            queues: (0..settings.queues.max(1)).map(queue).collect(),
+            busy: 0,
+            virtual_time: 0.0,
+            now,
+            robin: 0,
+            next_id: 0,
+            meter: Meter::default(),
+        }
+    }
+
+    pub(super) fn in_use(&self) -> u32 {
+        self.in_use
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    pub(super) fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// A request that wants some seats. More than the level has are given as what it has.
+    pub(super) fn arrive(
+        &mut self,
+        now: Instant,
+        hash: u64,
+        seats: u32,
+        token: impl FnOnce() -> T,
+    ) -> Arrival {
+        self.advance(now);
+        let seats = seats.clamp(1, self.limit.max(1));
+        let queue = self.choose(hash);
+        let place = Place { queue, seats };
+        if self.waiting == 0 && self.fits(seats) {
+            self.begin(place);
+            return Arrival::Runs(place);
+        }
+        if self.settings.queues == 0 {
+            return Arrival::NoSeat;
+        }
+        let id = self.next_id;
+        let Some(chosen) = self.queues.get_mut(queue) else { return Arrival::NoSeat };
+        if chosen.waiting.len() >= self.settings.length {
+            return Arrival::QueueFull;
+        }
+        if chosen.is_idle() {
+            chosen.next_start = self.virtual_time;
+            self.busy += 1;
+        }
+        chosen.waiting.push_back(Waiting { id, seats, token: token() });
+        chosen.waiting_seats += seats;
+        self.next_id += 1;
+        self.waiting += 1;
+        self.waiting_seats += seats;
+        self.note_demand();
+        Arrival::Waits(place, id)
+    }
+
+    /// A request is over; those whose turn has come.
+    pub(super) fn leave(&mut self, now: Instant, place: Place, took: Duration) -> Vec<(T, Place)> {
+        self.advance(now);
+        let seats = f64::from(place.seats);
+        self.in_use -= place.seats.min(self.in_use);
+        if let Some(queue) = self.queues.get_mut(place.queue) {
+            queue.running -= queue.running.min(1);
+            queue.running_seats -= place.seats.min(queue.running_seats);
+            queue.next_start += (took.as_secs_f64() - GUESS) * seats;
+            self.busy -= usize::from(queue.is_idle()).min(self.busy);
+        }
+        self.note_demand();
+        self.next_turns()
+    }
+
+    /// A request does not wait any longer. False if its turn had come.
+    pub(super) fn give_up(&mut self, now: Instant, place: Place, id: u64) -> bool {
+        self.advance(now);
+        let Some(queue) = self.queues.get_mut(place.queue) else { return false };
+        let Some(at) = queue.waiting.iter().position(|waiting| waiting.id == id) else { return false };
+        queue.waiting.remove(at);
+        queue.waiting_seats -= place.seats.min(queue.waiting_seats);
+        self.waiting -= 1;
+        self.waiting_seats -= place.seats.min(self.waiting_seats);
+        self.busy -= usize::from(queue.is_idle()).min(self.busy);
+        self.note_demand();
+        true
+    }
+
+    /// The level has another number of seats; those whose turn has come.
+    pub(super) fn set_limit(&mut self, now: Instant, limit: u32) -> Vec<(T, Place)> {
+        self.advance(now);
+        self.limit = limit;
+        self.next_turns()
+    }
+
+    /// The demand since this was last asked.
+    pub(super) fn take_demand(&mut self, now: Instant) -> Demand {
+        self.advance(now);
+        self.meter.take(self.demand())
+    }
+
+    fn demand(&self) -> f64 {
+        f64::from(self.in_use + self.waiting_seats)
+    }
+
+    fn note_demand(&mut self) {
+        let demand = self.demand();
+        self.meter.note(demand);
+    }
+
+    /// Lets virtual time pass: as fast as each busy queue is served.
+    fn advance(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.now).as_secs_f64();
+        self.now = self.now.max(now);
+        self.meter.pass(passed, self.demand());
+        let served = self.demand().min(f64::from(self.limit));
+        self.virtual_time += passed * served / self.busy.max(1) as f64;
+    }
+
+    fn fits(&self, seats: u32) -> bool {
+        self.in_use == 0 || self.in_use + seats <= self.limit
+    }
+
+    /// The queue of the hand with the least work.
+    fn choose(&self, hash: u64) -> usize {
+        let hand = hand(hash, self.queues.len(), self.settings.hand.max(1));
+        let work = |queue: &usize| self.queues.get(*queue).map_or(0, |q| q.waiting_seats + q.running_seats);
+        hand.into_iter().min_by_key(work).unwrap_or(0)
+    }
+
+    fn begin(&mut self, place: Place) {
+        self.in_use += place.seats;
+        if let Some(queue) = self.queues.get_mut(place.queue) {
+            if queue.is_idle() {
+                queue.next_start = self.virtual_time;
+                self.busy += 1;
+            }
+            queue.running += 1;
+            queue.running_seats += place.seats;
+            queue.next_start += GUESS * f64::from(place.seats);
+        }
+        self.note_demand();
+    }
+
+    fn next_turns(&mut self) -> Vec<(T, Place)> {
+        let mut turns = Vec::new();
+        while let Some(queue) = self.next_queue() {
+            let Some(chosen) = self.queues.get_mut(queue) else { break };
+            // What does not fit waits for seats, and the others behind it: else wide requests would never come.
+            let fits = chosen
+                .waiting
+                .front()
+                .is_some_and(|first| self.in_use == 0 || self.in_use + first.seats <= self.limit);
+            let Some(first) = fits.then(|| chosen.waiting.pop_front()).flatten() else { break };
+            let place = Place { queue, seats: first.seats };
+            chosen.waiting_seats -= first.seats.min(chosen.waiting_seats);
+            // It was counted as busy because of what waited.
+            self.busy -= usize::from(chosen.is_idle()).min(self.busy);
+            let start = chosen.next_start;
+            self.waiting -= 1;
+            self.waiting_seats -= first.seats.min(self.waiting_seats);
+            self.begin(place);
+            if let Some(chosen) = self.queues.get_mut(queue) {
+                // The queue was served all the time: it does not start anew.
+                chosen.next_start = start + GUESS * f64::from(first.seats);
+            }
+            self.robin = queue + 1;
+            turns.push((first.token, place));
+        }
+        turns
+    }
+
+    /// The queue whose first request would be done first.
+    fn next_queue(&self) -> Option<usize> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let count = self.queues.len();
+        let order = (0..count).map(|step| (self.robin + step) % count);
+        let done = |queue: usize| {
+            let queue = self.queues.get(queue)?;
+            queue.waiting.front().map(|first| queue.next_start + GUESS * f64::from(first.seats))
+        };
+        let waiting = order.filter_map(|queue| done(queue).map(|done| (done, queue)));
+        waiting.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, queue)| queue)
+    }
+}
+
+/// Measures demand over time.
+#[derive(Debug, Default)]
+struct Meter {
+    seconds: f64,
+    sum: f64,
+    squares: f64,
+    high: f64,
+}
+
+impl Meter {
+    fn pass(&mut self, seconds: f64, demand: f64) {
+        self.seconds += seconds;
+        self.sum += demand * seconds;
+        self.squares += demand * demand * seconds;
+    }
+
+    fn note(&mut self, demand: f64) {
+        self.high = self.high.max(demand);
+    }
+
+    fn take(&mut self, now: f64) -> Demand {
+        let seconds = self.seconds.max(f64::MIN_POSITIVE);
+        let average = self.sum / seconds;
+        let variance = (self.squares / seconds - average * average).max(0.0);
+        let demand = Demand { high: self.high.max(now), average, deviation: variance.sqrt() };
+        *self = Self { high: now, ..Self::default() };
+        demand
+    }
+}
+
+#[cfg(test)]
+mod tests;
