@@ -45,6 +45,8 @@ pub struct LifecycleOptions {
     pub empty_namespaces: bool,
     /// Dependents follow their owners.
     pub collect_garbage: bool,
+    /// Deleted claims and volumes that nothing uses go.
+    pub storage_protection: bool,
     /// The status of quotas is recalculated when objects go.
     pub quota_status: bool,
     /// Events are deleted so long after their last change, as by kube-apiserver's `--event-ttl`.
@@ -64,6 +66,7 @@ impl LifecycleOptions {
             empty_namespaces: false,
             collect_garbage: false,
             quota_status: false,
+            storage_protection: false,
             event_ttl: None,
             settle: Duration::ZERO,
         }
@@ -78,6 +81,7 @@ impl Default for LifecycleOptions {
             empty_namespaces: true,
             collect_garbage: true,
             quota_status: true,
+            storage_protection: true,
             event_ttl: Some(Duration::from_secs(3600)),
             settle: Duration::from_secs(2),
         }

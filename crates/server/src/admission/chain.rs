@@ -2,14 +2,23 @@
 
 use std::sync::Arc;
 
+use super::always_deny::AlwaysDeny;
+use super::always_pull_images::AlwaysPullImages;
 use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use super::default_ingress_class::DefaultIngressClass;
+use super::default_storage_class::DefaultStorageClass;
 use super::default_toleration_seconds::DefaultTolerationSeconds;
+use super::deny_service_external_ips::DenyServiceExternalIPs;
+use super::extended_resource_toleration::ExtendedResourceToleration;
 use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
+use super::persistent_volume_claim_resize::PersistentVolumeClaimResize;
+use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
 use super::priority::Priority;
 use super::resource_quota::ResourceQuota;
 use super::runtime_class::RuntimeClass;
+use super::storage_object_in_use_protection::StorageObjectInUseProtection;
 use super::{Chain, Plugin, WebhookLimits, policy, webhook};
 
 type Make = fn() -> Arc<dyn Plugin>;
@@ -24,6 +33,10 @@ struct Row {
 
 const fn on(name: &'static str, make: Make) -> Row {
     Row { name, on_by_default: true, make: Some(make) }
+}
+
+const fn off(name: &'static str, make: Make) -> Row {
+    Row { name, on_by_default: false, make: Some(make) }
 }
 
 /// Part of kube-apiserver's list, without a plugin here.
@@ -42,27 +55,27 @@ const PLUGINS: &[Row] = &[
     absent("ServiceAccount"),
     absent("NodeRestriction"),
     absent("TaintNodesByCondition"),
-    absent("AlwaysPullImages"),
+    off("AlwaysPullImages", || Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),
     on("PodSecurity", || Arc::new(PodSecurity)),
-    absent("PodNodeSelector"),
+    off("PodNodeSelector", || Arc::new(PodNodeSelector)),
     on("Priority", || Arc::new(Priority)),
     on("DefaultTolerationSeconds", || Arc::new(DefaultTolerationSeconds)),
     absent("PodTolerationRestriction"),
     absent("EventRateLimit"),
-    absent("ExtendedResourceToleration"),
-    absent("DefaultStorageClass"),
-    absent("StorageObjectInUseProtection"),
+    off("ExtendedResourceToleration", || Arc::new(ExtendedResourceToleration)),
+    on("DefaultStorageClass", || Arc::new(DefaultStorageClass)),
+    on("StorageObjectInUseProtection", || Arc::new(StorageObjectInUseProtection)),
     absent("PodGroupProtection"),
     absent("OwnerReferencesPermissionEnforcement"),
-    absent("PersistentVolumeClaimResize"),
+    on("PersistentVolumeClaimResize", || Arc::new(PersistentVolumeClaimResize)),
     on("RuntimeClass", || Arc::new(RuntimeClass)),
     on("CertificateApproval", || Arc::new(CertificateApproval)),
     on("CertificateSigning", || Arc::new(CertificateSigning)),
     absent("ClusterTrustBundleAttest"),
     on("CertificateSubjectRestriction", || Arc::new(CertificateSubjectRestriction)),
-    absent("DefaultIngressClass"),
-    absent("DenyServiceExternalIPs"),
+    on("DefaultIngressClass", || Arc::new(DefaultIngressClass)),
+    off("DenyServiceExternalIPs", || Arc::new(DenyServiceExternalIPs)),
     absent("PodTopologyLabels"),
     absent("NodeDeclaredFeatureValidator"),
     absent("PodResizeValidator"),
@@ -71,7 +84,7 @@ const PLUGINS: &[Row] = &[
     on("ValidatingAdmissionPolicy", || Arc::new(policy::Validating::default())),
     on("ValidatingAdmissionWebhook", || Arc::new(webhook::Validating::default())),
     on("ResourceQuota", || Arc::new(ResourceQuota)),
-    absent("AlwaysDeny"),
+    off("AlwaysDeny", || Arc::new(AlwaysDeny)),
 ];
 
 /// The plugins that are switched on and off, by kube-apiserver's names.

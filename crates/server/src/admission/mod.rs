@@ -6,13 +6,21 @@
 //!
 //! Each plugin is a file named after it. To add one: write the file, add a row to the table in [`chain`].
 
+mod always_deny;
+mod always_pull_images;
 mod certificates;
 mod chain;
+mod default_ingress_class;
+mod default_storage_class;
 mod default_toleration_seconds;
+mod deny_service_external_ips;
+mod extended_resource_toleration;
 mod limit_ranger;
 mod matching;
 mod namespace_lifecycle;
 pub(crate) mod namespaces;
+mod persistent_volume_claim_resize;
+mod pod_node_selector;
 pub(crate) mod pod_resources;
 mod pod_security;
 mod policy;
@@ -20,6 +28,7 @@ mod priority;
 pub(crate) mod resource_quota;
 pub(crate) mod rights;
 mod runtime_class;
+pub(crate) mod storage_object_in_use_protection;
 pub(crate) mod webhook;
 
 use crate::api::Api;

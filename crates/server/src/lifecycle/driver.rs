@@ -18,7 +18,7 @@ use crate::lifecycle::graph;
 use crate::lifecycle::graph::Graph;
 use crate::lifecycle::place::split;
 use crate::lifecycle::queue::Queue;
-use crate::lifecycle::{birth, garbage, namespaces, quotas};
+use crate::lifecycle::{birth, garbage, namespaces, protection, quotas};
 
 /// How soon something that waits for others is looked at again.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -35,6 +35,8 @@ enum Task {
     Namespace(Arc<str>),
     /// Give a namespace what every namespace has.
     Furnish(Arc<str>),
+    /// Remove the protection of a deleted claim or volume that is not used: collection and path.
+    Release(Arc<str>, Arc<str>),
     /// Count the usage of the quotas of a namespace.
     Quotas(Arc<str>),
     /// Delete an event if it is still the same.
@@ -152,6 +154,9 @@ impl Driver {
             }
             _ => {}
         }
+        if options.storage_protection && protection::waits(collection, value) {
+            self.queue.add(Task::Release(collection.into(), path.into()), soon);
+        }
         if options.quota_status {
             self.note_quotas(collection, path, value);
         }
@@ -246,6 +251,12 @@ impl Driver {
                     other => other?,
                 }
                 self.furnished.insert(Arc::clone(namespace));
+                Ok(())
+            }
+            Task::Release(collection, path) => {
+                if !protection::release(&self.api, collection, path).await? {
+                    self.queue.add(task.clone(), Instant::now() + AGAIN);
+                }
                 Ok(())
             }
             Task::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await,

@@ -21,6 +21,7 @@ mod graph;
 mod known;
 mod namespaces;
 mod place;
+mod protection;
 mod queue;
 mod quotas;
 
@@ -49,6 +50,7 @@ pub(crate) async fn start(
     let idle = !options.empty_namespaces
         && !options.collect_garbage
         && !options.quota_status
+        && !options.storage_protection
         && options.event_ttl.is_none()
         && options.namespace_objects == crate::NamespaceObjects::Never;
     if idle {

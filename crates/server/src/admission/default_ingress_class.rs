@@ -1,0 +1,46 @@
+//! DefaultIngressClass: an Ingress that names no class gets the default one.
+
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use super::default_storage_class::newest;
+use super::{Attributes, Operation, Plugin};
+use crate::api::Api;
+use crate::registry::Resource;
+
+const CLASSES: (&str, &str, &str) = ("networking.k8s.io", "v1", "ingressclasses");
+const DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
+const LEGACY_CLASS: &str = "kubernetes.io/ingress.class";
+
+#[derive(Debug)]
+pub(super) struct DefaultIngressClass;
+
+#[async_trait]
+impl Plugin for DefaultIngressClass {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.plural) == ("networking.k8s.io", "ingresses")
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        operation == Operation::Create && subresource.is_empty()
+    }
+
+    fn is_idle(&self, api: &Api) -> bool {
+        super::is_empty(api, CLASSES)
+    }
+
+    async fn admit(&self, request: &Attributes<'_>, ingress: &mut Value) -> Result<(), Status> {
+        let named = ingress.at("spec").has("ingressClassName")
+            || ingress.at("metadata").at("annotations").has(LEGACY_CLASS);
+        if named {
+            return Ok(());
+        }
+        let classes = request.list(CLASSES, None);
+        if let (Some(class), Some(spec)) = (newest(&classes, &[DEFAULT]), ingress.inner_or_new("spec")) {
+            spec.put("ingressClassName", class);
+        }
+        Ok(())
+    }
+}

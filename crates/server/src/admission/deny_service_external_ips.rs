@@ -1,0 +1,32 @@
+//! DenyServiceExternalIPs: Services may not get new external addresses, which could take over traffic of others.
+
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use super::{Attributes, Operation, Plugin};
+use crate::registry::Resource;
+
+#[derive(Debug)]
+pub(super) struct DenyServiceExternalIPs;
+
+#[async_trait]
+impl Plugin for DenyServiceExternalIPs {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.plural) == ("", "services")
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        subresource.is_empty() && matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, service: &Value) -> Result<(), Status> {
+        let before = request.old.map(|old| old.at("spec").list("externalIPs")).unwrap_or_default();
+        let added = service.at("spec").list("externalIPs").iter().any(|address| !before.contains(address));
+        if !added {
+            return Ok(());
+        }
+        Err(request.forbidden(service, "Use of external IPs is denied by admission control"))
+    }
+}

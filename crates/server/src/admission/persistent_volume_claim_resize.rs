@@ -1,0 +1,45 @@
+//! PersistentVolumeClaimResize: only claims of a storage class that allows expansion may grow.
+
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use super::pod_resources::quantity;
+use super::{Attributes, Operation, Plugin};
+use crate::registry::Resource;
+
+#[derive(Debug)]
+pub(super) struct PersistentVolumeClaimResize;
+
+fn size(claim: &Value) -> listwatch_kinds::quantity::Quantity {
+    quantity(claim.path(&["spec", "resources", "requests"]).at("storage"))
+}
+
+#[async_trait]
+impl Plugin for PersistentVolumeClaimResize {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.plural) == ("", "persistentvolumeclaims")
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        operation == Operation::Update && subresource.is_empty()
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, claim: &Value) -> Result<(), Status> {
+        let Some(old) = request.old else { return Ok(()) };
+        if size(claim) <= size(old) {
+            return Ok(());
+        }
+        if old.at("status").text("phase") != "Bound" {
+            return Err(request.forbidden(claim, "Only bound persistent volume claims can be expanded"));
+        }
+        let class = claim.at("spec").text("storageClassName");
+        let found = request.find(("storage.k8s.io", "v1", "storageclasses"), None, class);
+        if found.is_some_and(|class| class.flag("allowVolumeExpansion")) {
+            return Ok(());
+        }
+        let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
+        Err(request.forbidden(claim, why))
+    }
+}

@@ -1,0 +1,46 @@
+//! PodNodeSelector: Pods get the node selector that an annotation of their namespace names, and may not contradict it.
+
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use super::{Attributes, Operation, Plugin};
+use crate::registry::Resource;
+
+const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
+
+#[derive(Debug)]
+pub(super) struct PodNodeSelector;
+
+/// Reads `key=value,key=value`.
+fn selector(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+#[async_trait]
+impl Plugin for PodNodeSelector {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.plural) == ("", "pods")
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        subresource.is_empty() && operation == Operation::Create
+    }
+
+    async fn admit(&self, request: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+        let Some(namespace) = request.namespace_object() else { return Ok(()) };
+        let wanted = selector(namespace.at("metadata").at("annotations").text(ANNOTATION));
+        let own = pod.at("spec").at("nodeSelector").clone();
+        if wanted.iter().any(|(key, value)| own.has(key) && own.text(key) != value) {
+            return Err(request
+                .forbidden(pod, "pod node label selector conflicts with its namespace node label selector"));
+        }
+        let target = pod.inner_or_new("spec").filter(|_| !wanted.is_empty());
+        if let Some(target) = target.and_then(|spec| spec.inner_or_new("nodeSelector")) {
+            wanted.into_iter().for_each(|(key, value)| target.put(&key, value));
+        }
+        Ok(())
+    }
+}

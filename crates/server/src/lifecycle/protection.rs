@@ -1,0 +1,65 @@
+//! The finalizers that protect claims and volumes in use: removed when a deleted one is not used any more.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use crate::admission::storage_object_in_use_protection::finalizer;
+use crate::api::Api;
+use crate::cache::Filter;
+use crate::pipeline::internal::amend;
+
+/// Returns true if an object is being deleted and only kept by its protection.
+pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
+    let Some(wanted) = finalizer("", collection) else { return false };
+    let Ok(object) = Value::read(object) else { return false };
+    let meta = object.at("metadata");
+    meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == wanted)
+}
+
+/// Removes the protection of an object that is not used; returns true if it was removed.
+pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<bool, Status> {
+    let (Some(resource), Some(wanted)) = (api.registry.find("", "v1", collection), finalizer("", collection))
+    else {
+        return Ok(true);
+    };
+    let (namespace, name) = match path.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, path),
+    };
+    api.wait_for(None).await?;
+    let snapshot = resource.collection.snapshot();
+    let Some(object) = snapshot.get(&resource.key(namespace, name)) else { return Ok(true) };
+    let Ok(object) = Value::read(object.stored()) else { return Ok(true) };
+    let used = match namespace {
+        Some(namespace) => is_mounted(api, namespace, name),
+        None => object.at("status").text("phase") == "Bound",
+    };
+    if used {
+        return Ok(false);
+    }
+    amend(api, &resource, namespace, name, |stored| {
+        let mut new = stored.clone();
+        let meta = new.inner("metadata")?;
+        let mut finalizers = meta.list("finalizers").to_vec();
+        finalizers.retain(|finalizer| finalizer != wanted);
+        meta.put("finalizers", finalizers);
+        Some(new)
+    })
+    .await?;
+    Ok(true)
+}
+
+/// Returns true if a Pod that has not ended uses the claim.
+fn is_mounted(api: &Api, namespace: &str, claim: &str) -> bool {
+    let Some(pods) = api.registry.find("", "v1", "pods") else { return false };
+    let snapshot = pods.collection.snapshot();
+    let mut filter = Filter::default();
+    filter.namespace = Some(namespace.into());
+    snapshot.range(&pods.collection.walk(&filter, None)).any(|pod| {
+        let Ok(pod) = Value::read(pod.stored()) else { return false };
+        let ended = matches!(pod.at("status").text("phase"), "Succeeded" | "Failed");
+        let mut volumes = pod.at("spec").list("volumes").iter();
+        !ended && volumes.any(|volume| volume.at("persistentVolumeClaim").text("claimName") == claim)
+    })
+}

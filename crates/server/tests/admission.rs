@@ -1,0 +1,313 @@
+//! Admission that decides: webhooks over real TLS with each failure policy, and quotas that racing clients cannot exceed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use common::{Client, config_map, start_with};
+use listwatch_server::{
+    AdmissionOptions, Handle, LifecycleOptions, Options, Security, Server, WebhookLimits,
+};
+use listwatch_storage::{MemoryEngine, MemoryOptions};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+/// The largest answer that the server of these tests reads from a webhook.
+const RESPONSE_BYTES: usize = 64 << 10;
+
+/// A webhook server whose paths behave in different ways.
+struct Hooks {
+    port: u16,
+    ca: String,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Hooks {
+    async fn start() -> Self {
+        let identity = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![identity.cert.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        serve(BufReader::new(stream)).await;
+                    }
+                });
+            }
+        });
+        Self { port, ca: STANDARD.encode(identity.cert.pem()), connections }
+    }
+
+    /// A webhook on ConfigMaps labelled with its path.
+    fn hook(&self, path: &str, policy: &str) -> Value {
+        let port = if path == "dead" { 1 } else { self.port };
+        json!({
+            "name": format!("{path}.example.com"),
+            "clientConfig": {"url": format!("https://127.0.0.1:{port}/{path}"), "caBundle": self.ca},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+            "objectSelector": {"matchLabels": {"hook": path}}, "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "timeoutSeconds": 1, "failurePolicy": policy
+        })
+    }
+}
+
+/// Answers reviews on one connection.
+async fn serve<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(mut stream: BufReader<S>) {
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let begin = head.len();
+            if stream.read_line(&mut head).await.unwrap_or(0) == 0 {
+                return;
+            }
+            let line = head[begin..].to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.unwrap();
+        let review: Value = serde_json::from_slice(&body).unwrap();
+        let path =
+            head.split(' ').nth(1).unwrap().split('?').next().unwrap().trim_start_matches('/').to_owned();
+        if path == "slow" {
+            std::future::pending::<()>().await;
+        }
+        let answer = answer(&path, &review);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            answer.len()
+        );
+        stream.write_all(format!("{head}{answer}").as_bytes()).await.ok();
+        stream.flush().await.ok();
+    }
+}
+
+fn answer(path: &str, review: &Value) -> String {
+    let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
+    match path {
+        "mutate" => {
+            let patch = json!([{"op": "add", "path": "/data", "value": {"by": review["request"]["userInfo"]["username"]}}]);
+            response["patchType"] = "JSONPatch".into();
+            response["patch"] = STANDARD.encode(patch.to_string()).into();
+            response["warnings"] = json!(["changed by a webhook"]);
+        }
+        "deny" => {
+            response["allowed"] = false.into();
+            response["status"] = json!({"code": 403, "reason": "Forbidden", "message": "not today"});
+        }
+        "malformed" => return "this is no review".to_owned(),
+        "huge" => response["auditAnnotations"] = json!({"k": "x".repeat(2 * RESPONSE_BYTES)}),
+        "stranger" => response["uid"] = "of another review".into(),
+        _ => {}
+    }
+    json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}).to_string()
+}
+
+async fn server() -> Handle {
+    let webhooks = WebhookLimits { response_bytes: RESPONSE_BYTES, ..WebhookLimits::default() };
+    let options = Options {
+        admission: AdmissionOptions { webhooks, ..AdmissionOptions::default() },
+        ..Options::default()
+    };
+    start_with(options, MemoryOptions::default()).await
+}
+
+fn labelled(name: &str, hook: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"hook": hook}}})
+}
+
+async fn configure(client: &mut Client, kind: &str, hooks: Vec<Value>) {
+    let body = json!({"metadata": {"name": kind}, "webhooks": hooks});
+    let made = client.call("POST", &format!("{REGISTRATION}/{kind}webhookconfigurations"), Some(&body)).await;
+    assert_eq!(made.status, 201, "{}", String::from_utf8_lossy(&made.body));
+}
+
+#[tokio::test]
+async fn a_mutating_webhook_changes_objects_and_warns_over_one_connection() {
+    let (server, hooks) = (server().await, Hooks::start().await);
+    let mut client = Client::new(&server).await;
+    configure(&mut client, "mutating", vec![hooks.hook("mutate", "Fail")]).await;
+    for n in 0..5 {
+        let made = client.call("POST", MAPS, Some(&labelled(&format!("m{n}"), "mutate"))).await;
+        assert_eq!(made.status, 201, "{}", String::from_utf8_lossy(&made.body));
+        assert_eq!(made.json()["data"]["by"], "kubernetes-admin");
+        assert_eq!(made.header("warning"), Some("299 - \"changed by a webhook\""));
+    }
+    assert_eq!(hooks.connections.load(Ordering::SeqCst), 1);
+    // Objects that the selector does not match cost no call.
+    assert_eq!(client.call("POST", MAPS, Some(&config_map("plain", "x"))).await.json()["data"]["k"], "x");
+}
+
+#[tokio::test]
+async fn a_validating_webhook_rejects_in_its_own_words() {
+    let (server, hooks) = (server().await, Hooks::start().await);
+    let mut client = Client::new(&server).await;
+    configure(&mut client, "validating", vec![hooks.hook("deny", "Fail")]).await;
+    let refused = client.call("POST", MAPS, Some(&labelled("d", "deny"))).await;
+    assert_eq!(refused.status, 403);
+    let message = "admission webhook \"deny.example.com\" denied the request: not today";
+    assert_eq!(refused.json()["message"], message);
+}
+
+#[tokio::test]
+async fn webhooks_that_fail_are_a_matter_of_the_failure_policy() {
+    let (server, hooks) = (server().await, Hooks::start().await);
+    let mut client = Client::new(&server).await;
+    let ways = ["slow", "dead", "malformed", "huge", "stranger"];
+    for (policy, expected) in [("Fail", 500), ("Ignore", 201)] {
+        for kind in ["validating", "mutating"] {
+            configure(&mut client, kind, ways.iter().map(|way| hooks.hook(way, policy)).collect()).await;
+            for way in ways {
+                let made = client.call("POST", MAPS, Some(&labelled(&format!("{kind}-{way}"), way))).await;
+                assert_eq!(
+                    made.status,
+                    expected,
+                    "{kind} {way} {policy}: {}",
+                    String::from_utf8_lossy(&made.body)
+                );
+                if expected == 500 {
+                    let message = made.json()["message"].as_str().unwrap().to_owned();
+                    assert!(
+                        message.contains(&format!("failed calling webhook \"{way}.example.com\"")),
+                        "{message}"
+                    );
+                }
+            }
+            let path = format!("{REGISTRATION}/{kind}webhookconfigurations/{kind}");
+            assert_eq!(client.call("DELETE", &path, None).await.status, 200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_policy_rejects_with_its_message_as_soon_as_it_is_bound() {
+    let server = server().await;
+    let mut client = Client::new(&server).await;
+    let policy = json!({"metadata": {"name": "p"}, "spec": {
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]},
+        "variables": [{"name": "n", "expression": "has(object.data) ? size(object.data) : 0"}],
+        "validations": [{"expression": "variables.n < 2", "messageExpression": "'too many: ' + string(variables.n)"}]}});
+    let binding =
+        json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    for (plural, body) in
+        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
+    {
+        let made = client.call("POST", &format!("{REGISTRATION}/{plural}"), Some(&body)).await;
+        assert_eq!(made.status, 201, "{}", String::from_utf8_lossy(&made.body));
+    }
+    let many = json!({"metadata": {"name": "a"}, "data": {"a": "", "b": ""}});
+    let refused = client.call("POST", MAPS, Some(&many)).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.json()["message"].as_str().unwrap().ends_with("denied request: too many: 2"));
+    assert_eq!(client.call("POST", MAPS, Some(&config_map("a", "x"))).await.status, 201);
+}
+
+/// A quota of so many ConfigMaps, as a quota controller would have set it up.
+async fn limit(server: &Handle, count: &str) {
+    let mut client = Client::new(server).await;
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let hard = json!({"configmaps": count});
+    let mut quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+    assert_eq!(client.call("POST", quotas, Some(&quota)).await.status, 201);
+    quota["status"] = json!({"hard": hard, "used": {"configmaps": "0"}});
+    assert_eq!(client.call("PUT", &format!("{quotas}/q/status"), Some(&quota)).await.status, 200);
+}
+
+/// 50 clients try to create four ConfigMaps each; returns how many were created.
+async fn race(servers: &[&Handle]) -> usize {
+    let mut clients = Vec::new();
+    for n in 0..50 {
+        clients.push((n, Client::new(servers[n % servers.len()]).await));
+    }
+    let racing = clients.into_iter().map(|(n, mut client)| async move {
+        let mut made = 0;
+        for i in 0..4 {
+            let answer = client.call("POST", MAPS, Some(&config_map(&format!("c{n}-{i}"), "x"))).await;
+            assert!(matches!(answer.status, 201 | 403), "{}", String::from_utf8_lossy(&answer.body));
+            made += usize::from(answer.status == 201);
+        }
+        made
+    });
+    futures::future::join_all(racing).await.into_iter().sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn racing_clients_of_one_server_cannot_exceed_a_quota() {
+    let server = server().await;
+    limit(&server, "100").await;
+    assert_eq!(race(&[&server]).await, 100);
+    let mut client = Client::new(&server).await;
+    assert_eq!(client.get(MAPS).await["items"].as_array().unwrap().len(), 100);
+    let quota = client.get("/api/v1/namespaces/default/resourcequotas/q").await;
+    assert_eq!(quota["status"]["used"]["configmaps"], "100");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn racing_clients_of_two_servers_cannot_exceed_a_quota() {
+    let engine = Arc::new(MemoryEngine::default());
+    let options = || Options {
+        security: Security::InsecureHttp,
+        lifecycle: LifecycleOptions::off(),
+        ..Options::default()
+    };
+    let first = Server::start(options(), engine.clone()).await.unwrap();
+    let second = Server::start(options(), engine).await.unwrap();
+    let namespace = json!({"metadata": {"name": "default"}});
+    assert_eq!(
+        Client::new(&first).await.call("POST", "/api/v1/namespaces", Some(&namespace)).await.status,
+        201
+    );
+    limit(&first, "100").await;
+    assert_eq!(race(&[&first, &second]).await, 100);
+    assert_eq!(Client::new(&first).await.get(MAPS).await["items"].as_array().unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn the_usage_of_a_quota_is_counted_anew_when_objects_go() {
+    let lifecycle = LifecycleOptions { quota_status: true, ..LifecycleOptions::off() };
+    let options = Options { lifecycle, ..Options::default() };
+    let server = common::start_as_is(options, MemoryOptions::default()).await;
+    limit(&server, "1").await;
+    let mut client = Client::new(&server).await;
+    client.create("a", "x").await;
+    assert_eq!(client.call("POST", MAPS, Some(&config_map("b", "x"))).await.status, 403);
+    assert_eq!(client.call("DELETE", &format!("{MAPS}/a"), None).await.status, 200);
+    common::until(&server, "/api/v1/namespaces/default/resourcequotas/q", |quota| {
+        quota.is_some_and(|quota| quota["status"]["used"]["configmaps"] == "0")
+    })
+    .await;
+    client.create("b", "x").await;
+}
