@@ -10,6 +10,7 @@
 
 mod bench;
 mod checks;
+mod compare;
 mod fuzz;
 mod kinds;
 mod outside;
@@ -39,6 +40,8 @@ enum Task {
     Bench(bench::Arguments),
     /// Feed hostile input to everything that parses, one target or all
     Fuzz(fuzz::Arguments),
+    /// Send the same requests to this server and to another one, and print every difference
+    Compare(compare::Arguments),
     /// Make the schema table of the built-in kinds again
     Kinds(kinds::Arguments),
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Task::Test(arguments) => test(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Compare(arguments) => compare::run(&arguments),
         Task::Kinds(arguments) => kinds::run(&arguments),
     };
     match outcome {

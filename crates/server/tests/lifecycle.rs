@@ -63,6 +63,10 @@ async fn the_first_objects_are_there() {
         "/api/v1/namespaces/default/serviceaccounts/default",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin",
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:discovery",
+        "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps",
+        "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+        "/apis/networking.k8s.io/v1/servicecidrs/kubernetes",
+        "/apis/networking.k8s.io/v1/ipaddresses/10.0.0.1",
     ] {
         assert_eq!(client.call("GET", path, None).await.status, 200, "{path}");
     }

@@ -305,3 +305,24 @@ fn the_image_of_a_running_container_may_change() {
     *new.pointer_mut("/spec/containers/0/image").unwrap() = json!("j");
     assert_eq!(update(kind, &new, &old), []);
 }
+
+/// StatefulSets whose containers mount a claim template were refused.
+#[test]
+fn containers_may_mount_the_claims_of_a_stateful_set() {
+    let set = |mounted: &str| {
+        json!({"metadata": {"name": "db"}, "spec": {
+            "podManagementPolicy": "OrderedReady", "updateStrategy": {"type": "RollingUpdate"},
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Always", "containers": [
+                {"name": "c", "image": "i", "volumeMounts": [{"name": mounted, "mountPath": "/d"}]},
+            ]}},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+        }})
+    };
+    let missing = |set: Value| {
+        let mut errors = Errors::new();
+        super::workload::stateful_set(&set, &mut errors);
+        errors.into_vec().into_iter().filter(|error| error.field.contains("volumeMounts")).count()
+    };
+    assert_eq!((missing(set("data")), missing(set("other"))), (0, 1));
+}

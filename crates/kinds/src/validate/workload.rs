@@ -28,8 +28,24 @@ fn common(new: &Value, what: &str, kind: &str, errors: &mut Errors) {
         errors.invalid(&path.child("selector"), chosen.clone(), "invalid label selector");
         return;
     }
-    pod::template(spec.at("template"), &path.child("template"), Some(chosen), errors);
+    pod::template(&with_claims(spec), &path.child("template"), Some(chosen), errors);
     always_restart(spec, &path, kind, errors);
+}
+
+/// The Pod template of a workload, with a volume for each claim template: containers may mount those, too.
+fn with_claims(spec: &Value) -> Value {
+    let mut template = spec.at("template").clone();
+    let claims = spec.list("volumeClaimTemplates");
+    let Some(pod) = template.get_mut("spec").filter(|_| !claims.is_empty()) else { return template };
+    let mut volumes = pod.list("volumes").to_vec();
+    for claim in claims {
+        let name = claim.at("metadata").text("name");
+        if !volumes.iter().any(|volume| volume.text("name") == name) {
+            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        }
+    }
+    pod.put("volumes", volumes);
+    template
 }
 
 fn always_restart(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {

@@ -24,6 +24,8 @@ use crate::registry::target::Target;
 const RANGE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 /// Addresses in the range; the first and last are not used, the one after the first is `default/kubernetes`.
 const RANGE_SIZE: u32 = 1 << 16;
+/// The same, as a ServiceCIDR names it.
+pub(crate) const RANGE_CIDR: &str = "10.0.0.0/16";
 /// The address of `default/kubernetes`.
 pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;

@@ -1,5 +1,7 @@
 //! The objects that are there from the start.
 
+use std::sync::Arc;
+
 use futures::future::try_join_all;
 use futures::try_join;
 use listwatch_kinds::tree::Tree;
@@ -9,7 +11,7 @@ use listwatch_wire::json::{Value, json};
 use crate::allocate::services::KUBERNETES_ADDRESS;
 use crate::api::Api;
 use crate::fairness::bootstrap;
-use crate::lifecycle::bootstrap_policy;
+use crate::lifecycle::{bootstrap_policy, first_objects};
 use crate::pipeline::internal::{amend, ensure};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -27,8 +29,25 @@ pub(super) async fn write(api: &Api, port: u16, ca_pem: Option<&str>) -> Result<
     let service = put(api, "", "services", kubernetes(port));
     let furniture = NAMESPACES.map(|name| furnish(api, name, ca_pem));
     let fairness = bootstrap::maintain(api);
-    try_join!(fairness, try_join_all(policy), service, try_join_all(furniture))?;
+    let others = first_objects::objects().into_iter().map(|object| first(api, object));
+    try_join!(fairness, try_join_all(policy), service, try_join_all(furniture), try_join_all(others))?;
     Ok(())
+}
+
+/// Writes one of the other first objects, and its condition if it has none.
+async fn first(
+    api: &Api,
+    (group, plural, object, condition): (&str, &str, Value, Option<Value>),
+) -> Result<(), Status> {
+    let resource = api.registry.find(group, "v1", plural).ok_or_else(Status::no_such_path)?;
+    let name = object.at("metadata").text("name");
+    let known = resource.collection.snapshot().get(&resource.key(None, name)).is_some();
+    if !known {
+        ensure(api, Arc::clone(&resource), &object).await?;
+    }
+    let Some(condition) = condition else { return Ok(()) };
+    let now = crate::pipeline::now();
+    amend(api, &resource, None, name, |stored| first_objects::with_condition(stored, &condition, &now)).await
 }
 
 /// Writes a default role or binding, or gives one that is there what it lacks.

@@ -16,6 +16,7 @@ mod birth;
 mod bootstrap_policy;
 pub(crate) mod definitions;
 mod driver;
+mod first_objects;
 mod garbage;
 mod graph;
 mod known;

@@ -1,6 +1,6 @@
 //! Subresources behind which a node would answer: logs, commands, forwarded ports, proxies.
 //!
-//! There are no nodes here. What the API server itself finds out before it turns to one is found out all the same, in the
+//! This server opens no connections to kubelets or Pods. What the API server itself finds out before it turns to one is found out all the same, in the
 //! same order, so that a client learns of a wrong name or a Pod that runs nowhere as it would in a cluster.
 
 use listwatch_kinds::field::{Errors, Path};
@@ -53,8 +53,8 @@ pub(crate) async fn connect(api: &Api, request: WriteRequest) -> Result<Answer, 
         }
         ("services", _) => Err(service(api, &request, bare(name)).await?),
         _ => {
-            object(api, &request, bare(name)).await?;
-            Err(no_address())
+            let node = object(api, &request, bare(name)).await?;
+            Err(no_kubelet(&node))
         }
     }
 }
@@ -166,16 +166,24 @@ fn container(query: &Query<'_>, pod: &Value) -> Result<(), Status> {
 async fn no_connection(api: &Api, pod: &Value) -> Result<Status, Status> {
     let Some(nodes) = api.registry.find("", "v1", "nodes") else { return Err(Status::no_such_path()) };
     let target = Target::new(&nodes, None, pod.at("spec").text("nodeName"));
-    Ok(fresh(api, &target).await?.map_or_else(|| target.not_found(), |_| no_address()))
+    let node = fresh(api, &target).await?;
+    Ok(node.map_or_else(|| target.not_found(), |node| no_kubelet(&node.value)))
 }
 
-fn no_address() -> Status {
-    Status::unforeseen("no preferred addresses found; known addresses: []")
+/// Why a node's kubelet is not asked. Of a node without addresses kube-apiserver says the same.
+fn no_kubelet(node: &Value) -> Status {
+    if node.at("status").count("addresses") == 0 {
+        return Status::unforeseen("no preferred addresses found; known addresses: []");
+    }
+    let name = node.at("metadata").text("name");
+    Status::unforeseen(format!(
+        "this API server does not connect to kubelets, so logs, exec, attach, port-forward and proxy are not available on node {name:?}"
+    ))
 }
 
 fn unreachable(address: &str) -> Status {
     Status::service_unavailable(format!(
-        "error trying to reach service: dial tcp {address}: no route to host"
+        "error trying to reach service: this API server does not connect to Pods, so {address} is not asked"
     ))
 }
 

@@ -1,0 +1,105 @@
+//! Objects beside namespaces and rights that kube-apiserver writes at its start: the APIServices of the built-in groups, the
+//! priority classes of the system, and the range of Service addresses.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::{Value, json};
+
+use crate::allocate::services::{KUBERNETES_ADDRESS, RANGE_CIDR};
+
+/// Group, version, priority of the group and priority of the version.
+const API_SERVICES: [(&str, &str, i64, i64); 22] = [
+    ("", "v1", 18_000, 1),
+    ("admissionregistration.k8s.io", "v1", 16_700, 15),
+    ("apiextensions.k8s.io", "v1", 16_700, 15),
+    ("apps", "v1", 17_800, 15),
+    ("authentication.k8s.io", "v1", 17_700, 15),
+    ("authorization.k8s.io", "v1", 17_600, 15),
+    ("autoscaling", "v1", 17_500, 15),
+    ("autoscaling", "v2", 17_500, 30),
+    ("batch", "v1", 17_400, 15),
+    ("certificates.k8s.io", "v1", 17_300, 15),
+    ("coordination.k8s.io", "v1", 16_500, 15),
+    ("discovery.k8s.io", "v1", 16_200, 15),
+    ("events.k8s.io", "v1", 17_750, 15),
+    ("flowcontrol.apiserver.k8s.io", "v1", 16_100, 21),
+    ("networking.k8s.io", "v1", 17_200, 15),
+    ("node.k8s.io", "v1", 16_300, 15),
+    ("policy", "v1", 17_100, 15),
+    ("rbac.authorization.k8s.io", "v1", 17_000, 15),
+    ("resource.k8s.io", "v1", 16_200, 21),
+    ("scheduling.k8s.io", "v1", 16_600, 15),
+    ("storage.k8s.io", "v1", 16_800, 15),
+    ("storagemigration.k8s.io", "v1", 15_800, 15),
+];
+
+/// Group and plural of each object, the object, and the condition that its status starts with.
+pub(super) fn objects() -> Vec<(&'static str, &'static str, Value, Option<Value>)> {
+    let services = API_SERVICES.iter().map(|(group, version, group_priority, version_priority)| {
+        let object = json!({
+            "metadata": {
+                "name": format!("{version}.{group}"),
+                "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"},
+            },
+            "spec": {
+                "group": *group, "version": *version,
+                "groupPriorityMinimum": *group_priority, "versionPriority": *version_priority,
+            },
+        });
+        let local = ("Available", "Local", "Local APIServices are always available");
+        ("apiregistration.k8s.io", "apiservices", object, Some(condition(local)))
+    });
+    let range = json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [RANGE_CIDR]}});
+    let ready = condition(("Ready", "", "Kubernetes default Service CIDR is ready"));
+    services
+        .chain(priority_classes().map(|class| ("scheduling.k8s.io", "priorityclasses", class, None)))
+        .chain([("networking.k8s.io", "servicecidrs", range, Some(ready))])
+        .chain([("networking.k8s.io", "ipaddresses", first_address(), None)])
+        .collect()
+}
+
+fn priority_classes() -> impl Iterator<Item = Value> {
+    let classes = [
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+    ];
+    classes
+        .into_iter()
+        .map(|(name, value, about)| json!({"metadata": {"name": name}, "value": value, "description": about}))
+}
+
+/// The address of `default/kubernetes`.
+fn first_address() -> Value {
+    json!({
+        "metadata": {
+            "name": KUBERNETES_ADDRESS.to_string(),
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": "IPv4",
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "kubernetes"}},
+    })
+}
+
+fn condition((kind, reason, message): (&str, &str, &str)) -> Value {
+    json!({"type": kind, "status": "True", "reason": reason, "message": message})
+}
+
+/// Gives an object without conditions its first one.
+pub(super) fn with_condition(stored: &Value, condition: &Value, now: &str) -> Option<Value> {
+    if stored.at("status").count("conditions") > 0 {
+        return None;
+    }
+    let (mut new, mut condition) = (stored.clone(), condition.clone());
+    condition.put("lastTransitionTime", now);
+    new.inner_or_new("status")?.put("conditions", vec![condition]);
+    Some(new)
+}

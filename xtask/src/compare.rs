@@ -1,0 +1,53 @@
+//! `cargo xtask compare`: the same requests to this server and to another one, and every difference in the answers.
+//!
+//! The other one is usually kube-apiserver. What was learned from it is recorded as scenarios in `conformance/`, which need no
+//! other server; this is for looking further.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+
+use crate::server::{ADMIN_TOKEN, Server, USER_TOKEN};
+use crate::{parts, root};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The other server, as https://127.0.0.1:6443. It needs RBAC, and Pods without ServiceAccounts must be allowed
+    #[arg(long)]
+    reference: String,
+    /// A token there of a member of system:masters
+    #[arg(long)]
+    token: String,
+    /// A token there of user alice in group devs, without rights
+    #[arg(long)]
+    user_token: Option<String>,
+    /// Only scenarios whose name matches; repeatable
+    #[arg(long)]
+    only: Vec<String>,
+    /// Manifests to create on both as a dry run, instead of the scenarios
+    manifests: Vec<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if let Some(missing) = parts::python()? {
+        bail!(missing);
+    }
+    let server = Server::start()?;
+    let mut command = Command::new(root().join("conformance/compare"));
+    command.args(["--server", &server.url, "--token", ADMIN_TOKEN, "--user-token", USER_TOKEN]).args([
+        "--reference",
+        &arguments.reference,
+        "--reference-token",
+        &arguments.token,
+    ]);
+    if let Some(token) = &arguments.user_token {
+        command.args(["--reference-user-token", token]);
+    }
+    for glob in &arguments.only {
+        command.args(["--only", glob]);
+    }
+    let status = command.args(&arguments.manifests).status().context("cannot start conformance/compare")?;
+    server.stop()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
