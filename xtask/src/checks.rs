@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::report::{Outcome, Step};
-use crate::{outside, parts, rooms, root};
+use crate::{links, outside, parts, rooms, root};
 
 pub(crate) fn steps() -> Vec<Step> {
     vec![
@@ -19,6 +19,7 @@ pub(crate) fn steps() -> Vec<Step> {
         },
         Step { name: "clippy", about: "no warning in any target", run: clippy },
         Step { name: "rooms", about: "no crate depends on what it must not", run: rooms::check },
+        Step { name: "links", about: "no document names a file that is not there", run: links::check },
         Step { name: "docs", about: "rustdoc without warnings or broken links", run: docs },
         Step { name: "tests", about: "unit and integration tests, with real parts", run: tests },
         Step { name: "schedules", about: "the informer's locks under shuttle's scheduler", run: schedules },

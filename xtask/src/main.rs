@@ -13,6 +13,7 @@ mod checks;
 mod compare;
 mod fuzz;
 mod kinds;
+mod links;
 mod outside;
 mod parts;
 mod real;
