@@ -4,7 +4,7 @@ use crate::error::EvalError;
 
 /// Units of work that one unit of cost pays for at most. Costs are estimates: some functions do far more than they are
 /// charged for, such as replacing nothing by a long text. Work is what is really done: elements compared, bytes copied.
-const WORK_PER_COST: u64 = 64;
+const WORK_PER_COST: u64 = 16;
 
 /// Work that is free, so that small limits do not refuse ordinary sizes.
 const FREE_WORK: u64 = 4 << 20;

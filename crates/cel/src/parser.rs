@@ -240,11 +240,17 @@ impl<'s> Parser<'s, '_> {
             ("!=", "_!=_"),
             ("in", "@in"),
         ];
-        self.chain(Rule::Relation, &SIGNS, Self::sum)
+        self.enter(Rule::Relation)?;
+        let result = self.chain(Rule::Relation, &SIGNS, Self::sum)?;
+        self.leave(Rule::Relation, 1);
+        Ok(result)
     }
 
     fn sum(&mut self) -> Parsed {
-        self.chain(Rule::Calculation, &[("+", "_+_"), ("-", "_-_")], Self::product)
+        self.enter(Rule::Calculation)?;
+        let result = self.chain(Rule::Calculation, &[("+", "_+_"), ("-", "_-_")], Self::product)?;
+        self.leave(Rule::Calculation, 1);
+        Ok(result)
     }
 
     fn product(&mut self) -> Parsed {
@@ -253,9 +259,8 @@ impl<'s> Parser<'s, '_> {
 
     /// Operands joined by operators of one rank, the left ones first.
     fn chain(&mut self, rule: Rule, signs: &[(&str, &str)], operand: fn(&mut Self) -> Parsed) -> Parsed {
-        self.enter(rule)?;
         let mut result = operand(self)?;
-        let mut levels = 1;
+        let mut levels = 0;
         while let Some((_, function)) = signs.iter().find(|(sign, _)| self.at(sign)) {
             self.enter(rule)?;
             levels += 1;
