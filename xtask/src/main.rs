@@ -19,6 +19,7 @@ mod parts;
 mod real;
 mod report;
 mod rooms;
+mod rules;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ enum Task {
     Compare(compare::Arguments),
     /// Make the schema table of the built-in kinds again
     Kinds(kinds::Arguments),
+    /// Make the table of the rules that Kubernetes declares beside its types again
+    Rules(rules::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Compare(arguments) => compare::run(&arguments),
         Task::Kinds(arguments) => kinds::run(&arguments),
+        Task::Rules(arguments) => rules::run(&arguments),
     };
     match outcome {
         Ok(code) => code,

@@ -3,6 +3,7 @@
 //! A [`Path`] is a chain on the stack; it becomes text only when there is something to complain about, so a valid object
 //! pays nothing for its paths.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use listwatch_wire::json::Value;
@@ -29,10 +30,28 @@ impl<'a> Path<'a> {
         Path { parent: None, step: Step::Name(name) }
     }
 
+    /// The object itself, which has no name in paths.
+    #[must_use]
+    pub const fn object() -> Self {
+        Path { parent: None, step: Step::Name("") }
+    }
+
     /// A field below.
     #[must_use]
     pub const fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
         Path { parent: Some(self), step: Step::Name(name) }
+    }
+
+    /// Another field of the same struct.
+    #[must_use]
+    pub const fn sibling<'b>(&'b self, name: &'b str) -> Path<'b> {
+        Path { parent: self.parent, step: Step::Name(name) }
+    }
+
+    /// The struct that the field is in.
+    #[must_use]
+    pub(crate) fn above(&self) -> Path<'_> {
+        self.parent.copied().unwrap_or(Path::object())
     }
 
     /// An element below.
@@ -48,13 +67,20 @@ impl<'a> Path<'a> {
     }
 }
 
+impl Path<'_> {
+    fn is_object(&self) -> bool {
+        matches!(self, Path { parent: None, step: Step::Name("") })
+    }
+}
+
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
             parent.fmt(f)?;
         }
+        let below = self.parent.is_some_and(|parent| !parent.is_object());
         match self.step {
-            Step::Name(name) if self.parent.is_some() => write!(f, ".{name}"),
+            Step::Name(name) if below => write!(f, ".{name}"),
             Step::Name(name) => f.write_str(name),
             Step::Index(index) => write!(f, "[{index}]"),
             Step::Key(key) => write!(f, "[{key}]"),
@@ -76,7 +102,26 @@ impl Errors {
     /// All complaints.
     #[must_use]
     pub fn into_vec(self) -> Vec<FieldError> {
-        self.0.into_vec()
+        let mut kept = self.0.into_vec();
+        // The same error twice is one, as in kube-apiserver.
+        let mut seen = HashSet::new();
+        if kept.len() > 1 {
+            kept.retain(|error| seen.insert(error.to_string()));
+        }
+        kept
+    }
+
+    /// The elements of a list that something is wrong with.
+    pub(crate) fn elements(&self, list: &Path<'_>) -> HashSet<usize> {
+        if self.0.is_empty() {
+            return HashSet::new();
+        }
+        let start = format!("{list}[");
+        let index = |error: &FieldError| {
+            let (index, _) = error.field.strip_prefix(&start)?.split_once(']')?;
+            index.parse().ok()
+        };
+        self.0.iter().filter_map(index).collect()
     }
 
     /// The fields that are complained about.
@@ -123,6 +168,11 @@ impl Errors {
     /// The value is too long in bytes.
     pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
         self.0.push(FieldError::too_long(path.to_string(), max));
+    }
+
+    /// There are too many elements.
+    pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
+        self.0.push(FieldError::too_many(path.to_string(), actual, max));
     }
 
     /// The value is none of the words known here.

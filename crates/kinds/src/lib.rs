@@ -23,6 +23,7 @@ pub mod openapi;
 pub mod prepare;
 pub mod proto;
 pub mod quantity;
+mod rules;
 pub mod schema;
 pub mod table;
 pub mod time;

@@ -30,7 +30,7 @@ impl NameRule {
     }
 }
 
-fn label_1035_errors(name: &str) -> Vec<String> {
+pub(crate) fn label_1035_errors(name: &str) -> Vec<String> {
     let mut found = label_errors(name);
     if found.is_empty() && name.starts_with(|first: char| first.is_ascii_digit()) {
         found.push(pattern_error(LABEL_1035_TEXT, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
@@ -119,6 +119,23 @@ pub fn is_cidr(text: &str) -> bool {
     length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
+/// A range with the bits after its length cleared, in the shortest form.
+pub(crate) fn canonical_cidr(text: &str) -> String {
+    let Some((address, bits)) = range(text) else { return String::new() };
+    let number = prefix(address, bits);
+    let address = match address {
+        std::net::IpAddr::V4(_) => {
+            let number =
+                u32::try_from(number).unwrap_or(0).checked_shl(32_u32.saturating_sub(bits)).unwrap_or(0);
+            std::net::IpAddr::V4(number.into())
+        }
+        std::net::IpAddr::V6(_) => {
+            std::net::IpAddr::V6(number.checked_shl(128_u32.saturating_sub(bits)).unwrap_or(0).into())
+        }
+    };
+    format!("{address}/{bits}")
+}
+
 /// Whether a range of addresses is part of another one, but not all of it.
 #[must_use]
 pub fn is_strict_subset(inner: &str, outer: &str) -> bool {
@@ -159,7 +176,8 @@ pub fn port_name(text: &str) -> Vec<String> {
     if text.len() > 15 {
         found.push("must be no more than 15 characters".to_owned());
     }
-    if !text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if text.is_empty() || !text.bytes().all(allowed) {
         found.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !text.bytes().any(|byte| byte.is_ascii_lowercase()) {

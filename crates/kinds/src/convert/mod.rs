@@ -64,7 +64,9 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 fn rename(map: &mut Map, fields: &[(&str, &str)], direction: Direction) {
     for &(served, stored) in fields {
         let (from, to) = if direction == Direction::ToStored { (served, stored) } else { (stored, served) };
-        if let Some(value) = map.remove(from) {
+        // Only the stored form writes texts that are empty.
+        if let Some(value) = map.remove(from).filter(|value| direction == Direction::ToStored || value != "")
+        {
             map.insert(to.to_owned(), value);
         }
     }

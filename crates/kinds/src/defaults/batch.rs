@@ -19,6 +19,7 @@ pub(super) fn job(object: &mut Fields) {
     spec.fill("backoffLimit", limit);
     spec.fill("completionMode", "NonIndexed");
     spec.fill("suspend", false);
+    spec.fill("manualSelector", false);
     let replacement = if spec.has("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     spec.fill("podReplacementPolicy", replacement);
     if let Some(policy) = spec.inner("podFailurePolicy") {

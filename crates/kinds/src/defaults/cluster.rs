@@ -10,7 +10,7 @@ type Fields = Map;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 pub(super) fn role_binding(object: &mut Fields) {
-    if let Some(role) = object.inner("roleRef") {
+    if let Some(role) = object.inner_or_new("roleRef") {
         role.fill_text("apiGroup", RBAC);
     }
     for subject in object.each("subjects") {
@@ -27,6 +27,48 @@ pub(super) fn limit_range(object: &mut Fields) {
         inherit(limit, "default", "max");
         inherit(limit, "defaultRequest", "default");
         inherit(limit, "defaultRequest", "min");
+    }
+}
+
+/// A node can give all it has unless it says otherwise, and its first range is the older field.
+pub(super) fn node(object: &mut Fields) {
+    if let Some(status) = object.inner("status")
+        && status.has("capacity")
+        && !status.has("allocatable")
+    {
+        let capacity = status.at("capacity").clone();
+        status.put("allocatable", capacity);
+    }
+    let Some(spec) = object.inner("spec") else { return };
+    let (first, ranges) = (spec.text("podCIDR").to_owned(), spec.count("podCIDRs"));
+    if !first.is_empty() && ranges == 0 {
+        spec.put("podCIDRs", json!([first]));
+    } else if first.is_empty() && ranges > 0 {
+        let first = spec.list("podCIDRs").first().cloned().unwrap_or_default();
+        spec.put("podCIDR", first);
+    }
+}
+
+/// A request of a claim is for one device unless it says otherwise.
+pub(super) fn resource_claim(object: &mut Fields) {
+    let Some(devices) = object.inner("spec").and_then(|spec| spec.inner("devices")) else { return };
+    for request in devices.each("requests") {
+        if let Some(exactly) = request.inner("exactly") {
+            device_count(exactly);
+        }
+        for option in request.each("firstAvailable") {
+            device_count(option);
+        }
+    }
+}
+
+fn device_count(request: &mut Fields) {
+    request.fill_text("allocationMode", "ExactCount");
+    if request.text("allocationMode") == "ExactCount" && request.int("count").unwrap_or(0) == 0 {
+        request.put("count", 1);
+    }
+    for toleration in request.each("tolerations") {
+        toleration.fill_text("operator", "Equal");
     }
 }
 

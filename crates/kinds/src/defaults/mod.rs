@@ -55,6 +55,13 @@ pub fn apply(kind: &Kind, object: &mut Value) {
         ("", "Secret") => secret(object),
         ("", "Namespace") => namespace(object),
         ("", "LimitRange") => cluster::limit_range(object),
+        ("", "Node") => cluster::node(object),
+        ("resource.k8s.io", "ResourceClaim") => cluster::resource_claim(object),
+        ("resource.k8s.io", "ResourceClaimTemplate") => {
+            if let Some(spec) = object.inner("spec") {
+                cluster::resource_claim(spec);
+            }
+        }
         ("", "PersistentVolume") => storage::volume(object),
         ("", "PersistentVolumeClaim") => storage::claim(object),
         ("storage.k8s.io", "StorageClass") => storage::class(object),
@@ -102,6 +109,13 @@ fn namespace(object: &mut Map) {
 fn port_protocols(owner: &mut Map) {
     for port in owner.each("ports") {
         port.fill_text("protocol", "TCP");
+    }
+}
+
+/// The same where a protocol can be given and empty, which is an error.
+fn given_port_protocols(owner: &mut Map) {
+    for port in owner.each("ports") {
+        port.fill("protocol", "TCP");
     }
 }
 

@@ -13,6 +13,9 @@ const MODE: i64 = 420;
 /// A Pod: a template's defaults and those that only make sense once it runs.
 pub(super) fn pod(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
+    if spec.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
+        spec.put("terminationGracePeriodSeconds", 1);
+    }
     for key in ["containers", "initContainers"] {
         for container in spec.each(key) {
             limits_as_requests(container);
@@ -108,8 +111,32 @@ fn container(container: &mut Fields, host_network: bool) {
 /// A tag that moves is pulled every time.
 fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or(image);
-    let fixed = name.contains('@') || name.rsplit_once(':').is_some_and(|(_, tag)| tag != "latest");
-    if fixed { "IfNotPresent" } else { "Always" }
+    let (tagged, digest) = name.split_once('@').map_or((name, false), |(tagged, _)| (tagged, true));
+    let fixed = match tagged.rsplit_once(':') {
+        Some((_, tag)) => tag != "latest",
+        None => digest,
+    };
+    let whole = image.split('@').next().unwrap_or(image);
+    if fixed || !is_reference(whole) { "IfNotPresent" } else { "Always" }
+}
+
+/// True for the name of an image as registries know it. Any other text has no tag.
+fn is_reference(image: &str) -> bool {
+    let (path, tag) = match image.rsplit_once(':') {
+        Some((path, tag)) if !tag.contains('/') => (path, tag),
+        _ => (image, "latest"),
+    };
+    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let part = |part: &str| {
+        part.bytes().next().is_some_and(edge)
+            && part.bytes().last().is_some_and(edge)
+            && part.bytes().all(|byte| edge(byte) || matches!(byte, b'.' | b'_' | b'-'))
+    };
+    let (host, rest) = path.split_once('/').unwrap_or(("", path));
+    let is_host = host.contains(['.', ':']) || host == "localhost";
+    let mut names = if is_host { rest } else { path }.split('/');
+    let is_tag = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    path.len() <= 255 && names.all(part) && !tag.is_empty() && tag.len() <= 128 && tag.bytes().all(is_tag)
 }
 
 fn probe(probe: &mut Fields) {
@@ -143,8 +170,12 @@ fn field_source(source: &mut Fields) {
 }
 
 fn volume(volume: &mut Fields) {
-    if volume.len() <= 1 && volume.has("name") {
+    if volume.iter().all(|(key, value)| key == "name" || value.is_null()) {
         volume.put("emptyDir", empty());
+    }
+    if let Some(image) = volume.inner("image") {
+        let policy = pull_policy(image.text("reference"));
+        image.fill_text("pullPolicy", policy);
     }
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(found) = volume.inner(source) {

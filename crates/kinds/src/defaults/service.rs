@@ -59,7 +59,7 @@ pub(super) fn endpoints(object: &mut Fields) {
 pub(super) fn endpoint_slice(object: &mut Fields) {
     for port in object.each("ports") {
         port.fill("name", "");
-        port.fill_text("protocol", "TCP");
+        port.fill("protocol", "TCP");
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn network_policy(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     for direction in ["ingress", "egress"] {
         for rule in spec.each(direction) {
-            port_protocols(rule);
+            super::given_port_protocols(rule);
         }
     }
     if spec.count("policyTypes") == 0 {

@@ -34,6 +34,7 @@ pub(super) fn csi_driver(object: &mut Fields) {
         ("storageCapacity", false),
         ("requiresRepublish", false),
         ("seLinuxMount", false),
+        ("preventPodSchedulingIfMissing", false),
     ] {
         spec.fill(key, value);
     }

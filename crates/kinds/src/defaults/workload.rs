@@ -76,6 +76,12 @@ pub(super) fn daemon_set(object: &mut Fields) {
 /// The oldest workload takes its selector and labels from its template.
 pub(super) fn replication_controller(object: &mut Fields) {
     let labels = object.at("spec").path(&["template", "metadata", "labels"]).clone();
+    if !object.at("spec").has("template") {
+        if let Some(spec) = object.inner_or_new("spec") {
+            spec.fill("replicas", 1);
+        }
+        return;
+    }
     let Some(spec) = replicated(object) else { return };
     if labels.is_object() {
         if spec.count("selector") == 0 {
@@ -90,9 +96,14 @@ pub(super) fn replication_controller(object: &mut Fields) {
 }
 
 pub(super) fn autoscaler(object: &mut Fields, version: &str) {
+    const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+    let annotated = object.at("metadata").at("annotations").has(METRICS);
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill("minReplicas", 1);
     if version == "v1" {
+        if !annotated {
+            spec.fill("targetCPUUtilizationPercentage", 80);
+        }
         return;
     }
     if spec.count("metrics") == 0 {

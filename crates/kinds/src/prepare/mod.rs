@@ -4,6 +4,7 @@
 //! stamped or carried over by then ([`crate::meta`]). Custom resources have their own, simpler rules; they share
 //! [`bump_generation`].
 
+mod disabled;
 mod pod;
 mod service;
 
@@ -20,6 +21,7 @@ const NAMESPACE_FINALIZER: &str = "kubernetes";
 
 /// Makes a decoded object a new one: initial status, first generation, what only the server decides.
 pub fn create(kind: &Kind, object: &mut Value) {
+    disabled::drop_disabled(kind, object, None);
     if kind.flags.generation
         && let Some(meta) = object.inner_or_new("metadata")
     {
@@ -31,9 +33,43 @@ pub fn create(kind: &Kind, object: &mut Value) {
     match (kind.group, kind.kind) {
         ("", "Namespace") => add_namespace_finalizer(object),
         ("", "Node") => add_taint(object),
+        ("", "PersistentVolumeClaim") => same_data_sources(object),
+        ("", "ServiceAccount") => name_secrets(object),
+        ("storage.k8s.io", "CSINode") => object.fill("status", json!({})),
         ("apps", "DaemonSet") => count_templates(object, None),
         ("batch", "Job") => generate_selector(object),
         _ => {}
+    }
+}
+
+/// The older field of a claim's source takes claims and snapshots only, and is the same as the newer one.
+fn same_data_sources(object: &mut Value) {
+    fn copied(source: &Value) -> Value {
+        let keys = ["apiGroup", "kind", "name"].into_iter().filter(|key| source.has(key));
+        Value::Object(keys.map(|key| (key.to_owned(), source.at(key).clone())).collect())
+    }
+    let Some(spec) = object.inner("spec") else { return };
+    let foreign = !spec.at("dataSourceRef").text("namespace").is_empty();
+    if foreign {
+        spec.remove("dataSourceRef");
+    }
+    let (source, reference) = (spec.at("dataSource").clone(), spec.at("dataSourceRef").clone());
+    match (source.is_null(), reference.is_null()) {
+        (false, true) => match (source.text("apiGroup"), source.text("kind")) {
+            ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot") => {
+                spec.put("dataSourceRef", copied(&source));
+            }
+            _ => drop(spec.remove("dataSource")),
+        },
+        (true, false) => spec.put("dataSource", copied(&reference)),
+        _ => {}
+    }
+}
+
+/// A ServiceAccount refers to secrets of its own namespace by name only.
+fn name_secrets(object: &mut Value) {
+    for secret in object.each("secrets") {
+        secret.retain(|key, _| key == "name");
     }
 }
 
@@ -127,6 +163,7 @@ fn generate_selector(object: &mut Value) {
 
 /// Makes a decoded object the successor of the stored one: the status stays, the generation follows the spec.
 pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
+    disabled::drop_disabled(kind, new, Some(old));
     if kind.has_status() {
         keep(new, old, "status");
     }

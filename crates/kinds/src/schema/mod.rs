@@ -162,6 +162,14 @@ pub fn node(group: &str, version: &str, kind: &str) -> Option<Node> {
     Some(Node { ty: Type::Struct(id), field: None })
 }
 
+/// The struct of a kind's object.
+pub(crate) fn struct_id(group: &str, version: &str, kind: &str) -> Option<StructId> {
+    match node(group, version, kind)?.ty {
+        Type::Struct(id) => Some(id),
+        _ => None,
+    }
+}
+
 /// The first eight bytes of a name as a number that sorts like it. Every key of every object is looked up, and one number
 /// tells most names apart.
 fn prefix(name: &str) -> u64 {

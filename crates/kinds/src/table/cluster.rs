@@ -6,7 +6,10 @@ const STORAGE: &str = "storage.k8s.io";
 const RESOURCE: &str = "resource.k8s.io";
 
 pub(super) const KINDS: &[Kind] = &[
-    Kind::cluster(STORAGE, "CSIDriver", "csidrivers", "csidriver").conditional_update().returns_deleted(),
+    Kind::cluster(STORAGE, "CSIDriver", "csidrivers", "csidriver")
+        .conditional_update()
+        .generation()
+        .returns_deleted(),
     Kind::cluster(STORAGE, "CSINode", "csinodes", "csinode")
         .conditional_update()
         .returns_deleted()

@@ -38,6 +38,7 @@ pub(super) const KINDS: &[Kind] = &[
         .sub(&[Sub::scale(), Sub::status("ReplicaSet")])
         .fields(&[Field::text("status.replicas").absent("0")]),
     Kind::namespaced(APPS, "StatefulSet", "statefulsets", "statefulset")
+        .names(NameRule::Label)
         .short(&["sts"])
         .categories(&["all"])
         .generation()

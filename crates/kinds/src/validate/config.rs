@@ -1,29 +1,40 @@
-//! ConfigMaps and Secrets.
+//! ConfigMaps, Secrets and Namespaces.
 
 use listwatch_wire::json::Value;
+use listwatch_wire::names::label_key_errors;
 
+use super::checks;
 use crate::field::{Errors, Path};
-use crate::names;
+use crate::meta;
+use crate::rules::{At, Check};
 use crate::tree::Tree;
+
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    config_map_fits,
+    marked_config_map_stays,
+    secret_fits,
+    secret_has_its_keys,
+    marked_secret_stays,
+    namespace_finalizers_are_qualified,
+];
 
 /// Keys and values of one ConfigMap or Secret together.
 const MAX_SIZE: usize = 1024 * 1024;
 
-pub(super) fn config_map(new: &Value, errors: &mut Errors) {
+fn config_map_fits(at: &At<'_>, errors: &mut Errors) {
     let mut size = 0;
-    for key in ["data", "binaryData"] {
-        let path = Path::root(key);
-        for (name, value) in new.entries(key) {
-            errors.invalid_all(&path.key(name), name, names::config_key(name));
-            if key == "binaryData" && new.at("data").has(name) {
-                errors.invalid(&path.key(name), name.as_str(), "duplicate of key present in data");
-            }
-            let text = value.as_str().unwrap_or_default();
-            size += if key == "data" { text.len() } else { decoded_len(text) };
+    for (_, value) in at.value.entries("data") {
+        size += value.as_str().map_or(0, str::len);
+    }
+    let path = at.path.child("binaryData");
+    for (name, value) in at.value.entries("binaryData") {
+        size += decoded_len(value.as_str().unwrap_or_default());
+        if at.value.at("data").has(name) {
+            errors.invalid(&path.key(name), name.as_str(), "duplicate of key present in data");
         }
     }
     if size > MAX_SIZE {
-        // The reference reports it at the index of nothing.
+        // kube-apiserver reports it at the index of nothing.
         errors.too_long(&Path::root("[]"), MAX_SIZE);
     }
 }
@@ -34,21 +45,16 @@ fn decoded_len(text: &str) -> usize {
     (text.len() / 4 * 3).saturating_sub(padding)
 }
 
-pub(super) fn secret(new: &Value, errors: &mut Errors) {
-    let path = Path::root("data");
-    let mut size = 0;
-    for (name, value) in new.entries("data") {
-        errors.invalid_all(&path.key(name), name, names::config_key(name));
-        size += decoded_len(value.as_str().unwrap_or_default());
+fn secret_fits(at: &At<'_>, errors: &mut Errors) {
+    let sizes = at.value.entries("data").map(|(_, value)| decoded_len(value.as_str().unwrap_or_default()));
+    if sizes.sum::<usize>() > MAX_SIZE {
+        errors.too_long(&at.path.child("data"), MAX_SIZE);
     }
-    if size > MAX_SIZE {
-        errors.too_long(&path, MAX_SIZE);
-    }
-    secret_type(new, &path, errors);
 }
 
 /// Well-known types have keys they cannot do without.
-fn secret_type(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn secret_has_its_keys(at: &At<'_>, errors: &mut Errors) {
+    let (new, path) = (at.value, &at.path.child("data"));
     let data = new.at("data");
     match new.text("type") {
         "kubernetes.io/service-account-token" => {
@@ -87,41 +93,54 @@ fn json_key(data: &Value, key: &str, path: &Path<'_>, errors: &mut Errors) {
     }
     let bytes = base64::engine::general_purpose::STANDARD.decode(data.text(key)).unwrap_or_default();
     if serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_err() {
-        // The reference keeps the secret itself out of the message, and so do we.
+        // kube-apiserver keeps the secret itself out of the message.
         errors.invalid(&path.key(key), "<secret contents redacted>", "invalid character in JSON");
     }
 }
 
-/// What is marked immutable stays, the mark included.
-pub(super) fn immutable(new: &Value, old: &Value, keys: &[&str], errors: &mut Errors) {
+fn marked_config_map_stays(at: &At<'_>, errors: &mut Errors) {
+    marked_stays(at, &["data", "binaryData"], errors);
+}
+
+fn marked_secret_stays(at: &At<'_>, errors: &mut Errors) {
+    marked_stays(at, &["data"], errors);
+}
+
+/// An object that is marked immutable stays, the mark included.
+fn marked_stays(at: &At<'_>, keys: &[&str], errors: &mut Errors) {
     const DETAIL: &str = "field is immutable when `immutable` is set";
-    if !old.flag("immutable") {
-        return;
+    let Some(old) = at.old.filter(|old| old.flag("immutable")) else { return };
+    if !at.value.flag("immutable") {
+        errors.forbidden(&at.path.child("immutable"), DETAIL);
     }
-    if !new.flag("immutable") {
-        errors.forbidden(&Path::root("immutable"), DETAIL);
+    for key in keys.iter().filter(|key| at.value.at(key) != old.at(key)) {
+        errors.forbidden(&at.path.child(key), DETAIL);
     }
-    for key in keys {
-        if new.at(key) != old.at(key) {
-            errors.forbidden(&Path::root(key), DETAIL);
+}
+
+fn namespace_finalizers_are_qualified(at: &At<'_>, errors: &mut Errors) {
+    for name in at.value.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        errors.invalid_all(at.path, name, label_key_errors(name));
+        meta::qualified_finalizer(name, at.path, errors);
+    }
+}
+
+/// The phase of a namespace fits whether it is being deleted. kube-apiserver spells the field with a capital.
+pub(super) fn namespace_status(new: &Value, errors: &mut Errors) {
+    let path = Path::root("status");
+    let (path, phase) = (path.child("Phase"), new.at("status").text("phase"));
+    match (new.at("metadata").has("deletionTimestamp"), phase) {
+        (false, "Active") | (true, "Terminating") => {}
+        (false, _) => errors.invalid(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty"),
+        (true, _) => {
+            errors.invalid(&path, phase, "may only be 'Terminating' if `deletionTimestamp` is not empty");
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use listwatch_wire::json::json;
-
     use super::*;
-
-    #[test]
-    fn a_mebibyte_is_the_limit() {
-        for (size, complaints) in [(MAX_SIZE, 0), (MAX_SIZE + 1, 1)] {
-            let mut errors = Errors::new();
-            config_map(&json!({"data": {"k": "x".repeat(size)}}), &mut errors);
-            assert_eq!(errors.into_vec().len(), complaints);
-        }
-    }
 
     #[test]
     fn base64_is_counted_by_what_it_stands_for() {

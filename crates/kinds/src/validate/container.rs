@@ -1,148 +1,121 @@
-//! Containers of a pod spec.
+//! Containers of a pod spec: their names, mounts and ports, together.
 
-use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_errors, label_key_errors};
 
-use super::{env, ephemeral, hooks, host_ports, resources, security};
+use super::checks;
 use crate::field::{Errors, Path};
 use crate::names;
-use crate::quantity;
+use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
-pub(super) const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
-const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    mounts_are_unique,
+    header_names_are_valid,
+    container_names_are_unique,
+    host_ports_are_unique,
+    resize_policies_are_valid,
+    only_sidecars_restart_on_resize,
+    hooks_fit_the_pod,
+];
 
-/// Checks all containers of a pod spec; their names are unique over all kinds of them.
-pub(super) fn all(spec: &Value, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
-    let seen = regular(spec, volumes, path, errors);
-    host_ports::check(spec, path, errors);
-    ephemeral::check(spec, volumes, seen, &path.child("ephemeralContainers"), errors);
-}
+/// The lists of containers in a pod spec.
+pub(super) const LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-fn regular<'a>(
+/// Calls back for each container of the lists, with its path.
+pub(super) fn each<'a>(
     spec: &'a Value,
-    volumes: &HashSet<&str>,
+    lists: &[&str],
     path: &Path<'_>,
-    errors: &mut Errors,
-) -> HashSet<&'a str> {
-    if spec.count("containers") == 0 {
-        errors.required(&path.child("containers"), "");
+    mut visit: impl FnMut(&str, &'a Value, &Path<'_>),
+) {
+    for list in lists {
+        let path = path.child(list);
+        for (index, container) in spec.list(list).iter().enumerate() {
+            visit(list, container, &path.index(index));
+        }
     }
+}
+
+/// Places inside a container are mounted once. kube-apiserver reports some errors at the list and not at its element.
+fn mounts_are_unique(at: &At<'_>, errors: &mut Errors) {
+    let (mounts, devices) = (at.path.child("volumeMounts"), at.path.child("volumeDevices"));
+    let keys = |list: &str, key: &'static str| -> HashSet<&str> {
+        at.value.list(list).iter().map(|item| item.text(key)).filter(|text| !text.is_empty()).collect()
+    };
+    let (device_names, device_paths) = (keys("volumeDevices", "name"), keys("volumeDevices", "devicePath"));
+    let privileged = at.value.at("securityContext").flag("privileged");
     let mut seen = HashSet::new();
-    for key in ["containers", "initContainers"] {
-        let path = path.child(key);
-        for (index, item) in spec.list(key).iter().enumerate() {
-            let path = path.index(index);
-            container(item, volumes, &path, errors);
-            if key == "initContainers" && item.text("restartPolicy") != "Always" {
-                hooks::forbid(item, &path, errors);
-            } else {
-                hooks::check(item, spec.int("terminationGracePeriodSeconds"), &path, errors);
-            }
-            if key == "initContainers" && item.has("restartPolicy") {
-                errors.one_of(&path.child("restartPolicy"), item.text("restartPolicy"), &["Always"]);
-            }
-            let name = item.text("name");
-            if !name.is_empty() && !seen.insert(name) {
-                errors.duplicate(&path.child("name"), name);
-            }
-        }
-    }
-    seen
-}
-
-pub(super) fn container(item: &Value, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
-    let name = item.text("name");
-    if name.is_empty() {
-        errors.required(&path.child("name"), "");
-    } else {
-        errors.invalid_all(&path.child("name"), name, label_errors(name));
-    }
-    let image = item.text("image");
-    if image.is_empty() {
-        errors.required(&path.child("image"), "");
-    } else if image.trim() != image {
-        errors.invalid(&path.child("image"), image, "must not have leading or trailing whitespace");
-    }
-    errors.one_of(&path.child("imagePullPolicy"), item.text("imagePullPolicy"), PULL_POLICIES);
-    errors.one_of(
-        &path.child("terminationMessagePolicy"),
-        item.text("terminationMessagePolicy"),
-        &["File", "FallbackToLogsOnError"],
-    );
-    ports(item.list("ports"), &path.child("ports"), errors);
-    env::check(item, path, errors);
-    mounts(item.list("volumeMounts"), volumes, &path.child("volumeMounts"), errors);
-    devices(item, volumes, &path.child("volumeDevices"), errors);
-    resources::check(item.at("resources"), &path.child("resources"), errors);
-    security::container(item.at("securityContext"), &path.child("securityContext"), errors);
-}
-
-fn ports(ports: &[Value], path: &Path<'_>, errors: &mut Errors) {
-    let mut seen = HashSet::new();
-    for (index, port) in ports.iter().enumerate() {
-        let path = path.index(index);
-        let name = port.text("name");
-        if !name.is_empty() {
-            errors.invalid_all(&path.child("name"), name, names::port_name(name));
-            if !seen.insert(name) {
-                errors.duplicate(&path.child("name"), name);
-            }
-        }
-        match port.int("containerPort") {
-            None | Some(0) => errors.required(&path.child("containerPort"), ""),
-            Some(number) => port_number(number, &path.child("containerPort"), errors),
-        }
-        if let Some(number) = port.int("hostPort").filter(|number| *number != 0) {
-            port_number(number, &path.child("hostPort"), errors);
-        }
-        errors.required_one_of(&path.child("protocol"), port.text("protocol"), PROTOCOLS);
-    }
-}
-
-/// A port number of the transport layer.
-pub(super) fn port_number(number: i64, path: &Path<'_>, errors: &mut Errors) {
-    if !(1..=65_535).contains(&number) {
-        errors.invalid(path, number, PORT_RANGE);
-    }
-}
-
-/// A port by number or by name.
-pub(super) fn port_number_or_name(port: &Value, path: &Path<'_>, errors: &mut Errors) {
-    match port {
-        Value::String(name) => errors.invalid_all(path, name, names::port_name(name)),
-        other => port_number(other.as_i64().unwrap_or(0), path, errors),
-    }
-}
-
-fn mounts(mounts: &[Value], volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
-    let mut seen = HashSet::new();
-    for (index, mount) in mounts.iter().enumerate() {
-        let at = path.index(index);
+    for (index, mount) in at.value.list("volumeMounts").iter().enumerate() {
+        let path = mounts.index(index);
         let (name, place) = (mount.text("name"), mount.text("mountPath"));
-        if name.is_empty() {
-            errors.required(&at.child("name"), "");
-        }
-        if !volumes.contains(name) {
-            errors.not_found(&at.child("name"), name);
-        }
-        if place.is_empty() {
-            errors.required(&at.child("mountPath"), "");
-        }
         if !seen.insert(place) {
-            errors.invalid(&at.child("mountPath"), place, "must be unique");
+            errors.invalid(&path.child("mountPath"), place, "must be unique");
         }
-        // The reference does not say which mount it means.
+        if device_names.contains(name) {
+            errors.invalid(&path.child("name"), name, "must not already exist in volumeDevices");
+        }
+        if device_paths.contains(place) {
+            let detail = "must not already exist as a path in volumeDevices";
+            errors.invalid(&path.child("mountPath"), place, detail);
+        }
         for key in ["subPath", "subPathExpr"] {
-            descending(mount.text(key), &path.child(key), errors);
+            descending(mount.text(key), &mounts.child(key), errors);
         }
-        if !mount.text("subPath").is_empty() && !mount.text("subPathExpr").is_empty() {
-            let detail = "subPathExpr and subPath are mutually exclusive";
-            errors.invalid(&at.child("subPathExpr"), mount.text("subPathExpr"), detail);
+        propagation(mount, privileged, &mounts, errors);
+    }
+    block_devices(at.value, &devices, errors);
+}
+
+fn propagation(mount: &Value, privileged: bool, mounts: &Path<'_>, errors: &mut Errors) {
+    let (mode, path) = (mount.text("mountPropagation"), mounts.child("mountPropagation"));
+    if mount.has("mountPropagation") {
+        errors.one_of(&path, mode, &["Bidirectional", "HostToContainer", "None"]);
+        if mode == "Bidirectional" && !privileged {
+            let detail = "Bidirectional mount propagation is available only to privileged containers";
+            errors.forbidden(&path, detail);
+        }
+    }
+    let path = mounts.child("recursiveReadOnly");
+    match mount.text("recursiveReadOnly") {
+        "Disabled" => {}
+        "Enabled" | "IfPossible" => {
+            if !mount.flag("readOnly") {
+                errors.forbidden(&path, "may only be specified when readOnly is true");
+            }
+            if !matches!(mode, "" | "None") {
+                let detail = "may only be specified when mountPropagation is None or not specified";
+                errors.forbidden(&path, detail);
+            }
+        }
+        other if mount.has("recursiveReadOnly") => {
+            errors.not_supported(&path, other, &["Disabled", "Enabled", "IfPossible"]);
+        }
+        _ => {}
+    }
+}
+
+fn block_devices(container: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let mounts = container.list("volumeMounts");
+    let names: HashSet<&str> = mounts.iter().map(|mount| mount.text("name")).collect();
+    let places: HashSet<&str> = mounts.iter().map(|mount| mount.text("mountPath")).collect();
+    let (mut seen_names, mut seen_places) = (HashSet::new(), HashSet::new());
+    for (index, device) in container.list("volumeDevices").iter().enumerate() {
+        let path = path.index(index);
+        let (name, place) = (device.text("name"), device.text("devicePath"));
+        if !name.is_empty() && !seen_names.insert(name) {
+            errors.invalid(&path.child("name"), name, "must be unique");
+        }
+        if !seen_places.insert(place) {
+            errors.invalid(&path.child("devicePath"), place, "must be unique");
+        }
+        if names.contains(name) {
+            errors.invalid(&path.child("name"), name, "must not already exist in volumeMounts");
+        }
+        if places.contains(place) {
+            let detail = "must not already exist as a path in volumeMounts";
+            errors.invalid(&path.child("devicePath"), place, detail);
         }
     }
 }
@@ -157,57 +130,114 @@ pub(super) fn descending(place: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn devices(container: &Value, volumes: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
-    for (index, device) in container.list("volumeDevices").iter().enumerate() {
-        let path = path.index(index);
-        if device.text("name").is_empty() {
-            errors.required(&path.child("name"), "");
+/// kube-apiserver does not say which header it means.
+fn header_names_are_valid(at: &At<'_>, errors: &mut Errors) {
+    for header in at.value.as_array().into_iter().flatten() {
+        let name = header.text("name");
+        errors.invalid_all(at.path, name, names::http_header(name));
+    }
+}
+
+/// Names are unique over all lists of containers, and an ephemeral container may aim at one of the others.
+fn container_names_are_unique(at: &At<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    each(at.value, &["containers", "initContainers"], at.path, |_, container, path| {
+        let name = container.text("name");
+        if !name.is_empty() && !seen.insert(name) {
+            errors.duplicate(&path.child("name"), name);
         }
-        if !volumes.contains(device.text("name")) {
-            errors.not_found(&path.child("name"), device.text("name"));
+    });
+    let others = seen.clone();
+    each(at.value, &["ephemeralContainers"], at.path, |_, container, path| {
+        let (name, target) = (container.text("name"), container.text("targetContainerName"));
+        if !seen.insert(name) {
+            errors.duplicate(&path.child("name"), name);
         }
-        if device.text("devicePath").is_empty() {
-            errors.required(&path.child("devicePath"), "");
+        if !target.is_empty() && !others.contains(target) {
+            errors.not_found(&path.child("targetContainerName"), target);
+        }
+    });
+}
+
+/// Ports that containers take on their node. Init containers run one after the other.
+fn host_ports_are_unique(at: &At<'_>, errors: &mut Errors) {
+    let host_network = at.value.flag("hostNetwork");
+    let mut taken = HashSet::new();
+    each(at.value, &["containers", "initContainers"], at.path, |list, container, path| {
+        let mut alone = HashSet::new();
+        let taken = if list == "containers" { &mut taken } else { &mut alone };
+        let ports = path.child("ports");
+        for (index, port) in container.list("ports").iter().enumerate() {
+            let (host, own) = (port.int("hostPort").unwrap_or(0), port.int("containerPort").unwrap_or(0));
+            let path = ports.index(index);
+            let place = format!("{}/{}/{host}", port.text("protocol"), port.text("hostIP"));
+            if host != 0 && !taken.insert(place.clone()) {
+                errors.duplicate(&path.child("hostPort"), place);
+            }
+            if host_network && list == "containers" && host != 0 && host != own {
+                let detail = "must match `containerPort` when `hostNetwork` is true";
+                errors.invalid(&path.child("hostPort"), host, detail);
+            }
+        }
+    });
+}
+
+/// kube-apiserver reports these at the list of policies.
+fn resize_policies_are_valid(at: &At<'_>, errors: &mut Errors) {
+    let restart = at.value.text("restartPolicy");
+    each(at.value, &["containers", "initContainers"], at.path, |_, container, path| {
+        let path = path.child("resizePolicy");
+        let mut seen: HashMap<&str, ()> = HashMap::new();
+        for (index, policy) in container.list("resizePolicy").iter().enumerate() {
+            let (resource, action) = (policy.text("resourceName"), policy.text("restartPolicy"));
+            if seen.insert(resource, ()).is_some() {
+                errors.duplicate(&path.index(index), resource);
+            }
+            errors.required_one_of(&path, resource, &["cpu", "memory"]);
+            errors.required_one_of(&path, action, &["NotRequired", "RestartContainer"]);
+            if restart == "Never" && action != "NotRequired" {
+                let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+                errors.invalid(&path, action, detail);
+            }
+        }
+    });
+}
+
+fn only_sidecars_restart_on_resize(at: &At<'_>, errors: &mut Errors) {
+    if at.value.text("restartPolicy") == "Always" {
+        return;
+    }
+    let path = at.path.child("resizePolicy");
+    for (index, policy) in at.value.list("resizePolicy").iter().enumerate() {
+        if policy.text("restartPolicy") == "RestartContainer" {
+            let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            errors.invalid(&path.index(index).child("restartPolicy"), "RestartContainer", detail);
         }
     }
 }
 
-pub(super) fn resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for key in ["limits", "requests"] {
-        amounts(resources.at(key), &path.child(key), errors);
-    }
-    for (name, request) in resources.entries("requests") {
-        let (asked, most) = (request.as_str().unwrap_or_default(), resources.at("limits").text(name));
-        if quantity::compare(asked, most) == Ok(Ordering::Greater) {
-            let detail = format!("must be less than or equal to {name} limit of {most}");
-            errors.invalid(&path.child("requests"), asked, detail);
+/// A hook must not sleep longer than the Pod has to end, and a signal needs to know the system that it is sent on.
+fn hooks_fit_the_pod(at: &At<'_>, errors: &mut Errors) {
+    let grace = at.value.int("terminationGracePeriodSeconds");
+    let system = at.value.at("os").text("name");
+    each(at.value, &["containers", "initContainers"], at.path, |_, container, path| {
+        let (lifecycle, path) = (container.at("lifecycle"), path.child("lifecycle"));
+        for hook in ["postStart", "preStop"] {
+            let sleep = lifecycle.at(hook).at("sleep");
+            let seconds = sleep.int("seconds").unwrap_or(0);
+            if let Some(grace) = grace.filter(|grace| !sleep.is_null() && !(0..=*grace).contains(&seconds)) {
+                let detail =
+                    format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+                errors.invalid(&path.child(hook).child("sleep"), seconds, detail);
+            }
         }
-    }
-}
-
-/// Amounts of named resources: names well-formed, none negative.
-pub(super) fn amounts(amounts: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (name, amount) in amounts.as_object().into_iter().flatten() {
-        let path = path.key(name);
-        errors.invalid_all(&path, name, label_key_errors(name));
-        if !name.contains('/') && !is_standard_resource(name) {
-            errors.invalid(&path, name.as_str(), "must be a standard resource type or fully qualified");
+        let (signal, path) = (lifecycle.text("stopSignal"), path.child("stopSignal"));
+        match system {
+            _ if signal.is_empty() => {}
+            "" => errors.forbidden(&path, "may not be set for containers with empty `spec.os.name`"),
+            "windows" => errors.one_of(&path, signal, &["SIGKILL", "SIGTERM"]),
+            _ if !signal.starts_with("SIG") => errors.not_supported(&path, signal, &[]),
+            _ => {}
         }
-        let text = amount.as_str().unwrap_or_default();
-        if quantity::compare(text, "0") == Ok(Ordering::Less) {
-            errors.invalid(&path, text, "must be greater than or equal to 0");
-        }
-    }
-}
-
-pub(super) fn is_standard_resource(name: &str) -> bool {
-    matches!(
-        name,
-        "cpu" | "memory" | "ephemeral-storage" | "storage" | "pods" | "services" | "secrets" | "configmaps"
-    ) || name.starts_with("hugepages-")
-        || name.starts_with("requests.")
-        || name.starts_with("limits.")
-        || name.starts_with("count/")
-        || name.starts_with("services.")
-        || matches!(name, "replicationcontrollers" | "resourcequotas" | "persistentvolumeclaims")
+    });
 }

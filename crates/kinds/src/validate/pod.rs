@@ -1,29 +1,215 @@
-//! Pods and pod templates.
+//! Pods and what their specs say about names, networks and users.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_errors, label_key_errors, subdomain_errors};
+use listwatch_wire::names::label_key_errors;
 
-use super::{container, scheduling, security, selector, volume};
+use super::{checks, container};
 use crate::field::{Errors, Path};
-use crate::meta;
-use crate::prepare::qos_class;
+use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
-const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
-const MAX_NAMESERVERS: usize = 3;
-const FROZEN: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    grace_is_given,
+    dns_policy_has_servers,
+    at_most_three_nameservers,
+    search_list_is_short,
+    dns_option_is_named,
+    readiness_gate_is_named,
+    scheduling_gate_is_named,
+    gates_are_unique,
+    user_namespaces_are_apart,
+    privileges_are_consistent,
+    pod_annotations_are_valid,
+    pod_can_be_created,
+];
 
-pub(super) fn pod(new: &Value, errors: &mut Errors) {
-    spec(new.at("spec"), &Path::root("spec"), errors);
+const MAX_NAMESERVERS: usize = 3;
+const MAX_SEARCH_PATHS: usize = 32;
+const MAX_SEARCH_LIST: usize = 2048;
+
+fn grace_is_given(at: &At<'_>, errors: &mut Errors) {
+    if at.value.is_null() {
+        errors.required(at.path, "");
+    }
 }
 
-/// What a Pod cannot be born with.
-pub(super) fn created(spec: &Value, errors: &mut Errors) {
-    let path = Path::root("spec");
+fn dns_policy_has_servers(at: &At<'_>, errors: &mut Errors) {
+    let (config, path) = (at.value.at("dnsConfig"), at.path.child("dnsConfig"));
+    if at.value.text("dnsPolicy") != "None" {
+        return;
+    }
+    if config.is_null() {
+        errors.required(&path, "must provide `dnsConfig` when `dnsPolicy` is None");
+    } else if config.count("nameservers") == 0 {
+        let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+        errors.required(&path.child("nameservers"), detail);
+    }
+}
+
+fn at_most_three_nameservers(at: &At<'_>, errors: &mut Errors) {
+    if at.value.as_array().is_some_and(|list| list.len() > MAX_NAMESERVERS) {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
+        errors.invalid(at.path, at.value.clone(), detail);
+    }
+}
+
+fn search_list_is_short(at: &At<'_>, errors: &mut Errors) {
+    let list = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
+    if list.len() > MAX_SEARCH_PATHS {
+        let detail = format!("must not have more than {MAX_SEARCH_PATHS} search paths");
+        errors.invalid(at.path, at.value.clone(), detail);
+    }
+    let letters: usize = list.iter().filter_map(Value::as_str).map(|path| path.len() + 1).sum();
+    if letters > MAX_SEARCH_LIST + 1 {
+        let detail = format!(
+            "must not have more than {MAX_SEARCH_LIST} characters (including spaces) in the search list"
+        );
+        errors.invalid(at.path, at.value.clone(), detail);
+    }
+}
+
+fn dns_option_is_named(at: &At<'_>, errors: &mut Errors) {
+    if at.value.text("name").is_empty() {
+        errors.required(at.path, "must not be empty");
+    }
+}
+
+fn readiness_gate_is_named(at: &At<'_>, errors: &mut Errors) {
+    let name = at.value.text("conditionType");
+    errors.invalid_all(&at.path.child("conditionType"), name, label_key_errors(name));
+}
+
+fn scheduling_gate_is_named(at: &At<'_>, errors: &mut Errors) {
+    let name = at.value.text("name");
+    errors.invalid_all(at.path, name, label_key_errors(name));
+}
+
+fn gates_are_unique(at: &At<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for (index, gate) in at.value.as_array().into_iter().flatten().enumerate() {
+        if !seen.insert(gate.text("name")) {
+            errors.duplicate(&at.path.index(index), gate.text("name"));
+        }
+    }
+}
+
+/// Users of their own exclude the namespaces of the host.
+fn user_namespaces_are_apart(at: &At<'_>, errors: &mut Errors) {
+    if at.value.at("hostUsers") != &Value::Bool(false) {
+        check_unmasked(at.value, at.path, errors);
+        return;
+    }
+    for (key, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if at.value.flag(key) {
+            errors.forbidden(&at.path.child(shown), "when `hostUsers` is false");
+        }
+    }
+}
+
+/// All of `/proc` is only for who has users of his own.
+fn check_unmasked(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    container::each(spec, &container::LISTS, path, |_, item, path| {
+        if item.at("securityContext").text("procMount") == "Unmasked" {
+            let path = path.child("securityContext");
+            let detail = "`hostUsers` must be false to use `Unmasked`";
+            errors.invalid(&path.child("procMount"), "Unmasked", detail);
+        }
+    });
+}
+
+fn privileges_are_consistent(at: &At<'_>, errors: &mut Errors) {
+    if at.value.at("allowPrivilegeEscalation") != &Value::Bool(false) {
+        return;
+    }
+    if at.value.flag("privileged") {
+        let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
+        errors.invalid(at.path, at.value.clone(), detail);
+    }
+    if at.value.at("capabilities").list("add").iter().any(|added| added == "CAP_SYS_ADMIN") {
+        let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+        errors.invalid(at.path, at.value.clone(), detail);
+    }
+}
+
+fn pod_annotations_are_valid(at: &At<'_>, errors: &mut Errors) {
+    let metadata = at.path.child("metadata");
+    annotations(at.value.at("metadata"), at.value.at("spec"), &metadata.child("annotations"), errors);
+    let volumes = at.path.child("spec");
+    let volumes = volumes.child("volumes");
+    if !at.value.at("spec").text("serviceAccountName").is_empty() {
+        return;
+    }
+    for (index, volume) in at.value.at("spec").list("volumes").iter().enumerate() {
+        let path = volumes.index(index);
+        let path = path.child("projected");
+        let sources = path.child("sources");
+        for (index, source) in volume.at("projected").list("sources").iter().enumerate() {
+            if source.has("serviceAccountToken") {
+                let detail = "must not be specified when serviceAccountName is not set";
+                errors.forbidden(&sources.index(index).child("serviceAccountToken"), detail);
+            }
+        }
+    }
+}
+
+/// Annotations that mean something to the system itself.
+pub(super) fn annotations(meta: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const MIRROR: &str = "kubernetes.io/config.mirror";
+    const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+    const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+    const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
+    const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+    let mut names = None;
+    for (key, value) in meta.entries("annotations") {
+        let text = value.as_str().unwrap_or_default();
+        if key == MIRROR && spec.text("nodeName").is_empty() {
+            let detail = "must set spec.nodeName if mirror pod annotation is set";
+            errors.invalid(&path.key(key), text, detail);
+        } else if key == COST && !is_cost(text) {
+            errors.invalid(&path.key(key), text, "must be a 32bit integer");
+        } else if (key == SECCOMP || key.starts_with(SECCOMP_CONTAINER)) && !is_seccomp(text) {
+            errors.invalid(&path.child(key), text, "must be a valid seccomp profile");
+        } else if let Some(name) = key.strip_prefix(APPARMOR) {
+            let names = names.get_or_insert_with(|| container_names(spec));
+            apparmor(name, text, names, &path.key(key), errors);
+        }
+    }
+}
+
+fn container_names(spec: &Value) -> HashSet<&str> {
+    container::LISTS.iter().flat_map(|list| spec.list(list)).map(|item| item.text("name")).collect()
+}
+
+fn is_cost(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let plain = digits == "0" || !digits.starts_with('0');
+    plain && text != "-0" && !text.starts_with('+') && text.parse::<i32>().is_ok()
+}
+
+fn is_seccomp(profile: &str) -> bool {
+    let local = |rest: &str| !rest.starts_with('/') && !rest.split('/').any(|part| part == "..");
+    matches!(profile, "runtime/default" | "docker/default" | "unconfined")
+        || profile.strip_prefix("localhost/").is_some_and(local)
+}
+
+fn apparmor(name: &str, profile: &str, names: &HashSet<&str>, path: &Path<'_>, errors: &mut Errors) {
+    if !names.contains(name) {
+        errors.invalid(path, name, "container not found");
+    }
+    let known = matches!(profile, "" | "runtime/default" | "unconfined") || profile.starts_with("localhost/");
+    if !known {
+        errors.invalid(path, profile, "invalid AppArmor profile name");
+    }
+}
+
+/// A Pod cannot be created with what only a running one has.
+fn pod_can_be_created(at: &At<'_>, errors: &mut Errors) {
+    if at.old.is_some() {
+        return;
+    }
+    let (spec, path) = (at.value.at("spec"), at.path.child("spec"));
     if spec.count("ephemeralContainers") > 0 {
         errors.forbidden(&path.child("ephemeralContainers"), "cannot be set on create");
     }
@@ -31,286 +217,15 @@ pub(super) fn created(spec: &Value, errors: &mut Errors) {
         errors
             .forbidden(&path.child("nodeName"), "cannot be set until all schedulingGates have been cleared");
     }
+    containers_of_pods(spec, &path, errors);
 }
 
-/// A template; `selector` is the workload's, which must take the template's labels.
-pub(super) fn template(
-    template: &Value,
-    path: &Path<'_>,
-    owner_selector: Option<&Value>,
-    errors: &mut Errors,
-) {
-    let metadata = path.child("metadata");
-    if let Some(selector) = owner_selector
-        && (selector.is_null()
-            || (!selector::is_empty(selector)
-                && !selector::matches(selector, template.at("metadata").at("labels"))))
-    {
-        let labels = template.at("metadata").at("labels").clone();
-        errors.invalid(&metadata.child("labels"), labels, "`selector` does not match template `labels`");
-    }
-    meta::validate_labels(template.at("metadata"), &path.child("labels"), errors);
-    meta::validate_annotations(template.at("metadata"), &path.child("annotations"), errors);
-    let (pod, path) = (template.at("spec"), path.child("spec"));
-    spec(pod, &path, errors);
-    if pod.count("ephemeralContainers") > 0 {
-        let detail = "ephemeral containers not allowed in pod template";
-        errors.forbidden(&path.child("ephemeralContainers"), detail);
-    }
-}
-
-fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let volumes = volume::check(spec.list("volumes"), &path.child("volumes"), errors);
-    container::all(spec, &volumes, path, errors);
-    errors.one_of(&path.child("restartPolicy"), spec.text("restartPolicy"), RESTART_POLICIES);
-    errors.one_of(&path.child("dnsPolicy"), spec.text("dnsPolicy"), DNS_POLICIES);
-    selector::check_labels(spec.at("nodeSelector"), &path.child("nodeSelector"), errors);
-    names(spec, path, errors);
-    errors.non_negative(
-        &path.child("terminationGracePeriodSeconds"),
-        spec.int("terminationGracePeriodSeconds"),
-    );
-    if let Some(seconds) =
-        spec.int("activeDeadlineSeconds").filter(|s| !(1..=i64::from(i32::MAX)).contains(s))
-    {
-        errors.invalid(
-            &path.child("activeDeadlineSeconds"),
-            seconds,
-            "must be between 1 and 2147483647, inclusive",
-        );
-    }
-    tolerations(spec.list("tolerations"), &path.child("tolerations"), errors);
-    host_aliases(spec.list("hostAliases"), &path.child("hostAliases"), errors);
-    scheduling::check(spec, path, errors);
-    dns_config(spec, &path.child("dnsConfig"), errors);
-    security::pod(spec.at("securityContext"), &path.child("securityContext"), errors);
-    namespaces(spec, path, errors);
-}
-
-/// How names are resolved, if not as everywhere else.
-fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let (config, none) = (spec.at("dnsConfig"), spec.text("dnsPolicy") == "None");
-    let servers = path.child("nameservers");
-    if none && config.is_null() {
-        errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None");
-        return;
-    }
-    if none && config.count("nameservers") == 0 {
-        errors.required(&servers, "must provide at least one DNS nameserver when `dnsPolicy` is None");
-        return;
-    }
-    if config.count("nameservers") > MAX_NAMESERVERS {
-        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
-        errors.invalid(&servers, config.at("nameservers").clone(), detail);
-    }
-    for (index, server) in config.list("nameservers").iter().filter_map(Value::as_str).enumerate() {
-        if server.parse::<std::net::IpAddr>().is_err() {
-            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            errors.invalid(&servers.index(index), server, detail);
+/// Only a Pod itself, and no template, is checked for blanks around the names of its images.
+fn containers_of_pods(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    container::each(spec, &container::LISTS, path, |_, item, path| {
+        let image = item.text("image");
+        if image.trim() != image {
+            errors.invalid(&path.child("image"), image, "must not have leading or trailing whitespace");
         }
-    }
-    let options = path.child("options");
-    for (index, option) in config.list("options").iter().enumerate() {
-        if option.text("name").is_empty() {
-            errors.required(&options.index(index), "must not be empty");
-        }
-    }
-}
-
-/// What a Pod shares with its node, or its containers with each other.
-fn namespaces(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if spec.flag("shareProcessNamespace") && spec.flag("hostPID") {
-        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.invalid(&path.child("shareProcessNamespace"), true, detail);
-    }
-    if spec.has("os") {
-        let path = path.child("os");
-        errors.required_one_of(&path.child("name"), spec.at("os").text("name"), &["linux", "windows"]);
-    }
-}
-
-fn names(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for key in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
-        let name = spec.text(key);
-        if !name.is_empty() {
-            errors.invalid_all(&path.child(key), name, subdomain_errors(name));
-        }
-    }
-    for key in ["hostname", "subdomain"] {
-        let name = spec.text(key);
-        if !name.is_empty() {
-            errors.invalid_all(&path.child(key), name, label_errors(name));
-        }
-    }
-}
-
-fn tolerations(list: &[Value], path: &Path<'_>, errors: &mut Errors) {
-    for (index, toleration) in list.iter().enumerate() {
-        let path = path.index(index);
-        let (key, operator) = (toleration.text("key"), toleration.text("operator"));
-        if !key.is_empty() {
-            errors.invalid_all(&path.child("key"), key, label_key_errors(key));
-        }
-        if toleration.text("key").is_empty() && operator != "Exists" {
-            errors.invalid(
-                &path.child("operator"),
-                operator,
-                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
-            );
-        }
-        if toleration.has("tolerationSeconds") && toleration.text("effect") != "NoExecute" {
-            errors.invalid(
-                &path.child("effect"),
-                toleration.text("effect"),
-                "effect must be 'NoExecute' when `tolerationSeconds` is set",
-            );
-        }
-        match operator {
-            "" | "Equal" | "Lt" | "Gt" => {}
-            "Exists" if toleration.text("value").is_empty() => {}
-            "Exists" => errors.invalid(
-                &path.child("operator"),
-                toleration.text("value"),
-                "value must be empty when `operator` is 'Exists'",
-            ),
-            other => errors.not_supported(&path.child("operator"), other, &["Equal", "Exists"]),
-        }
-        let effect = toleration.text("effect");
-        if !effect.is_empty() {
-            errors.one_of(&path.child("effect"), effect, EFFECTS);
-        }
-    }
-}
-
-fn host_aliases(list: &[Value], path: &Path<'_>, errors: &mut Errors) {
-    for (index, alias) in list.iter().enumerate() {
-        let path = path.index(index);
-        if alias.text("ip").parse::<std::net::IpAddr>().is_err() {
-            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            errors.invalid(&path.child("ip"), alias.text("ip"), detail);
-        }
-        for (index, name) in alias.list("hostnames").iter().filter_map(Value::as_str).enumerate() {
-            errors.invalid_all(&path.child("hostnames").index(index), name, subdomain_errors(name));
-        }
-    }
-}
-
-/// Of a Pod that exists only a few fields may still change.
-pub(super) fn change(new: &Value, old: &Value, errors: &mut Errors) {
-    let path = Path::root("spec");
-    let (new, old) = (new.at("spec"), old.at("spec"));
-    for key in ["containers", "initContainers"] {
-        if new.count(key) != old.count(key) {
-            errors.forbidden(&path.child(key), "pod updates may not add or remove containers");
-            return;
-        }
-    }
-    deadline_change(new, old, &path, errors);
-    gates_change(new, old, &path, errors);
-    tolerations_change(new, old, &path, errors);
-    if frozen(new, old) != *old {
-        errors.forbidden(&path, FROZEN);
-    }
-}
-
-/// What holds a Pod back can only go.
-fn gates_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let known: HashSet<&Value> = old.list("schedulingGates").iter().collect();
-    for gate in new.list("schedulingGates").iter().filter(|gate| !known.contains(gate)) {
-        let detail =
-            format!("only deletion is allowed, but found new scheduling gate '{}'", gate.text("name"));
-        errors.forbidden(&path.child("schedulingGates"), detail);
-    }
-}
-
-fn deadline_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const KEY: &str = "activeDeadlineSeconds";
-    let Some(before) = old.int(KEY) else { return };
-    let path = path.child(KEY);
-    match new.int(KEY) {
-        None => errors.invalid(&path, Value::Null, "must not update from a positive integer to nil value"),
-        Some(after) if after > before => {
-            errors.invalid(&path, after, format!("must be less than or equal to previous value: {before}"));
-        }
-        Some(_) => {}
-    }
-}
-
-fn tolerations_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let kept: HashSet<&Value> = new.list("tolerations").iter().collect();
-    if old.list("tolerations").iter().any(|toleration| !kept.contains(toleration)) {
-        errors.forbidden(
-            &path.child("tolerations"),
-            "existing toleration can not be modified except its tolerationSeconds",
-        );
-    }
-}
-
-/// The new spec with everything that may change set back.
-fn frozen(new: &Value, old: &Value) -> Value {
-    let mut frozen = new.clone();
-    for key in ["containers", "initContainers"] {
-        for (item, before) in frozen.each(key).zip(old.list(key)) {
-            item.put("image", before.at("image").clone());
-        }
-    }
-    let Some(fields) = frozen.as_object_mut() else { return frozen };
-    let mut changeable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
-    if old.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
-        changeable.push("terminationGracePeriodSeconds");
-    }
-    // A gated Pod is not scheduled yet, so where it may go can still be narrowed.
-    if old.count("schedulingGates") > 0 {
-        changeable.extend(["nodeSelector", "affinity"]);
-    }
-    for key in changeable {
-        match old.fields().and_then(|old| old.get(key)) {
-            Some(before) => fields.insert(key.to_owned(), before.clone()),
-            None => fields.remove(key),
-        };
-    }
-    frozen
-}
-
-/// Debugging containers are only ever added.
-pub(super) fn ephemeral_change(new: &Value, old: &Value, errors: &mut Errors) {
-    const KEY: &str = "ephemeralContainers";
-    let path = Path::root("spec");
-    let path = path.child(KEY);
-    // The first of several counts.
-    let by_name: HashMap<&str, &Value> =
-        new.list(KEY).iter().rev().map(|container| (container.text("name"), container)).collect();
-    for before in old.list(KEY) {
-        let name = before.text("name");
-        match by_name.get(name).copied() {
-            None => errors
-                .forbidden(&path, format!("existing ephemeral containers {name:?} may not be removed\n")),
-            Some(after) if after != before => {
-                errors
-                    .forbidden(&path, format!("existing ephemeral containers {name:?} may not be changed\n"));
-            }
-            Some(_) => {}
-        }
-    }
-}
-
-/// The class a Pod was scheduled under stays.
-pub(super) fn resize_change(new: &Value, old: &Value, errors: &mut Errors) {
-    let class = qos_class(new);
-    if class != qos_class(old) {
-        let detail = "Pod QOS Class may not change as a result of resizing";
-        errors.invalid(&Path::root("spec"), class, detail);
-    }
-}
-
-pub(super) fn status(new: &Value, old: &Value, errors: &mut Errors) {
-    let (path, was) = (Path::root("status"), old.at("status"));
-    let now = new.at("status");
-    if !was.text("nominatedNodeName").is_empty() && !now.text("nominatedNodeName").is_empty() {
-        let name = now.text("nominatedNodeName");
-        errors.invalid_all(&path.child("nominatedNodeName"), name, subdomain_errors(name));
-    }
-    if was.has("qosClass") {
-        errors.immutable(&path.child("qosClass"), now.at("qosClass"), was.at("qosClass"));
-    }
+    });
 }

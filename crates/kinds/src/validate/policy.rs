@@ -1,121 +1,82 @@
-//! Leases, events, budgets, priorities, certificates: small kinds with few rules.
+//! Budgets, priorities, leases and roles: small kinds with few rules.
 
-use listwatch_wire::json::Value;
 use listwatch_wire::names::label_key_errors;
 
-use super::selector;
-use super::workload::{at_most_all, count_or_percent};
-use crate::field::{Errors, Path};
+use super::checks;
+use crate::field::Errors;
+use crate::rules::{At, Check};
 use crate::tree::Tree;
+
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    budget_has_one_bound,
+    system_priorities_are_reserved,
+    priority_stays,
+    lease_strategy_is_known,
+    rule_is_about_one_thing,
+    core_group_is_empty,
+];
 
 /// Above this priorities are the system's own.
 const MAX_USER_PRIORITY: i64 = 1_000_000_000;
 
-pub(super) fn lease(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (new.at("spec"), Path::root("spec"));
-    errors.positive(&path.child("leaseDurationSeconds"), spec.int("leaseDurationSeconds"));
-    errors.non_negative(&path.child("leaseTransitions"), spec.int("leaseTransitions"));
-    if spec.has("holderIdentity") && spec.text("holderIdentity").is_empty() && spec.has("strategy") {
-        errors.invalid(&path.child("holderIdentity"), "", "must not be empty");
+fn budget_has_one_bound(at: &At<'_>, errors: &mut Errors) {
+    if at.value.has("minAvailable") && at.value.has("maxUnavailable") {
+        let detail = "minAvailable and maxUnavailable cannot be both set";
+        errors.invalid(at.path, at.value.clone(), detail);
     }
 }
 
-pub(super) fn event(new: &Value, errors: &mut Errors) {
-    let involved = new.at("involvedObject").text("namespace");
-    let own = new.at("metadata").text("namespace");
-    let path = Path::root("involvedObject");
-    // Events about cluster-scoped objects live in the default namespace.
-    let fits = involved == own || (involved.is_empty() && (own == "default" || own == "kube-system"));
-    if !fits {
-        errors.invalid(&path.child("namespace"), involved, "does not match event.namespace");
+fn system_priorities_are_reserved(at: &At<'_>, errors: &mut Errors) {
+    let name = at.value.at("metadata").text("name");
+    let value = at.value.int("value").unwrap_or(0);
+    if at.old.is_some() {
+        return;
     }
-}
-
-/// Events of their own group say who reports what, and when.
-pub(super) fn new_event(new: &Value, errors: &mut Errors) {
-    for key in ["eventTime", "reportingController", "reportingInstance", "action", "reason"] {
-        if new.text(key).is_empty() {
-            errors.required(&Path::root(key), "");
+    if name.starts_with("system-") {
+        let known = matches!(
+            (name, value, at.value.flag("globalDefault")),
+            ("system-cluster-critical", 2_000_000_000, false)
+                | ("system-node-critical", 2_000_001_000, false)
+        );
+        if !known {
+            let path = at.path.child("metadata");
+            let detail =
+                "priority class names with 'system-' prefix are reserved for system use only. error: ";
+            errors.forbidden(&path.child("name"), detail);
         }
-    }
-    let controller = new.text("reportingController");
-    if !controller.is_empty() {
-        errors.invalid_all(&Path::root("reportingController"), controller, label_key_errors(controller));
-    }
-    let kind = new.text("type");
-    if !matches!(kind, "Normal" | "Warning") {
-        errors.invalid(&Path::root("type"), "", format!("has invalid value: {kind}"));
-    }
-}
-
-pub(super) fn disruption_budget(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (new.at("spec"), Path::root("spec"));
-    if spec.has("minAvailable") && spec.has("maxUnavailable") {
-        errors.invalid(&path, spec.clone(), "minAvailable and maxUnavailable cannot be both set");
-    }
-    for key in ["minAvailable", "maxUnavailable"] {
-        count_or_percent(spec.at(key), &path.child(key), errors);
-        at_most_all(spec.at(key), &path.child(key), errors);
-    }
-    if spec.has("unhealthyPodEvictionPolicy") {
-        let policies = &["AlwaysAllow", "IfHealthyBudget"];
-        let policy = spec.text("unhealthyPodEvictionPolicy");
-        errors.one_of(&path.child("unhealthyPodEvictionPolicy"), policy, policies);
-    }
-    selector::check(spec.at("selector"), &path.child("selector"), errors);
-}
-
-pub(super) fn priority_class(new: &Value, errors: &mut Errors) {
-    let name = new.at("metadata").text("name");
-    let system = matches!(name, "system-cluster-critical" | "system-node-critical");
-    if name.starts_with("system-") && !system {
-        let path = Path::root("metadata");
-        errors.forbidden(
-            &path.child("name"),
-            "priority class names with 'system-' prefix are reserved for system use only. error: ",
-        );
-    }
-    if let Some(value) = new.int("value").filter(|value| *value > MAX_USER_PRIORITY && !system) {
+    } else if value > MAX_USER_PRIORITY {
         let detail = format!("maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}");
-        errors.forbidden(&Path::root("value"), format!("{detail}, got {value}"));
+        errors.forbidden(&at.path.child("value"), detail);
     }
-    errors.one_of(
-        &Path::root("preemptionPolicy"),
-        new.text("preemptionPolicy"),
-        &["Never", "PreemptLowerPriority"],
-    );
 }
 
-pub(super) fn priority_class_change(new: &Value, old: &Value, errors: &mut Errors) {
-    if new.int("value").unwrap_or(0) != old.int("value").unwrap_or(0) {
-        errors.forbidden(&Path::root("value"), "may not be changed in an update.");
+fn priority_stays(at: &At<'_>, errors: &mut Errors) {
+    if at.old.is_some_and(|old| old.as_i64().unwrap_or(0) != at.value.as_i64().unwrap_or(0)) {
+        errors.forbidden(at.path, "may not be changed in an update.");
     }
-    errors.immutable(&Path::root("preemptionPolicy"), new.at("preemptionPolicy"), old.at("preemptionPolicy"));
 }
 
-pub(super) fn certificate_request(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (new.at("spec"), Path::root("spec"));
-    if spec.text("request").is_empty() {
-        errors.invalid(&path.child("request"), "", "PEM block type must be CERTIFICATE REQUEST");
+/// kube-apiserver repeats the name of the field.
+fn lease_strategy_is_known(at: &At<'_>, errors: &mut Errors) {
+    let Some(strategy) = at.value.as_str() else { return };
+    let path = at.path.child("strategy");
+    match strategy.contains('/') {
+        false => errors.one_of(&path, strategy, &["OldestEmulationVersion"]),
+        true => errors.invalid_all(&path, strategy, label_key_errors(strategy)),
     }
-    if spec.count("usages") == 0 {
-        errors.required(&path.child("usages"), "usages must contain at least one value");
+}
+
+fn rule_is_about_one_thing(at: &At<'_>, errors: &mut Errors) {
+    let given = at.value.as_array().is_some_and(|urls| !urls.is_empty());
+    let mut others = ["apiGroups", "resources", "resourceNames"].into_iter();
+    if given && others.any(|key| at.parent.count(key) > 0) {
+        let detail = "rules cannot apply to both regular resources and non-resource URLs";
+        errors.invalid(at.path, at.value.clone(), detail);
     }
-    let signer = spec.text("signerName");
-    match signer.split_once('/') {
-        _ if signer.is_empty() => errors.required(&path.child("signerName"), ""),
-        Some((domain, path_part)) if !path_part.is_empty() && domain.contains('.') => {}
-        _ => errors.invalid(
-            &path.child("signerName"),
-            signer,
-            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
-        ),
-    }
-    if let Some(seconds) = spec.int("expirationSeconds").filter(|seconds| *seconds < 600) {
-        errors.invalid(
-            &path.child("expirationSeconds"),
-            seconds,
-            "may not specify a duration less than 600 seconds (10 minutes)",
-        );
+}
+
+fn core_group_is_empty(at: &At<'_>, errors: &mut Errors) {
+    if let Some(group) = at.value.as_str().filter(|group| !group.is_empty()) {
+        errors.not_supported(at.path, group, &[""]);
     }
 }

@@ -1,4 +1,4 @@
-//! How much a namespace, a Pod or a container may use.
+//! Quotas and limit ranges.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -6,10 +6,14 @@ use std::collections::HashSet;
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_key_errors;
 
-use super::container::amounts;
+use super::{checks, resources};
 use crate::field::{Errors, Path};
 use crate::quantity;
+use crate::rules::{At, Check};
 use crate::tree::Tree;
+
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![quota_resources_are_countable, quota_scopes_are_valid, limit_type_is_known, limits_are_ordered];
 
 const SCOPES: [&str; 7] = [
     "BestEffort",
@@ -21,14 +25,15 @@ const SCOPES: [&str; 7] = [
     "VolumeAttributesClass",
 ];
 
-pub(super) fn resource_quota(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (new.at("spec"), Path::root("spec"));
-    let hard = path.child("hard");
-    amounts(spec.at("hard"), &hard, errors);
-    for (name, _) in spec.entries("hard").filter(|(name, _)| !name.contains('/') && !is_counted(name)) {
-        errors.invalid(&hard.key(name), name.as_str(), "must be a standard resource for quota");
+fn quota_resources_are_countable(at: &At<'_>, errors: &mut Errors) {
+    for (name, amount) in at.value.as_object().into_iter().flatten() {
+        let path = at.path.key(name);
+        resources::any_name(name, &path, errors);
+        if !name.contains('/') && !is_counted(name) {
+            errors.invalid(&path, name.as_str(), "must be a standard resource for quota");
+        }
+        resources::amount(name, amount, &path, errors);
     }
-    scopes(spec, &path.child("scopes"), errors);
 }
 
 fn is_counted(name: &str) -> bool {
@@ -43,11 +48,58 @@ fn is_counted(name: &str) -> bool {
         || matches!(name, "services.nodeports" | "services.loadbalancers")
 }
 
-fn scopes(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let given: HashSet<&str> = spec.list("scopes").iter().filter_map(Value::as_str).collect();
-    for _ in given.iter().filter(|scope| !SCOPES.contains(scope)) {
+fn quota_scopes_are_valid(at: &At<'_>, errors: &mut Errors) {
+    let (spec, path) = (at.value, at.path.child("scopes"));
+    let given: Vec<&str> = spec.list("scopes").iter().filter_map(Value::as_str).collect();
+    for scope in &given {
+        one_scope(scope, spec, &path, &path, errors);
+    }
+    opposites(&given.into_iter().collect(), spec, &path, errors);
+    if let (Some(old), true) = (at.old, at.old.is_some_and(|old| old.at("scopes") != spec.at("scopes"))) {
+        let set = |spec: &Value| -> HashSet<String> {
+            spec.list("scopes").iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        if set(old) != set(spec) {
+            errors.invalid(&path, spec.at("scopes").clone(), "field is immutable");
+        }
+    }
+    if spec.has("scopeSelector") {
+        selector(spec, &at.path.child("scopeSelector").child("matchExpressions"), errors);
+    }
+}
+
+fn one_scope(scope: &str, spec: &Value, path: &Path<'_>, list: &Path<'_>, errors: &mut Errors) {
+    if !SCOPES.contains(&scope) {
         errors.invalid(path, spec.at("scopes").clone(), "unsupported scope");
     }
+    for (name, _) in spec.entries("hard").filter(|(name, _)| is_counted(name)) {
+        if !fits_scope(scope, name) {
+            errors.invalid(list, spec.at("scopes").clone(), "unsupported scope applied to resource");
+        }
+    }
+}
+
+/// Which resources a scope can be counted for.
+fn fits_scope(scope: &str, resource: &str) -> bool {
+    let of_pods = resource == "pods"
+        || ["", "requests.", "limits."].iter().any(|prefix| {
+            resource.strip_prefix(prefix).is_some_and(|name| {
+                matches!(name, "cpu" | "memory" | "ephemeral-storage") || resources::is_huge_pages(name)
+            })
+        });
+    match scope {
+        "BestEffort" => resource == "pods",
+        "VolumeAttributesClass" => matches!(resource, "requests.storage" | "persistentvolumeclaims"),
+        "NotBestEffort"
+        | "Terminating"
+        | "NotTerminating"
+        | "PriorityClass"
+        | "CrossNamespacePodAffinity" => of_pods,
+        _ => true,
+    }
+}
+
+fn opposites(given: &HashSet<&str>, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
         if pair.iter().all(|scope| given.contains(scope)) {
             errors.invalid(path, spec.at("scopes").clone(), "conflicting scopes");
@@ -55,41 +107,78 @@ fn scopes(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn limit_range(new: &Value, errors: &mut Errors) {
-    let path = Path::root("spec");
-    let limits = path.child("limits");
-    let mut seen = HashSet::new();
-    for (index, limit) in new.at("spec").list("limits").iter().enumerate() {
-        let path = limits.index(index);
-        let kind = limit.text("type");
-        limit_type(kind, &path.child("type"), errors);
-        if !seen.insert(kind) {
-            errors.duplicate(&path.child("type"), kind);
-        }
-        for key in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
-            amounts(limit.at(key), &path.child(key), errors);
-        }
-        for key in
-            ["default", "defaultRequest"].into_iter().filter(|key| kind == "Pod" && limit.count(key) > 0)
+/// kube-apiserver does not say which expression it means.
+fn selector(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let mut given = HashSet::new();
+    for term in spec.at("scopeSelector").list("matchExpressions") {
+        let (scope, operator, values) = (term.text("scopeName"), term.text("operator"), term.count("values"));
+        one_scope(scope, spec, &path.child("scopeName"), path, errors);
+        if !matches!(scope, "PriorityClass" | "VolumeAttributesClass")
+            && SCOPES.contains(&scope)
+            && operator != "Exists"
         {
-            errors.forbidden(&path.child(key), "may not be specified when `type` is 'Pod'");
+            errors.invalid(&path.child("operator"), operator, "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity");
         }
-        order(limit, &path, errors);
+        match operator {
+            "In" | "NotIn" if values == 0 => {
+                let detail =
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                errors.required(&path.child("values"), detail);
+            }
+            "Exists" | "DoesNotExist" if values > 0 => {
+                let detail =
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                errors.invalid(&path.child("values"), term.at("values").clone(), detail);
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
+        }
+        given.insert(scope);
     }
+    opposites(&given, spec, path, errors);
 }
 
-fn limit_type(kind: &str, path: &Path<'_>, errors: &mut Errors) {
+fn limit_type_is_known(at: &At<'_>, errors: &mut Errors) {
+    let kind = at.value.as_str().unwrap_or_default();
     let wrong = label_key_errors(kind);
     if wrong.is_empty()
         && !kind.contains('/')
         && !matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim")
     {
-        errors.invalid(path, kind, "must be a standard limit type or fully qualified");
+        errors.invalid(at.path, kind, "must be a standard limit type or fully qualified");
     }
-    errors.invalid_all(path, kind, wrong);
+    errors.invalid_all(at.path, kind, wrong);
 }
 
-/// What should not be more than what, how they are called, and which of the two is to blame.
+fn limits_are_ordered(at: &At<'_>, errors: &mut Errors) {
+    let (limit, path) = (at.value, at.path);
+    let kind = limit.text("type");
+    let name_rule =
+        if matches!(kind, "Pod" | "Container") { resources::container_name } else { resources::any_name };
+    for key in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+        let of_pod = kind == "Pod" && key.starts_with("default");
+        if of_pod && limit.count(key) > 0 {
+            errors.forbidden(&path.child(key), "may not be specified when `type` is 'Pod'");
+        }
+        for (name, _) in limit.entries(key).filter(|_| !of_pod) {
+            name_rule(name, &path.child(key).key(name), errors);
+        }
+    }
+    if kind == "PersistentVolumeClaim" && !limit.at("min").has("storage") && !limit.at("max").has("storage") {
+        let detail = "either minimum or maximum storage value is required, but neither was provided";
+        errors.required(&path.child("limits"), detail);
+    }
+    order(limit, path, errors);
+    for (name, ratio) in limit.entries("maxLimitRequestRatio") {
+        let ratio = ratio.as_str().unwrap_or_default();
+        if quantity::compare(ratio, "1") == Ok(Ordering::Less) {
+            let detail = format!("ratio {ratio} is less than 1");
+            errors.invalid(&path.child("maxLimitRequestRatio").key(name), ratio, detail);
+        }
+    }
+}
+
+/// Pairs of amounts of which the first must not exceed the second, their names, and the one that is reported.
 const ORDER: [(&str, &str, &str, &str, &str); 6] = [
     ("min", "max", "min value", "max value", "min"),
     ("min", "defaultRequest", "min value", "default request value", "defaultRequest"),
@@ -108,36 +197,5 @@ fn order(limit: &Value, path: &Path<'_>, errors: &mut Errors) {
                 errors.invalid(&path.child(blamed).key(name), amount, detail);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use listwatch_wire::json::json;
-
-    use super::super::tests::fields;
-    use super::*;
-
-    #[test]
-    fn limits_are_in_order() {
-        let limits = |list: Value| fields(limit_range, json!({"spec": {"limits": list}}));
-        let all = json!({"type": "Container", "min": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}, "default": {"cpu": "2"}, "max": {"cpu": "3"}});
-        assert_eq!(limits(json!([all])), [""; 0]);
-        let wrong = json!({"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}});
-        assert_eq!(limits(json!([wrong])), ["spec.limits[0].min[cpu]"]);
-        let pod = json!({"type": "Pod", "default": {"cpu": "1"}});
-        assert_eq!(limits(json!([pod])), ["spec.limits[0].default"]);
-        assert_eq!(
-            limits(json!([{"type": "Odd"}, {"type": "Odd"}])),
-            ["spec.limits[0].type", "spec.limits[1].type", "spec.limits[1].type"]
-        );
-    }
-
-    #[test]
-    fn quotas_count_what_can_be_counted() {
-        let quota = |spec: Value| fields(resource_quota, json!({"spec": spec}));
-        assert_eq!(quota(json!({"hard": {"pods": "1", "requests.cpu": "1", "count/a.b": "1"}})), [""; 0]);
-        assert_eq!(quota(json!({"hard": {"gold": "1"}})), ["spec.hard[gold]"; 2]);
-        assert_eq!(quota(json!({"scopes": ["Terminating", "NotTerminating"]})), ["spec.scopes"]);
     }
 }

@@ -1,168 +1,117 @@
-//! Where a Pod may run: affinities, spreading and gates.
+//! Where a Pod may run: tolerations, affinities and spreading.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::label_key_errors;
+use listwatch_wire::names::{label_errors, label_key_errors, label_value_errors};
 
-use super::selector;
+use super::checks;
 use crate::field::{Errors, Path};
+use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    toleration_operator_fits,
+    namespaces_are_labels,
+    label_keys_are_apart,
+    topology_key_is_valid,
+    constraints_are_unique,
+];
 
-pub(super) fn check(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let affinity = path.child("affinity");
-    node_affinity(spec.at("affinity").at("nodeAffinity"), &affinity.child("nodeAffinity"), errors);
-    for key in ["podAffinity", "podAntiAffinity"] {
-        pod_affinity(spec.at("affinity").at(key), &affinity.child(key), errors);
-    }
-    spread(spec.list("topologySpreadConstraints"), &path.child("topologySpreadConstraints"), errors);
-    gates(spec.list("schedulingGates"), &path.child("schedulingGates"), errors);
+fn toleration_operator_fits(at: &At<'_>, errors: &mut Errors) {
+    toleration(at.parent, at.path, errors);
 }
 
-fn gates(gates: &[Value], path: &Path<'_>, errors: &mut Errors) {
-    let mut seen = HashSet::new();
-    for (index, gate) in gates.iter().enumerate() {
-        let (path, name) = (path.index(index), gate.text("name"));
-        errors.invalid_all(&path, name, label_key_errors(name));
-        if !seen.insert(name) {
-            errors.duplicate(&path, name);
+fn toleration(toleration: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (operator, value) = (toleration.text("operator"), toleration.text("value"));
+    if toleration.text("key").is_empty() && operator != "Exists" {
+        let detail =
+            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+        errors.invalid(path, operator, detail);
+    }
+    if toleration.has("tolerationSeconds") && toleration.text("effect") != "NoExecute" {
+        let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        errors.invalid(&path.sibling("effect"), toleration.text("effect"), detail);
+    }
+    match operator {
+        "" | "Equal" => {
+            let found = label_value_errors(value);
+            if !found.is_empty() {
+                errors.invalid(path, value, found.join(";"));
+            }
+        }
+        "Exists" if value.is_empty() => {}
+        "Exists" => errors.invalid(path, value, "value must be empty when `operator` is 'Exists'"),
+        "Lt" | "Gt" if value.parse::<i64>().is_err() => {
+            errors.invalid(
+                &path.sibling("value"),
+                value,
+                "must be a valid decimal integer in canonical form",
+            );
+        }
+        "Lt" | "Gt" => {}
+        other => errors.not_supported(path, other, &["Equal", "Exists"]),
+    }
+}
+
+/// kube-apiserver reports these in the singular.
+fn namespaces_are_labels(at: &At<'_>, errors: &mut Errors) {
+    let path = at.path.sibling("namespace");
+    for name in at.value.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        errors.invalid_all(&path, name, label_errors(name));
+    }
+}
+
+/// Keys that are added to a selector from the Pod's own labels.
+fn label_keys_are_apart(at: &At<'_>, errors: &mut Errors) {
+    let selector = at.value.at("labelSelector");
+    for list in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let (keys, path) = (at.value.list(list), at.path.child(list));
+        if !keys.is_empty() && selector.is_null() {
+            errors.forbidden(&path, "must not be specified when labelSelector is not set");
+            continue;
+        }
+        for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
+            errors.invalid_all(&path.index(index), key, label_key_errors(key));
+        }
+    }
+    let mismatched: HashSet<&str> =
+        at.value.list("mismatchLabelKeys").iter().filter_map(Value::as_str).collect();
+    let path = at.path.child("matchLabelKeys");
+    let mut terms: HashMap<&str, usize> = HashMap::new();
+    for term in selector.list("matchExpressions") {
+        *terms.entry(term.text("key")).or_default() += 1;
+    }
+    for (index, key) in at.value.list("matchLabelKeys").iter().filter_map(Value::as_str).enumerate() {
+        if mismatched.contains(key) {
+            let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
+            errors.invalid(&path.index(index), key, detail);
+        }
+        let times = terms.get(key).copied().unwrap_or(0);
+        if times > 0 && times + usize::from(selector.at("matchLabels").has(key)) > 1 {
+            errors.invalid(&at.path.index(index), key, "exists in both matchLabelKeys and labelSelector");
         }
     }
 }
 
-fn node_affinity(affinity: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if affinity.has(REQUIRED) {
-        let path = path.child(REQUIRED);
-        let path = path.child("nodeSelectorTerms");
-        let terms = affinity.at(REQUIRED).list("nodeSelectorTerms");
-        if terms.is_empty() {
-            errors.required(&path, "must have at least one node selector term");
-        }
-        for (index, term) in terms.iter().enumerate() {
-            node_term(term, &path.index(index), errors);
-        }
-    }
-    let path = path.child(PREFERRED);
-    for (index, preferred) in affinity.list(PREFERRED).iter().enumerate() {
-        let path = path.index(index);
-        weight(preferred, &path, errors);
-        node_term(preferred.at("preference"), &path.child("preference"), errors);
-    }
-}
-
-fn node_term(term: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for key in ["matchExpressions", "matchFields"] {
-        let path = path.child(key);
-        for (index, requirement) in term.list(key).iter().enumerate() {
-            node_requirement(requirement, &path.index(index), errors);
-        }
-    }
-}
-
-fn node_requirement(requirement: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let (count, values) = (requirement.count("values"), path.child("values"));
-    match requirement.text("operator") {
-        "In" | "NotIn" if count == 0 => {
-            errors.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
-        }
-        "Exists" | "DoesNotExist" if count > 0 => {
-            errors.forbidden(&values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
-        }
-        "Gt" | "Lt" if count != 1 => {
-            errors.required(&values, "must be specified single value when `operator` is 'Lt' or 'Gt'");
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
-    }
-    let key = requirement.text("key");
-    errors.invalid_all(&path.child("key"), key, label_key_errors(key));
-}
-
-fn weight(preferred: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let weight = preferred.int("weight").unwrap_or(0);
-    if !(1..=100).contains(&weight) {
-        errors.invalid(&path.child("weight"), weight, "must be in the range 1-100");
-    }
-}
-
-fn pod_affinity(affinity: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let required = path.child(REQUIRED);
-    for (index, term) in affinity.list(REQUIRED).iter().enumerate() {
-        pod_term(term, &required.index(index), errors);
-    }
-    let preferred = path.child(PREFERRED);
-    for (index, term) in affinity.list(PREFERRED).iter().enumerate() {
-        let path = preferred.index(index);
-        weight(term, &path, errors);
-        pod_term(term.at("podAffinityTerm"), &path.child("podAffinityTerm"), errors);
-    }
-}
-
-fn pod_term(term: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for key in ["labelSelector", "namespaceSelector"] {
-        selector::check(term.at(key), &path.child(key), errors);
-    }
-    topology_key(term.text("topologyKey"), &path.child("topologyKey"), errors);
-}
-
-fn topology_key(key: &str, path: &Path<'_>, errors: &mut Errors) {
+fn topology_key_is_valid(at: &At<'_>, errors: &mut Errors) {
+    let key = at.value.as_str().unwrap_or_default();
     if key.is_empty() {
-        errors.required(path, "can not be empty");
+        errors.required(at.path, "can not be empty");
     }
-    errors.invalid_all(path, key, label_key_errors(key));
+    errors.invalid_all(at.path, key, label_key_errors(key));
 }
 
-fn spread(constraints: &[Value], path: &Path<'_>, errors: &mut Errors) {
+fn constraints_are_unique(at: &At<'_>, errors: &mut Errors) {
+    let list = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut seen = HashSet::new();
-    for (index, constraint) in constraints.iter().enumerate() {
-        let path = path.index(index);
-        errors.positive(&path.child("maxSkew"), constraint.int("maxSkew"));
-        topology_key(constraint.text("topologyKey"), &path.child("topologyKey"), errors);
-        let actions = &["DoNotSchedule", "ScheduleAnyway"];
-        errors.one_of(&path.child("whenUnsatisfiable"), constraint.text("whenUnsatisfiable"), actions);
-        selector::check(constraint.at("labelSelector"), &path.child("labelSelector"), errors);
+    // The later one is right and the earlier one is repeated.
+    for (index, constraint) in list.iter().enumerate().rev() {
         let (key, action) = (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"));
         if !seen.insert((key, action)) {
+            let path = at.path.index(index);
             let pair = path.child("{topologyKey, whenUnsatisfiable}");
             errors.duplicate(&pair, format!("{{{key}, {action}}}"));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use listwatch_wire::json::json;
-
-    use super::*;
-
-    fn fields(spec: Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        check(&spec, &Path::root("spec"), &mut errors);
-        errors.into_fields()
-    }
-
-    #[test]
-    fn terms_are_checked_where_they_stand() {
-        let node = |term: Value| json!({"affinity": {"nodeAffinity": {REQUIRED: term}}});
-        let terms =
-            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
-        assert_eq!(fields(node(json!({"nodeSelectorTerms": []}))), [terms]);
-        let expression = |operator: &str| {
-            node(json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": operator}]}]}))
-        };
-        assert_eq!(fields(expression("Exists")), [""; 0]);
-        assert_eq!(fields(expression("In")), [format!("{terms}[0].matchExpressions[0].values")]);
-        assert_eq!(fields(expression("Near")), [format!("{terms}[0].matchExpressions[0].operator")]);
-        let spread = json!({"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "a", "whenUnsatisfiable": "Cry"}]});
-        assert_eq!(
-            fields(spread),
-            [
-                "spec.topologySpreadConstraints[0].maxSkew",
-                "spec.topologySpreadConstraints[0].whenUnsatisfiable"
-            ]
-        );
     }
 }

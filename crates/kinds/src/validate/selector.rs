@@ -3,8 +3,13 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_key_errors, label_value_errors};
 
+use super::checks;
 use crate::field::{Errors, Path};
+use crate::rules::{At, Check};
 use crate::tree::Tree;
+
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![labels_are_well_formed, selector_operator_is_known, selector_is_not_empty, selector_is_usable];
 
 /// Whether a `LabelSelector` takes the labels; the empty one takes all.
 #[must_use]
@@ -25,30 +30,28 @@ fn expression_matches(term: &Value, labels: &Value) -> bool {
     }
 }
 
-/// Whether nothing is asked for.
+/// True if the selector takes everything.
 pub(super) fn is_empty(selector: &Value) -> bool {
     selector.count("matchLabels") == 0 && selector.count("matchExpressions") == 0
 }
 
-/// Whether it can be asked at all. No selector is one that takes nothing.
+/// True if the selector can be evaluated at all. No selector is one that takes nothing.
 pub(super) fn is_usable(selector: &Value) -> bool {
+    let mut labels = selector.entries("matchLabels");
+    let well_formed =
+        |key: &str, value: &str| label_key_errors(key).is_empty() && label_value_errors(value).is_empty();
     let mut terms = selector.list("matchExpressions").iter();
-    terms.all(|term| match term.text("operator") {
-        "In" | "NotIn" => term.count("values") > 0,
-        "Exists" | "DoesNotExist" => term.count("values") == 0,
-        _ => false,
-    })
+    labels.all(|(key, value)| well_formed(key, value.as_str().unwrap_or_default()))
+        && terms.all(|term| match term.text("operator") {
+            "In" | "NotIn" => term.count("values") > 0 && label_key_errors(term.text("key")).is_empty(),
+            "Exists" | "DoesNotExist" => {
+                term.count("values") == 0 && label_key_errors(term.text("key")).is_empty()
+            }
+            _ => false,
+        })
 }
 
-pub(super) fn check(selector: &Value, path: &Path<'_>, errors: &mut Errors) {
-    check_labels(selector.at("matchLabels"), &path.child("matchLabels"), errors);
-    let expressions = path.child("matchExpressions");
-    for (index, term) in selector.list("matchExpressions").iter().enumerate() {
-        expression(term, &expressions.index(index), errors);
-    }
-}
-
-pub(super) fn check_labels(labels: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn labels(labels: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         errors.invalid_all(path, key, label_key_errors(key));
         let value = value.as_str().unwrap_or_default();
@@ -56,23 +59,28 @@ pub(super) fn check_labels(labels: &Value, path: &Path<'_>, errors: &mut Errors)
     }
 }
 
-fn expression(term: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let values = term.count("values");
-    match term.text("operator") {
-        "In" | "NotIn" if values == 0 => {
-            errors.required(&path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'");
-        }
-        "Exists" | "DoesNotExist" if values > 0 => {
-            errors.forbidden(
-                &path.child("values"),
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            );
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
+fn labels_are_well_formed(at: &At<'_>, errors: &mut Errors) {
+    labels(at.value, at.path, errors);
+}
+
+fn selector_operator_is_known(at: &At<'_>, errors: &mut Errors) {
+    let operator = at.value.as_str().unwrap_or_default();
+    if !matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist") {
+        errors.invalid(at.path, operator, "not a valid selector operator");
     }
-    let key = term.text("key");
-    errors.invalid_all(&path.child("key"), key, label_key_errors(key));
+}
+
+fn selector_is_usable(at: &At<'_>, errors: &mut Errors) {
+    if !is_usable(at.value) {
+        errors.invalid(at.path, at.value.clone(), "invalid label selector.");
+    }
+}
+
+/// An empty selector takes the Pods of everybody else too.
+fn selector_is_not_empty(at: &At<'_>, errors: &mut Errors) {
+    if !at.value.is_null() && is_empty(at.value) {
+        errors.invalid(at.path, at.value.clone(), "empty selector is invalid for this kind");
+    }
 }
 
 #[cfg(test)]

@@ -1,132 +1,157 @@
-//! Volumes, claims and storage classes.
+//! Volumes and claims.
 
 use std::cmp::Ordering;
 
-use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_key_errors, subdomain_errors};
+use listwatch_wire::json::{Text, Value};
 
-use super::container::resources;
-use super::workload::without;
+use super::checks;
 use crate::field::{Errors, Path};
 use crate::quantity;
+use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-const ACCESS_MODES: &[&str] = &["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    once_per_pod_is_alone,
+    claim_asks_for_storage,
+    data_sources_agree,
+    default_group_has_claims,
+    claim_changes_little,
+    capacity_is_storage,
+    affinity_has_required_terms,
+    local_volume_has_affinity,
+    root_is_not_recycled,
+    volume_changes_little,
+];
 
-fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let at = path.child("accessModes");
-    if spec.count("accessModes") == 0 {
-        errors.required(&at, "at least 1 access mode is required");
-    }
-    for mode in spec.list("accessModes").iter().filter_map(Value::as_str) {
-        errors.one_of(&at, mode, ACCESS_MODES);
-    }
-}
+/// Sources that are looked at before local ones; only the first counts.
+const SOURCES_BEFORE_LOCAL: [&str; 10] =
+    ["hostPath", "nfs", "csi", "iscsi", "cinder", "fc", "azureFile", "azureDisk", "rbd", "glusterfs"];
 
-pub(super) fn claim(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (new.at("spec"), Path::root("spec"));
-    access_modes(spec, &path, errors);
-    let at = path.child("resources");
-    let storage = spec.path(&["resources", "requests"]).text("storage");
-    if storage.is_empty() {
-        errors.required(&at.key("storage"), "");
-    } else if matches!(quantity::compare(storage, "0"), Ok(Ordering::Less | Ordering::Equal)) {
-        errors.invalid(&at.key("storage"), storage, "must be greater than zero");
-    }
-    let modes = spec.list("accessModes");
+fn once_per_pod_is_alone(at: &At<'_>, errors: &mut Errors) {
+    let modes = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
-        let detail = "may not use ReadWriteOncePod with other access modes";
-        errors.forbidden(&path.child("accessModes"), detail);
+        errors.forbidden(at.path, "may not use ReadWriteOncePod with other access modes");
     }
-    let class = spec.text("storageClassName");
-    if !class.is_empty() {
-        errors.invalid_all(&path.child("storageClassName"), class, subdomain_errors(class));
-    }
-    resources(spec.at("resources"), &path.child("resources"), errors);
-    errors.one_of(&path.child("volumeMode"), spec.text("volumeMode"), &["Block", "Filesystem"]);
 }
 
-pub(super) fn claim_change(new: &Value, old: &Value, errors: &mut Errors) {
-    const DETAIL: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-    let bound = old.at("status").text("phase") == "Bound";
-    let mut free = vec!["volumeAttributesClassName"];
-    if bound {
-        free.push("resources");
+fn claim_asks_for_storage(at: &At<'_>, errors: &mut Errors) {
+    let (storage, path) = (at.value.at("requests").text("storage"), at.path.key("storage"));
+    if storage.is_empty() {
+        errors.required(&path, "");
+    } else if matches!(quantity::compare(storage, "0"), Ok(Ordering::Less | Ordering::Equal)) {
+        errors.invalid(&path, storage, "must be greater than zero");
     }
+}
+
+fn data_sources_agree(at: &At<'_>, errors: &mut Errors) {
+    let (source, reference) = (at.value.at("dataSource"), at.value.at("dataSourceRef"));
+    if source.is_null() || reference.is_null() {
+        return;
+    }
+    if !reference.text("namespace").is_empty() {
+        let detail = "may not be specified when dataSourceRef.namespace is specified";
+        errors.invalid(at.path, "dataSource", detail);
+    } else if ["apiGroup", "kind", "name"].iter().any(|key| source.at(key) != reference.at(key)) {
+        errors.invalid(at.path, "dataSource", "must match dataSourceRef");
+    }
+}
+
+fn default_group_has_claims(at: &At<'_>, errors: &mut Errors) {
+    let kind = at.value.text("kind");
+    if at.value.text("apiGroup").is_empty() && kind != "PersistentVolumeClaim" {
+        let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.invalid(at.path, kind, detail);
+    }
+}
+
+/// The object's entries apart from some.
+fn without<'a>(object: &'a Value, keys: &[&str]) -> Vec<(&'a Text, &'a Value)> {
+    object.fields().into_iter().flatten().filter(|(key, _)| !keys.contains(&key.as_str())).collect()
+}
+
+fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
+    const DETAIL: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+    let Some(old) = at.old else { return };
+    let (now, before) = (at.value.at("spec"), old.at("spec"));
+    let bound = at.value.at("status").text("phase") == "Bound";
+    let mut free = if bound { vec!["volumeAttributesClassName", "resources"] } else { Vec::new() };
     // A claim is bound by its volume name being filled in.
-    if old.at("spec").text("volumeName").is_empty() {
+    if before.text("volumeName").is_empty() {
         free.push("volumeName");
     }
     // A class may still be found for a claim that was made before there was one.
-    if !old.at("spec").has("storageClassName") {
+    if !before.has("storageClassName") && now.has("storageClassName") {
         free.push("storageClassName");
     }
-    if without(new.at("spec"), &free) != without(old.at("spec"), &free) {
-        errors.forbidden(&Path::root("spec"), DETAIL);
+    let path = at.path.child("spec");
+    if without(now, &free) != without(before, &free) {
+        errors.forbidden(&path, DETAIL);
     }
-    volume_mode(new, old, errors);
+    shrinking(at.value, old, &path, errors);
+    volume_mode(at.value, old, errors);
 }
 
-/// The reference forgets where the field is.
+fn shrinking(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    fn asked(claim: &Value) -> &str {
+        claim.path(&["spec", "resources", "requests"]).text("storage")
+    }
+    let held = old.path(&["status", "capacity"]).text("storage");
+    let held = if held.is_empty() { "0" } else { held };
+    let less = quantity::compare(asked(new), asked(old)) == Ok(Ordering::Less);
+    if less && matches!(quantity::compare(asked(new), held), Ok(Ordering::Less | Ordering::Equal)) {
+        let path = path.child("resources");
+        let path = path.child("requests");
+        errors.forbidden(&path.child("storage"), "field can not be less than status.capacity");
+    }
+}
+
+/// kube-apiserver reports it without the spec.
 fn volume_mode(new: &Value, old: &Value, errors: &mut Errors) {
     let (new, old) = (new.at("spec").at("volumeMode"), old.at("spec").at("volumeMode"));
     errors.immutable(&Path::root("volumeMode"), new, old);
 }
 
-pub(super) fn volume(new: &Value, errors: &mut Errors) {
-    const NO_SOURCE: [&str; 8] = [
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "mountOptions",
-        "nodeAffinity",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "volumeMode",
-    ];
-    let (spec, path) = (new.at("spec"), Path::root("spec"));
-    access_modes(spec, &path, errors);
-    if spec.count("capacity") == 0 {
-        errors.required(&path.child("capacity"), "");
-    }
-    capacity(spec.at("capacity"), &path.child("capacity"), errors);
-    let policies = &["Delete", "Recycle", "Retain"];
-    errors.one_of(
-        &path.child("persistentVolumeReclaimPolicy"),
-        spec.text("persistentVolumeReclaimPolicy"),
-        policies,
-    );
-    if spec.has("volumeMode") {
-        errors.one_of(&path.child("volumeMode"), spec.text("volumeMode"), &["Block", "Filesystem"]);
-    }
-    let mut sources =
-        without(spec, &NO_SOURCE).into_iter().filter(|(key, _)| *key != "volumeAttributesClassName");
-    if sources.next().is_none() {
-        errors.required(&path, "must specify a volume type");
-    }
-    for (key, _) in sources {
-        errors.forbidden(&path.child(key), "may not specify more than 1 volume type");
-    }
-}
-
 /// A volume has room, and nothing else to give.
-fn capacity(capacity: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if !capacity.has("storage") || capacity.as_object().is_some_and(|amounts| amounts.len() > 1) {
-        errors.not_supported(path, "", &["storage"]);
+fn capacity_is_storage(at: &At<'_>, errors: &mut Errors) {
+    if !at.value.has("storage") || at.value.as_object().is_some_and(|amounts| amounts.len() > 1) {
+        errors.not_supported(at.path, "", &["storage"]);
     }
-    for (name, amount) in capacity.as_object().into_iter().flatten() {
+    for (name, amount) in at.value.as_object().into_iter().flatten() {
         let amount = amount.as_str().unwrap_or_default();
         let order = quantity::compare(amount, "0");
         if order == Ok(Ordering::Less) {
-            errors.invalid(&path.key(name), amount, "must be a valid resource quantity");
+            errors.invalid(&at.path.key(name), amount, "must be greater than or equal to 0");
         }
         if matches!(order, Ok(Ordering::Less | Ordering::Equal)) {
-            errors.invalid(&path.key(name), amount, "must be greater than zero");
+            errors.invalid(&at.path.key(name), amount, "must be greater than zero");
         }
     }
 }
 
-pub(super) fn volume_change(new: &Value, old: &Value, errors: &mut Errors) {
+fn affinity_has_required_terms(at: &At<'_>, errors: &mut Errors) {
+    if !at.value.is_null() && !at.value.has("required") {
+        errors.required(&at.path.child("required"), "must specify required node constraints");
+    }
+}
+
+fn local_volume_has_affinity(at: &At<'_>, errors: &mut Errors) {
+    let alone =
+        !at.value.fields().into_iter().flatten().any(|(key, _)| SOURCES_BEFORE_LOCAL.contains(&key.as_str()));
+    if at.value.has("local") && alone && !at.value.has("nodeAffinity") {
+        errors.required(&at.path.child("nodeAffinity"), "Local volume requires node affinity");
+    }
+}
+
+fn root_is_not_recycled(at: &At<'_>, errors: &mut Errors) {
+    let place = at.value.at("hostPath").text("path");
+    let root = place.starts_with('/') && place.split('/').all(|part| part.is_empty() || part == ".");
+    if root && at.value.text("persistentVolumeReclaimPolicy") == "Recycle" {
+        let path = at.path.child("persistentVolumeReclaimPolicy");
+        errors.forbidden(&path, "may not be 'recycle' for a hostPath mount of '/'");
+    }
+}
+
+fn volume_changes_little(at: &At<'_>, errors: &mut Errors) {
     const FREE: [&str; 9] = [
         "accessModes",
         "capacity",
@@ -138,41 +163,16 @@ pub(super) fn volume_change(new: &Value, old: &Value, errors: &mut Errors) {
         "volumeAttributesClassName",
         "volumeMode",
     ];
-    if without(new.at("spec"), &FREE) != without(old.at("spec"), &FREE) {
-        errors.forbidden(
-            &Path::root("spec").child("persistentvolumesource"),
-            "spec.persistentvolumesource is immutable after creation",
-        );
+    let Some(old) = at.old else { return };
+    let path = at.path.child("spec");
+    if without(at.value.at("spec"), &FREE) != without(old.at("spec"), &FREE) {
+        let detail = "spec.persistentvolumesource is immutable after creation";
+        errors.forbidden(&path.child("persistentvolumesource"), detail);
     }
-    volume_mode(new, old, errors);
-    let (now, before) = (new.at("spec").at("nodeAffinity"), old.at("spec").at("nodeAffinity"));
+    volume_mode(at.value, old, errors);
+    let (now, before) = (at.value.at("spec").at("nodeAffinity"), old.at("spec").at("nodeAffinity"));
     if !before.is_null() && now != before {
         let detail = "field is immutable, except for updating from beta label to GA";
-        errors.invalid(&Path::root("spec").child("nodeAffinity"), now.clone(), detail);
+        errors.invalid(&path.child("nodeAffinity"), now.clone(), detail);
     }
-}
-
-pub(super) fn class(new: &Value, errors: &mut Errors) {
-    let provisioner = new.text("provisioner").to_lowercase();
-    if provisioner.is_empty() {
-        errors.required(&Path::root("provisioner"), "");
-    } else {
-        errors.invalid_all(&Path::root("provisioner"), &provisioner, label_key_errors(&provisioner));
-    }
-    errors.one_of(&Path::root("reclaimPolicy"), new.text("reclaimPolicy"), &["Delete", "Retain"]);
-    let modes = &["Immediate", "WaitForFirstConsumer"];
-    errors.required_one_of(&Path::root("volumeBindingMode"), new.text("volumeBindingMode"), modes);
-}
-
-pub(super) fn class_change(new: &Value, old: &Value, errors: &mut Errors) {
-    for key in ["parameters", "provisioner", "reclaimPolicy"] {
-        if new.at(key) != old.at(key) {
-            errors.forbidden(&Path::root(key), format!("updates to {key} are forbidden."));
-        }
-    }
-    errors.immutable(
-        &Path::root("volumeBindingMode"),
-        new.at("volumeBindingMode"),
-        old.at("volumeBindingMode"),
-    );
 }

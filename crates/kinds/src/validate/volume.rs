@@ -1,181 +1,166 @@
 //! Volumes of a pod spec.
 
-use std::collections::HashSet;
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_errors;
 
-use super::{container, env};
+use super::{checks, container};
 use crate::field::{Errors, Path};
 use crate::quantity;
+use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-/// What a volume of a kind cannot do without.
-const REQUIRED: &[(&str, &str)] = &[
-    ("configMap", "name"),
-    ("csi", "driver"),
-    ("hostPath", "path"),
-    ("iscsi", "targetPortal"),
-    ("nfs", "server"),
-    ("nfs", "path"),
-    ("persistentVolumeClaim", "claimName"),
-    ("secret", "secretName"),
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    volumes_and_mounts_agree,
+    claimed_volumes_and_mounts_agree,
+    size_limit_is_not_negative,
+    azure_disk_is_where_its_kind_is,
+    path_is_absolute,
+    dataset_is_named_once,
+    given_text_is_not_empty,
 ];
 
-const HOST_PATH_TYPES: &[&str] =
-    &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+/// Runs after the volumes themselves were checked: one that is not valid cannot be mounted.
+fn volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {
+    mounts(at.parent, &HashSet::new(), &at.path.above(), errors);
+}
 
-/// Checks the volumes; the names that mounts may refer to.
-pub(super) fn check<'a>(volumes: &'a [Value], path: &Path<'_>, errors: &mut Errors) -> HashSet<&'a str> {
-    let mut names = HashSet::new();
-    for (index, volume) in volumes.iter().enumerate() {
-        let path = path.index(index);
-        source(volume, &path, errors);
+/// The claims of a StatefulSet are volumes of its Pods.
+fn claimed_volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {
+    let claims = at.value.list("volumeClaimTemplates").iter();
+    let claimed: HashSet<&str> = claims.map(|claim| claim.at("metadata").text("name")).collect();
+    let path = at.path.child("template");
+    let path = path.child("spec");
+    if claimed.contains("") {
+        let first = path.child("volumes");
+        let first = first.index(0);
+        errors.required(&first.child("persistentVolumeClaim").child("claimName"), "");
+        errors.required(&first.child("name"), "");
+    }
+    mounts(at.value.path(&["template", "spec"]), &claimed, &path, errors);
+}
+
+/// Volumes have names of their own, which mounts and devices refer to. A volume that is not valid cannot be mounted.
+fn mounts(spec: &Value, claimed: &HashSet<&str>, at: &Path<'_>, errors: &mut Errors) {
+    let path = at.child("volumes");
+    let wrong = errors.elements(&path);
+    let mut known: HashMap<&str, &Value> = HashMap::new();
+    for (index, volume) in spec.list("volumes").iter().enumerate() {
         let name = volume.text("name");
-        if name.is_empty() {
-            errors.required(&path.child("name"), "");
-        } else {
-            errors.invalid_all(&path.child("name"), name, label_errors(name));
-            if !names.insert(name) {
-                errors.duplicate(&path.child("name"), name);
+        if name.is_empty() || !label_errors(name).is_empty() {
+            continue;
+        }
+        if known.contains_key(name) {
+            errors.duplicate(&path.index(index).child("name"), name);
+        }
+        if !wrong.contains(&index) {
+            known.insert(name, volume);
+        }
+    }
+    container::each(spec, &container::LISTS, at, |_, item, path| {
+        variables_of_files(item, &known, path, errors);
+        let mounts = path.child("volumeMounts");
+        for (index, mount) in item.list("volumeMounts").iter().enumerate() {
+            let name = mount.text("name");
+            if !known.contains_key(name) && !claimed.contains(name) {
+                errors.not_found(&mounts.index(index).child("name"), name);
             }
         }
-    }
-    names
+        let devices = path.child("volumeDevices");
+        for (index, device) in item.list("volumeDevices").iter().enumerate() {
+            let (name, path) = (device.text("name"), devices.index(index));
+            match known.get(name) {
+                _ if claimed.contains(name) => {}
+                None => errors.not_found(&path.child("name"), name),
+                Some(volume) if !volume.has("persistentVolumeClaim") && !volume.has("ephemeral") => {
+                    let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                    errors.invalid(&path.child("name"), name, detail);
+                }
+                Some(_) => {}
+            }
+        }
+    });
 }
 
-fn source(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let given =
-        volume.fields().into_iter().flatten().filter(|(key, value)| *key != "name" && !value.is_null());
-    let mut first = true;
-    for (key, _) in given {
-        if !std::mem::take(&mut first) {
-            errors.forbidden(&path.child(key), "may not specify more than 1 volume type");
+/// A variable may come from a file in an empty directory of the Pod.
+fn variables_of_files(
+    container: &Value,
+    known: &HashMap<&str, &Value>,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let path = path.child("env");
+    for (index, variable) in container.list("env").iter().enumerate() {
+        let file = variable.at("valueFrom").at("fileKeyRef");
+        if file.is_null() {
+            continue;
+        }
+        let path = path.index(index);
+        let path = path.child("valueFrom");
+        let path = path.child("fileKeyRef");
+        let name = file.text("volumeName");
+        match known.get(name) {
+            None => errors.not_found(&path.child("volumeName"), name),
+            Some(volume) if !volume.has("emptyDir") => {
+                let detail = "referenced volume must be of type emptyDir";
+                errors.invalid(&path.child("volumeName"), name, detail);
+            }
+            Some(_) => {}
         }
     }
-    if first {
-        errors.required(path, "must specify a volume type");
-    }
-    for (source, key) in REQUIRED {
-        if volume.has(source) && volume.at(source).text(key).is_empty() {
-            errors.required(&path.child(source).child(key), "");
-        }
-    }
-    host_path(volume.at("hostPath"), &path.child("hostPath"), errors);
-    empty_dir(volume.at("emptyDir"), &path.child("emptyDir"), errors);
-    for key in ["secret", "configMap"] {
-        files(volume.at(key), &path.child(key), errors);
-    }
-    downward(volume.at("downwardAPI"), &path.child("downwardAPI"), errors);
 }
 
-fn host_path(host: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let place = host.text("path");
-    if place.split('/').any(|part| part == "..") {
-        errors.invalid(&path.child("path"), place, "must not contain '..'");
-    }
-    errors.one_of(&path.child("type"), host.text("type"), HOST_PATH_TYPES);
-}
-
-fn empty_dir(dir: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if quantity::compare(dir.text("sizeLimit"), "0") == Ok(std::cmp::Ordering::Less) {
-        errors.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
+/// Managed disks have a path of their own, others a web address.
+fn azure_disk_is_where_its_kind_is(at: &At<'_>, errors: &mut Errors) {
+    const MANAGED: &str =
+        "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
+    const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
+    let (kind, place) = (at.value.text("kind"), at.value.text("diskURI"));
+    let path = at.path.child("diskURI");
+    match kind {
+        "" => {}
+        "Managed" if !place.starts_with("/subscriptions/") => errors.not_supported(&path, place, &[MANAGED]),
+        "Managed" => {}
+        _ if !place.starts_with("https://") => errors.not_supported(&path, place, &[BLOB]),
+        _ => {}
     }
 }
 
-/// Keys that become files.
-fn files(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    mode(source.int("defaultMode"), &path.child("defaultMode"), errors);
-    let items = path.child("items");
-    for (index, item) in source.list("items").iter().enumerate() {
-        let path = items.index(index);
-        if item.text("key").is_empty() {
-            errors.required(&path.child("key"), "");
-        }
-        file(item, &path, errors);
+fn size_limit_is_not_negative(at: &At<'_>, errors: &mut Errors) {
+    if quantity::compare(at.value.as_str().unwrap_or_default(), "0") == Ok(Ordering::Less) {
+        errors.forbidden(at.path, "SizeLimit field must be a valid resource quantity");
     }
 }
 
-fn file(item: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let place = item.text("path");
+fn path_is_absolute(at: &At<'_>, errors: &mut Errors) {
+    let place = at.value.as_str().unwrap_or_default();
     if place.is_empty() {
-        errors.required(&path.child("path"), "");
+        errors.required(at.path, "");
     }
-    container::descending(place, &path.child("path"), errors);
-    if place.starts_with("..") && !place.starts_with("../") {
-        errors.invalid(&path.child("path"), place, "must not start with '..'");
-    }
-    mode(item.int("mode"), &path.child("mode"), errors);
-}
-
-fn mode(mode: Option<i64>, path: &Path<'_>, errors: &mut Errors) {
-    if let Some(mode) = mode.filter(|mode| !(0..=0o777).contains(mode)) {
-        errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
+    if !place.starts_with('/') {
+        errors.invalid(at.path, place, "must be an absolute path");
     }
 }
 
-fn downward(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    mode(source.int("defaultMode"), &path.child("defaultMode"), errors);
-    let items = path.child("items");
-    for (index, item) in source.list("items").iter().enumerate() {
-        let path = items.index(index);
-        file(item, &path, errors);
-        match (item.has("fieldRef"), item.has("resourceFieldRef")) {
-            (true, true) => {
-                let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
-                errors.invalid(&path, "resource", detail);
-            }
-            (true, false) => {
-                let at = path.child("fieldRef");
-                env::field_selector(item.at("fieldRef"), env::IN_VOLUMES, &at, errors);
-            }
-            (false, true) => {
-                let at = path.child("resourceFieldRef");
-                env::resource_selector(item.at("resourceFieldRef"), true, &at, errors);
-            }
-            (false, false) => {
-                errors.required(&path.child("fieldRef"), "one of fieldRef and resourceFieldRef is required");
-            }
+fn dataset_is_named_once(at: &At<'_>, errors: &mut Errors) {
+    let (name, id) = (at.value.text("datasetName"), at.value.text("datasetUUID"));
+    match (name.is_empty(), id.is_empty()) {
+        (true, true) => errors.required(at.path, "one of datasetName and datasetUUID is required"),
+        (false, false) => {
+            let detail = "datasetName and datasetUUID can not be specified simultaneously";
+            errors.invalid(at.path, "resource", detail);
         }
+        _ => {}
+    }
+    if name.contains('/') {
+        errors.invalid(&at.path.child("datasetName"), name, "must not contain '/'");
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use listwatch_wire::json::json;
-
-    use super::*;
-
-    #[test]
-    fn each_kind_of_volume_has_its_rules() {
-        let found = |volume: Value| -> Vec<String> {
-            let mut errors = Errors::new();
-            source(&volume, &Path::root("v"), &mut errors);
-            errors.into_vec().iter().map(|error| format!("{} {:?}", error.field, error.kind)).collect()
-        };
-        assert_eq!(
-            found(json!({"name": "v", "hostPath": {"path": "/a", "type": "Odd"}})),
-            ["v.hostPath.type NotSupported"]
-        );
-        assert_eq!(found(json!({"name": "v", "nfs": {}})), ["v.nfs.server Required", "v.nfs.path Required"]);
-        assert_eq!(
-            found(json!({"name": "v", "emptyDir": {"sizeLimit": "-1"}})),
-            ["v.emptyDir.sizeLimit Forbidden"]
-        );
-        let items = json!([{"key": "", "path": "/a"}, {"key": "k", "path": "../x"}]);
-        assert_eq!(
-            found(json!({"name": "v", "secret": {"secretName": "s", "items": items, "defaultMode": 512}})),
-            [
-                "v.secret.defaultMode Invalid",
-                "v.secret.items[0].key Required",
-                "v.secret.items[0].path Invalid",
-                "v.secret.items[1].path Invalid"
-            ]
-        );
-        let field = json!({"path": "a", "fieldRef": {"fieldPath": "spec.nodeName"}});
-        assert_eq!(
-            found(json!({"name": "v", "downwardAPI": {"items": [field]}})),
-            ["v.downwardAPI.items[0].fieldRef.fieldPath NotSupported"]
-        );
+fn given_text_is_not_empty(at: &At<'_>, errors: &mut Errors) {
+    if at.value == "" {
+        errors.required(at.path, "");
     }
 }

@@ -3,145 +3,150 @@
 use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::subdomain_errors;
+use listwatch_wire::names::{label_key_errors, subdomain_errors};
 
-use super::selector;
-use crate::field::{Errors, Path};
+use super::checks;
+use crate::field::Errors;
+use crate::names;
+use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    webhook_name_is_qualified,
+    match_conditions_are_named,
+    review_versions_are_known,
+    webhook_resources_are_valid,
+    client_is_one_place,
+    service_path_is_clean,
+];
 
-pub(super) fn configuration(new: &Value, errors: &mut Errors) {
-    let path = Path::root("webhooks");
+fn webhook_name_is_qualified(at: &At<'_>, errors: &mut Errors) {
+    let name = at.value.as_str().unwrap_or_default();
+    if name.is_empty() {
+        errors.required(at.path, "");
+        return;
+    }
+    let wrong = subdomain_errors(name);
+    if wrong.is_empty() && name.split('.').count() < 3 {
+        errors.invalid(at.path, name, "should be a domain with at least three segments separated by dots");
+    }
+    errors.invalid_all(at.path, name, wrong);
+}
+
+fn match_conditions_are_named(at: &At<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
-    for (index, hook) in new.list("webhooks").iter().enumerate() {
-        let path = path.index(index);
-        webhook(hook, &path, errors);
-        let name = hook.text("name");
+    for (index, condition) in at.value.as_array().into_iter().flatten().enumerate() {
+        let (path, name) = (at.path.index(index), condition.text("name"));
+        if condition.text("expression").trim().is_empty() {
+            errors.required(&path.child("expression"), "");
+        }
+        match name.is_empty() {
+            true => errors.required(&path.child("name"), ""),
+            false => errors.invalid_all(&path.child("name"), name, label_key_errors(name)),
+        }
         if !name.is_empty() && !seen.insert(name) {
             errors.duplicate(&path.child("name"), name);
         }
     }
 }
 
-fn webhook(hook: &Value, path: &Path<'_>, errors: &mut Errors) {
-    name(hook.text("name"), &path.child("name"), errors);
-    let rules = path.child("rules");
-    for (index, item) in hook.list("rules").iter().enumerate() {
-        rule(item, &rules.index(index), errors);
-    }
-    for (key, known) in [
-        ("failurePolicy", ["Fail", "Ignore"].as_slice()),
-        ("matchPolicy", &["Equivalent", "Exact"]),
-        ("reinvocationPolicy", &["IfNeeded", "Never"]),
-    ] {
-        if hook.has(key) {
-            errors.one_of(&path.child(key), hook.text(key), known);
-        }
-    }
-    errors.required_one_of(&path.child("sideEffects"), hook.text("sideEffects"), &["None", "NoneOnDryRun"]);
-    if let Some(seconds) = hook.int("timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
-        errors.invalid(
-            &path.child("timeoutSeconds"),
-            seconds,
-            "the timeout value must be between 1 and 30 seconds",
-        );
-    }
-    for key in ["namespaceSelector", "objectSelector"] {
-        selector::check(hook.at(key), &path.child(key), errors);
-    }
-    client(hook.at("clientConfig"), &path.child("clientConfig"), errors);
-    let versions = path.child("admissionReviewVersions");
-    let known = |version: &Value| version == "v1" || version == "v1beta1";
-    if hook.count("admissionReviewVersions") == 0 {
-        errors.required(&versions, "must specify one of v1, v1beta1");
-    } else if !hook.list("admissionReviewVersions").iter().any(known) {
-        let detail = "must include at least one of v1, v1beta1";
-        errors.invalid(&versions, hook.at("admissionReviewVersions").clone(), detail);
-    }
-}
-
-fn name(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    if name.is_empty() {
-        errors.required(path, "");
+fn review_versions_are_known(at: &At<'_>, errors: &mut Errors) {
+    let versions = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
+    if versions.is_empty() {
+        errors.required(at.path, "must specify one of v1, v1beta1");
         return;
     }
-    errors.invalid_all(path, name, subdomain_errors(name));
-    if name.split('.').count() < 3 {
-        errors.invalid(path, name, "should be a domain with at least three segments separated by dots");
+    let mut seen = HashSet::new();
+    for (index, version) in versions.iter().filter_map(Value::as_str).enumerate() {
+        if !seen.insert(version) {
+            errors.invalid(&at.path.index(index), version, "duplicate version");
+            continue;
+        }
+        errors.invalid_all(&at.path.index(index), version, names::label_1035_errors(version));
+    }
+    if !seen.contains("v1") && !seen.contains("v1beta1") {
+        errors.invalid(at.path, at.value.clone(), "must include at least one of v1, v1beta1");
     }
 }
 
-fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for key in ["operations", "apiGroups", "apiVersions", "resources"] {
-        let (items, path) = (rule.list(key), path.child(key));
-        if items.is_empty() {
+fn webhook_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
+    let resources: Vec<&str> = at.value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let (mut of_resource, mut of_subresource) = (HashSet::new(), HashSet::new());
+    for (index, name) in resources.iter().enumerate() {
+        let path = at.path.index(index);
+        if name.is_empty() {
             errors.required(&path, "");
         }
-        if key != "resources" && items.len() > 1 && items.iter().any(|item| item == "*") {
-            let what = match key {
-                "operations" => "operations",
-                "apiGroups" => "API groups",
-                _ => "API versions",
-            };
-            let detail = format!("if '*' is present, must not specify other {what}");
-            errors.invalid(&path, rule.at(key).clone(), detail);
+        let Some((resource, subresource)) = name.split_once('/') else { continue };
+        if of_resource.contains(resource) {
+            errors.invalid(&path, *name, format!("if '{resource}/*' is present, must not specify {name}"));
+        }
+        if of_subresource.contains(subresource) {
+            errors.invalid(&path, *name, format!("if '*/{subresource}' is present, must not specify {name}"));
+        }
+        if subresource == "*" {
+            of_resource.insert(resource);
+        }
+        if resource == "*" {
+            of_subresource.insert(subresource);
         }
     }
-    let operations = path.child("operations");
-    for (index, operation) in rule.list("operations").iter().filter_map(Value::as_str).enumerate() {
-        errors.one_of(&operations.index(index), operation, OPERATIONS);
+    if resources.len() > 1 && resources.contains(&"*/*") {
+        let detail = "if '*/*' is present, must not specify other resources";
+        errors.invalid(at.path, at.value.clone(), detail);
     }
-    if rule.has("scope") {
-        errors.one_of(&path.child("scope"), rule.text("scope"), &["*", "Cluster", "Namespaced"]);
+    let last_plain = resources.iter().rfind(|name| !name.is_empty() && !name.contains('/'));
+    if resources.contains(&"*") && last_plain.is_some_and(|name| *name != "*") {
+        let detail = "if '*' is present, must not specify other resources without subresources";
+        errors.invalid(at.path, at.value.clone(), detail);
     }
 }
 
-fn client(config: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if config.has("url") == config.has("service") {
-        errors.required(path, "exactly one of url or service is required");
+fn client_is_one_place(at: &At<'_>, errors: &mut Errors) {
+    const FORM: &str = "; desired format: https://host[/path]";
+    if at.value.has("url") == at.value.has("service") {
+        errors.required(at.path, "exactly one of url or service is required");
         return;
     }
-    let url = config.text("url");
-    if config.has("url") && !url.starts_with("https://") {
-        let detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-        errors.invalid(&path.child("url"), url, detail);
+    let Some(url) = at.value.at("url").as_str() else { return };
+    let path = at.path.child("url");
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    if scheme != "https" {
+        errors.invalid(&path, scheme, format!("'https' is the only allowed URL scheme{FORM}"));
     }
-    let service = path.child("service");
-    for key in ["name", "namespace"].into_iter().filter(|_| config.has("service")) {
-        if config.at("service").text(key).is_empty() {
-            errors.required(&service.child(key), format!("service {key} is required"));
-        }
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if scheme.is_empty() || host.is_empty() {
+        errors.invalid(&path, "", format!("host must be specified{FORM}"));
+    }
+    if host.contains('@') {
+        errors.invalid(&path, host, "user information is not permitted in the URL");
+    }
+    if let Some((_, fragment)) = rest.split_once('#').filter(|(_, fragment)| !fragment.is_empty()) {
+        errors.invalid(&path, fragment, "fragments are not permitted in the URL");
+    }
+    let query = rest.split('#').next().and_then(|rest| rest.split_once('?'));
+    if let Some((_, query)) = query.filter(|(_, query)| !query.is_empty()) {
+        errors.invalid(&path, query, "query parameters are not permitted in the URL");
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use listwatch_wire::json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_webhook_says_whom_to_ask_about_what() {
-        let found = |hook: Value| -> Vec<String> {
-            let mut errors = Errors::new();
-            configuration(&json!({"webhooks": [hook]}), &mut errors);
-            errors.into_fields()
-        };
-        let whole = json!({"name": "a.b.c", "clientConfig": {"url": "https://x"}, "sideEffects": "None", "admissionReviewVersions": ["v1"]});
-        assert_eq!(found(whole.clone()), [""; 0]);
-        let with = |key: &str, value: Value| {
-            let mut hook = whole.clone();
-            hook.as_object_mut().unwrap().put(key, value);
-            found(hook)
-        };
-        assert_eq!(with("name", json!("a.b")), ["webhooks[0].name"]);
-        assert_eq!(with("timeoutSeconds", json!(31)), ["webhooks[0].timeoutSeconds"]);
-        assert_eq!(with("clientConfig", json!({"url": "http://x"})), ["webhooks[0].clientConfig.url"]);
-        let rule = json!([{"operations": ["*", "CREATE"], "apiGroups": [""], "apiVersions": ["v1"]}]);
-        assert_eq!(
-            with("rules", rule),
-            ["webhooks[0].rules[0].operations", "webhooks[0].rules[0].resources"]
-        );
+fn service_path_is_clean(at: &At<'_>, errors: &mut Errors) {
+    let Some(place) = at.value.as_str().filter(|place| !matches!(*place, "" | "/")) else { return };
+    if place == "//" {
+        errors.invalid(at.path, place, "segment[0] may not be empty");
+        return;
+    }
+    if !place.starts_with('/') {
+        errors.invalid(at.path, place, "must start with a '/'");
+    }
+    let inner = place.get(1..).unwrap_or_default();
+    for (index, step) in inner.strip_suffix('/').unwrap_or(inner).split('/').enumerate() {
+        if step.is_empty() {
+            errors.invalid(at.path, place, format!("segment[{index}] may not be empty"));
+            continue;
+        }
+        for detail in subdomain_errors(step) {
+            errors.invalid(at.path, place, format!("segment[{index}]: {detail}"));
+        }
     }
 }

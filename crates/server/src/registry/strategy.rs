@@ -223,8 +223,8 @@ impl Rules for Builtin {
         }
     }
 
-    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
-        warnings::of(self.kind, object)
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        warnings::of(self.kind, object, old)
     }
 
     fn unconditional_update(&self) -> bool {

@@ -36,7 +36,10 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn invalid(&self, errors: &[FieldError]) -> Status {
-        Status::invalid(&self.resource.group, &self.resource.kind, self.name, errors)
+        // Errors are about the form that is stored.
+        let stored = self.resource.builtin.and_then(|kind| kind.stored_as);
+        let group = stored.map_or(&*self.resource.group, |(group, _)| group);
+        Status::invalid(group, &self.resource.kind, self.name, errors)
     }
 
     /// Refuses if there are complaints.

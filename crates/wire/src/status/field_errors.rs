@@ -59,6 +59,11 @@ impl FieldErrors {
         self.kept.is_empty()
     }
 
+    /// What was kept so far.
+    pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
+        self.kept.iter()
+    }
+
     /// What was kept.
     #[must_use]
     pub fn into_vec(self) -> Vec<FieldError> {

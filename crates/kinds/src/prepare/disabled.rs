@@ -1,0 +1,135 @@
+//! Fields of features that are off by default: they are dropped before anybody looks at them, as kube-apiserver does.
+//!
+//! A path is names with dots between them; `*` stands for every element of a list. What is stored already stays.
+
+use listwatch_wire::json::{Map, Value};
+
+use crate::Kind;
+use crate::tree::Tree;
+
+/// Fields of a pod spec whose feature gates are off in Kubernetes 1.37.
+const POD_SPEC: &[&str] = &[
+    "evictionResponders",
+    "schedulingGroup",
+    "containers.*.lifecycle.stopSignal",
+    "containers.*.lifecycle.postStart.httpGet.protocol",
+    "containers.*.lifecycle.preStop.httpGet.protocol",
+    "containers.*.livenessProbe.httpGet.protocol",
+    "containers.*.readinessProbe.httpGet.protocol",
+    "containers.*.startupProbe.httpGet.protocol",
+    "containers.*.livenessProbe.grpc.mode",
+    "containers.*.readinessProbe.grpc.mode",
+    "containers.*.startupProbe.grpc.mode",
+    "containers.*.volumeMounts.*.bindMountOptions",
+];
+
+/// Places of pod specs in objects, by group and kind.
+fn pod_spec_of(kind: &Kind) -> Option<&'static [&'static str]> {
+    Some(match (kind.group, kind.kind) {
+        ("", "Pod") => &["spec"],
+        ("", "PodTemplate") => &["template", "spec"],
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
+        | ("batch", "Job")
+        | ("", "ReplicationController") => &["spec", "template", "spec"],
+        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template", "spec"],
+        _ => return None,
+    })
+}
+
+/// Fields of other kinds.
+fn paths_of(kind: &Kind) -> &'static [&'static str] {
+    match (kind.group, kind.kind) {
+        ("coordination.k8s.io", "Lease") => &["spec.strategy", "spec.preferredHolder"],
+        ("discovery.k8s.io", "EndpointSlice") => &["endpoints.*.deprecatedTopology"],
+        ("", "Node") => &["spec.configSource"],
+        _ => &[],
+    }
+}
+
+/// Drops the fields of an object whose features are off, unless the stored one has them. An object without any is not touched,
+/// so that what it shares with the stored one stays shared.
+pub(super) fn drop_disabled(kind: &Kind, object: &mut Value, old: Option<&Value>) {
+    let place = pod_spec_of(kind);
+    let used = |object: &Value| {
+        paths_of(kind).iter().any(|path| has_path(object, path))
+            || place.is_some_and(|place| {
+                let spec = object.path(place);
+                POD_SPEC.iter().any(|path| {
+                    has_path(spec, path)
+                        || path.strip_prefix("containers.").is_some_and(|rest| {
+                            ["initContainers", "ephemeralContainers"]
+                                .iter()
+                                .any(|list| spec.has(list) && has_path(spec, &format!("{list}.{rest}")))
+                        })
+                })
+            })
+    };
+    if !used(object) || old.is_some_and(used) {
+        return;
+    }
+    for path in paths_of(kind) {
+        drop_path(object.as_object_mut(), path);
+    }
+    let Some(place) = place else { return };
+    let found = place.iter().try_fold(object.as_object_mut(), |at, key| Some(at?.inner(key)));
+    let Some(Some(spec)) = found else { return };
+    for path in POD_SPEC {
+        drop_path(Some(spec), path);
+    }
+    let inner = POD_SPEC.iter().filter_map(|path| path.strip_prefix("containers.*."));
+    let paths: Vec<&str> = inner.collect();
+    for list in ["initContainers", "ephemeralContainers"] {
+        for container in spec.each(list) {
+            for path in &paths {
+                drop_path(Some(container), path);
+            }
+        }
+    }
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in spec.each(list) {
+            if container.inner("lifecycle").is_some_and(|lifecycle| lifecycle.is_empty()) {
+                container.remove("lifecycle");
+            }
+        }
+    }
+}
+
+fn has_path(object: &Value, path: &str) -> bool {
+    match path.split_once('.') {
+        None => object.has(path),
+        Some((key, rest)) => match rest.strip_prefix("*.") {
+            Some(rest) => object.list(key).iter().any(|item| has_path(item, rest)),
+            None => has_path(object.at(key), rest),
+        },
+    }
+}
+
+fn drop_path(object: Option<&mut Map>, path: &str) {
+    let Some(object) = object else { return };
+    match path.split_once('.') {
+        None => drop(object.remove(path)),
+        Some((key, rest)) => match rest.strip_prefix("*.") {
+            Some(rest) => {
+                for item in object.each(key) {
+                    drop_path(Some(item), rest);
+                }
+            }
+            None => drop_path(object.inner(key), rest),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_of_features_that_are_off_are_dropped_in_pods_and_templates() {
+        let pod = json!({"containers": [{"name": "a", "lifecycle": {"stopSignal": "SIGHUP"}}], "schedulingGroup": {}});
+        let mut object = json!({"spec": {"template": {"spec": pod}}});
+        drop_disabled(crate::by_kind("apps", "v1", "Deployment").unwrap(), &mut object, None);
+        assert_eq!(object, json!({"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}));
+    }
+}

@@ -1,0 +1,70 @@
+//! The forms of addresses and ranges of addresses.
+
+use std::net::IpAddr;
+
+use super::forms::told;
+use crate::names;
+
+const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+
+/// An address in any of its spellings.
+pub(super) fn ip(text: &str) -> Vec<String> {
+    told(text.parse::<IpAddr>().is_err(), ADDRESS)
+}
+
+/// An address that leads to one machine, wherever it is used from.
+pub(super) fn reachable_ip(text: &str) -> Vec<String> {
+    match text.parse::<IpAddr>() {
+        Err(_) => told(true, ADDRESS),
+        Ok(address) => unreachable(address, text),
+    }
+}
+
+/// The same for endpoints, whose form and reach kube-apiserver checks one by one.
+pub(super) fn endpoint_ip(text: &str) -> Vec<String> {
+    match text.parse::<IpAddr>() {
+        Err(_) => vec![ADDRESS.to_owned(), "must be a valid IP address".to_owned()],
+        Ok(address) => unreachable(address, text),
+    }
+}
+
+/// Reasons for which an address means something else everywhere.
+pub(crate) fn unreachable(address: IpAddr, text: &str) -> Vec<String> {
+    let (link_local, link_multicast) = match address {
+        IpAddr::V4(v4) => {
+            let [a, b, c, _] = v4.octets();
+            (v4.is_link_local(), (a, b, c) == (224, 0, 0))
+        }
+        IpAddr::V6(v6) => {
+            let [first, ..] = v6.segments();
+            (first & 0xffc0 == 0xfe80, first & 0xff0f == 0xff02)
+        }
+    };
+    let mut found = told(address.is_unspecified(), &format!("may not be unspecified ({text})"));
+    found.extend(told(address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"));
+    found.extend(told(link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"));
+    found.extend(told(
+        link_multicast,
+        "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",
+    ));
+    found
+}
+
+/// A range as the server itself would write it.
+pub(super) fn canonical_cidr(text: &str) -> Vec<String> {
+    if !names::is_cidr(text) {
+        return told(true, names::CIDR);
+    }
+    let canonical = names::canonical_cidr(text);
+    told(canonical != text, &format!("must be in canonical form (\"{canonical}\")"))
+}
+
+/// A range without bits beyond its length.
+pub(super) fn cidr(text: &str) -> Vec<String> {
+    if !names::is_cidr(text) {
+        return told(true, names::CIDR);
+    }
+    let canonical = names::canonical_cidr(text);
+    let address = |text: &str| text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
+    told(address(&canonical) != address(text), "must not have bits set beyond the prefix length")
+}

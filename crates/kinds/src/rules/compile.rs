@@ -1,0 +1,195 @@
+//! Joins the rule tables with the schema: for each struct, which fields to look at and where to go from there.
+//!
+//! A rule set belongs to a struct, or to a struct in a certain place (`core.v1.Container@init`). Only what has rules, or something
+//! below it that has, is part of a set, so that a walk never enters what nobody asks about.
+
+use std::collections::{HashMap, HashSet};
+
+use super::parse::{Block, Line, Row, Tables};
+use crate::schema::{Field, Schema, StructId, Type, schema};
+
+/// Index of a rule set.
+pub(super) type SetId = usize;
+
+/// Values below a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    One,
+    List,
+    Map,
+}
+
+/// Something to do at a struct.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Rules of the struct itself.
+    Own(Vec<Line>),
+    /// Rules of a field, and the rules below it.
+    Field(FieldStop),
+}
+
+/// A field that has rules, or something below it that has.
+#[derive(Debug)]
+pub(super) struct FieldStop {
+    pub(super) field: &'static Field,
+    pub(super) lines: Vec<Line>,
+    pub(super) below: Option<(Shape, SetId)>,
+    /// Errors are reported at the struct itself.
+    pub(super) flat: bool,
+    /// The name of the field in errors.
+    pub(super) shown: &'static str,
+}
+
+/// All rule sets.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    sets: Vec<Vec<Stop>>,
+    by_struct: HashMap<StructId, SetId>,
+    pub(super) problems: Vec<String>,
+}
+
+impl Rules {
+    /// The rules of a struct.
+    pub(super) fn of(&self, id: StructId) -> Option<SetId> {
+        self.by_struct.get(&id).copied()
+    }
+
+    /// What to do at a struct, in order.
+    pub(super) fn stops(&self, set: SetId) -> &[Stop] {
+        self.sets.get(set).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// `core.v1.Container` of `io.k8s.api.core.v1.Container`.
+fn short(name: &'static str) -> &'static str {
+    let start = name.rmatch_indices('.').nth(2).map_or(0, |(at, _)| at + 1);
+    name.get(start..).unwrap_or(name)
+}
+
+struct Compiler<'a> {
+    tables: &'a Tables,
+    schema: &'static Schema,
+    structs: HashMap<&'static str, StructId>,
+    sets: HashMap<&'static str, SetId>,
+    rules: Rules,
+}
+
+/// Joins tables and schema.
+pub(super) fn compile(tables: &Tables) -> Rules {
+    let schema = schema();
+    let structs: HashMap<_, _> = schema.structs().map(|(id, found)| (short(found.name), id)).collect();
+    let mut names: Vec<&'static str> = structs.keys().copied().collect();
+    let variants = tables.blocks.keys().copied().filter(|name| !structs.contains_key(name));
+    names.extend(variants);
+    names.sort_unstable();
+    let sets = names.iter().copied().zip(0..).collect();
+    let mut compiler = Compiler { tables, schema, structs, sets, rules: Rules::default() };
+    for name in names {
+        compiler.set(name);
+    }
+    compiler.prune();
+    let Compiler { structs, sets, mut rules, .. } = compiler;
+    rules.by_struct = structs.iter().filter_map(|(name, id)| Some((*id, *sets.get(name)?))).collect();
+    rules
+}
+
+impl Compiler<'_> {
+    fn problem(&mut self, what: String) {
+        self.rules.problems.push(what);
+    }
+
+    fn set(&mut self, name: &'static str) {
+        let plain = name.split('@').next().unwrap_or(name);
+        let Some(&id) = self.structs.get(plain) else {
+            self.problem(format!("no struct {name}"));
+            self.rules.sets.push(Vec::new());
+            return;
+        };
+        let rows = self.rows(name, &mut HashSet::new());
+        let mut stops = Vec::new();
+        let mut seen = HashSet::new();
+        for row in &rows {
+            if row.name == ":" {
+                stops.push(Stop::Own(row.lines.clone()));
+                continue;
+            }
+            let Some(field) = self.schema.field(id, row.name) else {
+                self.problem(format!("no field {name}.{}", row.name));
+                continue;
+            };
+            seen.insert(row.name);
+            let skipped = row.lines.iter().any(|line| line.skip && line.guards.is_empty());
+            let below = if skipped { None } else { self.below(name, field, row.variant) };
+            let shown = row.shown.unwrap_or(row.name);
+            let lines = row.lines.clone();
+            stops.push(Stop::Field(FieldStop { field, lines, below, flat: row.flat, shown }));
+        }
+        for field in self.schema.fields(id).iter().filter(|field| !seen.contains(field.name)) {
+            let below = self.below(name, field, None);
+            let lines = Vec::new();
+            stops.push(Stop::Field(FieldStop { field, lines, below, flat: false, shown: field.name }));
+        }
+        self.rules.sets.push(stops);
+    }
+
+    /// The rows of a block; those of a variant replace the ones of its base for the same field.
+    fn rows(&self, name: &'static str, seen: &mut HashSet<&'static str>) -> Vec<Row> {
+        static NONE: Block = Block { base: None, rows: Vec::new() };
+        let block = self.tables.blocks.get(name).unwrap_or(&NONE);
+        let Some(base) = block.base.filter(|base| seen.insert(base)) else { return block.rows.clone() };
+        let replaced = |row: &Row| block.rows.iter().any(|own| own.name == row.name && own.name != ":");
+        let mut rows: Vec<Row> = self.rows(base, seen).into_iter().filter(|row| !replaced(row)).collect();
+        rows.extend(block.rows.iter().cloned());
+        rows
+    }
+
+    fn below(
+        &mut self,
+        set: &'static str,
+        field: &'static Field,
+        variant: Option<&'static str>,
+    ) -> Option<(Shape, SetId)> {
+        let (shape, ty) = match field.ty {
+            Type::List(id) => (Shape::List, self.schema.element(id)),
+            Type::Map(id) => (Shape::Map, self.schema.element(id)),
+            other => (Shape::One, other),
+        };
+        let Type::Struct(id) = ty else { return None };
+        let name = variant.unwrap_or_else(|| short(self.schema.structure(id).name));
+        let found = self.sets.get(name).copied();
+        if found.is_none() {
+            self.problem(format!("{set}.{}: no rules {name}", field.name));
+        }
+        found.map(|found| (shape, found))
+    }
+
+    /// Drops what leads to no rule.
+    fn prune(&mut self) {
+        let alive = |stop: &Stop, live: &HashSet<SetId>| match stop {
+            Stop::Own(lines) => !lines.is_empty(),
+            Stop::Field(stop) => {
+                !stop.lines.is_empty() || stop.below.is_some_and(|(_, set)| live.contains(&set))
+            }
+        };
+        let mut live = HashSet::new();
+        loop {
+            let before = live.len();
+            for (id, stops) in self.rules.sets.iter().enumerate() {
+                if stops.iter().any(|stop| alive(stop, &live)) {
+                    live.insert(id);
+                }
+            }
+            if live.len() == before {
+                break;
+            }
+        }
+        for stops in &mut self.rules.sets {
+            stops.retain(|stop| alive(stop, &live));
+            for stop in stops {
+                if let Stop::Field(stop) = stop {
+                    stop.below = stop.below.filter(|(_, set)| live.contains(set));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The walk over an object: every place that has rules and differs from the stored object, once.
+
+use listwatch_wire::json::Value;
+
+use super::compile::{FieldStop, Rules, SetId, Shape, Stop};
+use super::parse::{Line, Rule, Step, Target};
+use super::{Part, apply};
+use crate::field::{Errors, Path};
+use crate::schema::{Field, StructId};
+use crate::tree::Tree;
+
+/// A place that a check looks at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'a> {
+    /// The value; null where there is none.
+    pub(crate) value: &'a Value,
+    /// The stored value of the same place, if the object is being changed.
+    pub(crate) old: Option<&'a Value>,
+    /// The struct that the field is in.
+    pub(crate) parent: &'a Value,
+    /// Where that is.
+    pub(crate) path: &'a Path<'a>,
+}
+
+pub(super) struct Walk {
+    pub(super) rules: &'static Rules,
+}
+
+impl Walk {
+    /// Visits an object from its top.
+    pub(super) fn root(
+        &self,
+        id: StructId,
+        part: Part,
+        with_status: bool,
+        new: &Value,
+        old: Option<&Value>,
+        errors: &mut Errors,
+    ) {
+        let Some(set) = self.rules.of(id) else { return };
+        let path = Path::object();
+        let wanted = |field: &str| match part {
+            Part::Main | Part::Spec => field != "status" || with_status,
+            Part::Status => field == "status",
+        };
+        for stop in self.rules.stops(set) {
+            match stop {
+                Stop::Own(lines) if part == Part::Main => own(lines, new, old, &path, errors),
+                Stop::Field(stop) if wanted(stop.field.name) => self.field(stop, new, old, &path, errors),
+                _ => {}
+            }
+        }
+    }
+
+    /// Visits a struct.
+    pub(super) fn visit(
+        &self,
+        set: SetId,
+        new: &Value,
+        old: Option<&Value>,
+        path: &Path<'_>,
+        errors: &mut Errors,
+    ) {
+        if !new.is_object() || old.is_some_and(|old| new.is_same(old)) {
+            return;
+        }
+        let mut surplus: Vec<&str> = Vec::new();
+        for stop in self.rules.stops(set) {
+            match stop {
+                Stop::Own(lines) => {
+                    surplus.extend(alternatives(lines, new, path, errors));
+                    own(lines, new, old, path, errors);
+                }
+                Stop::Field(stop) if surplus.contains(&stop.field.name) => {}
+                Stop::Field(stop) => self.field(stop, new, old, path, errors),
+            }
+        }
+    }
+
+    fn field(
+        &self,
+        stop: &FieldStop,
+        parent: &Value,
+        old_parent: Option<&Value>,
+        above: &Path<'_>,
+        errors: &mut Errors,
+    ) {
+        let (new, old) = (parent.at(stop.field.name), old_parent.map(|old| old.at(stop.field.name)));
+        let own = above.child(stop.shown);
+        let path = if stop.flat { *above } else { own };
+        let mut skipped = false;
+        for line in stop.lines.iter().filter(|line| line.guards.iter().all(|guard| guard.holds(parent))) {
+            let at = At { value: new, old, parent, path: &path };
+            run(line, &at, Some(stop.field), errors);
+            skipped |= line.skip;
+        }
+        let Some((shape, set)) = stop.below.filter(|_| !skipped) else { return };
+        match shape {
+            Shape::One => self.visit(set, new, old, &path, errors),
+            Shape::List => {
+                let before = old.and_then(Value::as_array);
+                for (index, item) in new.as_array().into_iter().flatten().enumerate() {
+                    let old = before.and_then(|before| before.get(index));
+                    let indexed = if stop.flat { path } else { path.index(index) };
+                    self.visit(set, item, old, &indexed, errors);
+                }
+            }
+            Shape::Map => {
+                for (key, item) in new.as_object().into_iter().flatten() {
+                    let old = old.and_then(|old| old.get(key));
+                    self.visit(set, item, old, &path.key(key), errors);
+                }
+            }
+        }
+    }
+}
+
+/// The fields of a struct that may have only one of several and has more: all but the first.
+fn alternatives<'a>(lines: &'a [Line], value: &Value, path: &Path<'_>, errors: &mut Errors) -> Vec<&'a str> {
+    let mut surplus = Vec::new();
+    for step in lines.iter().flat_map(|line| &line.steps) {
+        let Rule::FirstOf(fields) = &step.rule else { continue };
+        let what = step.detail.unwrap_or_default();
+        // `field~shown` has another name in errors, `field+` is never one too many.
+        let name = |entry: &'a str| entry.split(['~', '+']).next().unwrap_or(entry);
+        let mut given = fields.iter().copied().filter(|entry| value.has(name(entry)));
+        if given.next().is_none() {
+            errors.required(path, format!("must specify a {what} type"));
+        }
+        for entry in given.filter(|entry| !entry.ends_with('+')) {
+            let shown = entry.split_once('~').map_or(entry, |(_, shown)| shown);
+            errors.forbidden(&path.child(shown), format!("may not specify more than 1 {what} type"));
+            surplus.push(name(entry));
+        }
+    }
+    surplus
+}
+
+fn own(lines: &[Line], new: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    for line in lines.iter().filter(|line| line.guards.iter().all(|guard| guard.holds(new))) {
+        run(line, &At { value: new, old, parent: new, path }, None, errors);
+    }
+}
+
+/// Runs the rules of a line in order; what is required and missing is not looked at further.
+fn run(line: &Line, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) {
+    for step in &line.steps {
+        let goes_on = match step.target {
+            Target::Whole => apply::whole(step, at, field, errors),
+            Target::Each { indexed } => {
+                each(step, at, indexed, errors);
+                true
+            }
+            Target::Keys => {
+                keys(step, at, errors);
+                true
+            }
+        };
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+fn each(step: &Step, at: &At<'_>, indexed: bool, errors: &mut Errors) {
+    let mut one = |value: &Value, path: &Path<'_>| {
+        apply::whole(step, &At { value, old: None, parent: at.parent, path }, None, errors);
+    };
+    match at.value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let path = if indexed { at.path.index(index) } else { *at.path };
+                one(item, &path);
+            }
+        }
+        Value::Object(fields) => {
+            for (key, item) in fields {
+                let path = if indexed { at.path.key(key) } else { *at.path };
+                one(item, &path);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn keys(step: &Step, at: &At<'_>, errors: &mut Errors) {
+    for (key, _) in at.value.as_object().into_iter().flatten() {
+        let (value, path) = (Value::from(key.as_str()), at.path.key(key));
+        apply::whole(step, &At { value: &value, old: None, parent: at.parent, path: &path }, None, errors);
+    }
+}

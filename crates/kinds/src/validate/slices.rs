@@ -1,0 +1,99 @@
+//! Endpoints and their slices, and ranges of addresses for Services.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use listwatch_wire::json::Value;
+use listwatch_wire::names::subdomain_errors;
+
+use super::checks;
+use crate::field::Errors;
+use crate::rules::{self, At, Check};
+use crate::tree::Tree;
+
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    subset_has_addresses,
+    slice_port_names_are_unique,
+    slice_addresses_fit_their_type,
+    ranges_are_of_two_families,
+];
+
+fn subset_has_addresses(at: &At<'_>, errors: &mut Errors) {
+    if at.value.count("addresses") == 0 && at.value.count("notReadyAddresses") == 0 {
+        errors.required(at.path, "must specify `addresses` or `notReadyAddresses`");
+    }
+    let ports = at.path.child("ports");
+    for (index, port) in at.value.list("ports").iter().enumerate() {
+        if port.text("name").is_empty() && at.value.count("ports") > 1 {
+            errors.required(&ports.index(index).child("name"), "");
+        }
+    }
+}
+
+fn slice_port_names_are_unique(at: &At<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for (index, port) in at.value.as_array().into_iter().flatten().enumerate() {
+        let name = port.text("name");
+        if !seen.insert(name) {
+            errors.duplicate(&at.path.index(index).child("name"), name);
+        }
+    }
+}
+
+fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
+    let kind = at.value.text("addressType");
+    let endpoints = at.path.child("endpoints");
+    for (index, endpoint) in at.value.list("endpoints").iter().enumerate() {
+        let endpoint_path = endpoints.index(index);
+        let path = endpoint_path.child("addresses");
+        for (index, address) in endpoint.list("addresses").iter().filter_map(Value::as_str).enumerate() {
+            let place = path.index(index);
+            match (kind, address.parse::<IpAddr>()) {
+                ("FQDN", _) => {
+                    errors.invalid_all(&place, address, subdomain_errors(address));
+                    if !address.contains('.') {
+                        let detail = "should be a domain with at least two segments separated by dots";
+                        errors.invalid(&place, address, detail);
+                    }
+                }
+                ("IPv4" | "IPv6", Err(_)) => {
+                    let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+                    errors.invalid(&place, address, detail);
+                }
+                ("IPv4" | "IPv6", Ok(ip)) => {
+                    if ip.is_ipv4() != (kind == "IPv4") {
+                        errors.invalid(&path, address, format!("must be an {kind} address"));
+                    }
+                    errors.invalid_all(&place, address, rules::unreachable(ip, address));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn ranges_are_of_two_families(at: &At<'_>, errors: &mut Errors) {
+    let ranges = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
+    if ranges.len() > 2 {
+        errors.invalid(at.path, at.parent.clone(), "may only hold up to 2 values");
+    }
+    let family = |range: &Value| {
+        let (address, _) = range.as_str()?.split_once('/')?;
+        address.parse::<IpAddr>().ok().map(|address| address.is_ipv4())
+    };
+    if let [first, second] = ranges
+        && family(first).is_some()
+        && family(first) == family(second)
+    {
+        let detail =
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        errors.invalid(at.path, at.value.clone(), detail);
+    }
+    let Some(before) = at.old.and_then(Value::as_array) else { return };
+    if before.len() > ranges.len() {
+        errors.invalid(at.path, at.value.clone(), "field is immutable");
+    }
+    for (index, (new, old)) in ranges.iter().zip(before).enumerate() {
+        errors.immutable(&at.path.index(index), new, old);
+    }
+}

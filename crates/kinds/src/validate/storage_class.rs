@@ -1,0 +1,67 @@
+//! Storage classes, CSI drivers and attachments.
+
+use std::collections::HashSet;
+
+use listwatch_wire::json::Value;
+
+use super::checks;
+use crate::field::Errors;
+use crate::rules::{At, Check};
+use crate::tree::Tree;
+
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![parameters_are_small, topologies_are_unique, audiences_are_unique, attachment_has_one_source];
+
+/// Bytes of all parameters of a class together.
+const MAX_PARAMETERS: usize = 256 * 1024;
+const MAX_PARAMETER_COUNT: usize = 512;
+
+fn parameters_are_small(at: &At<'_>, errors: &mut Errors) {
+    let mut size = 0;
+    for (key, value) in at.value.as_object().into_iter().flatten() {
+        if key.is_empty() {
+            errors.invalid(at.path, "", "field can not be empty.");
+        }
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if at.value.as_object().is_some_and(|all| all.len() > MAX_PARAMETER_COUNT) {
+        errors.too_long(at.path, MAX_PARAMETER_COUNT);
+    }
+    if size > MAX_PARAMETERS {
+        errors.too_long(at.path, MAX_PARAMETERS);
+    }
+}
+
+fn topologies_are_unique(at: &At<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for (index, term) in at.value.as_array().into_iter().flatten().enumerate() {
+        if term.count("matchLabelExpressions") == 0
+            || !seen.insert(term.at("matchLabelExpressions").to_string())
+        {
+            errors.duplicate(&at.path.index(index).child("matchLabelExpressions"), "");
+        }
+    }
+}
+
+fn audiences_are_unique(at: &At<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for (index, request) in at.value.as_array().into_iter().flatten().enumerate() {
+        let audience = request.text("audience");
+        if !seen.insert(audience) {
+            errors.duplicate(&at.path.index(index).child("audience"), audience);
+        }
+    }
+}
+
+fn attachment_has_one_source(at: &At<'_>, errors: &mut Errors) {
+    let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (at.value.has("inlineVolumeSpec"), at.value.has("persistentVolumeName")) {
+        (false, false) => errors.required(at.path, detail),
+        (true, true) => errors.forbidden(at.path, detail),
+        (false, true) if at.value.at("persistentVolumeName") == &Value::from("") => {
+            let path = at.path.child("persistentVolumeName");
+            errors.required(&path, "must specify non empty persistentVolumeName");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,110 @@
+//! Templates that Pods are made from, and the selectors that take them back.
+
+use listwatch_wire::json::{Value, json};
+
+use super::{checks, pod, selector};
+use crate::field::{Errors, Path};
+use crate::meta;
+use crate::rules::{At, Check};
+use crate::tree::Tree;
+
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    template_metadata_is_valid,
+    template_metadata_is_plain,
+    template_has_no_ephemeral_containers,
+    template_matches_selector,
+    daemon_template_matches_selector,
+    controller_template_matches_selector,
+    job_template_matches_selector,
+];
+
+/// kube-apiserver reports labels and annotations of a template beside its metadata.
+fn template_metadata_is_valid(at: &At<'_>, errors: &mut Errors) {
+    let meta = at.value.at("metadata");
+    meta::validate_labels(meta, &at.path.child("labels"), errors);
+    meta::validate_annotations(meta, &at.path.child("annotations"), errors);
+    pod::annotations(meta, at.value.at("spec"), &at.path.child("annotations"), errors);
+}
+
+/// A template of a claim has labels and annotations, and is given the rest.
+fn template_metadata_is_plain(at: &At<'_>, errors: &mut Errors) {
+    meta::validate_labels(at.value, &at.path.child("labels"), errors);
+    for (key, _) in at.value.fields().into_iter().flatten() {
+        if !matches!(key.as_str(), "labels" | "annotations" | "creationTimestamp") {
+            errors.forbidden(&at.path.child(key), "cannot be set");
+        }
+    }
+}
+
+fn template_has_no_ephemeral_containers(at: &At<'_>, errors: &mut Errors) {
+    if at.value.count("ephemeralContainers") > 0 {
+        let detail = "ephemeral containers not allowed in pod template";
+        errors.forbidden(&at.path.child("ephemeralContainers"), detail);
+    }
+}
+
+fn labels_match(chosen: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let labels = spec.path(&["template", "metadata", "labels"]);
+    if !selector::matches(chosen, labels) {
+        let path = path.child("template");
+        let path = path.child("metadata");
+        let detail = "`selector` does not match template `labels`";
+        errors.invalid(&path.child("labels"), labels.clone(), detail);
+    }
+}
+
+/// Pods of a workload are restarted for as long as it exists.
+fn always_restarts(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
+    let (pod, path) = (spec.path(&["template", "spec"]), path.child("template"));
+    let path = path.child("spec");
+    if pod.text("restartPolicy") != "Always" {
+        errors.not_supported(&path.child("restartPolicy"), pod.text("restartPolicy"), &["Always"]);
+    }
+    if pod.has("activeDeadlineSeconds") {
+        let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
+        errors.forbidden(&path.child("activeDeadlineSeconds"), detail);
+    }
+}
+
+/// Deployments, ReplicaSets and StatefulSets. A selector that cannot be evaluated takes nothing to be compared with.
+fn template_matches_selector(at: &At<'_>, errors: &mut Errors) {
+    let chosen = at.value.at("selector");
+    if chosen.is_null() {
+        let labels = at.value.path(&["template", "metadata", "labels"]).clone();
+        let path = at.path.child("template");
+        let path = path.child("metadata");
+        errors.invalid(&path.child("labels"), labels, "`selector` does not match template `labels`");
+    } else if !selector::is_usable(chosen) {
+        errors.invalid(&at.path.child("selector"), chosen.clone(), "invalid label selector");
+        return;
+    } else if !selector::is_empty(chosen) {
+        labels_match(chosen, at.value, at.path, errors);
+    }
+    always_restarts(at.value, at.path, "ReplicaSet", errors);
+}
+
+fn daemon_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
+    let chosen = at.value.at("selector");
+    if chosen.is_null() || selector::is_usable(chosen) {
+        let nothing = json!({"matchExpressions": [{}]});
+        labels_match(if chosen.is_null() { &nothing } else { chosen }, at.value, at.path, errors);
+    }
+    always_restarts(at.value, at.path, "DaemonSet", errors);
+}
+
+fn controller_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
+    if !at.value.has("template") {
+        return;
+    }
+    if at.value.count("selector") > 0 {
+        labels_match(&json!({"matchLabels": at.value.at("selector")}), at.value, at.path, errors);
+    }
+    always_restarts(at.value, at.path, "ReplicationController", errors);
+}
+
+fn job_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
+    let chosen = at.value.at("selector");
+    if !chosen.is_null() && selector::is_usable(chosen) {
+        labels_match(chosen, at.value, at.path, errors);
+    }
+}

@@ -1,0 +1,56 @@
+//! Services, volumes and Ingresses.
+
+use listwatch_wire::json::Value;
+
+use crate::field::Path;
+use crate::tree::Tree;
+
+pub(super) fn service(new: &Value, found: &mut Vec<String>) {
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    let spec = new.at("spec");
+    let headless = spec.text("clusterIP") == "None";
+    let external = spec.text("type") == "ExternalName";
+    let addresses = spec.count("externalIPs") > 0;
+    let mut warn = |wanted: bool, text: &str| {
+        if wanted {
+            found.push(text.to_owned());
+        }
+    };
+    let hinted = new.at("metadata").at("annotations").has(HINTS);
+    warn(
+        hinted,
+        "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use service.kubernetes.io/topology-mode instead",
+    );
+    let balanced = !spec.text("loadBalancerIP").is_empty();
+    warn(headless && balanced, "spec.loadBalancerIP is ignored for headless services");
+    warn(headless && addresses, "spec.externalIPs is ignored for headless services");
+    let sticky = spec.text("sessionAffinity") != "None";
+    warn(headless && sticky, "spec.SessionAffinity is ignored for headless services");
+    warn(
+        addresses && !headless && !external,
+        "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+    );
+    warn(external && addresses, "spec.externalIPs is ignored when spec.type is \"ExternalName\"");
+    let named = !spec.text("externalName").is_empty();
+    warn(!external && named, "spec.externalName is ignored when spec.type is not \"ExternalName\"");
+    warn(
+        spec.text("trafficDistribution") == "PreferClose",
+        "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+    );
+}
+
+pub(super) fn volume(new: &Value, found: &mut Vec<String>) {
+    let (spec, path) = (new.at("spec"), Path::root("spec"));
+    if spec.text("persistentVolumeReclaimPolicy") == "Recycle" {
+        let place = path.child("persistentVolumeReclaimPolicy");
+        found.push(format!("{place}: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."));
+    }
+    super::pod::deprecated_sources(spec, &path, found);
+}
+
+pub(super) fn ingress(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    const CLASS: &str = "kubernetes.io/ingress.class";
+    if old.is_none() && new.at("metadata").at("annotations").has(CLASS) {
+        found.push(format!("annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead"));
+    }
+}
