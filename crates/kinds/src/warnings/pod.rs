@@ -216,7 +216,8 @@ fn ports(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
             let place = path.index(index).to_string();
             let protocol = if port.text("protocol").is_empty() { "TCP" } else { port.text("protocol") };
             let others = numbers.entry((port.int("containerPort").unwrap_or(0), protocol)).or_default();
-            for (other_place, other) in others.iter().take(MAX_OTHERS).filter(|_| found.len() < MAX_WARNINGS) {
+            let room = MAX_WARNINGS.saturating_sub(found.len()).min(MAX_OTHERS);
+            for (other_place, other) in others.iter().take(room) {
                 if let Some(relation) = overlap(port, other) {
                     found.push(format!("{place}: {relation} port definition with {other_place}"));
                 }
