@@ -11,6 +11,7 @@ mod config_file;
 mod db;
 mod demo;
 mod generate;
+mod secure;
 mod serve;
 mod store;
 mod top;

@@ -69,6 +69,11 @@ impl Store {
         (!self.memory).then_some(self.data_dir.as_path())
     }
 
+    /// Whether several servers may share it.
+    pub(crate) fn is_shared(&self) -> bool {
+        !self.etcd.etcd_endpoints.is_empty()
+    }
+
     /// Opens it.
     pub(crate) async fn open(&self) -> anyhow::Result<Arc<dyn Engine>> {
         if self.memory {

@@ -37,13 +37,16 @@
 mod admission;
 mod allocate;
 pub mod api;
+mod audit;
 pub mod auth;
 pub mod cache;
 mod chain;
+pub mod encryption;
 mod endpoints;
 mod error;
 mod fairness;
 mod http;
+mod identity;
 mod lifecycle;
 mod listen;
 pub mod observe;
@@ -60,7 +63,7 @@ mod verbs;
 pub use admission::{AdmissionOptions, UnknownPlugin, WebhookLimits};
 pub use error::Error;
 pub use options::{
-    CacheLimits, HttpLimits, LifecycleOptions, NamespaceObjects, Options, RequestLimits, Security,
-    WatchLimits,
+    AuditOptions, CacheLimits, HttpLimits, IdentityOptions, KeepKeys, LifecycleOptions, NamespaceObjects,
+    Options, RequestLimits, Security, ServingOptions, WatchLimits,
 };
 pub use server::{Handle, Server};

@@ -1,6 +1,6 @@
 //! [`Options`]: everything that can be chosen about a server, every bound with its name, default and reason.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +16,14 @@ pub struct Options {
     pub security: Security,
     /// A CSV of static tokens in the form of kube-apiserver: `token,user,uid,"group1,group2"`.
     pub token_file: Option<PathBuf>,
+    /// Where the keys that make identities are kept, unless [`Security::SelfMade`] names a directory.
+    pub keys: KeepKeys,
+    /// How the server is called by its clients.
+    pub serving: ServingOptions,
+    /// What is taken for proof of an identity.
+    pub identity: IdentityOptions,
+    /// The audit log; none if there is nothing here.
+    pub audit: Option<AuditOptions>,
     /// Whether requests without credentials are served as `system:anonymous`.
     pub anonymous: bool,
     /// Serves the web console under `/console/`.
@@ -32,6 +40,61 @@ pub struct Options {
     pub lifecycle: LifecycleOptions,
     /// Admission plugins that are switched on and off.
     pub admission: AdmissionOptions,
+}
+
+/// Where the keys that make identities are kept: the CA's, the administrator's token, the one that signs tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KeepKeys {
+    /// In the process: they are gone with it.
+    #[default]
+    Process,
+    /// In a directory, one file each (mode 0600).
+    Directory(PathBuf),
+    /// In the store, where all servers on it find the same ones.
+    Store,
+}
+
+/// How the server is called by its clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServingOptions {
+    /// Names and addresses that the serving certificate covers besides those that are known.
+    pub names: Vec<String>,
+    /// The address that clients are told to use.
+    pub advertise: Option<IpAddr>,
+}
+
+/// What is taken for proof of an identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityOptions {
+    /// CAs whose client certificates are believed, besides the server's own.
+    pub client_ca_file: Option<PathBuf>,
+    /// The private key that signs tokens of service accounts; without one it is made and kept.
+    pub signing_key_file: Option<PathBuf>,
+    /// Keys, private or public, whose tokens of service accounts are believed as well: those that signed before.
+    pub key_files: Vec<PathBuf>,
+    /// The longest that a token of a service account may hold. kube-apiserver has no bound but 2^32 seconds; a token that
+    /// outlives everybody who knows of it is of no use to anyone but a thief.
+    pub max_token_age: Duration,
+}
+
+impl Default for IdentityOptions {
+    fn default() -> Self {
+        Self {
+            client_ca_file: None,
+            signing_key_file: None,
+            key_files: Vec::new(),
+            max_token_age: Duration::from_secs(365 * 24 * 3600),
+        }
+    }
+}
+
+/// The audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditOptions {
+    /// What is told about which requests, in kube-apiserver's format.
+    pub policy_file: PathBuf,
+    /// Where it is told.
+    pub log_file: PathBuf,
 }
 
 /// What happens by itself. In a cluster most of it is the work of a controller manager; switch off what one does for you.
@@ -195,6 +258,9 @@ pub struct WatchLimits {
     pub bookmark_every: Duration,
     /// A last bookmark comes so long before the deadline.
     pub bookmark_before_end: Duration,
+    /// How often a watch is looked at again: it ends when its user's rights were withdrawn or its token no longer holds.
+    /// kube-apiserver never looks again; `None` does as it does.
+    pub recheck_every: Option<Duration>,
     /// Bytes of objects a watcher takes at a time when it has much to catch up with: what one that does not read holds.
     pub batch_bytes: usize,
     /// Events a watcher takes at a time.
@@ -207,6 +273,10 @@ impl Default for Options {
             bind: SocketAddr::from(([127, 0, 0, 1], 0)),
             security: Security::SelfMade { dir: None },
             token_file: None,
+            keys: KeepKeys::default(),
+            serving: ServingOptions::default(),
+            identity: IdentityOptions::default(),
+            audit: None,
             anonymous: true,
             console: true,
             http: HttpLimits::default(),
@@ -266,6 +336,7 @@ impl Default for WatchLimits {
         Self {
             min_timeout: Duration::from_secs(1800),
             bookmark_every: Duration::from_secs(60),
+            recheck_every: Some(Duration::from_secs(60)),
             bookmark_before_end: Duration::from_secs(2),
             batch_bytes: 256 << 10,
             batch_events: 256,

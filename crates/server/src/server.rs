@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use listwatch_storage::Engine;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -17,19 +16,25 @@ use crate::admission::chain;
 use crate::allocate::services::Allocator;
 use crate::api::Api;
 use crate::api::Heavy;
+use crate::audit::{self, AuditLog};
 use crate::auth::{
-    Authenticator, Impersonator, Roles, ServiceAccounts, SigningKey, Token, User, parse_token_file,
+    Authenticator, Impersonator, MASTERS, Roles, ServiceAccounts, SigningKey, Token, User, VerifyingKey,
+    parse_token_file,
 };
 use crate::cache::Cache;
 use crate::chain::service::Service;
 use crate::endpoints::health::FEEDER;
 use crate::fairness::{Fairness, bootstrap};
+use crate::identity::addresses;
+use crate::identity::authority::{Authority, Issued};
+use crate::identity::clients::ClientCertificates;
+use crate::identity::keep::Keep;
 use crate::lifecycle;
 use crate::lifecycle::definitions::Definitions;
 use crate::listen;
-use crate::listen::tls;
+use crate::listen::tls::{self, Source, Tls};
 use crate::observe::Metrics;
-use crate::options::{Options, Security};
+use crate::options::{AuditOptions, Options, Security};
 use crate::outbound::WebhookClient;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
@@ -41,20 +46,30 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// Connections the system holds for us until they are accepted: a thousand clients may come back at once.
 const BACKLOG: u32 = 4096;
 
+/// The name of the administrator that a server makes.
+const ADMIN: &str = "kubernetes-admin";
+
 /// Starts servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Server;
 
 /// A running server. Dropping it stops the server at once; [`Handle::shutdown`] does so in good order.
-#[derive(Debug)]
 pub struct Handle {
     address: SocketAddr,
     ca_pem: Option<String>,
     admin_token: String,
+    admin_certificate: Issued,
     api: Arc<Api>,
     stop: CancellationToken,
     connections: TaskTracker,
     tasks: Vec<tokio::task::AbortHandle>,
+}
+
+impl std::fmt::Debug for Handle {
+    /// Without the administrator's token and key, which have no place in logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl Server {
@@ -68,14 +83,35 @@ impl Server {
         let listener = listen_on(options.bind)?;
         let address =
             listener.local_addr().map_err(|source| Error::Bind { address: options.bind, source })?;
-        let material = tls::material(&options.security, address.ip())?;
-        let admin = admin_token(&options)?;
+        let keep = Keep::new(&options, &engine);
+        let authority = Authority::load_or_make(&keep).await?;
+        let names = addresses::names(address, options.serving.advertise, &options.serving.names);
+        let admin = admin_token(&keep).await?;
         let admin_token = admin.secret.clone();
+        let admin_certificate = authority.client(ADMIN, MASTERS)?;
+        let client_ca = options.identity.client_ca_file.as_deref().map(tls::read).transpose()?;
+        let roots: Vec<&str> =
+            std::iter::once(&authority.certificate).chain(&client_ca).map(String::as_str).collect();
+        let clients = ClientCertificates::new(&roots)?;
+        let (source, ca_pem) = match &options.security {
+            Security::InsecureHttp => (None, None),
+            Security::Files { certificate, key, ca } => {
+                let source = Source::Files { certificate: certificate.clone(), key: key.clone() };
+                (Some(source), Some(tls::read(ca)?))
+            }
+            Security::SelfMade { .. } => {
+                let ca = authority.certificate.clone();
+                (Some(Source::Issued(authority, names)), Some(ca))
+            }
+        };
+        let tls = source.as_ref().map(|source| Tls::new(source, clients)).transpose()?;
+        let audit = options.audit.as_ref().map(audit_log).transpose()?;
         let cache = Arc::new(Cache::new(Arc::clone(&engine), options.cache));
         let registry = Registry::builtin(&cache);
+        let (signing, former) = token_keys(&options, &keep).await?;
         let authenticator =
             Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous)
-                .with_service_accounts(ServiceAccounts::new(signing_key(&options)?, &cache));
+                .with_service_accounts(ServiceAccounts::new(signing, former, &cache));
         let authorizer = Roles::new(&cache);
         let feeder = cache.start().await?;
         // As in the reference a request waits for its turn a quarter of the time it has.
@@ -87,6 +123,7 @@ impl Server {
             authenticator,
             authorizer,
             impersonator: Impersonator::default(),
+            audit,
             recent: Recent::new(options.cache.recent_bytes),
             admission: chain(&options.admission),
             webhooks: WebhookClient::new(options.admission.webhooks),
@@ -100,23 +137,23 @@ impl Server {
         let mut definitions = Definitions::new(Arc::clone(&api));
         definitions.restore();
         let definitions = tokio::spawn(definitions.run());
-        let ca_pem = material.as_ref().map(|m| m.ca_pem.clone());
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
         let lifecycle = lifecycle::start(Arc::clone(&api), address.port(), ca_pem.clone(), stop.clone());
         let lifecycle = lifecycle.await.map_err(Error::FirstObjects)?;
         let service = Arc::new(Service::new(Arc::clone(&api), stop.clone()));
-        let acceptor = material.as_ref().map(|m| TlsAcceptor::from(Arc::clone(&m.config)));
-        let accept =
-            tokio::spawn(listen::accept(listener, acceptor, service, stop.clone(), connections.clone()));
+        let renewal =
+            tls.clone().zip(source).map(|(tls, source)| tokio::spawn(tls.renew(source, stop.clone())));
+        let accept = tokio::spawn(listen::accept(listener, tls, service, stop.clone(), connections.clone()));
         let named = [("task/accept", accept), (FEEDER, feeder), ("task/definitions", definitions)];
         let fairness = tokio::spawn(bootstrap::run(Arc::clone(&api), stop.clone()));
         let named = named
             .into_iter()
             .chain([("task/fairness", fairness)])
             .chain(lifecycle.map(|task| ("task/lifecycle", task)));
+        let named = named.chain(renewal.map(|task| ("task/certificates", task)));
         let background = &api.metrics.tasks;
         let tasks = named.map(|(name, task)| background.watch(name, task, stop.clone())).collect();
-        Ok(Handle { address, ca_pem, admin_token, api, stop, connections, tasks })
+        Ok(Handle { address, ca_pem, admin_token, admin_certificate, api, stop, connections, tasks })
     }
 }
 
@@ -145,47 +182,36 @@ fn tokens(options: &Options) -> Result<Vec<Token>, Error> {
 }
 
 /// The administrator's token: kept with the CA, so that a kubeconfig written once stays good.
-fn admin_token(options: &Options) -> Result<Token, Error> {
+async fn admin_token(keep: &Keep) -> Result<Token, Error> {
     let make = || Ok(URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()));
-    let secret = kept(options, "admin.token", make)?.trim().to_owned();
-    let groups = vec!["system:masters".to_owned()];
+    let secret = keep.secret("admin.token", make).await?.trim().to_owned();
+    let groups = vec![MASTERS.to_owned()];
     Ok(Token {
         secret,
-        user: User {
-            name: "kubernetes-admin".to_owned(),
-            uid: "kubernetes-admin".to_owned(),
-            groups,
-            ..User::default()
-        },
+        user: User { name: ADMIN.to_owned(), uid: ADMIN.to_owned(), groups, ..User::default() },
     })
 }
 
-/// The key that signs the tokens of service accounts: kept likewise, so that they outlive a restart.
-fn signing_key(options: &Options) -> Result<SigningKey, Error> {
-    const FILE: &str = "service-account.key";
-    let pem = kept(options, FILE, || SigningKey::make_pem().map_err(Error::Tls))?;
-    SigningKey::from_pem(&pem).map_err(|problem| Error::Content { path: FILE.into(), problem })
+/// The key that signs the tokens of service accounts, kept likewise so that they outlive a restart, and those that signed before.
+async fn token_keys(options: &Options, keep: &Keep) -> Result<(SigningKey, Vec<VerifyingKey>), Error> {
+    const NAME: &str = "service-account.key";
+    let (path, pem) = match &options.identity.signing_key_file {
+        Some(path) => (path.clone(), tls::read(path)?),
+        None => (NAME.into(), keep.secret(NAME, || SigningKey::make_pem().map_err(Error::Tls)).await?),
+    };
+    let signing = SigningKey::from_pem(&pem).map_err(|problem| Error::Content { path, problem })?;
+    let former = options.identity.key_files.iter().map(|path| {
+        VerifyingKey::from_pem(&tls::read(path)?)
+            .map_err(|problem| Error::Content { path: path.clone(), problem })
+    });
+    Ok((signing, former.collect::<Result<_, _>>()?))
 }
 
-/// A secret that is made at the first start and found again at the next, if there is a directory to keep it in.
-fn kept(
-    options: &Options,
-    file: &str,
-    make: impl FnOnce() -> Result<String, Error>,
-) -> Result<String, Error> {
-    let Security::SelfMade { dir: Some(dir) } = &options.security else { return make() };
-    let path = dir.join(file);
-    if path.exists() {
-        let secret = tls::read(&path)?;
-        // A secret that everybody knows is none.
-        if secret.trim().is_empty() {
-            return Err(Error::Content { path, problem: "the file is empty".to_owned() });
-        }
-        return Ok(secret);
-    }
-    let secret = make()?;
-    tls::write_private(&path, &secret)?;
-    Ok(secret)
+fn audit_log(options: &AuditOptions) -> Result<Arc<AuditLog>, Error> {
+    let path = &options.policy_file;
+    let policy = audit::Policy::parse(&tls::read(path)?);
+    let policy = policy.map_err(|problem| Error::Content { path: path.clone(), problem })?;
+    AuditLog::open(policy, &options.log_file)
 }
 
 impl Handle {
@@ -195,11 +221,12 @@ impl Handle {
         self.address
     }
 
-    /// The same as a URL.
+    /// Where clients reach it, as a URL.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.ca_pem.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        let address = addresses::reachable(self.address, self.api.options.serving.advertise);
+        format!("{scheme}://{address}")
     }
 
     /// The CA that vouches for it; `None` for plain HTTP.
@@ -214,20 +241,21 @@ impl Handle {
         &self.admin_token
     }
 
-    /// A kubeconfig for the administrator.
+    /// A kubeconfig for the administrator: with a client certificate, and with a token for clients that know only those.
     #[must_use]
     pub fn admin_kubeconfig(&self) -> String {
-        let ca = self
-            .ca_pem
-            .as_ref()
-            .map(|pem| format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)));
+        let line = |key: &str, pem: &str| format!("    {key}: {}\n", STANDARD.encode(pem));
+        let ca = self.ca_pem.as_ref().map(|pem| line("certificate-authority-data", pem));
+        let Issued { certificate, key } = &self.admin_certificate;
+        let client = line("client-certificate-data", certificate) + &line("client-key-data", key);
         format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: listwatch\n  cluster:\n    server: {url}\n{ca}\
-             users:\n- name: admin\n  user:\n    token: {token}\n\
+             users:\n- name: admin\n  user:\n{client}    token: {token}\n\
              contexts:\n- name: listwatch\n  context:\n    cluster: listwatch\n    user: admin\n\
              current-context: listwatch\n",
             url = self.url(),
             ca = ca.unwrap_or_default(),
+            client = if self.ca_pem.is_some() { client } else { String::new() },
             token = self.admin_token,
         )
     }

@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use listwatch_server::{AdmissionOptions, Handle, LifecycleOptions, Options, Security, Server};
+use listwatch_server::{AdmissionOptions, Handle, LifecycleOptions, Options, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::secure::Secure;
 use crate::store::{Store, duration};
 
 /// The file name of the admin kubeconfig in the data directory.
@@ -36,13 +37,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Serve plain HTTP: for tests on loopback, where tokens cannot be overheard
-    #[arg(long)]
-    insecure_http: bool,
-
-    /// Tokens and whom they stand for, one per line: token,user,uid,"group1,group2"
-    #[arg(long, value_name = "FILE")]
-    token_auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    security: Secure,
 
     /// Where to write the admin kubeconfig, besides the data directory
     #[arg(long, value_name = "FILE")]
@@ -132,7 +128,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     arguments.check()?;
     let mut signals = Signals::listen()?;
     let mut leftovers = Leftovers::watch(&arguments.store);
-    let engine = arguments.store.open().await?;
+    let engine = arguments.security.encrypted(arguments.store.open().await?)?;
     let handle = Server::start(arguments.options(), engine).await?;
     let kubeconfig = arguments.write_kubeconfig(&handle)?;
     leftovers.keep();
@@ -171,9 +167,7 @@ impl Arguments {
     /// Finds what can be found wrong before anything is created.
     fn check(&self) -> anyhow::Result<()> {
         self.admission.options().check()?;
-        if let Some(file) = &self.token_auth_file {
-            std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        }
+        self.security.check(self.bind)?;
         // Only a look: the server takes the address itself. Whoever is quicker in between still gets a clear message.
         std::net::TcpListener::bind(self.bind).with_context(|| self.cannot_listen())?;
         Ok(())
@@ -185,12 +179,16 @@ impl Arguments {
     }
 
     fn options(&self) -> Options {
-        let dir = self.store.directory().map(Path::to_owned);
-        let security = if self.insecure_http { Security::InsecureHttp } else { Security::SelfMade { dir } };
+        let (security, keys) = self.security.protection(&self.store);
         Options {
             bind: self.bind,
             security,
-            token_file: self.token_auth_file.clone(),
+            keys,
+            serving: self.security.serving(),
+            identity: self.security.identity(),
+            audit: self.security.audit(),
+            token_file: self.security.token_auth_file.clone(),
+            watch: self.security.watch(),
             console: !self.no_console,
             lifecycle: self.lifecycle.options(),
             admission: self.admission.options(),

@@ -17,6 +17,7 @@ use listwatch_storage::Engine;
 use listwatch_wire::{Revision, Status};
 
 use crate::allocate::services::Allocator;
+use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Authorizer, Impersonator};
 use crate::cache::Cache;
 use crate::fairness::Fairness;
@@ -48,6 +49,8 @@ pub struct Api {
     pub authorizer: Arc<dyn Authorizer>,
     /// What may change or reject a write.
     pub(crate) admission: Chain,
+    /// Where is told who asked for what.
+    pub(crate) audit: Option<Arc<AuditLog>>,
     /// Who may act as whom.
     pub(crate) impersonator: Impersonator,
     /// Connections to webhooks.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use http::HeaderMap;
 use jiff::Timestamp;
 
-use crate::auth::service_account::ISSUER;
+use crate::auth::service_account::{ISSUER, wrong_audience};
 use crate::auth::{ServiceAccounts, Token, User, bearer};
+use crate::identity::clients::Proof;
 
 /// Turns credentials into users.
 #[derive(Default)]
@@ -52,25 +53,43 @@ impl Authenticator {
     /// Who sent these headers. `None` for credentials that are wrong, or missing where they are needed.
     #[must_use]
     pub fn authenticate(&self, headers: &HeaderMap) -> Option<Arc<User>> {
+        self.authenticate_peer(headers, None)
+    }
+
+    /// Who sent these headers over a connection whose certificate proves this. A certificate that holds comes first; one that
+    /// does not is wrong credentials, unless there are others that are right.
+    pub(crate) fn authenticate_peer(&self, headers: &HeaderMap, proof: Option<&Proof>) -> Option<Arc<User>> {
+        if let Some(user) = proof.and_then(|proof| proof.user(Timestamp::now())) {
+            return Some(Arc::clone(user));
+        }
         match bearer::token(headers) {
             Ok(Some(token)) => self.user_of(&token),
-            Ok(None) => self.anonymous.clone(),
+            Ok(None) => self.anonymous.clone().filter(|_| proof.is_none()),
             Err(bearer::Malformed) => None,
         }
+    }
+
+    /// Whether this is a token that holds as long as the server runs.
+    pub(crate) fn is_static(&self, token: &str) -> bool {
+        self.tokens.contains_key(token)
     }
 
     /// Whose token this is.
     #[must_use]
     pub fn user_of(&self, token: &str) -> Option<Arc<User>> {
-        self.user_for(token, &[ISSUER]).map(|(user, _)| user)
+        self.user_for(token, &[ISSUER]).ok().map(|(user, _)| user)
     }
 
     /// Whose token this is, and for which of these audiences it is meant. Static tokens are meant for this server.
-    #[must_use]
-    pub fn user_for(&self, token: &str, audiences: &[&str]) -> Option<(Arc<User>, Vec<String>)> {
-        match self.tokens.get(token) {
-            Some(user) => audiences.contains(&ISSUER).then(|| (Arc::clone(user), vec![ISSUER.to_owned()])),
-            None => self.service_accounts.as_ref()?.check(token, audiences, Timestamp::now()),
+    ///
+    /// # Errors
+    /// Why the token is not believed.
+    pub fn user_for(&self, token: &str, audiences: &[&str]) -> Result<(Arc<User>, Vec<String>), String> {
+        match (self.tokens.get(token), &self.service_accounts) {
+            (Some(user), _) if audiences.contains(&ISSUER) => Ok((Arc::clone(user), vec![ISSUER.to_owned()])),
+            (Some(_), _) => Err(wrong_audience(&[ISSUER.to_owned()], audiences)),
+            (None, Some(accounts)) => accounts.check(token, audiences, Timestamp::now()),
+            (None, None) => Err("unknown token".to_owned()),
         }
     }
 }

@@ -7,21 +7,34 @@ use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
 };
-use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{PrivateKeyDer, SubjectPublicKeyInfoDer};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::SubjectPublicKeyInfo;
 
 /// Bytes of the longest token looked at. Ours have about 1 KB; a request head ends at 64 KB.
 const MAX_BYTES: usize = 16 << 10;
 
+/// Bytes of a point of P-256: a four and two coordinates.
+const POINT: usize = 65;
+
 /// Signs tokens, and knows its signature again.
 pub(crate) struct SigningKey {
     pair: EcdsaKeyPair,
+    verifying: VerifyingKey,
+    random: SystemRandom,
+}
+
+/// Knows the signature of a key again.
+#[derive(Clone, Debug)]
+pub(crate) struct VerifyingKey {
     /// Names the key in each token, so that others can tell which one of several to check with.
     id: String,
-    random: SystemRandom,
+    /// The public point, uncompressed.
+    point: Vec<u8>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -32,7 +45,7 @@ struct Header {
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SigningKey").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("SigningKey").field("id", &self.verifying.id).finish_non_exhaustive()
     }
 }
 
@@ -48,28 +61,58 @@ impl SigningKey {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.secret_der(), &random)
             .map_err(|error| format!("not a P-256 key in PKCS#8: {error}"))?;
-        let id = URL_SAFE_NO_PAD.encode(Sha256::digest(pair.public_key()));
-        Ok(Self { pair, id, random })
+        let verifying = VerifyingKey::new(pair.public_key().as_ref().to_vec());
+        Ok(Self { pair, verifying, random })
     }
 
-    /// The public half as a JSON Web Key: the two coordinates of a point.
+    /// The public half as a JSON Web Key.
     pub(crate) fn public(&self) -> Value {
-        let point = self.pair.public_key().as_ref();
-        let part =
-            |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(point.get(range).unwrap_or_default());
-        let (x, y) = (part(1..33), part(33..65));
-        json!({"use": "sig", "kty": "EC", "kid": &*self.id, "crv": "P-256", "alg": "ES256", "x": x, "y": y})
+        self.verifying.public()
     }
 
     /// A token that says this.
     pub(crate) fn sign(&self, claims: &impl Serialize) -> Result<String, String> {
-        let header = Header { alg: "ES256".to_owned(), kid: self.id.clone() };
+        let header = Header { alg: "ES256".to_owned(), kid: self.verifying.id.clone() };
         let mut token = format!("{}.{}", part(&header)?, part(claims)?);
         let signature = self.pair.sign(&self.random, token.as_bytes());
         let signature = signature.map_err(|_| "the system gives no random numbers".to_owned())?;
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(signature, &mut token);
         Ok(token)
+    }
+
+    /// What a token says, if this key signed it.
+    pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
+        self.verifying.verify(token)
+    }
+}
+
+impl VerifyingKey {
+    /// Reads a key: P-256, PEM; private (PKCS#8) or public.
+    pub(crate) fn from_pem(pem: &str) -> Result<Self, String> {
+        if let Ok(private) = SigningKey::from_pem(pem) {
+            return Ok(private.verifying);
+        }
+        let der =
+            SubjectPublicKeyInfoDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())?;
+        let (_, info) = SubjectPublicKeyInfo::from_der(&der).map_err(|error| error.to_string())?;
+        let point = info.subject_public_key.data.to_vec();
+        if point.len() != POINT || point.first() != Some(&4) {
+            return Err("not a P-256 key".to_owned());
+        }
+        Ok(Self::new(point))
+    }
+
+    fn new(point: Vec<u8>) -> Self {
+        Self { id: URL_SAFE_NO_PAD.encode(Sha256::digest(&point)), point }
+    }
+
+    /// A JSON Web Key: the two coordinates of a point.
+    pub(crate) fn public(&self) -> Value {
+        let part =
+            |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(self.point.get(range).unwrap_or_default());
+        let (x, y) = (part(1..33), part(33..65));
+        json!({"use": "sig", "kty": "EC", "kid": &*self.id, "crv": "P-256", "alg": "ES256", "x": x, "y": y})
     }
 
     /// What a token says, if this key signed it.
@@ -85,7 +128,7 @@ impl SigningKey {
             return None;
         }
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key());
+        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &self.point);
         public.verify(signed.as_bytes(), &signature).ok()?;
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
     }
@@ -119,7 +162,7 @@ mod tests {
         let token = key.sign(&json!({"sub": "me"})).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         let you = part(&json!({"sub": "you"})).unwrap();
-        let none = part(&json!({"alg": "none", "kid": key.id})).unwrap();
+        let none = part(&json!({"alg": "none", "kid": key.verifying.id})).unwrap();
         for wrong in [
             format!("{}.{you}.{}", parts[0], parts[2]),
             format!("{none}.{}.", parts[1]),

@@ -130,10 +130,10 @@ impl Reviewer<'_> {
             audiences.push(ISSUER);
         }
         Ok(match self.authenticator.user_for(token, &audiences) {
-            Some((user, meant)) => {
+            Ok((user, meant)) => {
                 json!({"authenticated": true, "user": user_info(&user), "audiences": meant})
             }
-            None => json!({"user": {}, "error": "invalid bearer token"}),
+            Err(why) => json!({"user": {}, "error": format!("[invalid bearer token, {why}]")}),
         })
     }
 }

@@ -4,15 +4,15 @@
 //! the account, and the object it is bound to, are still the ones they were. `subresources/tokens.rs` issues tokens at the
 //! `token` subresource of an account.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::auth::User;
-use crate::auth::jwt::SigningKey;
+use crate::auth::jwt::{SigningKey, VerifyingKey};
+use crate::auth::{User, quoted};
 use crate::cache::{Cache, Collection};
 
 /// Who issues the tokens, and the audience that this server itself is.
@@ -21,6 +21,9 @@ pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// Tokens whose signature is known to be good. A program sends the same token with each request, and checking a signature
 /// costs more than most requests. Beyond so many, all are forgotten: what is lost is one check each.
 const VERIFIED_TOKENS: usize = 4096;
+
+/// Seconds that something may have been deleted before tokens bound to it no longer hold.
+const LEEWAY: i64 = 60;
 
 /// What a token may be bound to besides its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,8 @@ pub enum Bound {
 pub struct Identity {
     /// Its name.
     pub name: String,
-    /// Its uid.
+    /// Its uid; empty if it was not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
@@ -53,6 +57,8 @@ pub struct Ticket {
     pub audiences: Vec<String>,
     /// What it is bound to.
     pub bound: Option<(Bound, Identity)>,
+    /// The node that the Pod it is bound to runs on.
+    pub runs_on: Option<Identity>,
     /// From when it holds, in seconds since 1970.
     pub issued: i64,
     /// Until when.
@@ -95,6 +101,8 @@ struct Verified {
 #[derive(Debug)]
 pub struct ServiceAccounts {
     key: SigningKey,
+    /// Keys that signed before, and are still believed.
+    former: Vec<VerifyingKey>,
     accounts: Arc<Collection>,
     pods: Arc<Collection>,
     secrets: Arc<Collection>,
@@ -103,15 +111,15 @@ pub struct ServiceAccounts {
 }
 
 impl ServiceAccounts {
-    pub(crate) fn new(key: SigningKey, cache: &Cache) -> Self {
+    pub(crate) fn new(key: SigningKey, former: Vec<VerifyingKey>, cache: &Cache) -> Self {
         let [accounts, pods, secrets, nodes] =
             ["serviceaccounts", "pods", "secrets", "nodes"].map(|name| cache.collection(name, &[]));
-        Self { key, accounts, pods, secrets, nodes, verified: Mutex::default() }
+        Self { key, former, accounts, pods, secrets, nodes, verified: Mutex::default() }
     }
 
-    /// The public key that checks these tokens, as a JSON Web Key.
-    pub(crate) fn public_key(&self) -> listwatch_wire::json::Value {
-        self.key.public()
+    /// The public keys that check these tokens, as JSON Web Keys.
+    pub(crate) fn public_keys(&self) -> Vec<listwatch_wire::json::Value> {
+        std::iter::once(self.key.public()).chain(self.former.iter().map(VerifyingKey::public)).collect()
     }
 
     /// A signed token.
@@ -119,7 +127,7 @@ impl ServiceAccounts {
     /// # Errors
     /// What keeps the server from signing.
     pub fn issue(&self, ticket: Ticket) -> Result<String, String> {
-        let Ticket { namespace, account, audiences, bound, issued, expires } = ticket;
+        let Ticket { namespace, account, audiences, bound, runs_on, issued, expires } = ticket;
         let bound_to =
             |kind| bound.as_ref().filter(|(k, _)| *k == kind).map(|(_, identity)| identity.clone());
         let claims = Claims {
@@ -131,7 +139,7 @@ impl ServiceAccounts {
             jti: uuid::Uuid::new_v4().to_string(),
             sub: username(&namespace, &account.name),
             kubernetes: Kubernetes {
-                node: bound_to(Bound::Node),
+                node: bound_to(Bound::Node).or(runs_on),
                 pod: bound_to(Bound::Pod),
                 secret: bound_to(Bound::Secret),
                 serviceaccount: account,
@@ -142,26 +150,47 @@ impl ServiceAccounts {
     }
 
     /// Whose token this is, if it holds now and is for one of these audiences; and for which of them.
-    #[must_use]
-    pub fn check(&self, token: &str, audiences: &[&str], now: Timestamp) -> Option<(Arc<User>, Vec<String>)> {
-        let verified = self.verified(token)?;
+    ///
+    /// # Errors
+    /// Why the token is not believed.
+    pub fn check(
+        &self,
+        token: &str,
+        audiences: &[&str],
+        now: Timestamp,
+    ) -> Result<(Arc<User>, Vec<String>), String> {
+        let verified = self.verified(token).ok_or("unknown token")?;
         let claims = &verified.claims;
         let meant: Vec<String> =
             claims.aud.iter().filter(|a| audiences.contains(&a.as_str())).cloned().collect();
         let now = now.as_second();
-        let holds = !meant.is_empty() && claims.nbf <= now && now < claims.exp && self.is_alive(claims);
-        holds.then(|| (Arc::clone(&verified.user), meant))
+        if meant.is_empty() {
+            return Err(wrong_audience(&claims.aud, audiences));
+        }
+        if now >= claims.exp {
+            return Err("service account token has expired".to_owned());
+        }
+        if now < claims.nbf {
+            return Err("service account token is not valid yet".to_owned());
+        }
+        if !self.is_alive(claims, now) {
+            return Err("service account token has been invalidated".to_owned());
+        }
+        Ok((Arc::clone(&verified.user), meant))
     }
 
     fn verified(&self, token: &str) -> Option<Arc<Verified>> {
         if let Some(known) = self.verified.lock().get(token) {
             return Some(Arc::clone(known));
         }
-        let claims: Claims = self.key.verify(token)?;
+        let claims: Claims = self.key.verify(token).or_else(|| {
+            let former = self.former.iter();
+            former.filter_map(|key| key.verify(token)).next()
+        })?;
         if claims.iss != ISSUER {
             return None;
         }
-        let verified = Arc::new(Verified { user: Arc::new(user(&claims.kubernetes)), claims });
+        let verified = Arc::new(Verified { user: Arc::new(user(&claims)), claims });
         let mut known = self.verified.lock();
         if known.len() >= VERIFIED_TOKENS {
             known.clear();
@@ -171,31 +200,46 @@ impl ServiceAccounts {
     }
 
     /// Whether the account and what the token is bound to are still there, and the same.
-    fn is_alive(&self, claims: &Claims) -> bool {
+    fn is_alive(&self, claims: &Claims, now: i64) -> bool {
         let Kubernetes { namespace, node, pod, secret, serviceaccount } = &claims.kubernetes;
         let inside = Some(namespace.as_str());
         let bound = |collection, namespace, to: &Option<Identity>| {
-            to.as_ref().is_none_or(|identity| is_there(collection, namespace, identity))
+            to.as_ref().is_none_or(|identity| is_there(collection, namespace, identity, now))
         };
-        is_there(&self.accounts, inside, serviceaccount)
+        // Of a Pod's node the token only tells; the Pod is what it is bound to.
+        let node = if pod.is_some() { &None } else { node };
+        is_there(&self.accounts, inside, serviceaccount, now)
             && bound(&self.pods, inside, pod)
             && bound(&self.secrets, inside, secret)
             && bound(&self.nodes, None, node)
     }
 }
 
-fn is_there(collection: &Collection, namespace: Option<&str>, identity: &Identity) -> bool {
+/// Whether an object is there, the same, and not deleted for longer than clocks differ.
+fn is_there(collection: &Collection, namespace: Option<&str>, identity: &Identity, now: i64) -> bool {
     let snapshot = collection.snapshot();
-    let object = snapshot.get(&collection.key(namespace, &identity.name));
-    object.and_then(|object| object.field("metadata.uid")) == Some(identity.uid.as_str())
+    let Some(object) = snapshot.get(&collection.key(namespace, &identity.name)) else { return false };
+    let deleted = object.field("metadata.deletionTimestamp").and_then(|time| time.parse::<Timestamp>().ok());
+    object.field("metadata.uid") == Some(identity.uid.as_str())
+        && deleted.is_none_or(|time| time.as_second() >= now - LEEWAY)
+}
+
+/// What is said about a token that is for others.
+pub(super) fn wrong_audience(own: &[String], wanted: &[&str]) -> String {
+    let wanted: Vec<String> = wanted.iter().map(|&audience| audience.to_owned()).collect();
+    let (own, wanted) = (quoted(own), quoted(&wanted));
+    format!("token audiences [{own}] is invalid for the target audiences [{wanted}]")
 }
 
 fn username(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
-fn user(claims: &Kubernetes) -> User {
+fn user(claims: &Claims) -> User {
+    let extra = extra(claims);
+    let claims = &claims.kubernetes;
     User {
+        extra,
         name: username(&claims.namespace, &claims.serviceaccount.name),
         uid: claims.serviceaccount.uid.clone(),
         groups: vec![
@@ -203,6 +247,24 @@ fn user(claims: &Kubernetes) -> User {
             format!("system:serviceaccounts:{}", claims.namespace),
             "system:authenticated".to_owned(),
         ],
-        ..User::default()
     }
+}
+
+/// What a token tells besides whose it is.
+fn extra(claims: &Claims) -> BTreeMap<String, Vec<String>> {
+    let Kubernetes { node, pod, .. } = &claims.kubernetes;
+    let mut extra = BTreeMap::new();
+    let mut tell = |key: &str, value: &str| {
+        if !value.is_empty() {
+            extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);
+        }
+    };
+    tell("credential-id", &format!("JTI={}", claims.jti));
+    for (kind, identity) in [("pod", pod), ("node", node)] {
+        if let Some(identity) = identity {
+            tell(&format!("{kind}-name"), &identity.name);
+            tell(&format!("{kind}-uid"), &identity.uid);
+        }
+    }
+    extra
 }

@@ -189,7 +189,7 @@ fn check_custom(resource: &Resource, info: &ResourceInfo) -> Option<Result<Respo
 }
 
 /// Why a name can be no part of a path, and so no object has it.
-pub(super) fn bad_segment(name: &str) -> Option<&'static str> {
+fn bad_segment(name: &str) -> Option<&'static str> {
     match name {
         "." => Some("may not be '.'"),
         ".." => Some("may not be '..'"),

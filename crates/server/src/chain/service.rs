@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, StatusCode};
 use listwatch_wire::Status;
 use tokio_util::sync::CancellationToken;
 
 use crate::HttpLimits;
 use crate::api::Api;
-use crate::auth::{Attributes, Impersonation, User};
+use crate::audit::{AuditLog, Draft, Stage};
+use crate::auth::{Impersonation, User};
 use crate::chain::contain::{self, contain};
 use crate::chain::labels::labels;
 use crate::chain::route;
@@ -23,6 +24,7 @@ use crate::http::body::{Body, Response};
 use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
 use crate::observe::Labels;
+use crate::request::attributes::with_attributes;
 use crate::request::deadline;
 use crate::request::info::{RequestInfo, ResourceInfo, Verb};
 use crate::request::negotiate;
@@ -45,7 +47,7 @@ impl Service {
     }
 
     /// Answers a request.
-    async fn serve(&self, request: Request, body: &mut dyn BodySource) -> Response {
+    async fn serve(&self, mut request: Request, body: &mut dyn BodySource) -> Response {
         // No such request reaches a handler of the reference: its HTTP library answers for it.
         if request.malformed {
             return respond::text(StatusCode::BAD_REQUEST, "400 Bad Request");
@@ -59,6 +61,7 @@ impl Service {
         let form = negotiate::status_form(&request);
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
         let started = tokio::time::Instant::now();
+        request.audit = self.api.audit.as_ref().map(|log| Arc::new(draft(log, &request, &audit_id)));
         let mut classified = None;
         let mut response = match contain(self.answer(&request, &info, body, &mut classified)).await {
             Ok(Ok(response)) => response,
@@ -73,6 +76,13 @@ impl Service {
         };
         let code = response.status();
         let series = self.api.metrics.requests.series(&self.labels(&request, &info, code));
+        if let Some(audit) = &request.audit {
+            match response.body() {
+                Body::Watch(_) | Body::WebSocket(_) => audit.answered(Stage::ResponseStarted, code, None),
+                Body::Full(bytes) => audit.answered(Stage::ResponseComplete, code, Some(bytes)),
+                _ => audit.answered(Stage::ResponseComplete, code, None),
+            }
+        }
         match response.body_mut() {
             Body::Watch(watch) | Body::WebSocket(watch) => watch.count_as(series, code),
             _ => series.done(code, started.elapsed()),
@@ -122,7 +132,7 @@ impl Service {
             true => Duration::MAX,
             false => deadline::allowed(request, self.api.options.requests.timeout)?,
         };
-        let user = self.api.authenticator.authenticate(&request.headers).ok_or_else(Status::unauthorized)?;
+        let user = self.authenticated(request, info)?;
         let user = self.impersonated(request, info, user)?;
         let flow = with_attributes(request, info, |attributes| self.api.fairness.classify(&user, attributes));
         *classified = Some(flow.headers.clone());
@@ -135,6 +145,17 @@ impl Service {
             Ok(answer) => answer,
             Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 0)),
         }
+    }
+
+    fn authenticated(&self, request: &Request, info: &RequestInfo) -> Result<Arc<User>, Status> {
+        let proof = request.peer.certificate.as_ref();
+        let user = self.api.authenticator.authenticate_peer(&request.headers, proof);
+        if let Some(audit) = &request.audit {
+            // Of those who prove nothing it is told that they tried.
+            let known = user.clone().unwrap_or_default();
+            with_attributes(request, info, |attributes| audit.authenticated(&known, attributes));
+        }
+        user.ok_or_else(Status::unauthorized)
     }
 
     /// Calls the handler when it is the request's turn. One that has a body waits when the body is there.
@@ -176,7 +197,11 @@ impl Service {
         with_attributes(request, info, |attributes| {
             self.api.impersonator.impersonate(&wanted, &user, &*self.api.authorizer, attributes)
         })
-        .map(Arc::new)
+        .map(|user| {
+            let user = Arc::new(user);
+            request.audit.iter().for_each(|audit| audit.impersonated(&user));
+            user
+        })
     }
 
     fn authorize(&self, request: &Request, info: &RequestInfo, user: &User) -> Result<(), Status> {
@@ -214,39 +239,13 @@ fn is_long_running(info: &RequestInfo) -> bool {
     matches!(info, RequestInfo::Resource(ResourceInfo { verb: Verb::Watch, .. }))
 }
 
-/// What the request wants, as authorizers see it.
-fn with_attributes<T>(request: &Request, info: &RequestInfo, ask: impl FnOnce(&Attributes<'_>) -> T) -> T {
-    match info {
-        RequestInfo::Other => {
-            let method = request.method.as_str().to_ascii_lowercase();
-            ask(&Attributes { verb: &method, path: &request.path, ..Attributes::default() })
-        }
-        RequestInfo::Resource(resource) => {
-            let lifted = lifted_name(request, info);
-            ask(&Attributes {
-                verb: resource.verb.as_str(),
-                group: &resource.group,
-                version: &resource.version,
-                resource: &resource.resource,
-                subresource: resource.subresource.as_deref().unwrap_or_default(),
-                namespace: resource.namespace.as_deref().unwrap_or_default(),
-                name: resource.name.as_deref().or(lifted.as_deref()).unwrap_or_default(),
-                path: &request.path,
-            })
-        }
-    }
-}
-
-/// A list or watch of one name counts as a request for that name, so that rights to single names work for it. A deletion
-/// does not: a right to delete one object by its name is no right to delete collections.
-fn lifted_name(request: &Request, info: &RequestInfo) -> Option<String> {
-    let RequestInfo::Resource(ResourceInfo { verb: Verb::List | Verb::Watch, .. }) = info else {
-        return None;
+fn draft(log: &Arc<AuditLog>, request: &Request, id: &HeaderValue) -> Draft {
+    let uri = match request.query.as_str() {
+        "" => request.path.clone(),
+        query => format!("{}?{query}", request.path),
     };
-    let query = request.query();
-    let selector: listwatch_wire::selector::FieldSelector = query.text("fieldSelector").parse().ok()?;
-    let name = selector.exact("metadata.name")?;
-    route::bad_segment(name).is_none().then(|| name.to_owned())
+    let agent = request.header(USER_AGENT).unwrap_or_default().to_owned();
+    log.begin(id.clone(), uri, agent, request.peer.address)
 }
 
 fn audit_id(request: &Request) -> HeaderValue {

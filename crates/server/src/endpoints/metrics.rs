@@ -16,7 +16,20 @@ pub(crate) fn answer(api: &Api) -> Response {
     let mut text = prometheus(&api.metrics);
     cache(api, &mut text);
     write_metrics(&api.fairness, &mut text);
+    audit(api, &mut text);
     respond::full(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
+}
+
+fn audit(api: &Api, out: &mut String) {
+    let Some(audit) = &api.audit else { return };
+    let (written, dropped) = audit.counts();
+    for (name, help, count) in [
+        ("apiserver_audit_event_total", "Audit events written.", written),
+        ("listwatch_audit_dropped_total", "Audit events dropped because the log was slower.", dropped),
+    ] {
+        family(out, name, "counter", help);
+        let _ = writeln!(out, "{name} {count}");
+    }
 }
 
 fn cache(api: &Api, out: &mut String) {

@@ -43,7 +43,7 @@ pub(crate) fn keys(api: &Api, request: &Request) -> Result<Option<Response>, Sta
         status.message = format!("406: Not Acceptable\n\nAvailable representations: {KEY_SET}");
         return Err(status);
     }
-    let document = json!({"keys": [accounts.public_key()]});
+    let document = json!({"keys": accounts.public_keys()});
     Ok(Some(public(respond::full(StatusCode::OK, KEY_SET, json::encode(&document).into()))))
 }
 

@@ -1,9 +1,15 @@
 //! A request as the handlers see it, whichever HTTP version brought it.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, Method};
 use listwatch_wire::options::Query;
+
+use crate::audit::Draft;
+use crate::identity::clients::Proof;
 
 /// Why a request body could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +41,18 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
     /// Whether the connection can become a WebSocket: HTTP/1.1 only.
     pub(crate) upgradable: bool,
+    /// Who is at the other end of the connection.
+    pub(crate) peer: Peer,
+    /// What will be told about it in the audit log.
+    pub(crate) audit: Option<Arc<Draft>>,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peer {
+    pub(crate) address: Option<SocketAddr>,
+    /// What the client's certificate proves, if it showed one.
+    pub(crate) certificate: Option<Proof>,
 }
 
 impl Request {
@@ -44,7 +62,16 @@ impl Request {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let malformed = has_broken_escape(path);
         let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
-        Self { method, path, malformed, query: query.to_owned(), headers, upgradable }
+        Self {
+            method,
+            path,
+            malformed,
+            query: query.to_owned(),
+            headers,
+            upgradable,
+            peer: Peer::default(),
+            audit: None,
+        }
     }
 
     /// A header as text, if present and text.

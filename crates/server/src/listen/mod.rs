@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::HttpLimits;
+use crate::http::body::Response;
 use crate::http::handler::Handler;
+use crate::http::request::{BodySource, Peer, Request};
 use crate::http::{h1, h2};
+use crate::listen::tls::Tls;
 
 /// After a failed accept (out of file descriptors, mostly) it is no use to try again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -21,7 +24,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Accepts until told to stop.
 pub(crate) async fn accept(
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     service: Arc<impl Handler>,
     stop: CancellationToken,
     connections: TaskTracker,
@@ -49,19 +52,55 @@ pub(crate) async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, service: Arc<impl Handler>) {
+async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: Arc<impl Handler>) {
     // Events are written when they are complete; waiting for more to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return h1::connection::serve(stream, service, peer).await };
-    let handshake = tokio::time::timeout(service.limits().head_timeout, Box::pin(tls.accept(stream)));
+    let from = |certificate| Peer { address: Some(peer), certificate };
+    let Some(tls) = tls else {
+        let service = Arc::new(Identified { service, peer: from(None) });
+        return h1::connection::serve(stream, service, peer).await;
+    };
+    let handshake =
+        tokio::time::timeout(service.limits().head_timeout, Box::pin(tls.acceptor.accept(stream)));
     let stream = match handshake.await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
         Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
     };
+    let certificate = stream.get_ref().1.peer_certificates().map(|chain| tls.clients.check(chain));
+    let service = Arc::new(Identified { service, peer: from(certificate) });
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
         Box::pin(h2::serve(stream, service, peer)).await;
     } else {
         h1::connection::serve(stream, service, peer).await;
+    }
+}
+
+/// Tells a handler with each request whose connection it came over.
+struct Identified<H> {
+    service: Arc<H>,
+    peer: Peer,
+}
+
+impl<H: Handler> Handler for Identified<H> {
+    fn handle(
+        &self,
+        mut request: Request,
+        body: &mut dyn BodySource,
+    ) -> impl Future<Output = Response> + Send {
+        request.peer = self.peer.clone();
+        self.service.handle(request, body)
+    }
+
+    fn limits(&self) -> &HttpLimits {
+        self.service.limits()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.service.is_stopping()
+    }
+
+    fn stopping(&self) -> impl Future<Output = ()> + Send {
+        self.service.stopping()
     }
 }

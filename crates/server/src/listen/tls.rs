@@ -1,111 +1,171 @@
-//! TLS material: a CA and a serving certificate made at the first start, or given files.
+//! TLS: which certificate is shown, to whom it is renewed or read again, and what clients may show.
 
 use std::fs;
 use std::io::Write;
-use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
-use rustls::ServerConfig;
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
 
-use crate::{Error, Security};
+use crate::Error;
+use crate::identity::authority::{Authority, Issued, RENEW_BEFORE, VALIDITY};
+use crate::identity::clients::ClientCertificates;
 
-/// What a server with TLS needs.
+/// How often files are read again, and the age of a certificate is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// TLS as connections use it.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) clients: Arc<ClientCertificates>,
+    shown: Arc<Shown>,
+}
+
+/// Where the serving certificate comes from.
 #[derive(Debug)]
-pub(crate) struct Material {
-    pub(crate) config: Arc<ServerConfig>,
-    pub(crate) ca_pem: String,
+pub(crate) enum Source {
+    /// Issued by our own CA for these names.
+    Issued(Authority, Vec<String>),
+    /// Files that somebody else renews.
+    Files {
+        /// The chain, the server's own first.
+        certificate: PathBuf,
+        /// Its key.
+        key: PathBuf,
+    },
 }
 
-/// Loads or makes the material; `None` for plain HTTP.
-pub(crate) fn material(security: &Security, ip: IpAddr) -> Result<Option<Material>, Error> {
-    match security {
-        Security::InsecureHttp => Ok(None),
-        Security::Files { certificate, key, ca } => {
-            let (chain, key, ca_pem) = (read(certificate)?, read(key)?, read(ca)?);
-            Ok(Some(Material { config: config(&chain, &key)?, ca_pem }))
-        }
-        Security::SelfMade { dir } => {
-            let authority = Authority::load_or_make(dir.as_deref())?;
-            let (chain, key) = authority.issue(ip)?;
-            Ok(Some(Material { config: config(&chain, &key)?, ca_pem: authority.certificate }))
+impl Source {
+    fn get(&self) -> Result<Issued, Error> {
+        match self {
+            Self::Issued(authority, names) => authority.serving(names),
+            Self::Files { certificate, key } => {
+                Ok(Issued { certificate: read(certificate)?, key: read(key)? })
+            }
         }
     }
 }
 
-/// The CA lives on between starts so that kubeconfigs stay valid. Serving certificates are made at each start, for the
-/// address served now.
-struct Authority {
-    certificate: String,
-    key: String,
+/// The certificate that is shown now.
+#[derive(Debug)]
+struct Shown(ArcSwap<CertifiedKey>);
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
 }
 
-impl Authority {
-    fn load_or_make(dir: Option<&Path>) -> Result<Self, Error> {
-        let Some(dir) = dir else { return Self::make() };
-        let (certificate, key) = (dir.join("ca.crt"), dir.join("ca.key"));
-        if certificate.exists() && key.exists() {
-            return Ok(Self { certificate: read(&certificate)?, key: read(&key)? });
+/// Lets clients show any certificate, or none: what it proves is for [`ClientCertificates`] to say, and a request that proves
+/// nothing is answered 401 instead of with a broken handshake. That the client has the key is verified here.
+#[derive(Debug)]
+struct Anybody(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Anybody {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn verify_client_cert(
+        &self,
+        _own: &CertificateDer<'_>,
+        _rest: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+impl Tls {
+    /// Shows what the source has now; [`Tls::renew`] keeps it so.
+    pub(crate) fn new(source: &Source, clients: ClientCertificates) -> Result<Self, Error> {
+        let shown = Arc::new(Shown(ArcSwap::from_pointee(certified(&source.get()?)?)));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(tls)?
+            .with_client_cert_verifier(Arc::new(Anybody(Arc::clone(clients.verifier()))))
+            .with_cert_resolver(Arc::<Shown>::clone(&shown));
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), clients: Arc::new(clients), shown })
+    }
+
+    /// Renews the certificate before it ends, or reads files again that changed, without a restart.
+    pub(crate) async fn renew(self, source: Source, stop: CancellationToken) {
+        let due = VALIDITY.saturating_sub(RENEW_BEFORE);
+        let mut issued = Timestamp::now();
+        let mut last = None;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = stop.cancelled() => return,
+            }
+            let old = Timestamp::now().duration_since(issued).unsigned_abs() >= due;
+            if matches!(source, Source::Issued(..)) && !old {
+                continue;
+            }
+            match source.get().and_then(|next| Ok((certified(&next)?, next.certificate))) {
+                Ok((next, text)) if last.as_ref() != Some(&text) => {
+                    self.shown.0.store(Arc::new(next));
+                    (last, issued) = (Some(text), Timestamp::now());
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the serving certificate cannot be renewed, the last one stays")
+                }
+            }
         }
-        let made = Self::make()?;
-        write_private(&key, &made.key)?;
-        write_private(&certificate, &made.certificate)?;
-        Ok(made)
-    }
-
-    fn make() -> Result<Self, Error> {
-        let key = KeyPair::generate().map_err(tls)?;
-        let certificate = ca_params().self_signed(&key).map_err(tls)?;
-        Ok(Self { certificate: certificate.pem(), key: key.serialize_pem() })
-    }
-
-    fn issue(&self, ip: IpAddr) -> Result<(String, String), Error> {
-        let ca_key = KeyPair::from_pem(&self.key).map_err(tls)?;
-        // The parameters name the issuer; they are the same at each start, only the key differs between authorities.
-        let issuer = Issuer::new(ca_params(), ca_key);
-        let key = KeyPair::generate().map_err(tls)?;
-        let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-        names.extend(["kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(str::to_owned));
-        if !ip.is_loopback() && !ip.is_unspecified() {
-            names.push(ip.to_string());
-        }
-        let mut params = CertificateParams::new(names).map_err(tls)?;
-        params.distinguished_name.push(DnType::CommonName, "listwatch");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.use_authority_key_identifier_extension = true;
-        let certificate = params.signed_by(&key, &issuer).map_err(tls)?;
-        Ok((certificate.pem(), key.serialize_pem()))
     }
 }
 
-fn ca_params() -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "listwatch-ca");
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages =
-        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-    params
-}
-
-fn config(chain_pem: &str, key_pem: &str) -> Result<Arc<ServerConfig>, Error> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain_pem.as_bytes()).collect();
-    let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).map_err(tls)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(tls)?
-        .with_no_client_auth()
-        .with_single_cert(chain.map_err(tls)?, key)
-        .map_err(tls)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+fn certified(issued: &Issued) -> Result<CertifiedKey, Error> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(issued.certificate.as_bytes()).collect();
+    let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).map_err(tls)?;
+    let provider = rustls::crypto::ring::default_provider();
+    let certified = CertifiedKey::from_der(chain.map_err(tls)?, key, &provider).map_err(tls)?;
+    if certified.cert.is_empty() {
+        return Err(Error::Tls("there is no certificate in the file".to_owned()));
+    }
+    Ok(certified)
 }
 
 fn tls(error: impl std::fmt::Display) -> Error {

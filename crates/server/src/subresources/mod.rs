@@ -14,7 +14,7 @@ use crate::api::Api;
 use crate::api::stored::fresh;
 use crate::auth::review;
 use crate::auth::review::Reviewer;
-use crate::pipeline::target::{Target, expected};
+use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::with_version;
 use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::view::View;
@@ -93,6 +93,9 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut review = decoded.object;
+    if request.namespace.is_some() {
+        place(&mut review, request.namespace.as_deref())?;
+    }
     admit(api, request, "", &options, &mut review).await?;
     validate(api, request, "", &options, &review).await?;
     let reviewer =

@@ -38,16 +38,19 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     subresources::validate(api, request, name, &options, &asked).await?;
     let account = Target::new(&request.resource, request.namespace.as_deref(), name);
     let uid = uid_of(api, &account).await?;
-    let spec = Spec::read(&asked)?;
+    let mut spec = Spec::read(&asked)?;
     let namespace = request.namespace.clone().unwrap_or_default();
-    let bound = bound(api, &namespace, name, asked.at("spec").at("boundObjectRef")).await?;
+    check_namespace(&asked, name, &namespace)?;
+    let (bound, runs_on) = bound(api, &namespace, name, asked.at("spec").at("boundObjectRef")).await?;
+    let mut warnings = decoded.warnings;
+    warnings.extend(spec.shorten(api.options.identity.max_token_age));
     let now = Timestamp::now().as_second();
     let expires = now.saturating_add(spec.seconds);
     let mut status = json!({"token": "", "expirationTimestamp": time(expires)});
     if !options.is_dry_run() {
         let account = Identity { name: name.to_owned(), uid };
         let audiences = spec.audiences.clone();
-        let ticket = Ticket { namespace, account, audiences, bound, issued: now, expires };
+        let ticket = Ticket { namespace, account, audiences, bound, runs_on, issued: now, expires };
         let issuer = api.authenticator.service_accounts().ok_or_else(Status::method_not_allowed)?;
         status.put("token", issuer.issue(ticket).map_err(Status::internal)?);
     }
@@ -62,7 +65,7 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
         written.put("boundObjectRef", reference);
     }
     asked.put("status", status);
-    Ok(Answer::document(201, asked).with_warnings(decoded.warnings))
+    Ok(Answer::document(201, asked).with_warnings(warnings))
 }
 
 fn time(second: i64) -> String {
@@ -78,6 +81,15 @@ fn check_name(asked: &Value, name: &str) -> Result<(), Status> {
     Err(Status::invalid(GROUP, KIND, name, &[FieldError::invalid("metadata.name", given, detail)]))
 }
 
+fn check_namespace(asked: &Value, name: &str, namespace: &str) -> Result<(), Status> {
+    let given = asked.at("metadata").text("namespace");
+    if given.is_empty() || given == namespace {
+        return Ok(());
+    }
+    let detail = "must match the service account namespace if specified";
+    Err(Status::invalid(GROUP, KIND, name, &[FieldError::invalid("metadata.namespace", given, detail)]))
+}
+
 /// What is asked for, with what is left out filled in.
 struct Spec {
     audiences: Vec<String>,
@@ -85,6 +97,14 @@ struct Spec {
 }
 
 impl Spec {
+    /// Bounds how long the token holds; what to warn of if that is less than was asked for.
+    fn shorten(&mut self, bound: std::time::Duration) -> Option<String> {
+        let (asked, bound) = (self.seconds, i64::try_from(bound.as_secs()).unwrap_or(i64::MAX));
+        self.seconds = asked.min(bound);
+        (asked > bound)
+            .then(|| format!("requested expiration of {asked} seconds shortened to {bound} seconds"))
+    }
+
     fn read(asked: &Value) -> Result<Self, Status> {
         let spec = asked.at("spec");
         let given = spec.list("audiences").iter().filter_map(Value::as_str);
@@ -108,15 +128,15 @@ impl Spec {
     }
 }
 
-/// The object the token is to be bound to, which must be there.
+/// The object the token is to be bound to, which must be there; of a Pod, also the node it runs on.
 async fn bound(
     api: &Api,
     namespace: &str,
     account: &str,
     reference: &Value,
-) -> Result<Option<(Bound, Identity)>, Status> {
+) -> Result<(Option<(Bound, Identity)>, Option<Identity>), Status> {
     if reference.is_null() {
-        return Ok(None);
+        return Ok((None, None));
     }
     let (version, kind, name) =
         (reference.text("apiVersion"), reference.text("kind"), reference.text("name"));
@@ -144,7 +164,20 @@ async fn bound(
             "the UID in the bound object reference ({asked}) does not match the UID in record. The object might have been deleted and then recreated"
         )));
     }
-    Ok(Some((bound, Identity { name: name.to_owned(), uid: uid.to_owned() })))
+    let runs_on = match bound {
+        Bound::Pod => node_of(api, object.at("spec").text("nodeName")),
+        Bound::Secret | Bound::Node => None,
+    };
+    Ok((Some((bound, Identity { name: name.to_owned(), uid: uid.to_owned() })), runs_on))
+}
+
+/// The node of that name, with its uid if it is known.
+fn node_of(api: &Api, name: &str) -> Option<Identity> {
+    let nodes = api.registry.find("", "v1", "nodes").filter(|_| !name.is_empty())?;
+    let snapshot = nodes.collection.snapshot();
+    let node = snapshot.get(&nodes.key(None, name));
+    let uid = node.and_then(|node| node.field("metadata.uid")).unwrap_or_default().to_owned();
+    Some(Identity { name: name.to_owned(), uid })
 }
 
 async fn uid_of(api: &Api, target: &Target<'_>) -> Result<String, Status> {

@@ -40,6 +40,7 @@ pub(crate) async fn write(
     let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
     let form = negotiate::negotiated(request, subject, typed)?;
     let body = read_body(api, body).await?;
+    request.audit.iter().for_each(|audit| audit.read(&body));
     // Not before the body is there: somebody who sends it slowly would keep the seat.
     let _seats = target.flow.enter(1).await?;
     let resource = target.resource.clone();

@@ -17,13 +17,15 @@ use smallvec::smallvec;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::api::Api;
-use crate::auth::TOKEN_PROTOCOL;
+use crate::auth::{Recheck, TOKEN_PROTOCOL};
 use crate::cache::{Cursor, Lost, Portion, Snapshot, View, Walk};
 use crate::http::body::{Body, EventStream, Frames, Response};
 use crate::http::request::Request;
 use crate::http::{gzip, websocket};
 use crate::observe::{Backlog, Series, WatchInfo, WatchTicket};
 use crate::request::ResourceRequest;
+use crate::request::attributes::with_attributes;
+use crate::request::info::RequestInfo;
 use crate::request::negotiate::negotiated;
 use crate::request::negotiate::{Form, Subject};
 use crate::request::selectors;
@@ -51,7 +53,10 @@ pub(crate) async fn watch(
     let start = Start::new(&options, legacy)?;
     let compressed =
         upgrade.is_none() && start.initial && options.allow_watch_bookmarks && gzip::accepted(request);
-    let stream = open(api, target, &options, start, form, include, compressed).await?;
+    let mut stream = open(api, target, &options, start, form, include, compressed).await?;
+    stream.guard =
+        api.options.watch.recheck_every.map(|every| Box::new(recheck(api, request, target, every)));
+    stream.schedule(Instant::now());
     Ok(match upgrade {
         Some(upgrade) => upgrade.accept(stream),
         None => {
@@ -130,9 +135,18 @@ async fn open(
         stage,
         deadline,
         gzip: compressed.then(gzip::Member::default),
+        guard: None,
     });
     stream.schedule(Instant::now());
     Ok(stream)
+}
+
+/// What the watch was allowed by.
+fn recheck(api: &Api, request: &Request, target: &ResourceRequest, every: Duration) -> Recheck {
+    let info = RequestInfo::Resource(target.info.clone());
+    with_attributes(request, &info, |wanted| {
+        Recheck::new(&api.authenticator, &target.user, &request.headers, wanted, every)
+    })
 }
 
 impl Backlog for View {
@@ -181,6 +195,8 @@ pub(crate) struct WatchStream {
     told: Revision,
     /// Compresses what is written, if the client takes it.
     gzip: Option<gzip::Member>,
+    /// What it was allowed by; the watch ends when that no longer holds.
+    guard: Option<Box<Recheck>>,
 }
 
 #[derive(Debug)]
@@ -325,10 +341,14 @@ impl WatchStream {
 
     fn tick(&mut self) -> Option<Frames> {
         let now = Instant::now();
-        if now >= self.deadline {
+        let api = &self.api;
+        let allowed =
+            self.guard.as_mut().is_none_or(|guard| guard.holds(&api.authenticator, &*api.authorizer, now));
+        if now >= self.deadline || !allowed {
             return self.end();
         }
-        let frames = self.bookmark();
+        let due = self.next_bookmark.is_some_and(|due| due <= now);
+        let frames = if due { self.bookmark() } else { None };
         self.schedule(now);
         frames
     }
@@ -342,17 +362,18 @@ impl WatchStream {
         Some(smallvec![bookmark])
     }
 
-    /// Sets the timer: to the next bookmark, the last of which comes a little before the end, or to the end.
+    /// Sets the timer: to the next bookmark, the last of which comes a little before the end, to the next look at rights, or to
+    /// the end.
     fn schedule(&mut self, now: Instant) {
         let limits = &self.api.options.watch;
         let last = self.deadline - limits.bookmark_before_end.min(self.deadline - now);
-        let next = match self.next_bookmark {
-            Some(_) if last > now => last.min(now + limits.bookmark_every),
-            _ => self.deadline,
-        };
-        if let Some(due) = &mut self.next_bookmark {
-            *due = next;
+        if let Some(due) = &mut self.next_bookmark
+            && (*due <= now || *due == self.deadline)
+        {
+            *due = if last > now { last.min(now + limits.bookmark_every) } else { self.deadline };
         }
+        let next = self.next_bookmark.unwrap_or(self.deadline);
+        let next = self.guard.as_ref().map_or(next, |guard| next.min(guard.due()));
         self.timer.as_mut().reset(next);
     }
 }

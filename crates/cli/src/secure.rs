@@ -1,0 +1,152 @@
+//! How a server proves itself, whom it believes, and what it writes down, as flags. The names are kube-apiserver's where it has them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{ArgAction, Args};
+use listwatch_server::encryption::{Encrypted, EncryptionConfig};
+use listwatch_server::{AuditOptions, IdentityOptions, KeepKeys, Security, ServingOptions, WatchLimits};
+use listwatch_storage::Engine;
+
+use crate::store::{Store, duration};
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Security")]
+pub(crate) struct Secure {
+    /// Serve plain HTTP: for tests on loopback, where tokens cannot be overheard; elsewhere only if said twice
+    #[arg(long, action = ArgAction::Count)]
+    insecure_http: u8,
+
+    /// The serving certificate, with those of its issuers; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+
+    /// Names and addresses that the certificate made by the server covers as well
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tls_san: Vec<String>,
+
+    /// The address that clients are told to use
+    #[arg(long, value_name = "ADDRESS")]
+    advertise_address: Option<IpAddr>,
+
+    /// CAs whose client certificates are believed, besides the server's own
+    #[arg(long, value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+
+    /// Tokens and whom they stand for, one per line: token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_auth_file: Option<PathBuf>,
+
+    /// The private key that signs tokens of service accounts
+    #[arg(long, value_name = "FILE")]
+    service_account_signing_key_file: Option<PathBuf>,
+
+    /// A key that signed tokens of service accounts before; may be repeated
+    #[arg(long, value_name = "FILE")]
+    service_account_key_file: Vec<PathBuf>,
+
+    /// The longest that a token of a service account may hold [24h, 8760h, …]
+    #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = duration)]
+    service_account_max_token_expiration: Duration,
+
+    /// How often watches are looked at again, whether their users still may; 0s never does, as kube-apiserver
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    watch_recheck_interval: Duration,
+
+    /// What the audit log tells about which requests
+    #[arg(long, value_name = "FILE", requires = "audit_log_path")]
+    audit_policy_file: Option<PathBuf>,
+
+    /// Where the audit log is written
+    #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
+    audit_log_path: Option<PathBuf>,
+
+    /// Which resources are stored encrypted, and with which keys
+    #[arg(long, value_name = "FILE")]
+    encryption_provider_config: Option<PathBuf>,
+}
+
+impl Secure {
+    /// Finds what can be found wrong before anything is created.
+    pub(crate) fn check(&self, bind: SocketAddr) -> anyhow::Result<()> {
+        if self.insecure_http == 1 && !bind.ip().is_loopback() {
+            anyhow::bail!(
+                "--insecure-http on {bind} lets everybody on the way read tokens and secrets; say it twice if that is wanted"
+            );
+        }
+        let files = [
+            &self.tls_cert_file,
+            &self.tls_private_key_file,
+            &self.client_ca_file,
+            &self.token_auth_file,
+            &self.service_account_signing_key_file,
+            &self.audit_policy_file,
+            &self.encryption_provider_config,
+        ];
+        for file in files.into_iter().flatten().chain(&self.service_account_key_file) {
+            read(file)?;
+        }
+        Ok(())
+    }
+
+    /// How connections are protected, and where keys are kept: servers that share a store share those, too.
+    pub(crate) fn protection(&self, store: &Store) -> (Security, KeepKeys) {
+        let keys = match store.directory() {
+            _ if store.is_shared() => KeepKeys::Store,
+            Some(directory) => KeepKeys::Directory(directory.to_owned()),
+            None => KeepKeys::Process,
+        };
+        let security = match (&self.tls_cert_file, &self.tls_private_key_file) {
+            _ if self.insecure_http > 0 => Security::InsecureHttp,
+            (Some(certificate), Some(key)) => Security::Files {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                ca: certificate.clone(),
+            },
+            _ => Security::SelfMade { dir: None },
+        };
+        (security, keys)
+    }
+
+    pub(crate) fn serving(&self) -> ServingOptions {
+        ServingOptions { names: self.tls_san.clone(), advertise: self.advertise_address }
+    }
+
+    pub(crate) fn identity(&self) -> IdentityOptions {
+        IdentityOptions {
+            client_ca_file: self.client_ca_file.clone(),
+            signing_key_file: self.service_account_signing_key_file.clone(),
+            key_files: self.service_account_key_file.clone(),
+            max_token_age: self.service_account_max_token_expiration,
+        }
+    }
+
+    pub(crate) fn audit(&self) -> Option<AuditOptions> {
+        let (policy_file, log_file) = (self.audit_policy_file.clone()?, self.audit_log_path.clone()?);
+        Some(AuditOptions { policy_file, log_file })
+    }
+
+    pub(crate) fn watch(&self) -> WatchLimits {
+        let every = self.watch_recheck_interval;
+        WatchLimits { recheck_every: (!every.is_zero()).then_some(every), ..WatchLimits::default() }
+    }
+
+    /// The store with encryption in front of it, if that is asked for.
+    pub(crate) fn encrypted(&self, engine: Arc<dyn Engine>) -> anyhow::Result<Arc<dyn Engine>> {
+        let Some(file) = &self.encryption_provider_config else { return Ok(engine) };
+        let config = EncryptionConfig::parse(&read(file)?);
+        let config = config.map_err(|problem| anyhow::anyhow!("{}: {problem}", file.display()))?;
+        Ok(Arc::new(Encrypted::new(engine, config)))
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}

@@ -1,0 +1,155 @@
+//! [`Draft`]: what is known about a request while it is served.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use jiff::Timestamp;
+use listwatch_wire::json::{Map, Value, json};
+
+use crate::audit::event::Event;
+use crate::audit::log::AuditLog;
+use crate::audit::policy::{Level, Verdict};
+use crate::auth::{Attributes, User};
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    RequestReceived,
+    ResponseStarted,
+    ResponseComplete,
+}
+
+impl Stage {
+    fn name(self) -> &'static str {
+        match self {
+            Self::RequestReceived => "RequestReceived",
+            Self::ResponseStarted => "ResponseStarted",
+            Self::ResponseComplete => "ResponseComplete",
+        }
+    }
+}
+
+/// What is known about a request while it is served. It is shared by those who learn more, each of whom tells once.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    log: Arc<AuditLog>,
+    id: HeaderValue,
+    received: Timestamp,
+    uri: String,
+    user_agent: String,
+    peer: Option<SocketAddr>,
+    /// What the policy says, and what the request wants; known once its sender is.
+    known: OnceLock<Known>,
+    impersonated: OnceLock<Arc<User>>,
+    body: OnceLock<Bytes>,
+}
+
+#[derive(Debug)]
+struct Known {
+    verdict: Verdict,
+    user: Arc<User>,
+    verb: String,
+    object: Option<Value>,
+}
+
+impl Draft {
+    pub(super) fn new(
+        log: Arc<AuditLog>,
+        id: HeaderValue,
+        uri: String,
+        user_agent: String,
+        peer: Option<SocketAddr>,
+    ) -> Self {
+        Self {
+            log,
+            id,
+            received: Timestamp::now(),
+            uri,
+            user_agent,
+            peer,
+            known: OnceLock::new(),
+            impersonated: OnceLock::new(),
+            body: OnceLock::new(),
+        }
+    }
+
+    /// The sender is known; what it wants is judged by the policy.
+    pub(crate) fn authenticated(&self, user: &Arc<User>, wanted: &Attributes<'_>) {
+        let verdict = self.log.policy().judge(user, wanted);
+        let known = Known {
+            verdict,
+            user: Arc::clone(user),
+            verb: wanted.verb.to_owned(),
+            object: (!wanted.resource.is_empty()).then(|| object_ref(wanted)),
+        };
+        if self.known.set(known).is_ok() {
+            self.write(Stage::RequestReceived, None, None);
+        }
+    }
+
+    /// The request is served as somebody else.
+    pub(crate) fn impersonated(&self, user: &Arc<User>) {
+        drop(self.impersonated.set(Arc::clone(user)));
+    }
+
+    /// The body of the request was read.
+    pub(crate) fn read(&self, body: &Bytes) {
+        if self.level() >= Level::Request {
+            drop(self.body.set(body.clone()));
+        }
+    }
+
+    /// The request was answered; a stream that begins is told of when it does, and when it is over.
+    pub(crate) fn answered(&self, stage: Stage, code: StatusCode, body: Option<&Bytes>) {
+        let body = body.filter(|_| self.level() == Level::RequestResponse).cloned();
+        self.write(stage, Some(code), body);
+    }
+
+    fn level(&self) -> Level {
+        self.known.get().map_or(Level::None, |known| known.verdict.level)
+    }
+
+    fn write(&self, stage: Stage, code: Option<StatusCode>, response: Option<Bytes>) {
+        let Some(known) = self.known.get() else { return };
+        let omitted = known.verdict.omitted.iter().any(|omitted| omitted == stage.name());
+        if known.verdict.level == Level::None || omitted {
+            return;
+        }
+        self.log.write(Event {
+            level: known.verdict.level,
+            id: self.id.to_str().unwrap_or_default().to_owned(),
+            stage: stage.name(),
+            uri: self.uri.clone(),
+            verb: known.verb.clone(),
+            user: Arc::clone(&known.user),
+            impersonated: self.impersonated.get().cloned(),
+            peer: self.peer.map(|peer| peer.ip()),
+            user_agent: self.user_agent.clone(),
+            object: known.object.clone(),
+            code,
+            request: if code.is_some() { self.body.get().cloned() } else { None },
+            response,
+            received: self.received,
+            now: Timestamp::now(),
+        });
+    }
+}
+
+fn object_ref(wanted: &Attributes<'_>) -> Value {
+    let mut object = Map::new();
+    for (key, value) in [
+        ("resource", wanted.resource),
+        ("namespace", wanted.namespace),
+        ("name", wanted.name),
+        ("apiGroup", wanted.group),
+        ("apiVersion", wanted.version),
+        ("subresource", wanted.subresource),
+    ] {
+        if !value.is_empty() {
+            object.insert(key, json!(value));
+        }
+    }
+    object.into()
+}

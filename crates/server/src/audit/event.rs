@@ -1,0 +1,103 @@
+//! [`Event`]: one line of the audit log.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use jiff::Timestamp;
+use listwatch_wire::json::{self, Map, Value, json};
+
+use crate::audit::policy::Level;
+use crate::auth::User;
+
+/// Bytes of a body that are shown; of longer ones it is only said that they are left out.
+const MAX_BODY: usize = 256 << 10;
+
+/// What is written about a request. It is made quickly; turning it into text is left to the one who writes.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) level: Level,
+    pub(super) id: String,
+    pub(super) stage: &'static str,
+    pub(super) uri: String,
+    pub(super) verb: String,
+    pub(super) user: Arc<User>,
+    pub(super) impersonated: Option<Arc<User>>,
+    pub(super) peer: Option<IpAddr>,
+    pub(super) user_agent: String,
+    pub(super) object: Option<Value>,
+    pub(super) code: Option<StatusCode>,
+    pub(super) request: Option<Bytes>,
+    pub(super) response: Option<Bytes>,
+    pub(super) received: Timestamp,
+    pub(super) now: Timestamp,
+}
+
+impl Event {
+    /// Bytes it holds while it waits, about.
+    pub(super) fn weight(&self) -> usize {
+        let body = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
+        512 + self.uri.len() + self.user_agent.len() + body(&self.request) + body(&self.response)
+    }
+
+    /// The line, as kube-apiserver writes it.
+    pub(super) fn line(&self) -> Vec<u8> {
+        let mut event = Map::new();
+        event.insert("kind", json!("Event"));
+        event.insert("apiVersion", json!("audit.k8s.io/v1"));
+        event.insert("level", json!(format!("{:?}", self.level)));
+        event.insert("auditID", json!(self.id));
+        event.insert("stage", json!(self.stage));
+        event.insert("requestURI", json!(self.uri));
+        event.insert("verb", json!(self.verb));
+        event.insert("user", user_info(&self.user));
+        if let Some(user) = &self.impersonated {
+            event.insert("impersonatedUser", user_info(user));
+        }
+        event.insert("sourceIPs", json!(self.peer.iter().map(ToString::to_string).collect::<Vec<_>>()));
+        if !self.user_agent.is_empty() {
+            event.insert("userAgent", json!(self.user_agent));
+        }
+        if let Some(object) = &self.object {
+            event.insert("objectRef", object.clone());
+        }
+        if let Some(code) = self.code {
+            event.insert("responseStatus", json!({"metadata": {}, "code": code.as_u16()}));
+        }
+        for (key, body) in [("requestObject", &self.request), ("responseObject", &self.response)] {
+            if let Some(body) = body.as_ref().filter(|body| !body.is_empty()) {
+                event.insert(key, shown(body));
+            }
+        }
+        event.insert("requestReceivedTimestamp", json!(time(self.received)));
+        event.insert("stageTimestamp", json!(time(self.now)));
+        let mut line = json::encode(&Value::Object(event));
+        line.push(b'\n');
+        line
+    }
+}
+
+/// A body as JSON; of what is none, or too long, only its length.
+fn shown(body: &Bytes) -> Value {
+    let omitted = || json!({"omittedBytes": body.len()});
+    if body.len() > MAX_BODY { omitted() } else { Value::read(body).unwrap_or_else(|_| omitted()) }
+}
+
+fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = Map::new();
+    info.insert("username", json!(user.name));
+    if !user.uid.is_empty() {
+        info.insert("uid", json!(user.uid));
+    }
+    info.insert("groups", user.groups.clone().into());
+    if !user.extra.is_empty() {
+        let extra = user.extra.iter().map(|(key, values)| (key.as_str(), Value::from(values.clone())));
+        info.insert("extra", Value::Object(extra.collect()));
+    }
+    info.into()
+}

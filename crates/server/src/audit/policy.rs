@@ -1,0 +1,210 @@
+//! [`Policy`]: how much is told about which requests.
+
+use serde::{Deserialize, Serialize};
+
+use crate::auth::{Attributes, User};
+
+/// How much is told about a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub(crate) enum Level {
+    /// Nothing.
+    #[default]
+    None,
+    /// Who asked for what, and how it was answered.
+    Metadata,
+    /// The body of the request as well.
+    Request,
+    /// The body of the answer as well.
+    RequestResponse,
+}
+
+/// Rules, of which the first that fits a request counts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Policy {
+    api_version: String,
+    kind: String,
+    rules: Vec<Rule>,
+    omit_stages: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Rule {
+    level: Level,
+    users: Vec<String>,
+    user_groups: Vec<String>,
+    verbs: Vec<String>,
+    resources: Vec<Resources>,
+    namespaces: Vec<String>,
+    #[serde(rename = "nonResourceURLs")]
+    non_resource_urls: Vec<String>,
+    omit_stages: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Resources {
+    group: String,
+    resources: Vec<String>,
+    resource_names: Vec<String>,
+}
+
+/// What the policy says about one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) level: Level,
+    pub(super) omitted: Vec<String>,
+}
+
+impl Policy {
+    /// Reads a policy file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let policy: Self = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        if policy.kind != "Policy" || policy.api_version != "audit.k8s.io/v1" {
+            return Err(format!(
+                "expected an audit.k8s.io/v1 Policy, found {} {}",
+                policy.api_version, policy.kind
+            ));
+        }
+        if policy.rules.is_empty() {
+            return Err("a policy needs at least one rule".to_owned());
+        }
+        Ok(policy)
+    }
+
+    pub(super) fn judge(&self, user: &User, wanted: &Attributes<'_>) -> Verdict {
+        let Some(rule) = self.rules.iter().find(|rule| rule.fits(user, wanted)) else {
+            return Verdict::default();
+        };
+        let omitted = self.omit_stages.iter().chain(&rule.omit_stages).cloned().collect();
+        Verdict { level: rule.level, omitted }
+    }
+}
+
+impl Rule {
+    fn fits(&self, user: &User, wanted: &Attributes<'_>) -> bool {
+        let listed = |list: &[String], value: &str| list.is_empty() || list.iter().any(|item| item == value);
+        let grouped = self.user_groups.is_empty() || self.user_groups.iter().any(|group| user.is_in(group));
+        if !listed(&self.users, &user.name) || !grouped || !listed(&self.verbs, wanted.verb) {
+            return false;
+        }
+        if !self.namespaces.is_empty() || !self.resources.is_empty() {
+            return !wanted.resource.is_empty()
+                && listed(&self.namespaces, wanted.namespace)
+                && (self.resources.is_empty() || self.resources.iter().any(|part| part.fits(wanted)));
+        }
+        if !self.non_resource_urls.is_empty() {
+            return wanted.resource.is_empty()
+                && self.non_resource_urls.iter().any(|url| path(url, wanted.path));
+        }
+        true
+    }
+}
+
+impl Resources {
+    fn fits(&self, wanted: &Attributes<'_>) -> bool {
+        let named =
+            self.resource_names.is_empty() || self.resource_names.iter().any(|name| name == wanted.name);
+        self.group == wanted.group
+            && (self.resources.is_empty()
+                || (named && self.resources.iter().any(|rule| resource(rule, wanted))))
+    }
+}
+
+/// `pods`, `pods/log`, `*`, `*/log` or `pods/*`.
+fn resource(rule: &str, wanted: &Attributes<'_>) -> bool {
+    if rule == "*" {
+        return true;
+    }
+    match (rule.split_once('/'), wanted.subresource) {
+        (None, "") => rule == wanted.resource,
+        (Some((owner, "*")), _) => owner == wanted.resource,
+        (Some((owner, sub)), subresource) => {
+            !subresource.is_empty() && sub == subresource && (owner == "*" || owner == wanted.resource)
+        }
+        (None, _) => false,
+    }
+}
+
+fn path(rule: &str, path: &str) -> bool {
+    rule == path || (rule.ends_with('*') && path.starts_with(rule.trim_end_matches('*')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: &str = r#"
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  users: ["system:kube-proxy"]
+  verbs: ["watch"]
+  resources:
+  - group: ""
+    resources: ["endpoints", "services"]
+- level: None
+  nonResourceURLs: ["/healthz*", "/version"]
+- level: Request
+  resources:
+  - group: ""
+    resources: ["configmaps"]
+  namespaces: ["kube-system"]
+- level: Metadata
+  resources:
+  - group: ""
+    resources: ["secrets", "*/log"]
+- level: RequestResponse
+  userGroups: ["auditors"]
+  omitStages: [ResponseStarted]
+- level: Metadata
+  resources:
+  - group: "apps"
+"#;
+
+    fn level(user: &str, groups: &[&str], wanted: Attributes<'_>) -> Level {
+        let groups = groups.iter().map(|&group| group.to_owned()).collect();
+        let user = User { name: user.to_owned(), groups, ..User::default() };
+        Policy::parse(POLICY).unwrap().judge(&user, &wanted).level
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_counts() {
+        let of = |resource| Attributes { verb: "get", resource, namespace: "a", ..Attributes::default() };
+        assert_eq!(level("x", &[], of("secrets")), Level::Metadata);
+        assert_eq!(level("x", &[], of("pods")), Level::None);
+        assert_eq!(level("x", &["auditors"], of("pods")), Level::RequestResponse);
+        assert_eq!(level("x", &[], Attributes { subresource: "log", ..of("pods") }), Level::Metadata);
+        assert_eq!(level("x", &[], of("configmaps")), Level::None);
+        assert_eq!(
+            level("x", &[], Attributes { namespace: "kube-system", ..of("configmaps") }),
+            Level::Request
+        );
+        assert_eq!(level("x", &[], Attributes { group: "apps", ..of("deployments") }), Level::Metadata);
+        let watch = Attributes { verb: "watch", ..of("services") };
+        assert_eq!(level("system:kube-proxy", &["auditors"], watch), Level::None);
+        assert_eq!(level("x", &["auditors"], watch), Level::RequestResponse);
+        let path = |path| Attributes { verb: "get", path, ..Attributes::default() };
+        assert_eq!(level("x", &["auditors"], path("/healthz/ping")), Level::None);
+        assert_eq!(level("x", &["auditors"], path("/metrics")), Level::RequestResponse);
+    }
+
+    #[test]
+    fn what_is_no_policy_is_refused() {
+        for text in [
+            "",
+            "kind: Policy",
+            "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: []",
+            "a: [",
+            "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Loud",
+        ] {
+            assert!(Policy::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! [`Recheck`]: whether a request that lasts still may.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::time::Instant;
+
+use crate::auth::{Attributes, Authenticator, Authorizer, Decision, User, bearer};
+
+/// What a long request was allowed by, to be asked again now and then. kube-apiserver asks only once.
+#[derive(Debug)]
+pub(crate) struct Recheck {
+    user: Arc<User>,
+    /// Its token, if that can end.
+    token: Option<Box<str>>,
+    verb: &'static str,
+    /// Group, version, resource, namespace and name.
+    wanted: [Box<str>; 5],
+    every: Duration,
+    due: Instant,
+}
+
+impl Recheck {
+    /// Of a watch by this user.
+    pub(crate) fn new(
+        authenticator: &Authenticator,
+        user: &Arc<User>,
+        headers: &HeaderMap,
+        wanted: &Attributes<'_>,
+        every: Duration,
+    ) -> Self {
+        let token = bearer::token(headers).ok().flatten().filter(|token| !authenticator.is_static(token));
+        let Attributes { group, version, resource, namespace, name, .. } = *wanted;
+        Self {
+            user: Arc::clone(user),
+            token: token.map(Into::into),
+            verb: "watch",
+            wanted: [group, version, resource, namespace, name].map(Into::into),
+            every,
+            due: Instant::now() + every,
+        }
+    }
+
+    /// When it is to be asked again.
+    pub(crate) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Whether the request still may, if it is time to ask.
+    pub(crate) fn holds(
+        &mut self,
+        authenticator: &Authenticator,
+        authorizer: &dyn Authorizer,
+        now: Instant,
+    ) -> bool {
+        if now < self.due {
+            return true;
+        }
+        self.due = now + self.every;
+        let [group, version, resource, namespace, name] = &self.wanted;
+        let wanted = Attributes {
+            verb: self.verb,
+            group,
+            version,
+            resource,
+            namespace,
+            name,
+            ..Attributes::default()
+        };
+        self.token.as_ref().is_none_or(|token| authenticator.user_of(token).is_some())
+            && authorizer.authorize(&self.user, &wanted) == Decision::Allow
+    }
+}

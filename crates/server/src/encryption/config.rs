@@ -1,0 +1,169 @@
+//! [`EncryptionConfig`]: which resources are encrypted, and with which keys.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use crate::encryption::transform::{Key, Transform};
+
+/// Which resources are encrypted, and with which keys.
+#[derive(Debug)]
+pub struct EncryptionConfig {
+    parts: Vec<(Vec<String>, Transform)>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct File {
+    api_version: String,
+    kind: String,
+    resources: Vec<Part>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Part {
+    resources: Vec<String>,
+    providers: Vec<BTreeMap<String, Option<Provider>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Provider {
+    keys: Vec<KeyText>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct KeyText {
+    name: String,
+    secret: String,
+}
+
+impl std::fmt::Debug for KeyText {
+    /// Without the secret, which has no place in logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyText").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl EncryptionConfig {
+    /// Reads an EncryptionConfiguration. Of the providers, `aesgcm` and `identity` are there.
+    ///
+    /// # Errors
+    /// What is wrong with it; never a secret.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        // An error of the parser would show the text.
+        let file: File =
+            serde_saphyr::from_str(text).map_err(|_| "not an EncryptionConfiguration".to_owned())?;
+        if file.kind != "EncryptionConfiguration" || file.api_version != "apiserver.config.k8s.io/v1" {
+            return Err("expected an apiserver.config.k8s.io/v1 EncryptionConfiguration".to_owned());
+        }
+        if file.resources.is_empty() {
+            return Err("it names no resources".to_owned());
+        }
+        let parts = file.resources.into_iter().map(|part| {
+            let transform = transform(&part.providers)?;
+            if part.resources.is_empty() {
+                Err("a part names no resources".to_owned())
+            } else {
+                Ok((part.resources, transform))
+            }
+        });
+        Ok(Self { parts: parts.collect::<Result<_, String>>()? })
+    }
+
+    /// How the value of a storage key is stored; `None` if as it is.
+    pub(super) fn transform(&self, key: &str) -> Option<&Transform> {
+        if key.starts_with("/bootstrap/") {
+            return self.parts.first().map(|(_, transform)| transform);
+        }
+        let (resource, _) = key.strip_prefix("/registry/")?.split_once('/')?;
+        let fits = |rule: &String| rule_fits(rule, resource);
+        self.parts.iter().find(|(rules, _)| rules.iter().any(fits)).map(|(_, transform)| transform)
+    }
+}
+
+/// `secrets`, `things.example.com`, `*.example.com`, `*.` for the core group, or `*.*`.
+fn rule_fits(rule: &str, resource: &str) -> bool {
+    let group = resource.split_once('.').map_or("", |(_, group)| group);
+    match rule.strip_prefix("*.") {
+        Some("*") => true,
+        Some(wanted) => wanted == group,
+        None => rule == resource,
+    }
+}
+
+fn transform(providers: &[BTreeMap<String, Option<Provider>>]) -> Result<Transform, String> {
+    let mut keys = Vec::new();
+    let mut plain_first = None;
+    for (name, provider) in providers.iter().flatten() {
+        match name.as_str() {
+            "identity" => {
+                plain_first.get_or_insert(true);
+            }
+            "aesgcm" => {
+                plain_first.get_or_insert(false);
+                let given = provider.iter().flat_map(|provider| &provider.keys);
+                let before = keys.len();
+                keys.extend(given.map(key).collect::<Result<Vec<_>, _>>()?);
+                if keys.len() == before {
+                    return Err("aesgcm needs at least one key".to_owned());
+                }
+            }
+            other => return Err(format!("the provider {other:?} is not supported; aesgcm and identity are")),
+        }
+    }
+    let plain_first = plain_first.ok_or_else(|| "a part names no providers".to_owned())?;
+    Ok(Transform::new(keys, plain_first))
+}
+
+fn key(text: &KeyText) -> Result<Key, String> {
+    let name = &text.name;
+    let secret =
+        STANDARD.decode(text.secret.trim()).map_err(|_| format!("the key {name:?} is not base64"))?;
+    Key::new(name, &secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(part: &str) -> Result<EncryptionConfig, String> {
+        EncryptionConfig::parse(&format!(
+            "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n{part}"
+        ))
+    }
+
+    const KEYS: &str = "  providers:\n  - aesgcm:\n      keys:\n      - name: k1\n        secret: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n  - identity: {}\n";
+
+    #[test]
+    fn resources_are_named_as_in_the_reference() {
+        let config =
+            config(&format!("- resources: [secrets, '*.apps', things.example.com]\n{KEYS}")).unwrap();
+        let encrypted = |key: &str| config.transform(key).is_some();
+        assert!(
+            encrypted("/registry/secrets/default/a") && encrypted("/registry/deployments.apps/default/a")
+        );
+        assert!(encrypted("/registry/things.example.com/a") && encrypted("/bootstrap/ca.key"));
+        assert!(!encrypted("/registry/configmaps/default/a") && !encrypted("/registry/jobs.batch/a/b"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_without_showing_secrets() {
+        for part in [
+            "",
+            "- resources: [secrets]\n  providers: []\n",
+            &format!("- resources: []\n{KEYS}"),
+            "- resources: [secrets]\n  providers:\n  - kms: {}\n",
+            "- resources: [secrets]\n  providers:\n  - aesgcm: {keys: []}\n",
+            "- resources: [secrets]\n  providers:\n  - aesgcm: {keys: [{name: k, secret: cGxhbnRlZA==}]}\n",
+            "- resources: [secrets]\n  providers:\n  - aesgcm: {keys: [{name: k, secret: planted!}]}\n",
+        ] {
+            let error = config(part).unwrap_err();
+            assert!(!error.contains("planted") && !error.contains("cGxhbnRlZA"), "{error}");
+        }
+    }
+}

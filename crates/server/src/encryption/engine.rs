@@ -1,0 +1,121 @@
+//! [`Encrypted`]: a store that keeps chosen values encrypted in another one.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use listwatch_storage::{
+    Batch, Change, Changes, Engine, Error, Health, KeyValue, Page, Range, Revision, Write, Written,
+};
+
+use crate::encryption::config::EncryptionConfig;
+
+/// A store that keeps chosen values encrypted in another one.
+#[derive(Debug)]
+pub struct Encrypted {
+    inner: Arc<dyn Engine>,
+    config: Arc<EncryptionConfig>,
+}
+
+impl Encrypted {
+    /// Encrypts what goes into the engine, and decrypts what comes out.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Engine>, config: EncryptionConfig) -> Self {
+        Self { inner, config: Arc::new(config) }
+    }
+}
+
+impl EncryptionConfig {
+    fn read(&self, place: &str, stored: Bytes) -> Result<Bytes, Error> {
+        match self.transform(place) {
+            Some(transform) => transform.read(place, stored).map_err(Error::Invalid),
+            None => Ok(stored),
+        }
+    }
+
+    fn plain(&self, found: KeyValue) -> Result<KeyValue, Error> {
+        let value = self.read(&found.key, found.value)?;
+        Ok(KeyValue { value, ..found })
+    }
+
+    fn change(&self, change: &Change) -> Result<Change, Error> {
+        let Change { revision, key, value, previous } = change.clone();
+        let value = value.map(|value| self.read(&key, value)).transpose()?;
+        let previous = match previous {
+            Some((revision, value)) => Some((revision, self.read(&key, value)?)),
+            None => None,
+        };
+        Ok(Change { revision, key, value, previous })
+    }
+}
+
+#[async_trait]
+impl Engine for Encrypted {
+    async fn current(&self) -> Result<Revision, Error> {
+        self.inner.current().await
+    }
+
+    async fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, Error> {
+        self.inner.get(key, at).await?.map(|found| self.config.plain(found)).transpose()
+    }
+
+    async fn range(&self, range: Range) -> Result<Page, Error> {
+        let page = self.inner.range(range).await?;
+        let items = page.items.into_iter().map(|item| self.config.plain(item)).collect::<Result<_, _>>()?;
+        Ok(Page { items, ..page })
+    }
+
+    async fn write(&self, mut write: Write) -> Result<Written, Error> {
+        if let (Some(transform), Some(value)) = (self.config.transform(&write.key), &write.value) {
+            write.value = Some(transform.store(&write.key, value.clone()).map_err(Error::Invalid)?);
+        }
+        Ok(match self.inner.write(write).await? {
+            Written::Refused { current } => {
+                Written::Refused { current: current.map(|found| self.config.plain(found)).transpose()? }
+            }
+            done @ Written::Done { .. } => done,
+        })
+    }
+
+    async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {
+        let inner = self.inner.changes(after).await?;
+        Ok(Box::new(Decrypted { inner, config: Arc::clone(&self.config) }))
+    }
+
+    async fn compact(&self, upto: Revision) -> Result<(), Error> {
+        self.inner.compact(upto).await
+    }
+
+    async fn compacted(&self) -> Result<Revision, Error> {
+        self.inner.compacted().await
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.inner.close().await
+    }
+}
+
+/// The log of the other store, decrypted.
+#[derive(Debug)]
+struct Decrypted {
+    inner: Box<dyn Changes>,
+    config: Arc<EncryptionConfig>,
+}
+
+#[async_trait]
+impl Changes for Decrypted {
+    async fn next(&mut self) -> Result<Batch, Error> {
+        let batch = self.inner.next().await?;
+        // Most batches have nothing encrypted and stay shared.
+        if batch.changes.iter().all(|change| self.config.transform(&change.key).is_none()) {
+            return Ok(batch);
+        }
+        let changes =
+            batch.changes.iter().map(|change| self.config.change(change)).collect::<Result<_, _>>()?;
+        Ok(Batch { changes, ..batch })
+    }
+}

@@ -1,0 +1,134 @@
+//! [`Transform`]: from plain values to stored ones and back.
+
+use bytes::Bytes;
+use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// What values encrypted this way begin with; the name of the key and a colon follow.
+const PREFIX: &str = "k8s:enc:aesgcm:v1:";
+
+/// A key with its name.
+pub(super) struct Key {
+    prefix: Vec<u8>,
+    key: LessSafeKey,
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Key").field("prefix", &String::from_utf8_lossy(&self.prefix)).finish_non_exhaustive()
+    }
+}
+
+impl Key {
+    /// A key of 16 or 32 bytes.
+    pub(super) fn new(name: &str, secret: &[u8]) -> Result<Self, String> {
+        if name.is_empty() || name.contains(':') {
+            return Err("a key needs a name without colons".to_owned());
+        }
+        let algorithm = match secret.len() {
+            16 => &AES_128_GCM,
+            32 => &AES_256_GCM,
+            length => return Err(format!("the key {name:?} has {length} bytes, not 16 or 32")),
+        };
+        let key =
+            UnboundKey::new(algorithm, secret).map_err(|_| format!("the key {name:?} cannot be used"))?;
+        Ok(Self { prefix: format!("{PREFIX}{name}:").into_bytes(), key: LessSafeKey::new(key) })
+    }
+
+    /// The storage key is authenticated with the value, so that no value can be moved to another place.
+    fn seal(&self, place: &str, value: &[u8]) -> Result<Bytes, String> {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).map_err(|_| "the system gives no random numbers".to_owned())?;
+        let mut sealed = value.to_vec();
+        self.key
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(place.as_bytes()),
+                &mut sealed,
+            )
+            .map_err(|_| "the value cannot be encrypted".to_owned())?;
+        Ok([self.prefix.as_slice(), &nonce, &sealed].concat().into())
+    }
+
+    fn open(&self, place: &str, stored: &[u8]) -> Option<Bytes> {
+        let (nonce, sealed) = stored.strip_prefix(self.prefix.as_slice())?.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut plain = sealed.to_vec();
+        let length = self.key.open_in_place(nonce, Aad::from(place.as_bytes()), &mut plain).ok()?.len();
+        plain.truncate(length);
+        Some(plain.into())
+    }
+}
+
+/// How values are stored: the first provider writes, all of them read.
+#[derive(Debug)]
+pub(super) struct Transform {
+    keys: Vec<Key>,
+    /// Whether new values are stored as they are.
+    plain: bool,
+}
+
+impl Transform {
+    pub(super) fn new(keys: Vec<Key>, plain: bool) -> Self {
+        Self { keys, plain }
+    }
+
+    /// The value as it is stored.
+    pub(super) fn store(&self, place: &str, value: Bytes) -> Result<Bytes, String> {
+        match self.keys.first() {
+            Some(key) if !self.plain => key.seal(place, &value),
+            _ => Ok(value),
+        }
+    }
+
+    /// The value that was stored. What is not encrypted is taken as it is: it was written before encryption was switched on.
+    pub(super) fn read(&self, place: &str, stored: Bytes) -> Result<Bytes, String> {
+        if !stored.starts_with(b"k8s:enc:") {
+            return Ok(stored);
+        }
+        let opened = self.keys.iter().find_map(|key| key.open(place, &stored));
+        opened.ok_or_else(|| format!("{place} cannot be decrypted: its key is not in the configuration"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str, byte: u8) -> Key {
+        Key::new(name, &[byte; 32]).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_read_with_its_key_at_its_place_only() {
+        let transform = Transform::new(vec![key("k1", 1)], false);
+        let stored = transform.store("/a", "secret".into()).unwrap();
+        assert!(stored.starts_with(b"k8s:enc:aesgcm:v1:k1:"));
+        assert!(!stored.windows(6).any(|window| window == b"secret"));
+        assert_eq!(transform.read("/a", stored.clone()).unwrap(), "secret");
+        assert!(transform.read("/b", stored.clone()).is_err(), "moved to another place");
+        assert!(Transform::new(vec![key("k1", 2)], false).read("/a", stored.clone()).is_err());
+        let mut changed = stored.to_vec();
+        *changed.last_mut().unwrap() ^= 1;
+        assert!(transform.read("/a", changed.into()).is_err());
+        assert_ne!(transform.store("/a", "secret".into()).unwrap(), stored, "each time another nonce");
+    }
+
+    /// The new key goes first, everything is written again, the old key goes.
+    #[test]
+    fn keys_are_rotated_one_after_the_other() {
+        let old = Transform::new(vec![key("k1", 1)], false).store("/a", "v".into()).unwrap();
+        let both = Transform::new(vec![key("k2", 2), key("k1", 1)], false);
+        let new = both.store("/a", both.read("/a", old.clone()).unwrap()).unwrap();
+        let after = Transform::new(vec![key("k2", 2)], false);
+        assert_eq!(after.read("/a", new).unwrap(), "v");
+        assert!(after.read("/a", old).unwrap_err().contains("/a"));
+    }
+
+    #[test]
+    fn values_from_before_are_read_and_identity_writes_them() {
+        let off = Transform::new(vec![key("k1", 1)], true);
+        assert_eq!(off.store("/a", "v".into()).unwrap(), "v");
+        assert_eq!(off.read("/a", "v".into()).unwrap(), "v");
+    }
+}

@@ -1,0 +1,90 @@
+//! The names and addresses that a serving certificate must cover.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::allocate::services::KUBERNETES_ADDRESS;
+
+/// What clients may call a server that listens here: what was said, what every cluster calls it, and where it can be reached.
+pub(crate) fn names(listening: SocketAddr, advertised: Option<IpAddr>, said: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
+    let service = ["", ".default", ".default.svc", ".default.svc.cluster.local"];
+    names.extend(service.map(|rest| format!("kubernetes{rest}")));
+    names.push(KUBERNETES_ADDRESS.to_string());
+    let ip = listening.ip();
+    if ip.is_unspecified() {
+        names.extend(own_addresses().into_iter().map(|ip| ip.to_string()));
+        names.extend(host_name());
+    } else {
+        names.push(ip.to_string());
+    }
+    names.extend(advertised.map(|ip| ip.to_string()));
+    names.extend(said.iter().cloned());
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Where clients on this machine, or those told of `advertised`, reach a server that listens here.
+pub(crate) fn reachable(listening: SocketAddr, advertised: Option<IpAddr>) -> SocketAddr {
+    let mut address = listening;
+    if let Some(ip) = advertised {
+        address.set_ip(ip);
+    } else if listening.ip().is_unspecified() {
+        address.set_ip(if listening.is_ipv4() { [127, 0, 0, 1].into() } else { IpAddr::V6(1.into()) });
+    }
+    address
+}
+
+/// The addresses of this machine, as Linux lists them. Elsewhere there are none, and they can be said.
+fn own_addresses() -> Vec<IpAddr> {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    ipv4(&read("/proc/net/fib_trie")).chain(ipv6(&read("/proc/net/if_inet6"))).collect()
+}
+
+/// Local addresses are those with a line that says so behind them.
+fn ipv4(table: &str) -> impl Iterator<Item = IpAddr> {
+    let lines: Vec<&str> = table.lines().map(str::trim).collect();
+    let local = |pair: &[&str]| match pair {
+        [address, kind] if *kind == "/32 host LOCAL" => address.strip_prefix("|-- ")?.parse().ok(),
+        _ => None,
+    };
+    lines.windows(2).filter_map(local).collect::<Vec<IpAddr>>().into_iter()
+}
+
+/// 32 hexadecimal digits at the beginning of each line. Addresses of a link alone are no use in a certificate.
+fn ipv6(table: &str) -> impl Iterator<Item = IpAddr> + '_ {
+    let number = |line: &str| u128::from_str_radix(line.split(' ').next()?, 16).ok();
+    let addresses = table.lines().filter_map(number).map(std::net::Ipv6Addr::from);
+    addresses.filter(|ip| !ip.is_unicast_link_local()).map(IpAddr::from)
+}
+
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let name = name.trim().to_ascii_lowercase();
+    listwatch_wire::names::subdomain_errors(&name).is_empty().then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_linux_lists_them() {
+        let table = "  |-- 10.0.0.0\n     /24 link UNICAST\n  |-- 10.0.0.5\n     /32 host LOCAL\n";
+        assert_eq!(ipv4(table).collect::<Vec<_>>(), ["10.0.0.5".parse::<IpAddr>().unwrap()]);
+        let table = "fe800000000000000000000000000001 02 40 20 80 eth0\n20010db8000000000000000000000001 02 40 00 80 eth0\n";
+        assert_eq!(ipv6(table).collect::<Vec<_>>(), ["2001:db8::1".parse::<IpAddr>().unwrap()]);
+    }
+
+    /// A server on 0.0.0.0 wrote a kubeconfig for 0.0.0.0, with a certificate for loopback only.
+    #[test]
+    fn a_server_on_all_addresses_is_reached_by_one() {
+        let all = "0.0.0.0:6443".parse().unwrap();
+        assert_eq!(reachable(all, None).to_string(), "127.0.0.1:6443");
+        assert_eq!(reachable(all, Some([10, 0, 0, 1].into())).to_string(), "10.0.0.1:6443");
+        let names = names(all, Some([10, 0, 0, 1].into()), &["api.example.com".to_owned()]);
+        for name in ["10.0.0.1", "api.example.com", "127.0.0.1", "kubernetes.default.svc"] {
+            assert!(names.iter().any(|known| known == name), "{name}");
+        }
+    }
+}

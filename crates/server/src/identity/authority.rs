@@ -1,0 +1,117 @@
+//! [`Authority`]: the CA of a cluster, and the certificates it issues.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+
+use crate::Error;
+use crate::identity::keep::Keep;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// How long the CA holds. It is renewed by hand, since everybody who trusts it must learn of the new one.
+const CA_VALIDITY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// How long what it issues holds, as in kubeadm.
+pub(crate) const VALIDITY: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How long before its end a certificate is replaced.
+pub(crate) const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The CA of a cluster.
+pub(crate) struct Authority {
+    /// Its certificate, in PEM.
+    pub(crate) certificate: String,
+    key: String,
+}
+
+/// A certificate and its key, in PEM.
+pub(crate) struct Issued {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+impl std::fmt::Debug for Issued {
+    /// Without the key, which has no place in logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Issued").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl Authority {
+    /// The CA that is kept, or a new one.
+    pub(crate) async fn load_or_make(keep: &Keep) -> Result<Self, Error> {
+        let key = keep.secret("ca.key", || KeyPair::generate().map(|key| key.serialize_pem()).map_err(tls));
+        let key = key.await?;
+        let certificate = keep.secret("ca.crt", || {
+            let pair = KeyPair::from_pem(&key).map_err(tls)?;
+            ca_params().self_signed(&pair).map(|certificate| certificate.pem()).map_err(tls)
+        });
+        Ok(Self { certificate: certificate.await?, key })
+    }
+
+    /// A certificate for a server of these names and addresses.
+    pub(crate) fn serving(&self, names: &[String]) -> Result<Issued, Error> {
+        let mut params = CertificateParams::new(names).map_err(tls)?;
+        params.distinguished_name.push(DnType::CommonName, "listwatch");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue(params)
+    }
+
+    /// A certificate for a client that is this user in this group.
+    pub(crate) fn client(&self, user: &str, group: &str) -> Result<Issued, Error> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, user);
+        params.distinguished_name.push(DnType::OrganizationName, group);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(params)
+    }
+
+    fn issue(&self, mut params: CertificateParams) -> Result<Issued, Error> {
+        let ca_key = KeyPair::from_pem(&self.key).map_err(tls)?;
+        // The parameters name the issuer; they are the same at each start, only the key differs between authorities.
+        let issuer = Issuer::new(ca_params(), ca_key);
+        let key = KeyPair::generate().map_err(tls)?;
+        hold(&mut params, VALIDITY);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key, &issuer).map_err(tls)?;
+        Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+}
+
+/// From a day ago, for clocks that are behind.
+fn hold(params: &mut CertificateParams, validity: Duration) {
+    let now = Timestamp::now();
+    let (year, month, day) = date(now - DAY);
+    params.not_before = rcgen::date_time_ymd(year, month, day);
+    let (year, month, day) = date(now + validity);
+    params.not_after = rcgen::date_time_ymd(year, month, day);
+}
+
+fn date(time: Timestamp) -> (i32, u8, u8) {
+    let zoned = time.to_zoned(jiff::tz::TimeZone::UTC);
+    let part = |number: i8| u8::try_from(number).unwrap_or(1);
+    (i32::from(zoned.year()), part(zoned.month()), part(zoned.day()))
+}
+
+fn ca_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "listwatch-ca");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    hold(&mut params, CA_VALIDITY);
+    params
+}
+
+fn tls(error: impl std::fmt::Display) -> Error {
+    Error::Tls(error.to_string())
+}

@@ -1,0 +1,131 @@
+//! [`ClientCertificates`]: from a client's certificate to a user: the common name, and a group for each organization.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::Error;
+use crate::auth::User;
+
+/// Says whom certificates stand for.
+#[derive(Debug)]
+pub(crate) struct ClientCertificates {
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+/// What a connection's certificate proves.
+#[derive(Clone, Debug)]
+pub(crate) enum Proof {
+    /// It is this user's, until that second.
+    User(Arc<User>, i64),
+    /// Nothing: nobody we know has signed it, or it does not hold now.
+    None,
+}
+
+impl Proof {
+    /// The user, as long as the certificate holds.
+    pub(crate) fn user(&self, now: Timestamp) -> Option<&Arc<User>> {
+        match self {
+            Self::User(user, until) if now.as_second() <= *until => Some(user),
+            _ => None,
+        }
+    }
+}
+
+impl ClientCertificates {
+    /// Takes what these CAs (in PEM) have signed.
+    pub(crate) fn new(authorities: &[&str]) -> Result<Self, Error> {
+        let mut roots = RootCertStore::empty();
+        for pem in authorities {
+            for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+                roots.add(certificate.map_err(tls)?).map_err(tls)?;
+            }
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        Ok(Self { verifier: verifier.allow_unauthenticated().build().map_err(tls)? })
+    }
+
+    /// The names of the CAs, for clients with several certificates to choose by.
+    pub(crate) fn verifier(&self) -> &Arc<dyn ClientCertVerifier> {
+        &self.verifier
+    }
+
+    /// What a chain of certificates, the client's own first, proves now.
+    pub(crate) fn check(&self, chain: &[CertificateDer<'_>]) -> Proof {
+        let Some((own, rest)) = chain.split_first() else { return Proof::None };
+        match self.verifier.verify_client_cert(own, rest, UnixTime::now()) {
+            Ok(_) => user(own).unwrap_or(Proof::None),
+            Err(error) => {
+                tracing::debug!(%error, "a client's certificate was not accepted");
+                Proof::None
+            }
+        }
+    }
+}
+
+fn user(certificate: &CertificateDer<'_>) -> Option<Proof> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    let subject = parsed.subject();
+    let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+    let groups: Result<Vec<String>, _> =
+        subject.iter_organization().map(|part| part.as_str().map(str::to_owned)).collect();
+    let mut groups = groups.ok()?;
+    groups.push("system:authenticated".to_owned());
+    let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
+    let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let credential = format!("X509SHA256={digest}");
+    let extra = [("authentication.kubernetes.io/credential-id".to_owned(), vec![credential])].into();
+    let user = User { name, groups, extra, ..User::default() };
+    Some(Proof::User(Arc::new(user), parsed.validity().not_after.timestamp()))
+}
+
+fn tls(error: impl std::fmt::Display) -> Error {
+    Error::Tls(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::authority::Authority;
+    use crate::identity::keep::Keep;
+
+    async fn authority() -> Authority {
+        Authority::load_or_make(&Keep::Process).await.unwrap()
+    }
+
+    fn chain(pem: &str) -> Vec<CertificateDer<'static>> {
+        CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_its_common_name_in_its_organizations() {
+        let ours = authority().await;
+        let clients = ClientCertificates::new(&[&ours.certificate]).unwrap();
+        let issued = ours.client("jané", "devs").unwrap();
+        let proof = clients.check(&chain(&issued.certificate));
+        let user = proof.user(Timestamp::now()).unwrap();
+        assert_eq!(
+            (user.name.as_str(), user.groups.join(",")),
+            ("jané", "devs,system:authenticated".to_owned())
+        );
+        assert!(proof.user(Timestamp::MAX).is_none(), "it does not hold for ever");
+    }
+
+    #[tokio::test]
+    async fn strangers_and_servers_are_nobody() {
+        let (ours, other) = (authority().await, authority().await);
+        let clients = ClientCertificates::new(&[&ours.certificate]).unwrap();
+        let stranger = other.client("admin", "system:masters").unwrap();
+        let server = ours.serving(&["localhost".to_owned()]).unwrap();
+        for pem in [stranger.certificate, server.certificate, String::new(), ours.certificate] {
+            assert!(clients.check(&chain(&pem)).user(Timestamp::now()).is_none());
+        }
+    }
+}
