@@ -9,6 +9,7 @@ mod logging;
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -225,6 +226,8 @@ struct Kubeconfig {
 /// Writes a file that only its owner may read, whole or not at all: a reader must not find half a token.
 fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Servers that share a store keep nothing else in their data directory.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     // Temporary files have mode 0600 from the start.
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(content.as_bytes())?;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use listwatch_storage::{
-    Batch, Change, Changes, Engine, Error, Health, KeyValue, Page, Range, Revision, Write, Written,
+    Batch, Change, Changes, Engine, Error, Health, KeyValue, Page, Range, Revision, Transacted, Write,
+    Written,
 };
 
 use crate::encryption::config::EncryptionConfig;
@@ -38,6 +39,13 @@ impl EncryptionConfig {
         Ok(KeyValue { value, ..found })
     }
 
+    fn sealed(&self, mut write: Write) -> Result<Write, Error> {
+        if let (Some(transform), Some(value)) = (self.transform(&write.key), &write.value) {
+            write.value = Some(transform.store(&write.key, value.clone()).map_err(Error::Invalid)?);
+        }
+        Ok(write)
+    }
+
     fn change(&self, change: &Change) -> Result<Change, Error> {
         let Change { revision, key, value, previous } = change.clone();
         let value = value.map(|value| self.read(&key, value)).transpose()?;
@@ -65,15 +73,24 @@ impl Engine for Encrypted {
         Ok(Page { items, ..page })
     }
 
-    async fn write(&self, mut write: Write) -> Result<Written, Error> {
-        if let (Some(transform), Some(value)) = (self.config.transform(&write.key), &write.value) {
-            write.value = Some(transform.store(&write.key, value.clone()).map_err(Error::Invalid)?);
-        }
-        Ok(match self.inner.write(write).await? {
+    async fn write(&self, write: Write) -> Result<Written, Error> {
+        Ok(match self.inner.write(self.config.sealed(write)?).await? {
             Written::Refused { current } => {
                 Written::Refused { current: current.map(|found| self.config.plain(found)).transpose()? }
             }
             done @ Written::Done { .. } => done,
+        })
+    }
+
+    async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error> {
+        let writes = writes.into_iter().map(|write| self.config.sealed(write)).collect::<Result<_, _>>()?;
+        Ok(match self.inner.transact(writes).await? {
+            Transacted::Refused { current } => {
+                let current = current.into_iter();
+                let plain = |found: Option<KeyValue>| found.map(|found| self.config.plain(found)).transpose();
+                Transacted::Refused { current: current.map(plain).collect::<Result<_, _>>()? }
+            }
+            done @ Transacted::Done { .. } => done,
         })
     }
 
