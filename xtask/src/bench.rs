@@ -15,6 +15,9 @@ pub(crate) struct Arguments {
     /// The load driver for `server`: a program that takes the path of the binary to measure
     #[arg(long, value_name = "PROGRAM")]
     driver: Option<PathBuf>,
+    /// A folder with Kubernetes' own programs for `density`: kubectl, kube-apiserver, etcd and the controllers
+    #[arg(long, value_name = "FOLDER")]
+    kubernetes: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -37,6 +40,8 @@ enum Which {
     Patches,
     /// The whole server as a process: CPU per request and per delivered event; needs --driver
     Server,
+    /// Pods placed by the real controllers, on this server and on kube-apiserver, each killed once; needs --kubernetes
+    Density,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -56,6 +61,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 Some(driver) => server(driver)?,
                 None => println!("server: left out; name the load driver with --driver"),
             },
+            Which::Density => match &arguments.kubernetes {
+                Some(programs) => density(programs)?,
+                None => {
+                    println!("density: left out; name the folder of Kubernetes' programs with --kubernetes")
+                }
+            },
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -69,12 +80,24 @@ fn bench(package: &str, arguments: &[&str]) -> anyhow::Result<()> {
 }
 
 fn server(driver: &PathBuf) -> anyhow::Result<()> {
+    let mut measure = Command::new(driver);
+    measure.arg(release()?);
+    checks::run(measure).map(drop)
+}
+
+fn density(programs: &PathBuf) -> anyhow::Result<()> {
+    let mut measure = Command::new(root().join("tests/density"));
+    measure.arg(programs).arg("--server").arg(format!("listwatch={}", release()?.display()));
+    measure.args(["--server", "reference"]);
+    checks::run(measure).map(drop)
+}
+
+/// Builds the binary that users get, and returns its path.
+fn release() -> anyhow::Result<PathBuf> {
     let mut build = Command::new("cargo");
     build.args(["build", "--release", "--package", "listwatch-cli"]).current_dir(root());
     checks::run(build)?;
     // Two folders up from this program, whatever profile it was built with, is the target directory.
     let target = std::env::current_exe()?.ancestors().nth(2).map(PathBuf::from).unwrap_or_default();
-    let mut measure = Command::new(driver);
-    measure.arg(target.join("release/listwatch"));
-    checks::run(measure).map(drop)
+    Ok(target.join("release/listwatch"))
 }
