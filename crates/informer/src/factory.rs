@@ -92,14 +92,14 @@ impl Scope {
     }
 }
 
-/// What the factory does with an informer whose type it does not know.
+/// An informer whose type the factory does not know.
 trait AnyInformer: Send + Sync {
     fn start(&self) -> Result<(), InformerError>;
     fn status(&self) -> InformerStatus;
     fn wait_synced(&self) -> BoxFuture<'_, bool>;
     fn stop(&self) -> BoxFuture<'_, ()>;
     fn is_stopped(&self) -> bool;
-    /// Whether it has a handler, or anything outside the factory holds a registration or a stream of it.
+    /// True if it has a handler, or anything outside the factory holds a registration or a stream of it.
     fn is_observed(&self) -> bool;
 }
 
@@ -173,7 +173,7 @@ struct Entry {
 /// The references to an informer that its own [`Entry`] holds.
 const OWN_REFERENCES: usize = 2;
 
-/// How many of the informers of a factory obtain their initial state at a time.
+/// The number of informers of a factory that obtain their initial state at a time.
 const INITIAL_LISTS: usize = 16;
 
 type Entries = HashMap<(Scope, std::any::TypeId), Entry>;
@@ -220,7 +220,7 @@ impl InformerFactory {
         Self { client, entries: Mutex::new(HashMap::new()), options, keep: Keep::default() }
     }
 
-    /// How its informers list, queue and resync. Unless they say otherwise, they obtain 16 initial states at a time.
+    /// Sets how its informers list, queue and resync. Unless they say otherwise, they obtain 16 initial states at a time.
     #[must_use]
     pub fn options(mut self, options: InformerOptions) -> Self {
         let places = self.options.reflector.initial_lists.take();
@@ -230,7 +230,7 @@ impl InformerFactory {
         self
     }
 
-    /// What its informers keep of each object.
+    /// Sets the parts of each object that its informers keep.
     #[must_use]
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
@@ -323,7 +323,7 @@ impl InformerFactory {
             .all(|synced| synced)
     }
 
-    /// How each informer does.
+    /// Returns the status of each informer.
     #[must_use]
     pub fn status(&self) -> Vec<InformerStatus> {
         self.informers().iter().map(|informer| informer.status()).collect()

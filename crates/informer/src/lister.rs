@@ -66,7 +66,7 @@ impl<K> Lister<K> {
         NamespaceLister { lister: self, namespace }
     }
 
-    /// Whether its informer has stopped: what it reads grows old.
+    /// True if its informer has stopped: what it reads grows old.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.store.is_stopped()

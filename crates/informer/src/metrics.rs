@@ -12,7 +12,7 @@ use crate::leader_election::ElectionStatus;
 use crate::mutation_cache::MutationStats;
 use crate::processor::HandlerStatus;
 
-/// Whether a figure only grows.
+/// True if a figure only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// It only grows.
@@ -24,15 +24,15 @@ pub enum MetricKind {
 /// One figure.
 #[derive(Clone, Debug)]
 pub struct Sample<'a> {
-    /// What is measured, for example `listwatch_informer_objects`.
+    /// The name of the metric, for example `listwatch_informer_objects`.
     pub name: &'static str,
     /// One sentence about it.
     pub help: &'static str,
-    /// Whether it only grows.
+    /// True if it only grows.
     pub kind: MetricKind,
     /// Of what: names and values.
     pub labels: &'a [(&'static str, &'a str)],
-    /// How much.
+    /// The value.
     pub value: f64,
 }
 
@@ -45,11 +45,11 @@ pub trait Metrics {
 /// A figure that can be read from a status.
 #[derive(Debug)]
 pub struct Figure<T> {
-    /// What is measured.
+    /// The name of the metric.
     pub name: &'static str,
     /// One sentence about it.
     pub help: &'static str,
-    /// Whether it only grows.
+    /// True if it only grows.
     pub kind: MetricKind,
     /// Reads it.
     pub value: fn(&T) -> f64,
@@ -232,7 +232,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// What was written so far.
+    /// The text so far.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

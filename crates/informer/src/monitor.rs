@@ -25,23 +25,23 @@ pub(crate) type ProblemHook = dyn Fn(&Problem, Response) + Send + Sync;
 pub struct LastProblem {
     /// When it occurred.
     pub at: SystemTime,
-    /// What it was.
+    /// The problem.
     pub problem: Problem,
-    /// What was done about it.
+    /// The response to it.
     pub response: Response,
 }
 
-/// How one source of an informer does.
+/// The status of one source of an informer.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SourceStatus {
     /// Its namespace; none if it has all that the informer is about.
     pub namespace: Option<String>,
-    /// What its reflector is doing: `listing`, `watching`, `waiting`…
+    /// The phase of its reflector: `listing`, `watching`, `waiting`…
     pub phase: &'static str,
     /// The last resource version that was received.
     pub received: Revision,
-    /// How long ago the last event or bookmark of a watch came; none before the first.
+    /// The time since the last event or bookmark of a watch; none before the first.
     pub last_event_age: Option<Duration>,
     /// Lists made.
     pub lists: u64,

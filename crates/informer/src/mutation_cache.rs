@@ -25,13 +25,13 @@ use crate::sync::Mutex;
 /// The bounds of a [`MutationCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MutationOptions {
-    /// How many own writes are remembered; one more pushes the longest unused out. Default 100: writes wait here for
+    /// The number of own writes that are remembered; one more pushes the longest unused out. Default 100: writes wait here for
     /// as long as a watch event takes, and no controller has many more under way.
     pub capacity: usize,
-    /// How long an own write is shown if the watch does not catch up: after that, the watch has broken down and the
+    /// The time an own write is shown if the watch does not catch up: after that, the watch has broken down and the
     /// cache is what everybody else sees. Default five minutes.
     pub ttl: Duration,
-    /// Whether an object that the store does not have yet is shown. Default true; false suits readers that must
+    /// True if an object that the store does not have yet is shown. Default true; false suits readers that must
     /// agree with the indexes of the store.
     pub show_created: bool,
 }
@@ -42,7 +42,7 @@ impl Default for MutationOptions {
     }
 }
 
-/// What is known better than the store knows it.
+/// Knowledge that is ahead of the store.
 enum Known<K> {
     /// This version, or a newer one.
     Written(Object<K>),
@@ -57,7 +57,7 @@ struct Entry<K> {
     since: Instant,
 }
 
-/// What a [`MutationCache`] has been good for.
+/// Counters of a [`MutationCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MutationStats {
     /// Own writes and deletions that are remembered.
@@ -105,7 +105,7 @@ impl<K> MutationCache<K> {
         Self { store, options, entries, shown: AtomicU64::new(0), refused: AtomicU64::new(0) }
     }
 
-    /// What it has been good for.
+    /// Returns its counters.
     #[must_use]
     pub fn stats(&self) -> MutationStats {
         MutationStats {
@@ -238,7 +238,7 @@ fn newer<K>(own: &Object<K>, stored: Option<&Object<K>>) -> bool {
     stored.is_none_or(|stored| own.revision() > stored.revision())
 }
 
-/// Whether `object` comes too late to be told.
+/// True if `object` comes too late to be told.
 fn outdates<K>(known: &Known<K>, object: &Object<K>) -> bool {
     match known {
         Known::Written(own) => own.revision() >= object.revision(),

@@ -15,7 +15,7 @@ use futures::{FutureExt, Stream};
 
 use crate::lister_watcher::{ListRequest, ListerWatcher, Page, SourceError};
 
-/// What to do when the continue token of a later page has expired.
+/// The reaction to an expired continue token of a later page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExpired {
     /// Fail, as a cache must: what was fetched and what is left would belong to different states.
@@ -26,13 +26,13 @@ pub enum OnExpired {
     Continue,
 }
 
-/// How to page.
+/// Options of paging.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PagerOptions {
-    /// How many pages may wait to be consumed. Default 2; a page is typically half a megabyte.
+    /// The most pages that may wait to be consumed. Default 2; a page is typically half a megabyte.
     pub prefetch: usize,
-    /// What to do when the list expires on the way.
+    /// The reaction to a list that expires on the way.
     pub on_expired: OnExpired,
 }
 
@@ -62,7 +62,7 @@ impl PagerOptions {
 pub struct Pager {
     source: Arc<dyn ListerWatcher>,
     options: PagerOptions,
-    /// What the request in flight, or the next one, asks; none when the last page was fetched.
+    /// The request in flight or the next one; none when the last page was fetched.
     next: Option<ListRequest>,
     in_flight: Option<BoxFuture<'static, Result<Page, SourceError>>>,
     waiting: VecDeque<Result<Page, SourceError>>,

@@ -18,7 +18,7 @@ pub(crate) struct ProblemLog {
 }
 
 impl ProblemLog {
-    /// Whether to write about this one; then, how many were left out before it.
+    /// True if to write about this one; then, how many were left out before it.
     pub(crate) fn admit(&mut self, kind: &'static str, now: Instant) -> Option<u64> {
         let Some((_, last, left_out)) = self.kinds.iter_mut().find(|(name, ..)| *name == kind) else {
             // There are as many kinds as the code names, about a dozen.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// How often and how soon an update is tried again.
+/// Limits on the tries of an update.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ConflictRetry {
-    /// How often in all. Default 5, as in client-go: who loses five times in a row competes with something that it should
+    /// The number of tries. Default 5, as in client-go: who loses five times in a row competes with something that it should
     /// not compete with.
     pub tries: u32,
     /// The pause before each further try. Default 10 ms: the winner has written already.

@@ -28,7 +28,7 @@ const HEALTHY: Duration = Duration::from_secs(1);
 pub struct RetryWatcherOptions {
     /// The delays between attempts.
     pub backoff: BackoffOptions,
-    /// How long the server may take to accept the watch. Default 30 s.
+    /// The time the server may take to accept the watch. Default 30 s.
     pub open_timeout: Duration,
     /// A watch without an event for this long is opened anew. Default 90 s: Kubernetes API servers send a bookmark every
     /// 60 to 75 s, so a longer silence means that the peer or the connection is dead.
@@ -75,7 +75,7 @@ struct State {
     ended: bool,
 }
 
-/// What to do about a failure.
+/// The reaction to a failure.
 enum Verdict {
     Retry(Option<Duration>),
     End,

@@ -22,7 +22,7 @@ pub struct TtlOptions {
     /// An entry older than this is gone; one exactly this old is still there. None keeps entries until they are
     /// pushed out. Default five minutes.
     pub ttl: Option<Duration>,
-    /// How many entries; one more pushes the oldest out. Default 10 000, so that keys chosen by others cannot fill
+    /// The number of entries; one more pushes the oldest out. Default 10 000, so that keys chosen by others cannot fill
     /// the memory.
     pub capacity: usize,
 }
@@ -113,7 +113,7 @@ impl<K: Clone + Eq + Hash, V> TtlStore<K, V> {
         before - self.entries.len()
     }
 
-    /// How many entries are held, expired ones included.
+    /// The number of entries that are held, expired ones included.
     #[must_use]
     pub fn held(&self) -> usize {
         self.entries.len()

@@ -60,7 +60,7 @@ impl Collection {
         Ok(truth)
     }
 
-    /// What the server lists.
+    /// The list of the server.
     ///
     /// # Errors
     /// If the list fails.

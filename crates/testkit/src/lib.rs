@@ -29,7 +29,7 @@ pub use raw::Raw;
 pub use server::{StartError, Store, TestServer};
 pub use workload::Workload;
 
-/// Whether tests with real parts are asked for: `LISTWATCH_REAL=1`.
+/// True if tests with real parts are asked for: `LISTWATCH_REAL=1`.
 #[must_use]
 pub fn with_real_parts() -> bool {
     std::env::var_os("LISTWATCH_REAL").is_some_and(|value| value == "1")

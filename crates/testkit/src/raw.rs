@@ -31,7 +31,7 @@ pub enum RawError {
     /// The server refused; the status code and what it said.
     #[error("refused with {0}: {1}")]
     Refused(StatusCode, Value),
-    /// What came is not what the API promises.
+    /// The response is not what the API promises.
     #[error("malformed: {0}")]
     Malformed(String),
 }

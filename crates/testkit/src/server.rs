@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::raw::Raw;
 
-/// What a [`TestServer`] keeps its objects in.
+/// The storage of a [`TestServer`].
 #[derive(Clone, Debug, Default)]
 pub enum Store {
     /// Memory: gone with the server.
@@ -150,7 +150,7 @@ impl TestServer {
         Raw::new(self.config())
     }
 
-    /// What it stores in: the log of this engine is the truth that others are held against.
+    /// The storage engine: the log of this engine is the truth that others are held against.
     #[must_use]
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine

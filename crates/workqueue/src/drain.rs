@@ -9,7 +9,7 @@ use crate::reason::Reason;
 use crate::shared::Shared;
 use crate::{Key, Queue};
 
-/// How a drain ended.
+/// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Drained {
@@ -46,7 +46,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
         Drain { shared, aborted_before, id: None }
     }
 
-    /// Whether the queue has been told to shut down.
+    /// True if the queue has been told to shut down.
     pub fn is_shut_down(&self) -> bool {
         self.shared().state().core.is_closed()
     }

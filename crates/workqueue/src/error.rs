@@ -1,4 +1,4 @@
-//! What can go wrong with an add.
+//! The errors of an add.
 
 /// Why a key was not accepted. The key comes back, so that nothing is lost by accident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

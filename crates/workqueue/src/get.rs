@@ -70,7 +70,7 @@ impl<K: Key, R: Reason> fmt::Debug for Get<'_, K, R> {
     }
 }
 
-/// How long a thread that watches the clock sleeps, at `now`, for a key that falls due at `at`.
+/// The time a thread that watches the clock sleeps, at `now`, for a key that falls due at `at`.
 fn sleep_until(at: u64, now: u64) -> Duration {
     Duration::from_nanos(at.saturating_sub(now)).min(SLEEP_MAX)
 }

@@ -1,4 +1,4 @@
-//! What [`Queue::list`](crate::Queue::list) shows.
+//! The result of [`Queue::list`](crate::Queue::list).
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct KeyView<K> {
     pub state: KeyState,
     /// The priority it is queued with, or was last.
     pub priority: Priority,
-    /// How long it has been processing, or else ready. Known only to queues with a name: the others do not
+    /// The time it has been processing, or else ready. Known only to queues with a name: the others do not
     /// read the clock for it.
     pub age: Option<Duration>,
     /// When its delayed occurrence falls due, if it has one (whatever the state).

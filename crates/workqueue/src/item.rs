@@ -93,7 +93,7 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
         self.priority
     }
 
-    /// How often it has failed so far: the number of retries since the last success.
+    /// The number of times it has failed so far: the number of retries since the last success.
     pub fn retries(&self) -> u32 {
         self.queue.retries(&self.key)
     }

@@ -124,7 +124,7 @@ pub use queue::Queue;
 pub use reason::Reason;
 pub use runner::{Job, Outcome, Parallel, Pieces, Runner, Running, Unfinished};
 
-/// What can be a key: implemented for everything that fits. Cloning should be cheap; a consumer gets a clone.
+/// Types that can be keys: implemented for everything that fits. Cloning should be cheap; a consumer gets a clone.
 pub trait Key: Eq + std::hash::Hash + Clone + Send + 'static {}
 
 impl<K: Eq + std::hash::Hash + Clone + Send + 'static> Key for K {}

@@ -1,4 +1,4 @@
-//! What a queue counts, under the names client-go gives it.
+//! The metrics of a queue, under the names client-go gives it.
 //!
 //! The queue keeps plain numbers under the lock it holds anyway; [`Source::stats`] copies them. Gauges that depend on the
 //! time (`unfinished_work_seconds`, `longest_running_processor_seconds`) are computed when asked for, so no thread has
@@ -71,7 +71,7 @@ impl Histogram {
         self.sum = self.sum.saturating_add(Duration::from_nanos(nanos));
     }
 
-    /// How many observations there were.
+    /// The number of observations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -51,7 +51,7 @@ impl<K: Key> Options<K> {
         self
     }
 
-    /// How many different keys the queue may know at once, whatever their state. Beyond that, new keys are refused
+    /// The most keys that the queue may know at once, whatever their state. Beyond that, new keys are refused
     /// ([`Queue::add`](crate::Queue::add)) or wait ([`Queue::add_wait`](crate::Queue::add_wait)); keys it knows are always accepted, so a
     /// retry is never refused. Default: no limit, because losing a key is worse than holding one per object, and more
     /// than one per object there never are.
@@ -68,7 +68,7 @@ impl<K: Key> Options<K> {
         self
     }
 
-    /// How many keys of one tenant may be in flight at once, in a [fair](Self::fair) queue. Set below the number of
+    /// The most keys of one tenant that may be in flight at once, in a [fair](Self::fair) queue. Set below the number of
     /// workers, it keeps some free for the other tenants even while one floods with slow work. Default: no limit,
     /// because it leaves workers idle.
     pub fn tenant_in_flight_max(mut self, keys: u32) -> Self {
@@ -83,7 +83,7 @@ impl<K: Key> Options<K> {
         self
     }
 
-    /// How long a failed key waits before it is tried again.
+    /// The time a failed key waits before it is tried again.
     pub fn limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
         self.limiter = Box::new(limiter);
         self

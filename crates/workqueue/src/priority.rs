@@ -1,4 +1,4 @@
-//! How urgent a key is.
+//! The urgency of a key.
 
 /// The urgency of an added key. A key that is added twice keeps the more urgent of the two.
 ///

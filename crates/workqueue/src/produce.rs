@@ -128,7 +128,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
         self.shared().forget(key);
     }
 
-    /// How often the key was added rate-limited since it was last forgotten.
+    /// The number of times the key was added rate-limited since it was last forgotten.
     pub fn retries(&self, key: &K) -> u32 {
         self.shared().retries(key)
     }

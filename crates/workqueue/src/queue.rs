@@ -51,22 +51,22 @@ impl<K: Key, R: Reason> Queue<K, R> {
         self.0.set_paused(false);
     }
 
-    /// How many keys are ready to be handed out.
+    /// The number of keys that are ready to be handed out.
     pub fn len(&self) -> usize {
         self.due_state().core.ready_len()
     }
 
-    /// Whether no key is ready.
+    /// True if no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many keys are in consumers' hands.
+    /// The number of keys that are in consumers' hands.
     pub fn in_flight(&self) -> usize {
         self.0.state().core.in_flight()
     }
 
-    /// How many different keys the queue knows, in whatever state. This is what
+    /// The number of different keys the queue knows, in whatever state. This is what
     /// [`Options::capacity`] limits.
     pub fn known(&self) -> usize {
         self.0.state().core.known()

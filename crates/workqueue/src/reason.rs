@@ -1,4 +1,4 @@
-//! What travels with a key besides the key.
+//! Values that travel with a key.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, Hash};

@@ -42,14 +42,14 @@ pub(crate) struct Shared<K, R> {
     pub(crate) name: String,
     pub(crate) hasher: RandomState,
     pub(crate) clock: Clock,
-    /// Whether durations are measured, which costs a look at the clock per step.
+    /// True if durations are measured, which costs a look at the clock per step.
     pub(crate) metered: bool,
-    /// Whether every add goes to the state machine at once.
+    /// True if every add goes to the state machine at once.
     direct: bool,
     pub(crate) limiter: Mutex<Box<dyn RateLimiter<K>>>,
     pub(crate) inbox: Padded<Mutex<Inbox<K, R>>>,
     state: Padded<Mutex<State<K, R>>>,
-    /// How many consumers sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
+    /// The number of consumers that sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
     /// so that who holds that lock misses no sleeper.
     sleepers: AtomicUsize,
     /// The next hand-out must empty the inbox: it has reached its soft limit, or has delayed keys. Written so rarely that
@@ -61,7 +61,7 @@ pub(crate) struct Shared<K, R> {
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub(crate) T);
 
-/// What the state lock protects.
+/// The part that the state lock protects.
 pub(crate) struct State<K, R> {
     pub(crate) core: Core<K, R>,
     /// Waiting for everything to be done.
@@ -83,7 +83,7 @@ impl<K, R> State<K, R> {
     }
 }
 
-/// What a consumer finds.
+/// The result of a look by a consumer.
 pub(crate) enum Next<K, R> {
     Taken(Taken<K, R>),
     /// Shut down and nothing left.

@@ -1,4 +1,4 @@
-//! Who sleeps, and how to wake them.
+//! Waiting consumers, and how to wake them.
 
 use std::collections::BTreeMap;
 use std::task::Waker;

@@ -210,20 +210,20 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// How many objects are reconciled at a time; never one twice. Default 8: enough that one slow object does not hold up
+    /// The number of objects that are reconciled at a time; never one twice. Default 8: enough that one slow object does not hold up
     /// the others, few enough to spare the server.
     pub fn concurrency(mut self, objects: usize) -> Self {
         self.setup.bounds.concurrency = objects;
         self
     }
 
-    /// How long a reconcile may take; then it is dropped at its next await and counts as failed. Default: no limit.
+    /// The time a reconcile may take; then it is dropped at its next await and counts as failed. Default: no limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.setup.bounds.timeout = Some(limit);
         self
     }
 
-    /// How long reconciles may go on after the controller was told to stop. Default 30 s, the time that a pod has.
+    /// The time reconciles may go on after the controller was told to stop. Default 30 s, the time that a pod has.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.setup.bounds.grace = grace;
         self
@@ -248,7 +248,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// How long an object waits after an error. Default: 5 ms, doubled with each error, up to 1000 s, and no more than ten
+    /// The time an object waits after an error. Default: 5 ms, doubled with each error, up to 1000 s, and no more than ten
     /// retries per second on average.
     pub fn backoff(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
         self.setup.queue = self.setup.queue.limiter(limiter);

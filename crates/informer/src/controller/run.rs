@@ -44,7 +44,7 @@ pub enum ControllerError {
     Panicked(String),
 }
 
-/// What follows an error of a reconcile.
+/// The reaction to an error of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
     /// The object is reconciled again after the delay of the [backoff](super::Controller::backoff).
@@ -61,7 +61,7 @@ pub enum OnError {
 pub struct Reconcile<K> {
     /// The object.
     pub object: Object<K>,
-    /// How often it has failed since it last succeeded.
+    /// The number of times it has failed since it last succeeded.
     pub retries: u32,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Finalize<K> {
     pub(super) cleanup: Cleanup<K>,
 }
 
-/// What to do before, or instead of, the user's function.
+/// The step before, or instead of, the user's function.
 enum Step {
     Reconcile,
     /// Nothing is left to do for an object in this state.

@@ -12,13 +12,13 @@ use super::watched::AnyBegun;
 use crate::informer::InformerStatus;
 use crate::sync::Mutex;
 
-/// How a controller does.
+/// The status of a controller.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ControllerStatus {
     /// Its name.
     pub name: String,
-    /// Whether it reconciles: its caches are filled, and it leads if it stands for election.
+    /// True if it reconciles: its caches are filled, and it leads if it stands for election.
     pub active: bool,
     /// Reconciles that ended, however.
     pub reconciles: u64,
@@ -90,7 +90,7 @@ impl ControllerMonitor {
         counters.busy_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// How it does.
+    /// Returns its status.
     #[must_use]
     pub fn status(&self) -> ControllerStatus {
         let Counters { active, reconciles, errors, missing, busy_nanos } = &self.0.counters;

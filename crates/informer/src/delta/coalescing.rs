@@ -43,7 +43,7 @@ impl<K> Default for Coalescing<K> {
 }
 
 impl<K> Segment<K> {
-    /// How much heavier the segment became.
+    /// Returns by how much the segment became heavier.
     fn push(&mut self, key: ObjectKey, delta: Delta<K>) -> usize {
         let deltas = self.by_key.entry(key.clone()).or_default();
         self.highest = delta.revision().max(self.highest);
@@ -143,13 +143,13 @@ impl<K> Coalescing<K> {
         batch
     }
 
-    /// How many objects wait in it.
+    /// The number of objects that wait in it.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()

@@ -40,13 +40,13 @@ impl<K> InOrder<K> {
         taken
     }
 
-    /// How many objects wait in it.
+    /// The number of objects that wait in it.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.deltas.is_empty()

@@ -65,13 +65,13 @@ impl<K> Delta<K> {
         }
     }
 
-    /// Whether it concerns all objects: it is popped alone, and nothing is coalesced across it.
+    /// True if it concerns all objects: it is popped alone, and nothing is coalesced across it.
     #[must_use]
     pub fn is_barrier(&self) -> bool {
         matches!(self, Self::Replaced { .. } | Self::SyncAll)
     }
 
-    /// What it weighs against [`QueueOptions::capacity`].
+    /// The weight against [`QueueOptions::capacity`].
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {

@@ -10,7 +10,7 @@ use super::{Coalescing, Delta, InOrder};
 use crate::object::Raw;
 use crate::sync::Mutex;
 
-/// How deltas are queued.
+/// The form in which deltas are queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// All of them, in order across keys.
@@ -24,13 +24,13 @@ pub enum Form {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct QueueOptions {
-    /// How deltas are queued.
+    /// The form in which deltas are queued.
     pub form: Form,
-    /// How many objects may wait before whoever pushes waits too. Default 4096: a few megabytes of typical objects,
+    /// The most objects that may wait before whoever pushes waits too. Default 4096: a few megabytes of typical objects,
     /// and enough that neither side waits for the other between two network reads. One push may exceed it, since a
     /// replacement is not divisible.
     pub capacity: usize,
-    /// How many deltas are popped at a time. Default 1000.
+    /// The number of deltas that are popped at a time. Default 1000.
     pub batch: usize,
 }
 
@@ -61,7 +61,7 @@ impl QueueOptions {
 #[error("the delta queue is closed")]
 pub struct Closed;
 
-/// What was popped: some deltas of one source.
+/// A batch: some deltas of one source.
 #[derive(Debug)]
 pub struct Batch<K = Raw> {
     /// Which source they are of: its position among the informer's [`Sources`](crate::lister_watcher::Sources).
@@ -162,19 +162,19 @@ impl<K> DeltaQueue<K> {
         Self { state: Mutex::new(state), options }
     }
 
-    /// How deltas are queued.
+    /// The form in which deltas are queued.
     #[must_use]
     pub fn form(&self) -> Form {
         self.options.form
     }
 
-    /// How many objects wait.
+    /// The number of objects that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.lock().sources.iter().map(Queued::weight).sum()
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.state.lock().sources.iter().all(Queued::is_empty)

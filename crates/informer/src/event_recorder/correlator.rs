@@ -16,17 +16,17 @@ use crate::lru::Lru;
 /// The bounds and times of a [`Correlator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorrelatorOptions {
-    /// How many series are followed; one more ends the one that has been quiet for longest. Default 4096.
+    /// The number of series that are followed; one more ends the one that has been quiet for longest. Default 4096.
     pub series_max: usize,
     /// A series ends when nothing of it has happened for this long. Default six minutes.
     pub series_idle: Duration,
-    /// How often a series that goes on is written. Default 30 minutes: events live for an hour.
+    /// The period in which a series that goes on is written. Default 30 minutes: events live for an hour.
     pub heartbeat: Duration,
     /// So many writes about one object at once. Default 25.
     pub burst: u32,
     /// One more write per object in this time. Default five minutes.
     pub refill: Duration,
-    /// How many objects are limited one by one; one more forgets what the quietest has used up. Default 4096.
+    /// The number of objects that are limited one by one; one more forgets what the quietest has used up. Default 4096.
     pub objects_max: usize,
 }
 
@@ -43,7 +43,7 @@ impl Default for CorrelatorOptions {
     }
 }
 
-/// What makes two occurrences the same.
+/// The identity of an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     severity: Severity,
@@ -82,7 +82,7 @@ impl Entry {
     }
 }
 
-/// What to do about an occurrence.
+/// The reaction to an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Create this event.
@@ -181,7 +181,7 @@ impl Correlator {
         self.series.remove(&SeriesKey::of(occurrence));
     }
 
-    /// How many series are followed.
+    /// The number of series that are followed.
     #[must_use]
     pub fn followed(&self) -> usize {
         self.series.len()

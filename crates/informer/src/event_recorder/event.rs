@@ -1,4 +1,4 @@
-//! What is recorded: [`Occurrence`] as a program tells it, [`EventRecord`] as the cluster keeps it.
+//! Events: [`Occurrence`] as a program tells it, [`EventRecord`] as the cluster keeps it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const WORD_MAX: usize = 128;
 /// The longest name of an object.
 const NAME_MAX: usize = 253;
 
-/// Whether somebody should look at it.
+/// True if somebody should look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Severity {
     /// As expected.
@@ -74,15 +74,15 @@ impl ObjectReference {
 /// Occurrences that differ only in their note are one series: the note of the first is kept, the others are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occurrence {
-    /// Whether somebody should look at it.
+    /// True if somebody should look at it.
     pub severity: Severity,
-    /// What it happened to.
+    /// The object it is about.
     pub regarding: ObjectReference,
     /// Another object that has to do with it.
     pub related: Option<ObjectReference>,
     /// Why, in one word for programs: `FailedMount`.
     pub reason: String,
-    /// What was done, in one word for programs: `Mounting`.
+    /// The action, in one word for programs: `Mounting`.
     pub action: String,
     /// For people. What is longer than a kilobyte is cut.
     pub note: String,
@@ -100,7 +100,7 @@ impl Occurrence {
         Self { severity: Severity::Warning, ..Self::normal(regarding, reason, action, note) }
     }
 
-    /// Whether an API server would accept it.
+    /// True if an API server would accept it.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let word = |text: &str| (1..=WORD_MAX).contains(&text.len());
@@ -114,7 +114,7 @@ impl Occurrence {
     }
 }
 
-/// Who records.
+/// The recording program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reporter {
     /// The program: `example.com/widget-controller`.
@@ -123,7 +123,7 @@ pub struct Reporter {
     pub instance: String,
 }
 
-/// How often something has happened.
+/// The number of times something has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
     /// So many times, the first included.
@@ -139,9 +139,9 @@ pub struct EventRecord {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What happened.
+    /// The input.
     pub occurrence: Arc<Occurrence>,
-    /// Who says so.
+    /// The reporter.
     pub reporter: Arc<Reporter>,
     /// When it happened first.
     pub first: Timestamp,

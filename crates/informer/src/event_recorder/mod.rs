@@ -28,21 +28,21 @@ pub use sink::{EventSink, KubeSink, SinkError};
 
 use crate::reflector::{Backoff, BackoffOptions};
 
-/// How often the correlator is asked what is due.
+/// The period in which the correlator is asked for what is due.
 const TICK: Duration = Duration::from_secs(60);
 
 /// The bounds of an [`EventRecorder`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecorderOptions {
-    /// How many occurrences may wait to be looked at; further ones are dropped. Default 1000.
+    /// The most occurrences that may wait to be looked at; further ones are dropped. Default 1000.
     pub queue: usize,
-    /// How often one event is tried before it is dropped. Default 12.
+    /// The number of times one event is tried before it is dropped. Default 12.
     pub tries: u32,
-    /// How long to wait between tries. Default one second, growing to ten.
+    /// The time to wait between tries. Default one second, growing to ten.
     pub backoff: BackoffOptions,
-    /// How long [`EventRecorder::shut_down`] goes on writing what is left. Default five seconds.
+    /// The time [`EventRecorder::shut_down`] goes on writing what is left. Default five seconds.
     pub flush: Duration,
-    /// What becomes an event.
+    /// An occurrence that becomes an event.
     pub correlator: CorrelatorOptions,
 }
 
@@ -59,7 +59,7 @@ impl Default for RecorderOptions {
     }
 }
 
-/// What has become of all occurrences so far.
+/// Counters of all occurrences so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecorderStats {
     /// Events created, and series brought up to date.
@@ -142,7 +142,7 @@ impl EventRecorder {
         }
     }
 
-    /// What has become of all occurrences so far.
+    /// Counters of all occurrences so far.
     #[must_use]
     pub fn stats(&self) -> RecorderStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

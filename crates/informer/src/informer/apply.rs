@@ -7,7 +7,7 @@ use crate::object::Object;
 use crate::processor::{Deleted, Event};
 use crate::store::{Change, IndexError, StoreWriter, Write};
 
-/// What applying some deltas led to.
+/// The result of applying deltas.
 pub(super) struct Applied<K> {
     pub(super) events: Vec<Event<K>>,
     pub(super) problems: Vec<IndexError>,
@@ -21,7 +21,7 @@ pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> 
     Applied { events, problems }
 }
 
-/// What to do to the store, and the last state of an object that goes.
+/// Turns a delta into a write, with the last state of an object that goes.
 fn write<K>(delta: Delta<K>) -> Option<(Write<K>, Option<Object<K>>)> {
     match delta {
         Delta::Added(object) | Delta::Updated(object) => Some((Write::Put(object), None)),
@@ -57,7 +57,7 @@ pub(super) fn replace<K>(writer: &mut StoreWriter<K>, list: List<'_, K>, first: 
     Applied { events, problems: replacement.problems }
 }
 
-/// What a change of the store means to a handler. The store decides, not the server's event type: only the store
+/// Turns a change of the store into events for handlers. The store decides, not the server's event type: only the store
 /// knows what handlers have been told.
 fn tell<K>(change: Change<K>, last_state: Option<Object<K>>, events: &mut Vec<Event<K>>) {
     match (change.old, change.new) {

@@ -44,14 +44,14 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
         }
     }
 
-    /// What it is called in metrics, logs and on the debug page.
+    /// Sets its name in metrics, logs and on the debug page.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// How it lists, queues and resyncs.
+    /// Sets how it lists, queues and resyncs.
     #[must_use]
     pub fn options(mut self, options: InformerOptions) -> Self {
         self.options = options;

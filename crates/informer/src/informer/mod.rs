@@ -45,7 +45,7 @@ use crate::store::{Index, IndexError, IndexValues, Snapshot, Store};
 use crate::sync::Mutex;
 use crate::until::{self, UntilError};
 
-/// How much longer than a handler's grace [`SharedInformer::stop`] waits for it to report its end.
+/// The time that [`SharedInformer::stop`] waits beyond a handler's grace for it to report its end.
 const STOP_SLACK: Duration = Duration::from_millis(100);
 
 /// Why an informer did not do what it was asked.
@@ -72,7 +72,7 @@ pub enum InformerError {
     NoRuntime(#[from] tokio::runtime::TryCurrentError),
 }
 
-/// What the tasks of an informer share with its handles.
+/// The part shared by the tasks of an informer and its handles.
 pub(crate) struct Core<K> {
     pub(crate) store: Store<K>,
     /// Also guards the order between changing the store and telling of it; see [`Processor`].
@@ -94,7 +94,7 @@ pub(crate) struct Core<K> {
 
 /// One object, from now on.
 pub(crate) struct Followed<K> {
-    /// What the cache holds of it.
+    /// The object in the cache.
     pub(crate) now: Option<Object<K>>,
     /// The initial state is complete, so that absence means something.
     pub(crate) synced: bool,
@@ -379,18 +379,18 @@ impl<K> SharedInformer<K> {
         Ok(index)
     }
 
-    /// Whether the store holds the initial state. Once true, always true.
+    /// True if the store holds the initial state. Once true, always true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         *self.core.synced.borrow()
     }
 
-    /// Whether it has a handler, or another handle, registration or stream of it exists.
+    /// True if it has a handler, or another handle, registration or stream of it exists.
     pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.guard) > 1 || self.core.processor.lock().has_handlers()
     }
 
-    /// Whether it has ended.
+    /// True if it has ended.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         *self.core.stopped.borrow()

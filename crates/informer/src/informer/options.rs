@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::delta::QueueOptions;
 use crate::reflector::ReflectorOptions;
 
-/// How informers list, queue and resync. One set serves a single informer
+/// Options of informers: listing, queueing, resyncs. One set serves a single informer
 /// ([`InformerBuilder::options`](super::InformerBuilder::options)) and a factory
 /// ([`InformerFactory::options`](crate::InformerFactory::options)) alike.
 ///
@@ -20,9 +20,9 @@ use crate::reflector::ReflectorOptions;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct InformerOptions {
-    /// How it lists and watches.
+    /// Listing and watching.
     pub reflector: ReflectorOptions,
-    /// How changes are queued on their way to the store. An informer with one source and the
+    /// The queue of changes on their way to the store. An informer with one source and the
     /// [in-order form](crate::delta::Form::InOrder) has no use for a queue: it applies what it reads.
     pub queue: QueueOptions,
     /// Handlers that do not say otherwise are told every object again once per this time. Default, and zero: never.

@@ -15,7 +15,7 @@ use crate::processor::backlog::End;
 use crate::reflector::{Reflector, ReflectorOptions, Transform};
 use crate::store::StoreWriter;
 
-/// What is needed once, at the start.
+/// The parts that the start takes.
 pub(super) struct Unstarted<K> {
     pub(super) sources: Sources,
     pub(super) reflector: ReflectorOptions,

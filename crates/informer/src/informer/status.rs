@@ -8,26 +8,26 @@ use super::SharedInformer;
 use crate::monitor::{LastProblem, SourceStatus, count};
 use crate::processor::HandlerStatus;
 
-/// How an informer does: for the debug page, metrics and tests.
+/// The status of an informer: for the debug page, metrics and tests.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct InformerStatus {
     /// Its name.
     pub name: String,
-    /// What it is doing: `listing`, `watching`, `waiting`… Of several sources, the first that does not watch.
+    /// The phase: `listing`, `watching`, `waiting`… Of several sources, the first that does not watch.
     pub phase: &'static str,
-    /// Whether the store holds the initial state.
+    /// True if the store holds the initial state.
     pub synced: bool,
-    /// How many objects there are.
+    /// The number of objects.
     pub objects: usize,
     /// The resource version of the store.
     pub revision: Revision,
     /// The last resource version that was received; ahead of the store's by what is queued.
     pub received: Revision,
-    /// How long ago the last event or bookmark of a watch came; of several sources, of the one that waits longest. None
+    /// The time since the last event or bookmark of a watch; of several sources, of the one that waits longest. None
     /// before the first.
     pub last_event_age: Option<Duration>,
-    /// How many objects wait to be applied.
+    /// The number of objects that wait to be applied.
     pub queued: usize,
     /// Lists made.
     pub lists: u64,
@@ -75,7 +75,7 @@ impl InformerStatus {
 }
 
 impl<K> SharedInformer<K> {
-    /// How it does.
+    /// Returns its status.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
         let core = &self.core;

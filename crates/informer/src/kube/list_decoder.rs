@@ -6,7 +6,7 @@
 use listwatch_wire::json::raw;
 use memchr::memchr2;
 
-/// What a list says about itself.
+/// The metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListHead {
     /// `kind` of the list, for example `PodList`.
@@ -51,7 +51,7 @@ struct Brackets {
 }
 
 impl Brackets {
-    /// How many of the bytes belong to it, if it ends among them.
+    /// The number of bytes that belong to it, if it ends among them.
     fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {

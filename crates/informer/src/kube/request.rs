@@ -93,7 +93,7 @@ async fn failure(response: http::Response<Body>) -> SourceError {
     }
 }
 
-/// What a proxy on the way says, in its own words: the code is what counts.
+/// The answer of a proxy on the way, which is no Status: the code is what counts.
 fn not_a_status(code: u16, body: &[u8]) -> Status {
     let text = String::from_utf8_lossy(body.get(..200).unwrap_or(body)).trim().to_owned();
     Status::failure(code, StatusReason::Unknown, text)

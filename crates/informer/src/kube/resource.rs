@@ -3,7 +3,7 @@
 use kube::core::ApiResource;
 use listwatch_wire::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
 
-/// Whether objects of the type have no namespace. By the name of the scope's type, which needs no bound on it: the same type
+/// True if objects of the type have no namespace. By the name of the scope's type, which needs no bound on it: the same type
 /// has the same name.
 pub(crate) fn is_cluster_scoped<K: kube::Resource>() -> bool {
     std::any::type_name::<K::Scope>() == std::any::type_name::<kube::core::ClusterResourceScope>()
@@ -52,7 +52,7 @@ impl ResourceKind {
         self
     }
 
-    /// What `kind` the objects have on the wire.
+    /// The `kind` of the objects on the wire.
     pub(super) fn wire_kind(&self) -> &str {
         if self.metadata_only { "PartialObjectMetadata" } else { &self.kind.kind }
     }

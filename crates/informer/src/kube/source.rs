@@ -125,7 +125,7 @@ impl KubeSource {
         self
     }
 
-    /// What of each object is kept.
+    /// Sets the parts of each object that are kept.
     #[must_use]
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;

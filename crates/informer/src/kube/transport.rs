@@ -14,7 +14,7 @@ use kube::client::{Body, ConfigExt};
 use kube::{Client, Config, Error};
 use tower::ServiceBuilder;
 
-/// How a client connects, and how it finds out that nobody is there any more.
+/// Options of a client's connections, and of finding out that the peer is gone.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TransportOptions {
@@ -23,13 +23,13 @@ pub struct TransportOptions {
     /// After this long without a byte, a peer is asked whether it is there: by an HTTP/2 ping, or a TCP keep-alive.
     /// Default 30 s.
     pub idle: Duration,
-    /// How long it may take to answer before the connection is given up. Default 15 s, so that a dead peer is found
+    /// The time it may take to answer before the connection is given up. Default 15 s, so that a dead peer is found
     /// within 45 s, as in client-go.
     pub answer_within: Duration,
-    /// What the server may send ahead on one watch or list, with HTTP/2. Default 2 MiB: a full page is not held up by the
+    /// The bytes the server may send ahead on one watch or list, with HTTP/2. Default 2 MiB: a full page is not held up by the
     /// round trip.
     pub stream_window: u32,
-    /// What it may send ahead on all of them together. Default 32 MiB: a few streams that are not read do not block the
+    /// The bytes it may send ahead on all of them together. Default 32 MiB: a few streams that are not read do not block the
     /// others.
     pub connection_window: u32,
 }
@@ -46,7 +46,7 @@ impl Default for TransportOptions {
     }
 }
 
-/// How many keep-alives a peer may leave unanswered.
+/// The most keep-alives that a peer may leave unanswered.
 const PROBES: u32 = 3;
 
 /// Returns a client with the default [`TransportOptions`].

@@ -19,10 +19,10 @@ use crate::sync::Mutex;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseRecord {
-    /// Who leads; none or empty if nobody does.
+    /// The identity of the leader; none or empty if nobody leads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_identity: Option<String>,
-    /// How long the holder may be silent.
+    /// The time the holder may be silent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_duration_seconds: Option<i32>,
     /// Since when the holder leads.
@@ -31,7 +31,7 @@ pub struct LeaseRecord {
     /// When the holder was last heard of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_time: Option<String>,
-    /// How often leadership has begun.
+    /// The number of times leadership has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_transitions: Option<i32>,
     /// Fields of later versions, kept as they are.
@@ -40,7 +40,7 @@ pub struct LeaseRecord {
 }
 
 impl LeaseRecord {
-    /// Who leads according to the record.
+    /// The leader according to the record.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.holder_identity.as_deref().filter(|holder| !holder.is_empty())
@@ -52,7 +52,7 @@ impl LeaseRecord {
 pub struct Observed {
     /// The record.
     pub record: LeaseRecord,
-    /// What the lock wants to be given with the next update, to see that nobody came between.
+    /// The version to give with the next update, to see that nobody came between.
     pub version: Value,
 }
 

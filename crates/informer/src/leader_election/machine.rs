@@ -17,9 +17,9 @@ use crate::reflector::{Backoff, BackoffOptions};
 /// The time, twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// What decisions are made by.
+    /// The input of decisions.
     pub monotonic: Instant,
-    /// What is written into the record for people to read.
+    /// The text in the record for people to read.
     pub wall: Timestamp,
 }
 
@@ -47,7 +47,7 @@ pub struct Term {
     pub renew_until: Instant,
 }
 
-/// What the machine wants done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing before this moment.
@@ -84,7 +84,7 @@ pub struct Machine {
     pause: Backoff,
     phase: Phase,
     seen: Option<Seen>,
-    /// Whether `seen` is the latest version for all we know, so that it can be written over without reading.
+    /// True if `seen` is the latest version for all we know, so that it can be written over without reading.
     current: bool,
     term: Option<Term>,
     lost: Option<Term>,
@@ -124,13 +124,13 @@ impl Machine {
         self.term
     }
 
-    /// Who leads, as the record was last seen.
+    /// The leader, as the record was last seen.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {
         self.seen.as_ref()?.observed.record.holder()
     }
 
-    /// How long a request that is sent now may take: an answer after that would be of no use.
+    /// The time a request that is sent now may take: an answer after that would be of no use.
     #[must_use]
     pub fn patience(&self, now: Instant) -> Duration {
         match self.term {
@@ -139,7 +139,7 @@ impl Machine {
         }
     }
 
-    /// What to do now.
+    /// The step to take now.
     pub fn step(&mut self, now: Now) -> Action {
         if let Some(term) = self.term.filter(|term| now.monotonic >= term.renew_until) {
             self.resign(term, now.monotonic);

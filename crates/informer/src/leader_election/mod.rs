@@ -35,10 +35,10 @@ pub use machine::{Action, Machine, Now, Term};
 pub use monitor::{ElectionMonitor, ElectionStatus};
 pub use options::{ElectionOptions, OptionsError};
 
-/// How often a release is tried against others who edit the record.
+/// The number of times a release is tried against others who edit the record.
 const RELEASE_TRIES: usize = 3;
 
-/// What happens in an election.
+/// The events of an election.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ElectionEvent<'a> {
@@ -60,7 +60,7 @@ pub enum ElectionEvent<'a> {
 
 type Hook = dyn Fn(&ElectionEvent<'_>) + Send + Sync;
 
-/// How [`LeaderElection::run`] ended.
+/// The result of [`LeaderElection::run`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
     /// Told to stop before it ever led.
@@ -75,7 +75,7 @@ pub enum Outcome<T> {
     Panicked(String),
 }
 
-/// What the work knows of the term it works in.
+/// The term in which the work runs.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     fencing_token: u32,
@@ -91,7 +91,7 @@ impl Leadership {
         self.fencing_token
     }
 
-    /// Whether nobody else can lead at this moment, by our clock.
+    /// True if nobody else can lead at this moment, by our clock.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         Instant::now() < *self.valid_until.borrow()

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use super::ElectionEvent;
 use crate::sync::Mutex;
 
-/// How a candidate does.
+/// The status of a candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ElectionStatus {
-    /// Whether it leads.
+    /// True if it leads.
     pub leading: bool,
-    /// Who leads, as far as it knows.
+    /// The leader, as far as it knows.
     pub leader: Option<String>,
     /// The number of its last term; zero before the first.
     pub fencing_token: u32,
     /// The terms it has led.
     pub terms: u64,
-    /// How often the lease could not be read or written.
+    /// The number of times the lease could not be read or written.
     pub problems: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct ElectionStatus {
 pub struct ElectionMonitor(Arc<Mutex<ElectionStatus>>);
 
 impl ElectionMonitor {
-    /// How it does.
+    /// Returns its status.
     #[must_use]
     pub fn status(&self) -> ElectionStatus {
         self.0.lock().clone()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How much longer than the retry period the wait of a candidate may be, so that candidates do not act in step.
+/// The factor by which the wait of a candidate may exceed the retry period, so that candidates do not act in step.
 pub(super) const JITTER: f64 = 1.2;
 
 /// Why these options do not make an election.
@@ -29,18 +29,18 @@ pub enum OptionsError {
 /// The candidate and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElectionOptions {
-    /// Who we are; no two candidates may have the same. The name of the pod and something random will do.
+    /// The identity of this candidate; no two candidates may have the same. The name of the pod and something random will do.
     pub identity: String,
-    /// How long others wait after the last renewal that they have seen before they take over. Default 15 s.
+    /// The time others wait after the last renewal that they have seen before they take over. Default 15 s.
     pub lease_duration: Duration,
-    /// How long after its last renewal the leader gives up. The rest of the lease is for the work to end. Default 10 s.
+    /// The time after its last renewal at which the leader gives up. The rest of the lease is for the work to end. Default 10 s.
     pub renew_deadline: Duration,
-    /// How often the leader renews and candidates look. Default 2 s.
+    /// The period in which the leader renews and candidates look. Default 2 s.
     pub retry_period: Duration,
-    /// How long the work may go on after the program was told to stop; then it is aborted. Default 30 s, the time that
+    /// The time the work may go on after the program was told to stop; then it is aborted. Default 30 s, the time that
     /// a pod has.
     pub stop_grace: Duration,
-    /// Whether a leader that ends gives the lease back, so that the next need not wait for it to run out. Default
+    /// True if a leader that ends gives the lease back, so that the next need not wait for it to run out. Default
     /// true: here the work has always ended before.
     pub release: bool,
 }
@@ -73,7 +73,7 @@ impl ElectionOptions {
         checks.into_iter().find(|(wrong, _)| *wrong).map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// What others are told: whole seconds, never fewer than we go by ourselves.
+    /// The duration that is published: whole seconds, never fewer than we go by ourselves.
     pub(super) fn lease_seconds(&self) -> i32 {
         let seconds = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
         i32::try_from(seconds).unwrap_or(i32::MAX)

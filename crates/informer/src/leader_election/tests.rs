@@ -147,7 +147,7 @@ fn fields_of_later_versions_survive() {
     assert_eq!(serde_json::to_value(record).unwrap()["strategy"], "OldestEmulationVersion");
 }
 
-/// How a request goes wrong.
+/// The ways in which a request goes wrong.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,

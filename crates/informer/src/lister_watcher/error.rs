@@ -78,7 +78,7 @@ impl SourceError {
         self.status_is(|s| matches!(s.code, 400 | 405 | 406 | 415 | 422 | 501))
     }
 
-    /// How long the server wants to be left alone.
+    /// The time the server wants to be left alone.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.status().and_then(Status::retry_after)?;

@@ -14,7 +14,7 @@ use super::{
 use crate::object::{Object, Raw};
 use crate::sync::Mutex;
 
-/// How many events a watch takes at a time.
+/// The number of events a watch takes at a time.
 const BATCH: usize = 1000;
 
 #[derive(Debug)]

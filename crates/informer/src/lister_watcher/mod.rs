@@ -52,13 +52,13 @@ pub trait ListerWatcher: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether it is worth asking for the initial state as a stream. A source that answers no is always listed.
+    /// True if it is worth asking for the initial state as a stream. A source that answers no is always listed.
     fn streams_initial_events(&self) -> bool {
         true
     }
 }
 
-/// How fresh a list must be.
+/// The freshness that a list must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {
     /// Whatever a server has at hand: `resourceVersion=0`.
@@ -82,7 +82,7 @@ impl fmt::Display for ListVersion {
 /// Which page to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRequest {
-    /// How fresh. Not sent along with a continue token, which has its own.
+    /// Required freshness. Not sent along with a continue token, which has its own.
     pub version: ListVersion,
     /// Objects per page; none for all at once.
     pub limit: Option<u32>,
@@ -135,7 +135,7 @@ pub enum WatchEvent<K = Raw> {
     Bookmark {
         /// Up to where.
         revision: Revision,
-        /// Whether it ends the initial events.
+        /// True if it ends the initial events.
         initial_events_end: bool,
     },
     /// The server ends the watch with an error.
@@ -146,7 +146,7 @@ pub enum WatchEvent<K = Raw> {
         key: ObjectKey,
         /// Its resource version.
         revision: Revision,
-        /// What the transformation said.
+        /// The reason that the transformation gave.
         reason: String,
     },
     /// An event that cannot be used: not an object of the expected kind, or no object at all.

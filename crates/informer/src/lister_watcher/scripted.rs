@@ -16,7 +16,7 @@ pub enum Answer {
     Events {
         /// The events, in one batch.
         events: Vec<WatchEvent>,
-        /// Whether the stream then stays open and silent.
+        /// True if the stream then stays open and silent.
         stay_open: bool,
     },
     /// An error, to either.
@@ -66,7 +66,7 @@ impl Scripted {
         self.script.lock().watches.push_back(answer);
     }
 
-    /// What was asked so far, one line per request.
+    /// The requests so far, one line each.
     #[must_use]
     pub fn requests(&self) -> Vec<String> {
         self.script.lock().log.clone()

@@ -21,7 +21,7 @@ pub struct Owner {
     /// The uid of the owner.
     #[serde(default)]
     pub uid: String,
-    /// Whether the owner is the one that manages the object.
+    /// True if the owner is the one that manages the object.
     #[serde(default)]
     pub controller: bool,
 }
@@ -81,7 +81,7 @@ impl<K> Object<K> {
         self.metadata("finalizers").and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default()
     }
 
-    /// Whether it has this finalizer.
+    /// True if it has this finalizer.
     #[must_use]
     pub fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers().iter().any(|finalizer| finalizer == name)
@@ -93,7 +93,7 @@ impl<K> Object<K> {
         self.text(&["metadata", "deletionTimestamp"])
     }
 
-    /// Whether its deletion was asked for, and it is there only until its finalizers are gone.
+    /// True if its deletion was asked for, and it is there only until its finalizers are gone.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp().is_some()

@@ -25,7 +25,7 @@ pub use metadata::Owner;
 pub use scan::{Keep, ManagedFields};
 use scan::{Span, Spots};
 
-/// What an object decodes to when nobody needs it decoded.
+/// The type of objects that are never decoded.
 #[derive(Clone, Copy, Debug)]
 pub enum Raw {}
 
@@ -184,19 +184,19 @@ impl<K> Object<K> {
         self.text(&["metadata", "uid"]).unwrap_or_default()
     }
 
-    /// Whether both have the same uid (or none): an object that was deleted and created again has another.
+    /// True if both have the same uid (or none): an object that was deleted and created again has another.
     #[must_use]
     pub fn same_identity<J>(&self, other: &Object<J>) -> bool {
         self.inner.identity == other.inner.identity
     }
 
-    /// Whether both are the same version of the same incarnation.
+    /// True if both are the same version of the same incarnation.
     #[must_use]
     pub fn same_version<J>(&self, other: &Object<J>) -> bool {
         self.revision() == other.revision() && self.same_identity(other)
     }
 
-    /// Whether both are the same version with the same encoded content. Versions can differ in content only if the
+    /// True if both are the same version with the same encoded content. Versions can differ in content only if the
     /// history of the server was rewritten, as by restoring a backup.
     pub(crate) fn same_content(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner) || (self.same_version(other) && self.json() == other.json())
@@ -244,7 +244,7 @@ impl<K> Object<K> {
         self.text_at(field.value)
     }
 
-    /// Whether its labels match.
+    /// True if its labels match.
     #[must_use]
     pub fn matches(&self, selector: &LabelSelector) -> bool {
         if selector.is_empty() {

@@ -8,7 +8,7 @@ use listwatch_wire::{ObjectKey, Revision};
 
 use super::ObjectError;
 
-/// What is kept of an object.
+/// The parts of an object that are kept.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Keep {
@@ -25,7 +25,7 @@ impl Default for Keep {
     }
 }
 
-/// What becomes of `metadata.managedFields`, often a third of an object and rarely looked at.
+/// The treatment of `metadata.managedFields`, often a third of an object and rarely looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManagedFields {
     /// They are kept.

@@ -13,7 +13,7 @@ use super::event::Event;
 use crate::store::Snapshot;
 use crate::sync::Mutex;
 
-/// How many folded keys are handed out at a time: few enough that later changes still fold with the rest.
+/// The number of folded keys that are handed out at a time: few enough that later changes still fold with the rest.
 const FOLDED_AT_ONCE: usize = 64;
 
 /// Objects that were there before: told as initial additions.
@@ -21,7 +21,7 @@ pub(crate) struct Replay<K> {
     pub(crate) snapshot: Snapshot<K>,
     /// Only this namespace of the snapshot.
     pub(crate) namespace: Option<Arc<str>>,
-    /// How many objects that are.
+    /// The number of objects in it.
     pub(crate) count: usize,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Work<K> {
 }
 
 impl<K> Work<K> {
-    /// How many events it is.
+    /// The number of events it is.
     fn len(&self) -> usize {
         match self {
             Self::Replay(replay) => replay.count,
@@ -134,7 +134,7 @@ impl<K> Backlog<K> {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// How many events have not been told: those that wait, and the rest of what the reader has in hand. Folded ones
+    /// The number of events that have not been told: those that wait, and the rest of what the reader has in hand. Folded ones
     /// count once per key.
     pub(crate) fn len(&self) -> usize {
         let state = self.state.lock();
@@ -148,7 +148,7 @@ impl<K> Backlog<K> {
         self.handed.store(left, Ordering::Relaxed);
     }
 
-    /// How often this handler fell behind so far that its backlog was folded.
+    /// The number of times this handler fell behind so far that its backlog was folded.
     pub(crate) fn folds(&self) -> u64 {
         self.state.lock().folds
     }

@@ -13,13 +13,13 @@ use listwatch_wire::ObjectKey;
 use super::event::{Deleted, Event};
 use crate::object::Object;
 
-/// What a handler has yet to hear about one key.
+/// The unread changes of one key.
 struct Pending<K> {
-    /// What it was told last, if it knows the object.
+    /// The state that was told last, if it knows the object.
     told: Option<Object<K>>,
-    /// How that object went, if it did.
+    /// The deletion of that object, if it was deleted.
     gone: Option<Deleted<K>>,
-    /// What is there now, and whether it belongs to the initial state.
+    /// The present state, and whether it belongs to the initial state.
     now: Option<(Object<K>, bool)>,
 }
 

@@ -18,7 +18,7 @@ pub(super) async fn scope<K>(listener: &Arc<Listener<K>>, task: impl Future<Outp
     CURRENT.scope(address(listener), task).await;
 }
 
-/// Whether this is called by the handler of that listener.
+/// True if this is called by the handler of that listener.
 pub(crate) fn is<K>(listener: &Arc<Listener<K>>) -> bool {
     CURRENT.try_with(|current| *current == address(listener)).unwrap_or(false)
 }

@@ -12,14 +12,14 @@ pub enum Event<K = Raw> {
     Added {
         /// The object.
         object: Object<K>,
-        /// Whether it was there when the informer, or this handler, started.
+        /// True if it was there when the informer, or this handler, started.
         is_initial: bool,
     },
     /// The object changed. The same object twice (`old == new`) is a resync.
     Updated {
-        /// What this handler was last told.
+        /// The state this handler was last told.
         old: Object<K>,
-        /// What it is now.
+        /// The new state.
         new: Object<K>,
     },
     /// The object is gone. An object that was deleted and created again under its name is told as a deletion and an
@@ -33,7 +33,7 @@ pub enum Event<K = Raw> {
 pub struct Deleted<K = Raw> {
     /// The last known state: what the server sent with the deletion, or what the cache held.
     pub object: Object<K>,
-    /// Whether the deletion was found out later, by a relist: then `object` is what the cache held, and the object
+    /// True if the deletion was found out later, by a relist: then `object` is what the cache held, and the object
     /// may have changed before it went.
     pub final_state_unknown: bool,
 }
@@ -56,7 +56,7 @@ impl<K> Event<K> {
         }
     }
 
-    /// Whether this is a resync: the object is told again although it did not change.
+    /// True if this is a resync: the object is told again although it did not change.
     #[must_use]
     pub fn is_resync(&self) -> bool {
         matches!(self, Self::Updated { old, new } if old.same_content(new))

@@ -1,4 +1,4 @@
-//! What users write: [`EventHandler`], [`AsyncEventHandler`], and how a handler is run ([`HandlerOptions`]).
+//! The traits that users implement: [`EventHandler`], [`AsyncEventHandler`], and how a handler is run ([`HandlerOptions`]).
 //!
 //! A closure over `&Event<K>` is a handler. Those who think in client-go's terms take [`HandlerFuncs`]; those who
 //! care for a part of the objects only put a [`FilteringHandler`] around it.
@@ -61,23 +61,23 @@ pub enum RunOn {
     Thread,
 }
 
-/// How a handler is run.
+/// Options of a handler.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HandlerOptions {
     /// For metrics, logs and the debug page. Default: `handler-N`.
     pub name: Option<String>,
-    /// How many events may wait unread before they are folded by key. Default 4096: a burst of that size is told
+    /// The most events that may wait unread before they are folded by key. Default 4096: a burst of that size is told
     /// event by event, and costs a few dozen bytes per event.
     pub max_backlog: usize,
     /// Tell every object again once per this time, evenly spread over it. Default `None`: as the informer says. Zero:
     /// never, whatever the informer says.
     pub resync: Option<Duration>,
-    /// How long to wait after a panic, so that one that panics always does not spin. Default 1 s.
+    /// The time to wait after a panic, so that one that panics always does not spin. Default 1 s.
     pub panic_pause: Duration,
     /// Where to run it, if it is synchronous.
     pub run_on: RunOn,
-    /// How long a call may go on after the handler was removed or the informer stopped. Then an asynchronous call is
+    /// The time a call may go on after the handler was removed or the informer stopped. Then an asynchronous call is
     /// dropped at its next await, and a synchronous one is no longer waited for. Default 5 s: long enough to finish a
     /// request, and a sixth of what a pod has to end.
     pub stop_grace: Duration,

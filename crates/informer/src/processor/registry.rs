@@ -1,4 +1,4 @@
-//! Who listens: [`Processor`] is the list of handlers, [`Registration`] a user's hold on one of them.
+//! Handlers: [`Processor`] is the list of handlers, [`Registration`] a user's hold on one of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -138,17 +138,17 @@ impl<K> Listener<K> {
     }
 }
 
-/// How a handler does: for dashboards, tests and the debug page.
+/// The status of a handler: for dashboards, tests and the debug page.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HandlerStatus {
     /// Its name.
     pub name: String,
-    /// Whether it has been told the whole initial state.
+    /// True if it has been told the whole initial state.
     pub synced: bool,
     /// Events it has yet to read.
     pub backlog: usize,
-    /// How often it fell behind so far that its backlog was folded by key.
+    /// The number of times it fell behind so far that its backlog was folded by key.
     pub folds: u64,
     /// Events it was told.
     pub delivered: u64,
@@ -183,13 +183,13 @@ impl<K> Registration<K> {
         Self { listener, informer }
     }
 
-    /// How it does.
+    /// Returns its status.
     #[must_use]
     pub fn status(&self) -> HandlerStatus {
         self.listener.status()
     }
 
-    /// Whether it has been told the whole initial state, the last call included.
+    /// True if it has been told the whole initial state, the last call included.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         *self.listener.synced.borrow()

@@ -73,7 +73,7 @@ impl Resync {
         end.filter(|end| *end > now).map_or(next, |end| next.min(end))
     }
 
-    /// What is to be told now.
+    /// Returns the events that are due now.
     pub(crate) fn step<K>(&mut self, snapshot: &Snapshot<K>, now: Duration) -> Vec<Event<K>> {
         self.size = snapshot.len();
         let Some(pass) = &mut self.pass else {

@@ -18,7 +18,7 @@ use super::handler::{AsyncEventHandler, EventHandler, RunOn};
 use super::registry::Listener;
 use crate::object::Object;
 
-/// How many calls a synchronous handler gets before other tasks of its thread may run.
+/// The number of calls a synchronous handler gets before other tasks of its thread may run.
 const CALLS_AT_ONCE: usize = 64;
 
 /// An [`AsyncEventHandler`] behind a pointer.
@@ -37,7 +37,7 @@ pub(crate) enum Callee<K> {
     Async(Box<dyn DynAsyncHandler<K>>),
 }
 
-/// How far a handler got.
+/// The progress of a handler.
 #[derive(Default)]
 struct Told {
     count: usize,

@@ -15,7 +15,7 @@ use super::registry::Listener;
 use crate::informer::Guard;
 use crate::object::Raw;
 
-/// How many objects of the initial state are taken from their snapshot at a time.
+/// The number of objects of the initial state that are taken from their snapshot at a time.
 const REPLAY_AT_ONCE: usize = 256;
 
 /// The events of an informer as a stream: first what is there, then [`Event::Synced`], then every change.

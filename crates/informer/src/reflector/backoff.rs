@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// How delays grow.
+/// The growth of delays.
 #[derive(Clone, Copy, Debug)]
 pub struct BackoffOptions {
     /// The first delay. Default 800 ms.
     pub initial: Duration,
     /// No delay is longer, jitter apart. Default 30 s.
     pub max: Duration,
-    /// What each delay is multiplied with. Default 2.
+    /// The factor between two delays. Default 2.
     pub factor: u32,
     /// Each delay is lengthened by up to this share of it, at random, so that clients that failed together do not
     /// come back together. Default 1.

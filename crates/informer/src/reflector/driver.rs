@@ -72,7 +72,7 @@ impl<K> fmt::Debug for Reflector<K> {
     }
 }
 
-/// What is in progress: a request or stream, and beside a stream perhaps a probe.
+/// The work in progress: a request or stream, and beside a stream perhaps a probe.
 struct Requests<K> {
     connection: Connection<K>,
     probe: Option<BoxFuture<'static, Input<K>>>,

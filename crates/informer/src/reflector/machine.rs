@@ -63,7 +63,7 @@ pub(super) enum Phase<K> {
     Waiting { until: Moment, next: Next },
 }
 
-/// What follows a wait.
+/// The step that follows a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Obtain the state anew, streaming if possible.
@@ -132,7 +132,7 @@ impl<K> Machine<K> {
         self.seen
     }
 
-    /// What it is doing, in a word.
+    /// The phase, in a word.
     #[must_use]
     pub fn phase_name(&self) -> &'static str {
         match self.phase {
@@ -145,7 +145,7 @@ impl<K> Machine<K> {
         }
     }
 
-    /// Whether the first attempt to obtain the state has ended, in success or not.
+    /// True if the first attempt to obtain the state has ended, in success or not.
     pub(super) fn has_tried(&self) -> bool {
         self.seen.is_some() || matches!(self.phase, Phase::Waiting { .. })
     }
@@ -253,7 +253,7 @@ impl<K> Machine<K> {
         self.open(false, now, out);
     }
 
-    /// Whether a state is older than what was seen and must not be taken; then arranges for a better one.
+    /// True if a state is older than what was seen and must not be taken; then arranges for a better one.
     pub(super) fn refuse_stale(
         &mut self,
         got: Revision,

@@ -14,7 +14,7 @@
 //!                                                                             waiting
 //! ```
 //!
-//! What it promises:
+//! Its promises:
 //! - It never goes back in time. A relist asks for nothing older than what was seen; an older answer is refused, and
 //!   an event older than its predecessor is skipped. Only a consistent read may say that history itself restarted.
 //! - It relists only when it must: the resource version expired, or the server cannot read an object. Everything

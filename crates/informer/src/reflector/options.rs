@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use super::backoff::BackoffOptions;
 
-/// How a reflector lists and watches.
+/// Options of a reflector.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReflectorOptions {
@@ -17,7 +17,7 @@ pub struct ReflectorOptions {
     /// After this long without an event, an initial stream is given up for a list. Default 15 s: a server that
     /// streams sends something long before.
     pub streaming_stall: Duration,
-    /// How long a server that refused or stalled a streaming list is spared another attempt. Default 30 min: longer
+    /// The time for which a server that refused or stalled a streaming list is spared another attempt. Default 30 min: longer
     /// than a rolling update of its replicas.
     pub streaming_refusal: Duration,
     /// Objects per page of a list. Default: 500, but all at once where the server can answer from its cache.
@@ -25,7 +25,7 @@ pub struct ReflectorOptions {
     /// Watches end by themselves after a random time between this and twice this, so that clients spread over
     /// servers again. Default 5 min.
     pub watch_timeout: Duration,
-    /// How long after its time a stream that has not ended is taken for dead. Default 30 s.
+    /// The time after its end at which a stream that has not ended is taken for dead. Default 30 s.
     pub watch_grace: Duration,
     /// A watch without an event for this long is opened anew. Default 90 s: Kubernetes API servers send a bookmark every
     /// 60 to 75 s, so a longer silence means that the peer or the connection is dead.
@@ -34,9 +34,9 @@ pub struct ReflectorOptions {
     /// state of the server, by a list of one object: a server that was restored from a backup would stay silent until it
     /// has caught up with what was seen. Default 20 s, so that this is found out within a minute.
     pub probe_after: Duration,
-    /// How long the server may take to accept a watch. Default 30 s.
+    /// The time the server may take to accept a watch. Default 30 s.
     pub open_timeout: Duration,
-    /// How long a whole list may take. Default 5 min.
+    /// The time a whole list may take. Default 5 min.
     pub list_timeout: Duration,
     /// A stream that ends sooner than this is not reopened before this has passed since it was opened. Default 1 s.
     pub min_watch: Duration,
@@ -54,7 +54,7 @@ pub struct ReflectorOptions {
     pub initial_lists: Option<Arc<Semaphore>>,
     /// The delays between attempts.
     pub backoff: BackoffOptions,
-    /// What the jitter is drawn from. Default: random.
+    /// The seed of the jitter. Default: random.
     pub seed: Option<u64>,
 }
 

@@ -30,7 +30,7 @@ pub enum Problem {
     /// The stream of the initial state was closed before its end.
     #[error("streaming list ended after {events} events, before the initial state was complete")]
     StreamingEnded {
-        /// How many events it sent.
+        /// The number of events it sent.
         events: u64,
     },
     /// The server closed a watch at once and without an event.
@@ -47,7 +47,7 @@ pub enum Problem {
     StaleList {
         /// The list's resource version.
         got: Revision,
-        /// What had been seen.
+        /// The revision seen before.
         seen: Revision,
     },
     /// A consistent read is older than what was seen: the server was restored from a backup, or replaced.
@@ -55,7 +55,7 @@ pub enum Problem {
     HistoryRestarted {
         /// Where the server is.
         got: Revision,
-        /// What had been seen.
+        /// The revision seen before.
         seen: Revision,
     },
     /// An event, or the server's latest state, is older than what was seen; the collection is read again.
@@ -63,7 +63,7 @@ pub enum Problem {
     OutOfOrder {
         /// The event's resource version.
         got: Revision,
-        /// What had been seen.
+        /// The revision seen before.
         seen: Revision,
     },
     /// An object or event that cannot be used; it was skipped.
@@ -74,7 +74,7 @@ pub enum Problem {
     Transform {
         /// The object.
         key: ObjectKey,
-        /// What the transformation said.
+        /// The reason that the transformation gave.
         reason: String,
     },
     /// The reflector panicked, with this message. It starts over.
@@ -85,7 +85,7 @@ pub enum Problem {
     Index(#[from] IndexError),
 }
 
-/// What the reflector does about a problem.
+/// The reaction of the reflector to a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
     /// Goes on with the next object or event.

@@ -1,4 +1,4 @@
-//! What goes into the [`Machine`](super::Machine) and what comes out: [`Input`], [`Output`], [`Action`].
+//! The inputs and outputs of the [`Machine`](super::Machine): [`Input`], [`Output`], [`Action`].
 
 use listwatch_wire::Revision;
 
@@ -7,7 +7,7 @@ use crate::delta::Delta;
 use crate::lister_watcher::{ListRequest, SourceError, WatchEvent, WatchRequest};
 use crate::object::{Object, Raw};
 
-/// What happened.
+/// The input.
 #[derive(Debug)]
 pub enum Input<K = Raw> {
     /// Begin.
@@ -45,7 +45,7 @@ pub struct Listing<K = Raw> {
     pub pages: usize,
 }
 
-/// What the driver shall do. Each action but [`Action::Probe`] ends whatever list, watch or probe is in progress.
+/// Requests to the driver. Each action but [`Action::Probe`] ends whatever list, watch or probe is in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// List everything, from this first page on.

@@ -1,4 +1,4 @@
-//! How the [`Machine`] reads one stream: its events, its silence and its end.
+//! The reading of one stream by the [`Machine`]: its events, its silence and its end.
 
 use std::time::Duration;
 

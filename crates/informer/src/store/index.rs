@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use crate::object::Object;
 
-/// What can be an index value: a `String`, a number, an enum, a tuple of these.
+/// Types that can be index values: a `String`, a number, an enum, a tuple of these.
 pub trait IndexValue: Clone + Eq + Hash + Send + Sync + 'static {}
 impl<V: Clone + Eq + Hash + Send + Sync + 'static> IndexValue for V {}
 
@@ -44,7 +44,7 @@ pub enum IndexError {
         index: String,
         /// The object that is missing from it.
         key: String,
-        /// What the function said.
+        /// The reason that the function gave.
         reason: String,
     },
 }

@@ -31,7 +31,7 @@ use index::{Extract, IndexMap};
 use places::Places;
 use state::State;
 
-/// What the read handles and the one writer share.
+/// The part shared by the read handles and the writer.
 pub(crate) struct Shared<K> {
     /// Held for as long as it takes to clone a few roots or to insert a few dozen objects, never for user code.
     state: Mutex<State<K>>,
@@ -117,13 +117,13 @@ impl<K> Store<K> {
         Snapshot::new(self.shared.state.lock().clone())
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.state.lock().len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -135,7 +135,7 @@ impl<K> Store<K> {
         self.shared.state.lock().revision
     }
 
-    /// Whether nobody writes to it any more: what it holds grows old.
+    /// True if nobody writes to it any more: what it holds grows old.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         *self.shared.revision.borrow() == writer::ENDED

@@ -15,7 +15,7 @@ use crate::object::Object;
 /// One value list per index, in the order of the indexes. Nearly every store has at most one.
 pub(super) type AllValues = SmallVec<[Values; 1]>;
 
-/// What the writer knows of an object.
+/// The writer's record of an object.
 pub(super) struct Entry {
     key: ObjectKey,
     pub(super) values: AllValues,
@@ -63,7 +63,7 @@ impl Places {
         self.table.find(self.hash(key), is).map(|place| *place as usize)
     }
 
-    /// What is known under the key of this object, which gets that key for its own.
+    /// The record under the key of this object, which gets that key for its own.
     pub(super) fn known<K>(&mut self, object: &Object<K>) -> Option<(usize, &mut Entry)> {
         let place = self.find(object)?;
         let entry = self.entries.get_mut(place)?.as_mut()?;
@@ -105,7 +105,7 @@ impl Places {
         Some((place as usize, entry))
     }
 
-    /// What is known of everything, to be extended by the values of another index.
+    /// All records, to be extended by the values of another index.
     pub(super) fn entries(&mut self) -> impl Iterator<Item = (usize, &ObjectKey, &mut AllValues)> {
         self.entries
             .iter_mut()

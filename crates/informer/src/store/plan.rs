@@ -31,7 +31,7 @@ pub(super) enum Plan<K> {
         values: AllValues,
     },
     Remove(Box<Removal>),
-    /// What shall go is not there.
+    /// The object to remove is not there.
     Nothing,
 }
 

@@ -29,16 +29,16 @@ pub enum Write<K = Raw> {
     Remove(ObjectKey),
 }
 
-/// What a change did: the state of one key before and after.
+/// The effect of a change: the state of one key before and after.
 #[derive(Clone, Debug)]
 pub struct Change<K = Raw> {
-    /// What was there.
+    /// The state before.
     pub old: Option<Object<K>>,
-    /// What is there now.
+    /// The state after.
     pub new: Option<Object<K>>,
 }
 
-/// What replacing the collection, or one namespace of it, did.
+/// The effect of replacing the collection, or one namespace of it.
 #[derive(Debug)]
 pub struct Replacement<K = Raw> {
     /// The objects that are gone, then every object that is there now, both in key order.
@@ -47,7 +47,7 @@ pub struct Replacement<K = Raw> {
     pub problems: Vec<IndexError>,
 }
 
-/// What was done under one lock, each with what came with it.
+/// The changes made under one lock, each with what came with it.
 type Chunk<K, T> = SmallVec<[(Change<K>, T); CHANGES_PER_LOCK]>;
 
 /// The only writer of a store. Readers are told by [`Store::wait_for`](super::Store::wait_for).

@@ -20,7 +20,7 @@ pub enum Told {
     Updated {
         /// What the handler was told last.
         old: Seen,
-        /// What it is now.
+        /// The new state.
         new: Seen,
     },
     /// An object is gone; this is the last state known of it.
@@ -58,7 +58,7 @@ pub fn check(history: &[Told], server: &BTreeMap<ObjectKey, Seen>) -> Vec<Broken
 
 #[derive(Default)]
 struct Story<'a> {
-    /// What the handler must believe to exist.
+    /// The objects that the handler must believe to exist.
     present: BTreeMap<&'a ObjectKey, &'a Seen>,
     /// The newest state told per key, kept over deletion: a key must not come back older than it went.
     newest: BTreeMap<&'a ObjectKey, &'a Seen>,

@@ -78,7 +78,7 @@ pub enum Frame {
     Bookmark {
         /// The position.
         revision: Revision,
-        /// Whether it closes the initial events.
+        /// True if it closes the initial events.
         ends_initial: bool,
     },
 }
@@ -92,10 +92,10 @@ pub enum Start {
     Initial(Revision),
 }
 
-/// What one watch stream delivered.
+/// The events of one watch stream.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Who watched, for the message.
+    /// The watcher, for the message.
     pub name: String,
     /// Which changes were asked for.
     pub filter: Filter,
@@ -107,10 +107,10 @@ pub struct Watch {
     pub complete_until: Option<Revision>,
 }
 
-/// What one list answered.
+/// The answer to one list.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// Who listed, for the message.
+    /// The lister, for the message.
     pub name: String,
     /// Which objects were asked for.
     pub filter: Filter,
@@ -141,7 +141,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether an object is asked for.
+    /// True if an object is asked for.
     #[must_use]
     pub fn matches(&self, key: &ObjectKey, content: &Value) -> bool {
         let labels = content.pointer("/metadata/labels");

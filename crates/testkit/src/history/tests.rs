@@ -41,7 +41,7 @@ fn bookmark(revision: u64) -> Frame {
     Frame::Bookmark { revision: Revision(revision), ends_initial: false }
 }
 
-/// What a watch of red objects from the beginning must deliver.
+/// The events that a watch of red objects from the beginning must deliver.
 fn good() -> Vec<Frame> {
     vec![
         event(EventType::Added, seen(10, "a", "red", 1)),

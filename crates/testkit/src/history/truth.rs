@@ -66,13 +66,13 @@ impl Truth {
         self.changes.last_key_value().map_or(Revision::ZERO, |(revision, _)| *revision)
     }
 
-    /// How many changes there are.
+    /// The number of changes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Whether nothing was ever written.
+    /// True if nothing was ever written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()

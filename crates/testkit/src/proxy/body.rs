@@ -19,7 +19,7 @@ pub struct Faulty {
     inner: UnsyncBoxBody<Bytes, Failure>,
     breaking: Option<(Place, Then)>,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// What came in together with the place of a stall and has to follow it.
+    /// Data that came in together with the place of a stall and has to follow it.
     held: Bytes,
     ended: bool,
     /// Before a cut hyper gets one turn to send what it has: it drops its buffer together with the connection.

@@ -9,7 +9,7 @@ use listwatch_wire::event::{self, EventType};
 
 use super::Faulty;
 
-/// What the proxy does to one request.
+/// The treatment of one request by the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -24,7 +24,7 @@ pub enum Fault {
     Break {
         /// Where.
         place: Place,
-        /// How.
+        /// The manner.
         then: Then,
     },
 }
@@ -40,7 +40,7 @@ pub enum Place {
     InsideLine(u64),
 }
 
-/// How a body breaks off.
+/// The ways in which a body breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// The connection is cut: the client sees an error.
@@ -76,7 +76,7 @@ impl Answer {
         Self { code: 200, content_type: "application/json", retry_after: None, body: line.into() }
     }
 
-    /// What a load balancer says when it finds no server behind it: not JSON, not a `Status`.
+    /// The answer of a load balancer when it finds no server behind it: not JSON, not a `Status`.
     #[must_use]
     pub fn html(code: u16) -> Self {
         let body = format!("<html><head><title>{code}</title></head><body><h1>{code}</h1></body></html>\n");

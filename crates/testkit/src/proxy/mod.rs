@@ -103,7 +103,7 @@ impl Proxy {
         self.cut_all();
     }
 
-    /// How many requests came, and how many of them met a fault.
+    /// The number of requests that came, and how many of them met a fault.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.shared.requests.load(Ordering::Relaxed), self.shared.faults.load(Ordering::Relaxed))

@@ -27,11 +27,11 @@ enum Kind {
 pub struct Rule {
     /// Text that must occur in path and query, such as `watch=true`; empty fits all.
     pub requests_with: &'static str,
-    /// What happens to it.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// How likely faults are in a random plan.
+/// The likelihood of faults in a random plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Odds {
     /// The part of all requests that meet a fault, from 0 to 1.

@@ -1,4 +1,4 @@
-//! Who writes, watches and lists.
+//! Writers, watchers and listers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -22,7 +22,7 @@ use crate::collection::Collection;
 use crate::history::{Acknowledged, Filter, List, Truth, Violation, Watch};
 use crate::raw::{Raw, RawError};
 
-/// How much happens.
+/// The amount of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     /// Everything random comes from here.
@@ -33,11 +33,11 @@ pub struct Workload {
     pub writes: usize,
     /// Keys per writer: few, so that objects come, change and go often.
     pub keys: usize,
-    /// How many watch.
+    /// The number of watchers.
     pub watchers: usize,
-    /// How many list, each again and again while there is writing.
+    /// The number of listers, each of which lists again and again while there is writing.
     pub listers: usize,
-    /// How long a watcher may wait for what it must still see at the end.
+    /// The time a watcher may wait for what it must still see at the end.
     pub patience: Duration,
 }
 
@@ -58,13 +58,13 @@ impl Default for Workload {
 /// Everything that happened.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// What the store committed.
+    /// The commits of the store.
     pub truth: Truth,
-    /// What writers were told.
+    /// The answers to writers.
     pub acknowledged: Vec<Acknowledged>,
-    /// What each stream of each watcher delivered.
+    /// The events of each stream of each watcher.
     pub watches: Vec<Watch>,
-    /// What each list answered.
+    /// The answers to lists.
     pub lists: Vec<List>,
 }
 
@@ -79,7 +79,7 @@ impl Record {
     }
 }
 
-/// What the actors of one run share.
+/// The part shared by the actors of one run.
 #[derive(Debug)]
 struct Stage {
     /// Where writes go: a way without faults, for only a write that was answered can be judged.
@@ -105,7 +105,7 @@ impl Stage {
 }
 
 impl Workload {
-    /// What is written: Secrets, because no controller of the server makes any.
+    /// The kind that is written: Secrets, because no controller of the server makes any.
     #[must_use]
     pub fn collection() -> Collection {
         Collection::core("secrets", "default")

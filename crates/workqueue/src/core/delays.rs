@@ -14,7 +14,7 @@ use crate::error::AddError;
 use crate::priority::Priority;
 use crate::reason::Reason;
 
-/// How many timers are looked at in one go. A line of so many ready keys is long enough.
+/// The number of timers that are looked at in one go. A line of so many ready keys is long enough.
 const PORTION: u32 = 128;
 
 /// So many timers that do not count any more are not worth looking for.
@@ -27,7 +27,7 @@ pub(super) struct Delays {
     wheels: [Wheel; Priority::ALL.len()],
     /// The portion that is being dealt with; empty in between.
     due: Vec<Timer>,
-    /// How many keys wait for their time.
+    /// The number of keys that wait for their time.
     pub(super) len: usize,
 }
 
@@ -58,7 +58,7 @@ impl Delays {
     }
 }
 
-/// Whether a timer is still the one its key waits for.
+/// True if a timer is still the one its key waits for.
 fn counts<K, R: Default>(slab: &Slab<K, R>, timer: Timer, priority: Priority) -> bool {
     slab.get(timer.slot).is_some_and(|entry| entry.is(DELAYED) && entry.delay() == (timer.due, priority))
 }
@@ -110,7 +110,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         true
     }
 
-    /// How many keys wait for their time.
+    /// The number of keys that wait for their time.
     #[inline]
     pub(crate) fn delayed_len(&self) -> usize {
         self.delays.len
@@ -121,7 +121,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         self.delays.next().map(wheel::nanos_of)
     }
 
-    /// Whether [`Self::advance`] has something to do now.
+    /// True if [`Self::advance`] has something to do now.
     pub(crate) fn must_advance(&self, now: u64) -> bool {
         Priority::ALL.into_iter().any(|priority| self.is_wanted(priority, wheel::tick_at(now)))
     }
@@ -143,7 +143,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         }
     }
 
-    /// Whether keys of this priority are due, and the line they go to is short. From time to time that does not matter:
+    /// True if keys of this priority are due, and the line they go to is short. From time to time that does not matter:
     /// a line that new adds keep long must not shut them out.
     fn is_wanted(&self, priority: Priority, tick: u64) -> bool {
         let wheel = self.delays.wheels.get(priority as usize);

@@ -62,7 +62,7 @@ impl<K, R> Entry<K, R> {
         self.state &= !flag;
     }
 
-    /// Whether anything refers to the key.
+    /// True if anything refers to the key.
     #[inline]
     pub(crate) fn in_use(&self) -> bool {
         self.is(DIRTY | PROCESSING | DELAYED)

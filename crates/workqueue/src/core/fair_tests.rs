@@ -29,12 +29,12 @@ type Key = (u8, u32);
 
 struct History {
     core: Core<Key, ()>,
-    /// What each tenant waits for, in order.
+    /// The waiting keys of each tenant, in order.
     waiting: HashMap<u8, VecDeque<u32>>,
     held: Vec<(Slot, u8)>,
     in_flight_max: u32,
     adds: u32,
-    /// How many hand-outs each tenant with keys has seen go to others.
+    /// The number of hand-outs each tenant with keys has seen go to others.
     passed_over: HashMap<u8, usize>,
 }
 

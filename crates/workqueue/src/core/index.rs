@@ -204,7 +204,7 @@ impl Index {
         }
     }
 
-    /// Whether the table is too large for the cache.
+    /// True if the table is too large for the cache.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
         self.lines.len() > CACHED_LINES
@@ -223,7 +223,7 @@ impl Index {
         }
     }
 
-    /// Whether the next [`Self::insert`] must be preceded by [`Self::grow`].
+    /// True if the next [`Self::insert`] must be preceded by [`Self::grow`].
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.len >= self.lines.len() * LOAD_MAX

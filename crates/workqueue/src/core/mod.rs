@@ -46,10 +46,10 @@ use crate::error::AddError;
 use crate::priority::Priority;
 use crate::reason::Reason;
 
-/// How many unused keys may wait to be forgotten.
+/// The most unused keys that may wait to be forgotten.
 const LEAVING_MAX: usize = 32;
 
-/// How many ready keys are read ahead at a time.
+/// The number of ready keys that are read ahead at a time.
 const READ_AHEAD: u32 = 16;
 
 /// Finds a key's tenant; see [`crate::Options::fair`].
@@ -96,9 +96,9 @@ pub(crate) struct Core<K, R> {
     /// Unused keys of a large queue that are still stored. They are forgotten several at a time, which lets the memory accesses
     /// overlap.
     leaving: Vec<Slot>,
-    /// How many keys are dirty.
+    /// The number of keys that are dirty.
     depth: usize,
-    /// How many keys are processing.
+    /// The number of keys that are processing.
     in_flight: usize,
     closed: bool,
     paused: bool,

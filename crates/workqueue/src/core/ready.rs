@@ -33,7 +33,7 @@ impl Ready {
         }
     }
 
-    /// How many keys of this priority are ready (in a fair queue, none: its lines are the tenants').
+    /// The number of keys of this priority that are ready (in a fair queue, none: its lines are the tenants').
     #[inline]
     pub(crate) fn len_of(&self, priority: Priority) -> usize {
         self.lines.get(priority as usize).map_or(0, Ring::len)
@@ -45,7 +45,7 @@ impl Ready {
         self.pops.is_multiple_of(count)
     }
 
-    /// Whether a key is ready that no key added to the inbox from now on could precede. (Fair queues have no inbox.)
+    /// True if a key is ready that no key added to the inbox from now on could precede. (Fair queues have no inbox.)
     #[inline]
     pub(crate) fn has_urgent_or_normal(&self) -> bool {
         let [urgent, normal, _] = &self.lines;

@@ -32,7 +32,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// How many places are taken, by keys or gaps.
+    /// The number of places that are taken, by keys or gaps.
     #[inline]
     fn span(&self) -> u32 {
         self.end.wrapping_sub(self.first)

@@ -31,7 +31,7 @@ impl<K, R: Default> Slab<K, R> {
         Self { entries: Vec::new(), free: NONE, live: 0 }
     }
 
-    /// How many keys are stored.
+    /// The number of keys that are stored.
     #[inline]
     pub(crate) fn live(&self) -> usize {
         self.live

@@ -21,7 +21,7 @@ use crate::priority::Priority;
 
 const LEVELS: usize = Priority::ALL.len();
 
-/// How many hand-outs a tenant may save up: a burst of so many keys counts as within its share. Also where everyone starts.
+/// The most hand-outs that a tenant may save up: a burst of so many keys counts as within its share. Also where everyone starts.
 const SAVINGS_MAX: f64 = 32.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,7 +76,7 @@ pub(crate) struct Tenants {
     turns: [Turns; LEVELS],
     in_flight_max: u32,
     waiting: usize,
-    /// How many keys were handed out so far, and when last nothing was left.
+    /// The number of keys that were handed out so far, and when last nothing was left.
     handed_out: u64,
     rush_began: u64,
 }
@@ -131,7 +131,7 @@ impl Tenants {
         }
     }
 
-    /// How many keys are waiting.
+    /// The number of keys that are waiting.
     pub(crate) fn len(&self) -> usize {
         self.waiting
     }
@@ -163,7 +163,7 @@ impl Tenants {
         }
     }
 
-    /// What [`Self::pop`] would return.
+    /// The result that [`Self::pop`] would have.
     pub(crate) fn peek(&self, level: usize) -> Option<Slot> {
         let turns = self.turns.get(level)?;
         let order = turns.within_share.iter().chain(&turns.beyond);

@@ -8,28 +8,28 @@ use crate::metrics::Stats;
 use crate::reason::Reason;
 
 impl<K: Eq + Clone, R: Reason> Core<K, R> {
-    /// How many keys can be handed out, leaving caps per tenant aside.
+    /// The number of keys that can be handed out, leaving caps per tenant aside.
     #[inline]
     pub(crate) fn ready_len(&self) -> usize {
         self.ready.len()
     }
 
-    /// How many keys are dirty.
+    /// The number of keys that are dirty.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// How many keys are handed out.
+    /// The number of keys that are handed out.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// How many keys are known at all: what the capacity limits.
+    /// The number of keys that are known at all: what the capacity limits.
     pub(crate) fn known(&self) -> usize {
         self.slab.live() - self.leaving.iter().filter(|slot| !self.slab.at(**slot).in_use()).count()
     }
 
-    /// Whether an add of this key needs no room.
+    /// True if an add of this key needs no room.
     pub(crate) fn knows(&self, hash: u32, key: &K) -> bool {
         self.find(hash, key).is_some_and(|slot| self.slab.at(slot).in_use())
     }
@@ -52,13 +52,13 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         self.depth == 0 && self.in_flight == 0
     }
 
-    /// Whether the next key could not change by adds of normal priority.
+    /// True if the next key could not change by adds of normal priority.
     #[inline]
     pub(crate) fn next_is_settled(&self) -> bool {
         self.ready.has_urgent_or_normal()
     }
 
-    /// Whether [`Self::take`] would find a key.
+    /// True if [`Self::take`] would find a key.
     pub(crate) fn can_take(&self) -> bool {
         !self.paused && self.ready.peek().is_some()
     }

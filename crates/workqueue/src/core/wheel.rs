@@ -85,7 +85,7 @@ impl Wheel {
         }
     }
 
-    /// How many timers there are, those included that do not count any more.
+    /// The number of timers, those included that do not count any more.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

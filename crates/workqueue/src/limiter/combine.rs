@@ -53,7 +53,7 @@ impl<K> RateLimiter<K> for MaxOf<K> {
     }
 }
 
-/// What another limiter wants, but never more than `max`.
+/// The delay of another limiter, but never more than `max`.
 #[derive(Debug, Clone)]
 pub struct MaxWait<L> {
     inner: L,

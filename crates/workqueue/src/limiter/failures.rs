@@ -1,4 +1,4 @@
-//! How often each key has failed, in bounded memory.
+//! Failure counts by key, in bounded memory.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -31,12 +31,12 @@ impl<K: Eq + Hash + Clone> FailureCounts<K> {
         self.capacity
     }
 
-    /// How many keys it remembers now.
+    /// The number of keys it remembers now.
     pub fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }
 
-    /// Whether no key has failed.
+    /// True if no key has failed.
     pub fn is_empty(&self) -> bool {
         self.young.is_empty() && self.old.is_empty()
     }
@@ -55,7 +55,7 @@ impl<K: Eq + Hash + Clone> FailureCounts<K> {
         before
     }
 
-    /// How often the key has failed.
+    /// The number of times the key has failed.
     pub fn get(&self, key: &K) -> u32 {
         self.young.get(key).or_else(|| self.old.get(key)).copied().unwrap_or(0)
     }

@@ -38,7 +38,7 @@ pub trait RateLimiter<K>: Send {
     /// The key has succeeded, or nobody cares any more.
     fn forget(&mut self, key: &K);
 
-    /// How often the key has failed since it was last forgotten; 0 for limiters that do not tell keys apart.
+    /// The number of times the key has failed since it was last forgotten; 0 for limiters that do not tell keys apart.
     fn retries(&self, key: &K) -> u32;
 }
 

@@ -16,13 +16,13 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Whether a key that has failed `retries` times before may not be retried again.
+    /// True if a key that has failed `retries` times before may not be retried again.
     pub(super) fn gives_up(&self, retries: u32) -> bool {
         self.retries_max.is_some_and(|max| retries >= max)
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Ended(Outcome),

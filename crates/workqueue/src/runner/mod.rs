@@ -25,15 +25,15 @@ use crate::{Drained, Item, Key, KeyState, Queue};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job<K, R = ()> {
-    /// What to work on.
+    /// The key to work on.
     pub key: K,
     /// Why, if the queue carries reasons.
     pub reason: R,
-    /// How often this key has failed since its last success.
+    /// The number of times this key has failed since its last success.
     pub retries: u32,
 }
 
-/// What became of a run that did not fail.
+/// The outcome of a run that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing more to do until the key is added again.
@@ -59,7 +59,7 @@ impl<F> Runner<F> {
         Self { handler, workers: NonZeroUsize::MIN, limits }
     }
 
-    /// How many keys are worked on at once. Default 1: most functions are written without thinking of concurrency.
+    /// The number of keys that are worked on at once. Default 1: most functions are written without thinking of concurrency.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = NonZeroUsize::new(workers).unwrap_or(NonZeroUsize::MIN);
         self

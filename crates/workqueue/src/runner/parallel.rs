@@ -31,11 +31,11 @@ pub struct Parallel {
     chunk: NonZeroUsize,
 }
 
-/// What became of the pieces.
+/// The outcome of all pieces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pieces {
-    /// How many were run to the end.
+    /// The number of pieces that were run to the end.
     pub done: usize,
     /// The numbers of those that panicked, in order.
     pub panicked: Vec<usize>,
@@ -56,7 +56,7 @@ impl Parallel {
         Self { workers: at_least_one(workers), chunk: NonZeroUsize::MIN }
     }
 
-    /// How many pieces a task takes at a time. Default 1; more if a piece is so small that taking it counts.
+    /// The number of pieces a task takes at a time. Default 1; more if a piece is so small that taking it counts.
     pub fn chunk(mut self, pieces: usize) -> Self {
         self.chunk = at_least_one(pieces);
         self
