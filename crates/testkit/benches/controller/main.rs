@@ -141,10 +141,11 @@ async fn each<F: Future<Output = ()>>(step: impl Fn(usize) -> F) {
 
 async fn write(client: Client, number: usize, round: usize) {
     let greetings: Api<Greeting> = Api::namespaced(client, "default");
-    let greeting = json!({
-        "apiVersion": "example.com/v1", "kind": "Greeting", "spec": {"text": format!("round {round}")},
-    });
     let name = format!("greeting-{number}");
+    let greeting = json!({
+        "apiVersion": "example.com/v1", "kind": "Greeting", "metadata": {"name": name},
+        "spec": {"text": format!("round {round}")},
+    });
     greetings.patch(&name, &PatchParams::apply("bench"), &Patch::Apply(greeting)).await.unwrap();
 }
 
