@@ -131,8 +131,8 @@ impl<'s> Parser<'s, '_> {
                 let found = self.peek();
                 let text = found.text;
                 let message = match found.token {
-                    Token::End => format!("missing '{sign}' at '{text}'"),
-                    _ => format!("mismatched input '{text}' expecting '{sign}'"),
+                    Token::End => format!("mismatched input '{text}' expecting '{sign}'"),
+                    _ => format!("extraneous input '{text}' expecting '{sign}'"),
                 };
                 self.syntax(found.at, &message)
             }

@@ -222,6 +222,10 @@ impl Coster<'_> {
         let value = |entries: Entries| entries.value;
         let (key_step, value_step) =
             if list { (Step::Indices, Step::Items) } else { (Step::Keys, Step::Values) };
+        // cel-go keeps paths in slices that grow by doubling. Where one has room left, the path of the second variable
+        // overwrites that of the first, and definitions are accepted or refused by the size that is found there.
+        let length = self.path(fold.range).len();
+        let key_step = if length > 0 && !length.is_power_of_two() { value_step.clone() } else { key_step };
         let mut push = |name: &Text, step: Step, size: Option<Size>| {
             let mut path = self.path(fold.range);
             path.push(step);
@@ -233,7 +237,7 @@ impl Coster<'_> {
                 push(second, value_step, entries.map(value));
             }
             (None, true) => push(&fold.variable, value_step, entries.map(value)),
-            (None, false) => push(&fold.variable, key_step, entries.map(key)),
+            (None, false) => push(&fold.variable, Step::Keys, entries.map(key)),
         }
     }
 

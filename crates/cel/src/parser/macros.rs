@@ -22,7 +22,7 @@ pub(super) fn expand(
     let mut build = Builder { parser, at };
     let expanded = match (function, target, args) {
         ("has", None, [field]) => build.has(*field),
-        ("all" | "exists" | "exists_one" | "existsOne", Some(range), [variable, test]) => {
+        ("all" | "exists" | "exists_one", Some(range), [variable, test]) => {
             build.quantifier(function, range, *variable, None, *test)
         }
         ("all" | "exists" | "exists_one" | "existsOne", Some(range), [first, second, test]) => {
