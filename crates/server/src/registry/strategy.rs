@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 
 use listwatch_kinds::schema::{self, Node};
+use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::Report;
 use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
 use listwatch_merge::apply::{Applied, FieldSet};
@@ -144,6 +145,22 @@ impl Builtin {
     }
 }
 
+/// Returns a warning about a setting that is stored but has no effect on this server.
+fn not_enforced(kind: &Kind, object: &Value) -> Option<String> {
+    let spec = object.at("spec");
+    match (kind.group, kind.kind) {
+        ("apiextensions.k8s.io", "CustomResourceDefinition")
+            if spec.at("conversion").text("strategy") == "Webhook" =>
+        {
+            Some("spec.conversion: this server does not call conversion webhooks; versions are converted by name only".to_owned())
+        }
+        ("apiregistration.k8s.io", "APIService") if spec.has("service") => {
+            Some("spec.service: this server does not route requests to other API servers".to_owned())
+        }
+        _ => None,
+    }
+}
+
 impl Rules for Builtin {
     fn decode(&self, object: &mut Value, stored: Option<&Value>) -> Report {
         self.node.map(|node| typecheck::decode(node, object, stored)).unwrap_or_default()
@@ -224,7 +241,9 @@ impl Rules for Builtin {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        warnings::of(self.kind, object, old)
+        let mut warnings = warnings::of(self.kind, object, old);
+        warnings.extend(not_enforced(self.kind, object));
+        warnings
     }
 
     fn unconditional_update(&self) -> bool {
