@@ -18,7 +18,11 @@ pub(crate) fn steps() -> Vec<Step> {
             run: || cargo(&["fmt", "--all", "--check"]),
         },
         Step { name: "clippy", about: "no warning in any target", run: clippy },
-        Step { name: "rooms", about: "no crate depends on what it must not", run: rooms::check },
+        Step {
+            name: "rooms",
+            about: "no crate and no room of the server depends on what it must not; ARCHITECTURE.md is true about them",
+            run: rooms::check,
+        },
         Step { name: "links", about: "no document names a file that is not there", run: links::check },
         Step { name: "docs", about: "rustdoc without warnings or broken links", run: docs },
         Step { name: "tests", about: "unit and integration tests, with real parts", run: tests },

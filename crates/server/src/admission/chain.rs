@@ -17,6 +17,7 @@ use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
 use super::priority::Priority;
 use super::resource_quota::ResourceQuota;
+use super::rights::EscalationCheck;
 use super::runtime_class::RuntimeClass;
 use super::storage_object_in_use_protection::StorageObjectInUseProtection;
 use super::{Chain, Plugin, WebhookLimits, policy, webhook};
@@ -125,7 +126,9 @@ impl AdmissionOptions {
 /// Returns the chain for these options. Names that are not known are ignored; see [`AdmissionOptions::check`].
 pub(crate) fn chain(options: &AdmissionOptions) -> Chain {
     let enabled = PLUGINS.iter().filter(|row| options.has(row));
-    Chain::new(enabled.filter_map(|row| row.make).map(|make| make()).collect())
+    let mut plugins: Vec<Arc<dyn Plugin>> = enabled.filter_map(|row| row.make).map(|make| make()).collect();
+    plugins.push(Arc::new(EscalationCheck));
+    Chain::new(plugins)
 }
 
 #[cfg(test)]

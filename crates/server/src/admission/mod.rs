@@ -26,7 +26,7 @@ mod pod_security;
 mod policy;
 mod priority;
 pub(crate) mod resource_quota;
-pub(crate) mod rights;
+mod rights;
 mod runtime_class;
 pub(crate) mod storage_object_in_use_protection;
 pub(crate) mod webhook;

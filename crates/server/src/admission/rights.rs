@@ -1,48 +1,44 @@
-//! Rights that a write takes beyond those that its path asks for.
+//! Privilege escalation: a user may only grant permissions they already hold, unless they have `escalate` or `bind`.
+//!
+//! kube-apiserver checks this in the storage of roles and bindings, between mutating admission and validation; here it is the
+//! last of the mutating plugins, and cannot be disabled.
 
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
-use crate::api::Api;
-use crate::auth::Attributes;
+use super::{Attributes, Operation, Plugin, RequestOptions};
 use crate::auth::grant::{self, Grant};
-use crate::pipeline::WriteRequest;
-use crate::pipeline::target::Target;
+use crate::registry::Resource;
 
-/// Roles and bindings may give no more than their writer has. `old` is what the object replaces.
-pub(crate) async fn may_grant(
-    api: &Api,
-    request: &WriteRequest,
-    target: &Target<'_>,
-    object: &Value,
-    old: Option<&Value>,
-) -> Result<(), Status> {
-    if &*target.resource.group != "rbac.authorization.k8s.io" {
-        return Ok(());
+/// The check of roles and bindings.
+#[derive(Debug)]
+pub(super) struct EscalationCheck;
+
+#[async_trait]
+impl Plugin for EscalationCheck {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        &*resource.group == "rbac.authorization.k8s.io"
     }
-    // A role made a moment ago counts, and one that was widened is as wide as it is now.
-    api.wait_for(None).await?;
-    let grant = Grant {
-        resource: &target.resource.plural,
-        namespace: target.namespace.unwrap_or_default(),
-        name: target.name,
-        asked: request.name.as_deref().unwrap_or_default(),
-        object,
-        old,
-    };
-    grant::check(&*api.authorizer, &request.user, grant)
-}
 
-/// An update or apply that creates needs the right to create, besides its own.
-pub(crate) fn may_create(api: &Api, request: &WriteRequest, target: &Target<'_>) -> Result<(), Status> {
-    let create = Attributes {
-        verb: "create",
-        group: &target.resource.group,
-        version: &target.resource.version,
-        resource: &target.resource.plural,
-        namespace: target.namespace.unwrap_or_default(),
-        name: target.name,
-        ..Attributes::default()
-    };
-    api.authorizer.require(&request.user, &create)
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        matches!(operation, Operation::Create | Operation::Update) && subresource.is_empty()
+    }
+
+    async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+        // A role made a moment ago counts, and one that was widened is as wide as it is now.
+        request.api.wait_for(None).await?;
+        // The path of a POST has no name, even if the object has one.
+        let posted = matches!(request.options, RequestOptions::Create(_));
+        let grant = Grant {
+            resource: &request.resource.plural,
+            namespace: request.namespace,
+            name: object.at("metadata").text("name"),
+            asked: if posted { "" } else { request.name },
+            object,
+            old: request.old,
+        };
+        grant::check(&*request.api.authorizer, request.user, grant)
+    }
 }

@@ -12,12 +12,12 @@ use crate::admission::Record;
 use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::auth::User;
+use crate::pipeline::change::is_done;
+use crate::pipeline::delete::delete_target;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, Verdict, change};
-use crate::pipeline::{WriteRequest, Writer};
+use crate::pipeline::{WriteRequest, Writer, create};
 use crate::registry::Resource;
-use crate::verbs::delete::delete_target;
-use crate::verbs::{create, update};
 
 /// The manager of what the server writes itself.
 const AGENT: &str = "listwatch";
@@ -49,7 +49,7 @@ pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -
         user_agent: AGENT.to_owned(),
         record: Arc::default(),
     };
-    match create::create(api, request).await {
+    match create::create(api, &request).await {
         Err(status) if status.reason != StatusReason::AlreadyExists => Err(status),
         _ => Ok(()),
     }
@@ -90,7 +90,7 @@ pub(crate) async fn amend(
     let done = change(api, &target, false, |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         Ok(match decide(&stored.value) {
-            Some(new) if update::is_done(&new) => Verdict::Remove(new),
+            Some(new) if is_done(&new) => Verdict::Remove(new),
             Some(new) if new == stored.value => Verdict::Keep,
             Some(new) => Verdict::Mark(new),
             None => Verdict::Keep,

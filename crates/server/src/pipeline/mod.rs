@@ -1,17 +1,29 @@
 //! The write pipeline: what every write verb does, from the body of a request to the commit in the store.
 //!
 //! Each verb (`verbs/`) takes a [`WriteRequest`], whose sender is authenticated and authorized, and returns an [`Answer`],
-//! which `verbs/write.rs` encodes in the negotiated form. The steps: decode the [`body`], apply the strategy of the resource
-//! (`registry/strategy.rs`) to it and to the stored object, encode it canonically, and commit it under the condition
-//! that the stored object has not changed meanwhile ([`transaction`]). The watch cache learns of it from the log of the engine.
+//! which `verbs/write.rs` encodes in the negotiated form. The steps of a write, in order:
+//!
+//! 1. decode the [`body`] (or the [`mod@patch`]) and check it against its path ([`target`]);
+//! 2. fill in defaults, by the strategy of the resource (`registry/strategy.rs`);
+//! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation, validating admission;
+//! 4. [`transaction`]: size and depth, canonical encoding, and the commit under the condition that the stored object is still the one
+//!    that was read; otherwise again from 3 with the newer one.
+//!
+//! [`mod@create`] is the whole way of a POST, [`mod@delete`] that of a deletion, [`internal`] that of the server's own writes. The watch cache learns of a write from the log
+//! of the engine.
 //!
 //! Large objects are worked on beside the async workers (`api/heavy.rs`).
 //!
 //! It is not where resources differ: that is `registry/`, and `subresources/` for those with kinds of their own.
 
 pub(crate) mod body;
+pub(crate) mod change;
+pub(crate) mod collected;
+pub(crate) mod create;
+pub(crate) mod delete;
 pub(crate) mod internal;
 pub(crate) mod managed;
+pub(crate) mod patch;
 pub(crate) mod target;
 pub(crate) mod transaction;
 pub(crate) mod yaml;
@@ -21,17 +33,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use listwatch_wire::Status;
 
-use crate::admission::{Attributes, Operation, Record, RequestOptions};
-use crate::api::Api;
+use crate::api::{Api, Attributes, Operation, Record, RequestOptions};
 use crate::auth::User;
 use crate::cache::Object;
 use crate::registry::Resource;
-use crate::verbs::list::Collected;
 
-/// A write by somebody who may.
+/// An authorized write.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteRequest {
-    /// What is written.
+    /// The resource that is written.
     pub resource: Arc<Resource>,
     /// The namespace in the path; `None` for cluster-scoped resources.
     pub namespace: Option<String>,
@@ -45,11 +55,11 @@ pub(crate) struct WriteRequest {
     pub content_type: Option<String>,
     /// The body.
     pub body: Bytes,
-    /// Who writes.
+    /// The user that writes.
     pub user: Arc<User>,
-    /// The program that writes.
+    /// The User-Agent of the client.
     pub user_agent: String,
-    /// Where admission leaves its warnings and audit annotations.
+    /// Warnings and audit annotations of admission.
     pub record: Arc<Record>,
 }
 
@@ -105,7 +115,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What a write answers.
+/// The result of a write.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// The HTTP code.
@@ -123,7 +133,7 @@ pub(crate) enum AnswerBody {
     /// revision the engine gave them.
     Object(Arc<Object>),
     /// Objects that were deleted together, as they were.
-    List(Collected),
+    List(collected::Collected),
     /// Any other document: the result of a dry run, a subresource with its own kind.
     Document(listwatch_wire::json::Value),
     /// Nothing.

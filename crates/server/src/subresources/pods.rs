@@ -14,13 +14,13 @@ use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
+use crate::pipeline::delete::delete_target;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
 use crate::pipeline::transaction::{Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, now};
 use crate::registry::Resource;
 use crate::subresources;
-use crate::verbs::delete::delete_target;
 
 const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", builtin: true };
 const EVICTION: Expected<'static> =

@@ -17,14 +17,14 @@ use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
+use crate::pipeline::change::{carry_over, prepare, verdict};
 use crate::pipeline::managed::Tracking;
+use crate::pipeline::patch::{self, Patch, check_patched};
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Decide, Done, Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, yaml};
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
-use crate::verbs::patch::{Patch, check_patched};
-use crate::verbs::{patch as patching, update as updating};
 
 const SCALE: Expected<'static> =
     Expected { group: "autoscaling", version: "v1", kind: "Scale", builtin: true };
@@ -112,7 +112,7 @@ pub(crate) async fn patch(
     if kind == PatchType::Apply {
         return apply(api, request, options).await;
     }
-    let parsed = patching::parse(kind, request)?;
+    let parsed = patch::parse(kind, request)?;
     let warnings = std::sync::Mutex::new(Vec::new());
     let answer = write(api, request, options, |paths, stored| {
         let mut scale = scale_of(paths, &stored.value, Some(stored.revision));
@@ -156,7 +156,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         let mut new = resource.rules.apply(&tracking, Some(&stored.value), &owned, force)?.object;
         resource.rules.complete(&mut new, Some(&stored.value));
-        updating::carry_over(&mut new, &stored.value, &mut Vec::new());
+        carry_over(&mut new, &stored.value, &mut Vec::new());
         Ok(Some(new))
     };
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: applying };
@@ -218,14 +218,9 @@ impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Sca
         let stored = stored.ok_or_else(|| self.target.not_found())?;
         let Some(mut new) = (self.propose)(stored)? else { return Ok(Verdict::Keep) };
         self.admit(&mut new, stored).await?;
-        updating::prepare(
-            &Reservation::new(&self.api.allocator),
-            self.target,
-            View::Whole,
-            &mut new,
-            stored,
-        )?;
-        Ok(updating::verdict(self.target, View::Whole, &mut new, stored, &mut Vec::new()))
+        let reservation = Reservation::new(&self.api.allocator);
+        prepare(&reservation, self.target, View::Whole, &mut new, stored)?;
+        Ok(verdict(self.target, View::Whole, &mut new, stored, &mut Vec::new()))
     }
 }
 

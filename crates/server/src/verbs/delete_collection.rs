@@ -4,12 +4,13 @@ use listwatch_wire::Status;
 use listwatch_wire::options::{ListOptions, Query};
 
 use crate::api::Api;
+use crate::pipeline::collected::Collected;
+use crate::pipeline::delete::delete_target;
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::request::selectors;
-use crate::verbs::delete::{delete_target, read_options};
+use crate::verbs::delete::read_options;
 use crate::verbs::list;
-use crate::verbs::list::Collected;
 
 /// DELETE of a collection. The answer is the list that was deleted, as it was; those that something holds are only marked.
 ///

@@ -4,42 +4,25 @@
 //! instead merges by ownership, and creates what is missing.
 
 use listwatch_kinds::tree::Tree;
-use listwatch_merge::patch::{JsonPatch, merge_patch, parse_object_patch};
+use listwatch_merge::patch::merge_patch;
 use listwatch_storage::Write;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, WriteOptions};
-use listwatch_wire::status::FieldError;
 
-use crate::admission::RequestOptions;
 use crate::allocate::services::Reservation;
-use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
+use crate::api::{Api, RequestOptions};
+use crate::pipeline::change::{Change, carry_over};
 use crate::pipeline::managed::Tracking;
+use crate::pipeline::patch::{Parsed, Patch, check_patched, parse, refused};
 use crate::pipeline::target::{Target, expected, place};
-use crate::pipeline::transaction::{Decide, Verdict, change, with_version};
-use crate::pipeline::{Answer, WriteRequest, body, yaml};
+use crate::pipeline::transaction::{self, Decide, Verdict, with_version};
+use crate::pipeline::{Answer, WriteRequest, yaml};
 use crate::registry::view::View;
 use crate::registry::{Resource, custom};
 use crate::subresources;
 use crate::subresources::scale;
-use crate::verbs::update::{self, Updating};
-
-/// A patch that was understood.
-#[derive(Debug)]
-pub(crate) enum Patch {
-    Json(JsonPatch),
-    Merge(Value),
-    Strategic(Value),
-    Apply(Value),
-}
-
-/// A patch with what its own text is told off for.
-#[derive(Debug)]
-pub(crate) struct Parsed {
-    pub(crate) patch: Patch,
-    pub(crate) complaints: Vec<String>,
-}
 
 /// PATCH.
 ///
@@ -58,24 +41,23 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
         Ok(parsed) => parsed,
         Err(status) => return Err(refusal(api, &target, kind, status).await?),
     };
-    let updating = Updating {
+    let change = Change {
         api,
         request: &request,
-        target: &target,
         options: RequestOptions::Patch(&options),
         tracking: Tracking::new(&request, &options),
         view,
         reservation: Reservation::new(&api.allocator),
     };
-    let mut work = Work { updating, options: &options, parsed, told: Vec::new() };
-    let done = change(api, &target, options.is_dry_run(), &mut work).await?;
-    work.updating.keep(&done);
+    let mut work = Work { change, target: &target, options: &options, parsed, told: Vec::new() };
+    let done = transaction::change(api, &target, options.is_dry_run(), &mut work).await?;
+    work.change.keep(&done);
     Ok(done.answer().with_warnings(work.told))
 }
 
 impl Decide for &mut Work<'_> {
     fn charges(&mut self) -> Vec<Write> {
-        self.updating.request.record.take_charges()
+        self.change.request.record.take_charges()
     }
 
     async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
@@ -84,11 +66,11 @@ impl Decide for &mut Work<'_> {
             (Patch::Apply(applied), Some(stored)) => {
                 self.strictly(self.apply(applied, stored, &mut told).await, &mut told)
             }
-            (Patch::Apply(applied), None) if self.updating.view == View::Whole => {
+            (Patch::Apply(applied), None) if self.change.view == View::Whole => {
                 self.strictly(self.apply_new(applied, &mut told).await, &mut told)
             }
-            (_, None) => Err(self.updating.target.not_found()),
-            (_, Some(stored)) => self.change(stored, &mut told).await,
+            (_, None) => Err(self.target.not_found()),
+            (_, Some(stored)) => self.patched(stored, &mut told).await,
         };
         self.told = told;
         verdict
@@ -123,66 +105,10 @@ fn unsupported(resource: &Resource) -> Status {
     status
 }
 
-/// Reads the body of a patch.
-pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<Parsed, Status> {
-    let body = &request.body;
-    let mut complaints = Vec::new();
-    let mut object = || -> Result<Value, Status> {
-        let parsed = parse_object_patch(body)?;
-        complaints = body::duplicate(&parsed.duplicates).collect();
-        Ok(parsed.value)
-    };
-    let patch = match kind {
-        PatchType::Json => {
-            let patch = JsonPatch::parse(body)?;
-            complaints = patch.complaints().to_vec();
-            Patch::Json(patch)
-        }
-        PatchType::Merge => match object()? {
-            Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
-            patch => Patch::Merge(patch),
-        },
-        PatchType::Strategic => Patch::Strategic(object()?),
-        PatchType::Apply => {
-            let document = applied(request)?;
-            complaints = document.repeated;
-            Patch::Apply(document.value)
-        }
-    };
-    Ok(Parsed { patch, complaints })
-}
-
-/// An applied configuration, which must say what it is.
-fn applied(request: &WriteRequest) -> Result<yaml::Document, Status> {
-    let text = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
-    let document = match listwatch_wire::json::parse(&request.body) {
-        Ok(parsed) if parsed.duplicates.is_empty() => {
-            yaml::Document { value: parsed.value, repeated: Vec::new() }
-        }
-        _ => yaml::read(&request.body).map_err(text)?,
-    };
-    let object = &document.value;
-    if !object.is_object() {
-        return Err(text(format!(
-            "cannot unmarshal {} into an object",
-            listwatch_wire::go::json_type(object)
-        )));
-    }
-    if object.at("metadata").count("managedFields") > 0 {
-        return Err(Status::bad_request("metadata.managedFields must be nil"));
-    }
-    let wanted = expected(&request.resource);
-    let (version, kind) = (object.text("apiVersion"), object.text("kind"));
-    if (version, kind) != (&*wanted.api_version(), wanted.kind) {
-        let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
-        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
-    }
-    Ok(document)
-}
-
 /// What is the same for every try.
 struct Work<'a> {
-    updating: Updating<'a>,
+    change: Change<'a>,
+    target: &'a Target<'a>,
     options: &'a WriteOptions,
     parsed: Parsed,
     told: Vec<String>,
@@ -190,8 +116,8 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// A JSON, merge or strategic patch of an object.
-    async fn change(&self, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
-        let (parsed, target) = (&self.parsed, self.updating.target);
+    async fn patched(&self, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
+        let (parsed, target) = (&self.parsed, self.target);
         let rules = &target.resource.rules;
         let mut new = stored.value.clone();
         with_version(&mut new, stored.revision);
@@ -212,17 +138,17 @@ impl Work<'_> {
         target.check_identity(&mut new)?;
         target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
         rules.complete(&mut new, Some(&stored.value));
-        self.updating.successor(&mut new, stored, told).await
+        self.change.update(target, &mut new, stored, told).await
     }
 
     fn name_type(&self, new: &mut Value) {
-        let wanted = expected(self.updating.target.resource);
+        let wanted = expected(self.target.resource);
         new.put("kind", wanted.kind);
         new.put("apiVersion", wanted.api_version().into_owned());
     }
 
     fn check_type(&self, new: &Value) -> Result<(), Status> {
-        let wanted = expected(self.updating.target.resource);
+        let wanted = expected(self.target.resource);
         if new.text("kind") == wanted.kind && new.text("apiVersion") == wanted.api_version() {
             return Ok(());
         }
@@ -256,22 +182,22 @@ impl Work<'_> {
         stored: &Stored,
         told: &mut Vec<String>,
     ) -> Result<Verdict, Status> {
-        let target = self.updating.target;
+        let target = self.target;
         let rules = &target.resource.rules;
         let mut applied = applied.clone();
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         self.identify(&mut applied)?;
         let force = self.options.force.unwrap_or(false);
-        let mut new = rules.apply(&self.updating.tracking, Some(&stored.value), &applied, force)?.object;
+        let mut new = rules.apply(&self.change.tracking, Some(&stored.value), &applied, force)?.object;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
         rules.complete(&mut new, Some(&stored.value));
-        update::carry_over(&mut new, &stored.value, told);
-        self.updating.settle(&mut new, stored, told).await
+        carry_over(&mut new, &stored.value, told);
+        self.change.update_owned(target, &mut new, stored, told).await
     }
 
     /// Apply of an object that does not exist.
     async fn apply_new(&self, applied: &Value, told: &mut Vec<String>) -> Result<Verdict, Status> {
-        let target = self.updating.target;
+        let target = self.target;
         let rules = &target.resource.rules;
         let mut applied = applied.clone();
         let uid = applied.at("metadata").text("uid");
@@ -283,11 +209,11 @@ impl Work<'_> {
         }
         // A new object must say its name, though the path does.
         target.check_identity(&mut applied)?;
-        let mut new = rules.apply(&self.updating.tracking, None, &applied, true)?.object;
+        let mut new = rules.apply(&self.change.tracking, None, &applied, true)?.object;
         refuse_wrong_types(rules.decode(&mut new, None).error)?;
         self.identify(&mut new)?;
         rules.complete(&mut new, None);
-        self.updating.create(new, told).await
+        self.change.create(target, new, told).await
     }
 
     /// An applied configuration may leave out the name, which is in the path.
@@ -295,10 +221,10 @@ impl Work<'_> {
         if object.at("metadata").text("name").is_empty()
             && let Some(meta) = object.inner_or_new("metadata")
         {
-            meta.put("name", self.updating.target.name);
+            meta.put("name", self.target.name);
         }
-        place(object, self.updating.target.namespace)?;
-        self.updating.target.check_identity(object)?;
+        place(object, self.target.namespace)?;
+        self.target.check_identity(object)?;
         if let Some(meta) = object.inner("metadata") {
             meta.remove("resourceVersion");
         }
@@ -308,23 +234,4 @@ impl Work<'_> {
 
 fn refuse_wrong_types(error: Option<String>) -> Result<(), Status> {
     error.map_or(Ok(()), |error| Err(Status::bad_request(error)))
-}
-
-/// Checks the types of a patched object. The offending object is not shown back: it may hold secrets.
-pub(crate) fn check_patched(
-    new: &mut Value,
-    complaints: &[String],
-    validation: FieldValidation,
-    decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::Report,
-) -> Result<Vec<String>, Status> {
-    let report = decode(new);
-    if let Some(error) = report.error {
-        return Err(refused(error));
-    }
-    body::judge(body::complaints(complaints.iter().cloned(), &report.unknown), validation).map_err(refused)
-}
-
-/// A patch whose result is no object of the kind.
-fn refused(why: String) -> Status {
-    Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)])
 }

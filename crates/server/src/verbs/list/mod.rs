@@ -19,6 +19,7 @@ use crate::cache::{Filter, Object, push_number};
 use crate::http::body::{Body, Broken, PieceStream, Response};
 use crate::http::gzip;
 use crate::http::request::Request;
+use crate::pipeline::collected::{Collected, More};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
 use crate::request::negotiate::{self, Encoding, Form, Shape, Subject};
@@ -65,14 +66,6 @@ struct Page {
     more: Option<More>,
 }
 
-/// Objects of a list, with what the list says about itself.
-#[derive(Clone, Debug)]
-pub(crate) struct Collected {
-    pub(crate) objects: Vec<Arc<Object>>,
-    revision: Revision,
-    more: Option<More>,
-}
-
 /// All that match, or one page of them if there is a limit.
 pub(crate) async fn collect(
     api: &Api,
@@ -104,13 +97,6 @@ impl Collected {
         out.extend_from_slice(b"]}");
         out.freeze()
     }
-}
-
-/// What a page says about those after it.
-#[derive(Clone, Debug)]
-struct More {
-    token: String,
-    remaining: Option<u64>,
 }
 
 /// The first objects, or the whole page if there is a limit: what comes after it stands before it in the answer.

@@ -1,7 +1,11 @@
-//! Who may depend on whom, checked against what cargo resolves (dev-dependencies included).
+//! The directions of dependencies, between crates and inside the server crate, and the truth of ARCHITECTURE.md about them.
 //!
-//! A user of the informer library must not compile a server, and what both ends agree on must stay free of IO: both are
-//! easy to break with one line in a manifest and hard to notice.
+//! A user of the informer library must not compile a server, and the crate that both ends share must stay free of IO: both
+//! are easy to break with one line in a manifest and hard to notice. Crates are checked here, against what cargo resolves
+//! (dev-dependencies included); [`modules`] checks the rooms of the server, [`documents`] what ARCHITECTURE.md names.
+
+mod documents;
+mod modules;
 
 use std::process::Command;
 
@@ -41,7 +45,8 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
             );
         }
     }
-    Ok(Outcome::Passed(format!("{} packages", RULES.len())))
+    let (rooms, files) = (modules::check()?, documents::check()?);
+    Ok(Outcome::Passed(format!("{} packages, {rooms} rooms of the server, {files} files named", RULES.len())))
 }
 
 fn tree(package: &str) -> anyhow::Result<String> {

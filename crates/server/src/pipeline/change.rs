@@ -1,0 +1,201 @@
+//! [`Change`]: the steps of one write, top to bottom.
+//!
+//! A verb decodes its request, fills in defaults and says what the object should become; then it drives [`Change::create`] or
+//! [`Change::update`], whose bodies are the rest of the way: field ownership, mutating admission, the strategy's `prepare`,
+//! allocation, the strategy's validation, validating admission. `transaction` checks size and depth and commits, and comes back
+//! here with the newer object if another writer was faster.
+//!
+//! A POST takes the steps of a new object one by one, because a generated name is chosen between them and may be taken.
+//! Deletion has no new object and is in `delete`.
+
+use listwatch_kinds::meta;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use crate::allocate::services::{self, Reservation};
+use crate::api::stored::Stored;
+use crate::api::{Api, Operation, RequestOptions};
+use crate::auth::{Attributes, certificates};
+use crate::pipeline::managed::Tracking;
+use crate::pipeline::target::Target;
+use crate::pipeline::transaction::{Done, Verdict};
+use crate::pipeline::{WriteRequest, now};
+use crate::registry::view::View;
+
+/// A write of one object: what is the same for every attempt.
+pub(crate) struct Change<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) request: &'a WriteRequest,
+    pub(crate) options: RequestOptions<'a>,
+    pub(crate) tracking: Tracking<'a>,
+    pub(crate) view: View,
+    /// What the object was given, if it is a Service.
+    pub(crate) reservation: Reservation<'a>,
+}
+
+impl Change<'_> {
+    /// Lets a stored object have what it was given. A dry run gives it back.
+    pub(crate) fn keep(&self, done: &Done) {
+        if matches!(done, Done::Stored { .. }) {
+            self.reservation.keep();
+        }
+    }
+
+    /// Makes a new object of one that was sent for a free name by PUT or apply, decoded, with its defaults and owners.
+    pub(crate) async fn create(
+        &self,
+        target: &Target<'_>,
+        mut new: Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Verdict, Status> {
+        self.may_create(target)?;
+        self.admit_new(&mut new).await?;
+        *warnings = self.prepare_new(&self.reservation, target, &mut new)?;
+        self.validate_new(&new).await?;
+        Ok(Verdict::Create(new))
+    }
+
+    /// Makes an object, decoded and with its defaults, the successor of the stored one.
+    pub(crate) async fn update(
+        &self,
+        target: &Target<'_>,
+        new: &mut Value,
+        stored: &Stored,
+        warnings: &mut Vec<String>,
+    ) -> Result<Verdict, Status> {
+        carry_over(new, &stored.value, warnings);
+        target.resource.rules.track(&self.tracking, Some(&stored.value), new);
+        self.update_owned(target, new, stored, warnings).await
+    }
+
+    /// The steps of [`Change::update`] after field ownership, which apply settles by itself.
+    pub(crate) async fn update_owned(
+        &self,
+        target: &Target<'_>,
+        new: &mut Value,
+        stored: &Stored,
+        warnings: &mut Vec<String>,
+    ) -> Result<Verdict, Status> {
+        let Self { api, request, options, view, ref reservation, .. } = *self;
+        let attributes =
+            request.attributes(api, Operation::Update, target.name, options, Some(&stored.value));
+        api.admission.admit(&attributes, new).await?;
+        prepare(reservation, target, view, new, stored)?;
+        api.admission.validate(&attributes, new).await?;
+        Ok(verdict(target, view, new, stored, warnings))
+    }
+
+    /// Mutating admission of a new object. Its name may still be to be generated.
+    pub(crate) async fn admit_new(&self, object: &mut Value) -> Result<(), Status> {
+        let name = object.at("metadata").text("name").to_owned();
+        let attributes = self.request.attributes(self.api, Operation::Create, &name, self.options, None);
+        self.api.admission.admit(&attributes, object).await
+    }
+
+    /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings.
+    pub(crate) fn prepare_new(
+        &self,
+        reservation: &Reservation<'_>,
+        target: &Target<'_>,
+        object: &mut Value,
+    ) -> Result<Vec<String>, Status> {
+        let resource = target.resource;
+        let mut warnings = Vec::new();
+        if let Some(meta) = object.inner_or_new("metadata") {
+            meta::stamp_new(meta, &uuid::Uuid::new_v4().to_string(), &now());
+            warnings.extend(meta::drop_duplicate_owners(meta));
+        }
+        resource.rules.prepare_create(object);
+        match (&*resource.group, &*resource.kind) {
+            ("", "Service") => services::allocate(reservation, target, object)?,
+            ("certificates.k8s.io", "CertificateSigningRequest") => {
+                certificates::name_requester(&self.request.user, object);
+            }
+            _ => {}
+        }
+        let errors = resource.rules.validate_create(object);
+        if !errors.is_empty() {
+            return Err(target.invalid(&errors));
+        }
+        warnings.extend(resource.rules.warnings(object, None));
+        Ok(warnings)
+    }
+
+    /// Validating admission of a new object that is ready to be stored.
+    pub(crate) async fn validate_new(&self, object: &Value) -> Result<(), Status> {
+        let name = object.at("metadata").text("name");
+        let attributes = self.request.attributes(self.api, Operation::Create, name, self.options, None);
+        self.api.admission.validate(&attributes, object).await
+    }
+
+    /// An update or apply that creates needs the right to create, besides its own.
+    fn may_create(&self, target: &Target<'_>) -> Result<(), Status> {
+        let create = Attributes {
+            verb: "create",
+            group: &target.resource.group,
+            version: &target.resource.version,
+            resource: &target.resource.plural,
+            namespace: target.namespace.unwrap_or_default(),
+            name: target.name,
+            ..Attributes::default()
+        };
+        self.api.authorizer.require(&self.request.user, &create)
+    }
+}
+
+/// The strategy's `prepare`, allocation and validation of the successor of a stored object.
+pub(crate) fn prepare(
+    reservation: &Reservation<'_>,
+    target: &Target<'_>,
+    view: View,
+    new: &mut Value,
+    stored: &Stored,
+) -> Result<(), Status> {
+    let (rules, old) = (&target.resource.rules, &stored.value);
+    rules.prepare_update(view, new, old);
+    if view == View::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
+        services::reallocate(reservation, target, new, old)?;
+    }
+    target.valid(&rules.validate_update(view, new, old))
+}
+
+/// Returns what is to be done with a valid successor.
+pub(crate) fn verdict(
+    target: &Target<'_>,
+    view: View,
+    new: &mut Value,
+    stored: &Stored,
+    warnings: &mut Vec<String>,
+) -> Verdict {
+    let old = &stored.value;
+    if new == old {
+        return Verdict::Keep;
+    }
+    // Writers of a view are programs that cannot do anything about the rest.
+    if view == View::Whole {
+        warnings.extend(target.resource.rules.warnings(new, Some(old)));
+    }
+    let new = std::mem::take(new);
+    if is_done(&new) { Verdict::Remove(new) } else { Verdict::Write(new) }
+}
+
+/// Fills in the metadata that an update leaves out or cannot change.
+pub(crate) fn carry_over(new: &mut Value, old: &Value, warnings: &mut Vec<String>) {
+    let (Some(meta), Some(before)) = (new.inner_or_new("metadata"), old.at("metadata").as_object()) else {
+        return;
+    };
+    meta.remove("resourceVersion");
+    meta::carry_over(meta, before);
+    warnings.extend(meta::drop_duplicate_owners(meta));
+}
+
+/// Returns true if an object that is being deleted has nothing left to wait for.
+pub(crate) fn is_done(object: &Value) -> bool {
+    let meta = object.at("metadata");
+    let held = meta.count("finalizers") > 0
+        || (object.text("kind") == "Namespace"
+            && object.text("apiVersion") == "v1"
+            && object.at("spec").count("finalizers") > 0);
+    meta.has("deletionTimestamp") && !held && meta.int("deletionGracePeriodSeconds").unwrap_or(0) == 0
+}

@@ -1,0 +1,134 @@
+//! A new object from the body of a POST, under its own name or a generated one.
+
+use listwatch_kinds::meta;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+use listwatch_wire::status::StatusReason;
+
+use crate::allocate::services::Reservation;
+use crate::api::stored::{Stored, fresh};
+use crate::api::{Api, RequestOptions};
+use crate::pipeline::change::Change;
+use crate::pipeline::managed::Tracking;
+use crate::pipeline::target::{Target, expected, place};
+use crate::pipeline::transaction::{Conflict, Done, insert};
+use crate::pipeline::{Answer, WriteRequest, body};
+use crate::registry::view::View;
+
+/// Attempts with a generated name before giving up.
+const NAME_ATTEMPTS: usize = 8;
+
+/// Decodes and stores a new object.
+///
+/// # Errors
+/// The Status to answer with.
+pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
+    let resource = &*request.resource;
+    let options = WriteOptions::parse(&Query::parse(&request.query));
+    options.check(WriteKind::Create)?;
+    let content_type = request.content_type.as_deref();
+    let check = |object: &mut Value| resource.rules.decode(object, None);
+    let decoded =
+        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
+    let mut object = decoded.object;
+    place(&mut object, request.namespace.as_deref())?;
+    if !object.at("metadata").text("resourceVersion").is_empty() {
+        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    resource.rules.complete(&mut object, None);
+    let tracking = Tracking::new(request, &options);
+    resource.rules.track(&tracking, None, &mut object);
+    let change = Change {
+        api,
+        request,
+        options: RequestOptions::Create(&options),
+        tracking,
+        view: View::Whole,
+        reservation: Reservation::new(&api.allocator),
+    };
+    change.admit_new(&mut object).await?;
+    let mut warnings = decoded.warnings;
+    let done = create_object(&change, options.is_dry_run(), object, &mut warnings).await?;
+    Ok(done.answer().with_warnings(warnings))
+}
+
+/// Names the object, trying other names if it was left to the server and the first ones are taken.
+async fn create_object(
+    change: &Change<'_>,
+    dry_run: bool,
+    object: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Done, Status> {
+    let meta = object.at("metadata");
+    let generated = meta.text("name").is_empty() && !meta.text("generateName").is_empty();
+    if !generated {
+        return create_named(change, dry_run, object, warnings).await;
+    }
+    let prefix = meta.text("generateName").to_owned();
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let mut named = object.clone();
+        if let Some(meta) = named.inner("metadata") {
+            meta.put("name", meta::generated_name(&prefix, rand::random()));
+        }
+        let result = create_named(change, dry_run, named, warnings).await;
+        match result {
+            Err(status) if is_taken(&status) && attempt < NAME_ATTEMPTS => {}
+            Err(status) if is_taken(&status) => {
+                let resource = &change.request.resource;
+                return Err(Status::generate_name_exhausted(&resource.group, &resource.plural, &prefix));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn is_taken(status: &Status) -> bool {
+    status.reason == StatusReason::AlreadyExists
+}
+
+async fn create_named(
+    change: &Change<'_>,
+    dry_run: bool,
+    mut object: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Done, Status> {
+    let Change { api, request, .. } = *change;
+    let name = object.at("metadata").text("name").to_owned();
+    let target = Target::new(&request.resource, request.namespace.as_deref(), &name);
+    let reservation = Reservation::new(&api.allocator);
+    warnings.extend(change.prepare_new(&reservation, &target, &mut object)?);
+    loop {
+        change.validate_new(&object).await?;
+        if dry_run {
+            return match fresh(api, &target).await? {
+                Some(_) => Err(exists(&target)),
+                None => Ok(Done::Dry { object, created: true, removed: false }),
+            };
+        }
+        match insert(api, &target, object.clone(), request.record.take_charges()).await? {
+            Ok(done) => {
+                reservation.keep();
+                return Ok(done);
+            }
+            Err(Conflict::Object(there)) => return Err(taken(&target, there.as_ref())),
+            // Somebody else was charged meanwhile, and there may be no room left.
+            Err(Conflict::Charge) => api.wait_for(None).await?,
+        }
+    }
+}
+
+fn taken(target: &Target<'_>, there: Option<&Stored>) -> Status {
+    let mut status = exists(target);
+    if there.is_some_and(|there| there.value.at("metadata").has("deletionTimestamp")) {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}
+
+fn exists(target: &Target<'_>) -> Status {
+    Status::already_exists(&target.resource.group, &target.resource.plural, target.name)
+}

@@ -1,0 +1,103 @@
+//! The body of a PATCH: which patch it is, and the checks of a patched object. What a patch does to a tree is in `listwatch_merge`.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_merge::patch::{JsonPatch, parse_object_patch};
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+use listwatch_wire::options::{FieldValidation, PatchType};
+use listwatch_wire::status::FieldError;
+
+use crate::pipeline::target::expected;
+use crate::pipeline::{WriteRequest, body, yaml};
+
+/// A patch that was understood.
+#[derive(Debug)]
+pub(crate) enum Patch {
+    Json(JsonPatch),
+    Merge(Value),
+    Strategic(Value),
+    Apply(Value),
+}
+
+/// A patch with the strict-decoding errors of its own text.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) patch: Patch,
+    pub(crate) complaints: Vec<String>,
+}
+
+/// Reads the body of a patch.
+pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<Parsed, Status> {
+    let body = &request.body;
+    let mut complaints = Vec::new();
+    let mut object = || -> Result<Value, Status> {
+        let parsed = parse_object_patch(body)?;
+        complaints = body::duplicate(&parsed.duplicates).collect();
+        Ok(parsed.value)
+    };
+    let patch = match kind {
+        PatchType::Json => {
+            let patch = JsonPatch::parse(body)?;
+            complaints = patch.complaints().to_vec();
+            Patch::Json(patch)
+        }
+        PatchType::Merge => match object()? {
+            Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
+            patch => Patch::Merge(patch),
+        },
+        PatchType::Strategic => Patch::Strategic(object()?),
+        PatchType::Apply => {
+            let document = applied(request)?;
+            complaints = document.repeated;
+            Patch::Apply(document.value)
+        }
+    };
+    Ok(Parsed { patch, complaints })
+}
+
+/// An applied configuration, which must say what it is.
+fn applied(request: &WriteRequest) -> Result<yaml::Document, Status> {
+    let text = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
+    let document = match listwatch_wire::json::parse(&request.body) {
+        Ok(parsed) if parsed.duplicates.is_empty() => {
+            yaml::Document { value: parsed.value, repeated: Vec::new() }
+        }
+        _ => yaml::read(&request.body).map_err(text)?,
+    };
+    let object = &document.value;
+    if !object.is_object() {
+        return Err(text(format!(
+            "cannot unmarshal {} into an object",
+            listwatch_wire::go::json_type(object)
+        )));
+    }
+    if object.at("metadata").count("managedFields") > 0 {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    let wanted = expected(&request.resource);
+    let (version, kind) = (object.text("apiVersion"), object.text("kind"));
+    if (version, kind) != (&*wanted.api_version(), wanted.kind) {
+        let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
+    }
+    Ok(document)
+}
+
+/// Checks the types of a patched object. The offending object is not shown back: it may hold secrets.
+pub(crate) fn check_patched(
+    new: &mut Value,
+    complaints: &[String],
+    validation: FieldValidation,
+    decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::Report,
+) -> Result<Vec<String>, Status> {
+    let report = decode(new);
+    if let Some(error) = report.error {
+        return Err(refused(error));
+    }
+    body::judge(body::complaints(complaints.iter().cloned(), &report.unknown), validation).map_err(refused)
+}
+
+/// A patch whose result is no object of the kind.
+pub(crate) fn refused(why: String) -> Status {
+    Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)])
+}

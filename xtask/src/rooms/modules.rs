@@ -1,0 +1,173 @@
+//! The direction of the modules of the server crate, read from the paths in its source.
+//!
+//! A room is a top-level module of `crates/server/src`. ARCHITECTURE.md has a table of the rooms and of what each may use; the
+//! source may not use more, and the table itself may not have a cycle. Files at the root that no row names (`lib.rs`,
+//! `server.rs`) put the parts together and may use everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use crate::root;
+
+/// The head of the table in ARCHITECTURE.md.
+const HEAD: &str = "| room | what lives there | may use |";
+
+/// The rooms, each with those it may use.
+type Table = BTreeMap<String, BTreeSet<String>>;
+
+/// Checks the table and every source file of the server against it. Returns the number of rooms.
+pub(super) fn check() -> anyhow::Result<usize> {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).context("cannot read ARCHITECTURE.md")?;
+    let table = parse(&text)?;
+    if let Some(cycle) = cycle(&table) {
+        bail!("the rooms in ARCHITECTURE.md have a cycle: {}", cycle.join(" → "));
+    }
+    let mut wrong = Vec::new();
+    visit(&root().join("crates/server/src"), &mut |path, source| {
+        let Some(room) = room_of(path).filter(|room| table.contains_key(room)) else { return };
+        for used in used_rooms(source, &table) {
+            if used != room && !table.get(&room).is_some_and(|allowed| allowed.contains(&used)) {
+                wrong.push(format!("{} uses {used}, which {room} may not", path.display()));
+            }
+        }
+    })?;
+    if !wrong.is_empty() {
+        bail!("the table of rooms in ARCHITECTURE.md does not allow:\n  {}", wrong.join("\n  "));
+    }
+    Ok(table.len())
+}
+
+/// Reads the table of rooms. A dash stands for nothing.
+fn parse(document: &str) -> anyhow::Result<Table> {
+    let rows = document.lines().skip_while(|line| *line != HEAD).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let mut table = Table::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, _, uses] = cells[..] else {
+            bail!("a row of the table of rooms has no three cells: {row}")
+        };
+        let uses = uses.split(',').map(|room| room.trim().trim_matches('`').to_owned());
+        table.insert(name.trim_matches('`').to_owned(), uses.filter(|room| room != "–").collect());
+    }
+    if table.is_empty() {
+        bail!("ARCHITECTURE.md has no table that begins with {HEAD}");
+    }
+    let unknown = table.values().flatten().find(|room| !table.contains_key(*room));
+    match unknown {
+        Some(room) => bail!("the table of rooms names {room}, which has no row"),
+        None => Ok(table),
+    }
+}
+
+/// Returns a cycle of rooms that use each other, if there is one.
+fn cycle(table: &Table) -> Option<Vec<String>> {
+    fn visit(room: &str, table: &Table, path: &mut Vec<String>, done: &mut BTreeSet<String>) -> bool {
+        if path.iter().any(|visited| visited == room) {
+            path.push(room.to_owned());
+            return true;
+        }
+        if done.contains(room) {
+            return false;
+        }
+        path.push(room.to_owned());
+        let found = table.get(room).into_iter().flatten().any(|used| visit(used, table, path, done));
+        if !found {
+            path.pop();
+            done.insert(room.to_owned());
+        }
+        found
+    }
+    let mut done = BTreeSet::new();
+    table.keys().find_map(|room| {
+        let mut path = Vec::new();
+        visit(room, table, &mut path, &mut done).then_some(path)
+    })
+}
+
+fn visit(folder: &Path, each: &mut impl FnMut(&Path, &str)) -> anyhow::Result<()> {
+    let base = root().join("crates/server/src");
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            visit(&path, each)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            each(path.strip_prefix(&base).unwrap_or(&path), &fs::read_to_string(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// The room of a file, by its path below `src`.
+fn room_of(path: &Path) -> Option<String> {
+    let first = path.components().next()?.as_os_str().to_str()?;
+    Some(first.trim_end_matches(".rs").to_owned())
+}
+
+/// The rooms that a source file names after `crate::`, in `use` lines and in paths. Comments and unit tests do not count.
+fn used_rooms(source: &str, table: &Table) -> BTreeSet<String> {
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let code: String = code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let mut used = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = code.get(at + "crate::".len()..).unwrap_or_default();
+        let names = match rest.strip_prefix('{') {
+            Some(group) => group.split('}').next().unwrap_or_default(),
+            None => rest.split(';').next().unwrap_or_default(),
+        };
+        let single = !rest.starts_with('{');
+        for name in names.split(',').take(if single { 1 } else { usize::MAX }) {
+            let name: String = name.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            if table.contains_key(&name) {
+                used.insert(name);
+            }
+        }
+    }
+    used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: &[(&str, &[&str])]) -> Table {
+        let row =
+            |(room, uses): &(&str, &[&str])| ((*room).into(), uses.iter().map(|u| (*u).into()).collect());
+        rows.iter().map(row).collect()
+    }
+
+    #[test]
+    fn the_table_is_read_from_the_document() {
+        let text = format!(
+            "text\n\n{HEAD}\n|---|---|---|\n| `http` | bytes | – |\n| `verbs` | one, two | `http` |\n\nmore"
+        );
+        assert_eq!(parse(&text).unwrap(), table(&[("http", &[]), ("verbs", &["http"])]));
+        assert!(parse("nothing").is_err());
+        assert!(parse(&format!("{HEAD}\n|---|---|---|\n| `http` | bytes | `verbs` |\n")).is_err());
+    }
+
+    #[test]
+    fn rooms_that_use_each_other_are_a_cycle() {
+        assert_eq!(cycle(&table(&[("a", &["b"]), ("b", &["c"]), ("c", &[])])), None);
+        let found = cycle(&table(&[("a", &["b"]), ("b", &["c"]), ("c", &["a"])])).unwrap();
+        assert_eq!(found, ["a", "b", "c", "a"]);
+    }
+
+    #[test]
+    fn uses_are_found_in_groups_and_paths_but_not_in_comments_and_tests() {
+        let source = "use crate::http::body;\nuse crate::{api::Api, Error, cache};\n// crate::lifecycle\nfn f() { crate::auth::g() }\n#[cfg(test)]\nuse crate::chain;";
+        let table = table(&[
+            ("http", &[]),
+            ("api", &[]),
+            ("cache", &[]),
+            ("auth", &[]),
+            ("lifecycle", &[]),
+            ("chain", &[]),
+        ]);
+        let used: Vec<String> = used_rooms(source, &table).into_iter().collect();
+        assert_eq!(used, ["api", "auth", "cache", "http"]);
+    }
+}
