@@ -312,10 +312,9 @@ fn containers_may_mount_the_claims_of_a_stateful_set() {
             "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
         }})
     };
+    let kind = by_kind("apps", "v1", "StatefulSet").unwrap();
     let missing = |set: Value| {
-        let mut errors = Errors::new();
-        super::workload::stateful_set(&set, &mut errors);
-        errors.into_vec().into_iter().filter(|error| error.field.contains("volumeMounts")).count()
+        create(kind, &set).into_iter().filter(|error| error.field.contains("volumeMounts")).count()
     };
     assert_eq!((missing(set("data")), missing(set("other"))), (0, 1));
 }
