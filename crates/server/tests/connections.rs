@@ -28,12 +28,15 @@ async fn everything(client: &mut Client) -> String {
 #[tokio::test]
 async fn what_is_not_http_is_refused_and_closed() {
     let server = start().await;
-    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000));
-    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(500));
+    let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(100_000));
+    let many = format!("GET / HTTP/1.1\r\nhost: x\r\n{}\r\n", "a: b\r\n".repeat(500));
     for (bytes, expected) in [
         ("\x16\x03\x01\x02\x00 hello tls\r\n\r\n", "HTTP/1.1 400"),
         ("GET / HTTP/9.9\r\n\r\n", "HTTP/1.1 505"),
-        ("POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n", "HTTP/1.1 400"),
+        (
+            "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+            "HTTP/1.1 400",
+        ),
         (long.as_str(), "HTTP/1.1 431"),
         (many.as_str(), "HTTP/1.1 431"),
     ] {
@@ -126,8 +129,11 @@ async fn whoever_is_refused_while_sending_learns_why() {
         (format!("{known}{length}\r\n"), "HTTP/1.1 413"),
         (format!("{known}transfer-encoding: chunked\r\n\r\n{size:x}\r\n"), "HTTP/1.1 413"),
         (format!("POST {PATH} HTTP/1.1\r\nhost: x\r\n{length}\r\n"), "HTTP/1.1 403"),
-        (format!("POST {PATH} HTTP/1.1\r\nauthorization: Bearer who\r\n{length}\r\n"), "HTTP/1.1 401"),
-        (format!("POST {PATH} HTTP/1.1\r\nno header\r\n{length}\r\n"), "HTTP/1.1 400"),
+        (
+            format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer who\r\n{length}\r\n"),
+            "HTTP/1.1 401",
+        ),
+        (format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nno header\r\n{length}\r\n"), "HTTP/1.1 400"),
         ("POST /".to_owned(), "HTTP/1.1 431"),
     ] {
         let answer = send_slowly(&server, &head, size).await;
@@ -145,7 +151,10 @@ async fn nobody_is_asked_to_go_on_with_what_is_too_large() {
     let expect = "content-length: 4000000000\r\nexpect: 100-continue\r\n";
     let token = server.admin_token();
     client
-        .raw(format!("POST {PATH} HTTP/1.1\r\nauthorization: Bearer {token}\r\n{expect}\r\n").as_bytes())
+        .raw(
+            format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n{expect}\r\n")
+                .as_bytes(),
+        )
         .await;
     assert_eq!(client.head().await.0, 413);
     server.shutdown().await;

@@ -161,7 +161,7 @@ async fn garbage_after_an_upgrade_closes_the_socket() {
     let mut pong = [0; 4];
     client.stream.read_exact(&mut pong).await.unwrap();
     assert_eq!(pong, [0x8a, 2, b'h', b'i']);
-    client.raw(b"GET / HTTP/1.1\r\n\r\n").await;
+    client.raw(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let mut close = Vec::new();
     tokio::time::timeout(PATIENCE, client.stream.read_to_end(&mut close)).await.unwrap().unwrap();
     assert_eq!(close, [0x88, 2, 0x03, 0xea]);

@@ -1,10 +1,11 @@
 //! `listwatch serve`: from flags to a running server, and to its orderly end.
 //!
 //! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
-//! and [`Leftovers`] takes away what was created nevertheless. [`bind`] reads addresses, [`logging`] sets up logs;
+//! and [`Leftovers`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs;
 //! `--config` is expanded before flags are parsed (`config_file.rs`).
 
 mod bind;
+mod descriptors;
 mod logging;
 
 use std::io::Write;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use listwatch_server::{AdmissionOptions, Handle, LifecycleOptions, Options, Server};
+use listwatch_server::{AdmissionOptions, Handle, HttpLimits, LifecycleOptions, Options, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::secure::Secure;
@@ -180,6 +181,7 @@ impl Arguments {
     }
 
     fn options(&self) -> Options {
+        let http = HttpLimits::default();
         let (security, keys) = self.security.protection(&self.store);
         Options {
             bind: self.bind,
@@ -193,6 +195,7 @@ impl Arguments {
             console: !self.no_console,
             lifecycle: self.lifecycle.options(),
             admission: self.admission.options(),
+            http: HttpLimits { connections: descriptors::connections(http.connections), ..http },
             ..Options::default()
         }
     }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -60,6 +61,9 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: A
         let service = Arc::new(Identified { service, peer: from(None) });
         return h1::connection::serve(stream, service, peer).await;
     };
+    if speaks_plainly(&stream, service.limits().head_timeout).await {
+        return refuse_plain(stream).await;
+    }
     let handshake =
         tokio::time::timeout(service.limits().head_timeout, Box::pin(tls.acceptor.accept(stream)));
     let stream = match handshake.await {
@@ -103,4 +107,26 @@ impl<H: Handler> Handler for Identified<H> {
     fn stopping(&self) -> impl Future<Output = ()> + Send {
         self.service.stopping()
     }
+}
+
+/// Whether the first bytes are those of a request in the clear.
+async fn speaks_plainly(stream: &TcpStream, patience: Duration) -> bool {
+    let mut first = [0; 5];
+    let peeked = tokio::time::timeout(patience, stream.peek(&mut first)).await;
+    matches!(peeked, Ok(Ok(5))) && matches!(&first, b"GET /" | b"HEAD " | b"POST " | b"PUT /" | b"OPTIO")
+}
+
+/// Tells a client that it should have used TLS, in the words of Go, and closes.
+async fn refuse_plain(mut stream: TcpStream) {
+    const ANSWER: &[u8] =
+        b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+    let told = async {
+        stream.write_all(ANSWER).await?;
+        stream.shutdown().await?;
+        // What it sent is read, or the system would reset the connection before the answer is.
+        let mut ignored = [0; 1024];
+        while stream.read(&mut ignored).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
 }

@@ -1,6 +1,6 @@
 //! Documents in the form a client asked for. Pure.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use listwatch_wire::{Revision, Status};
 
 use crate::cache::Object;
@@ -16,7 +16,10 @@ pub(crate) fn document(json: Bytes, form: Form) -> Result<Bytes, Status> {
     Ok(match form.encoding {
         Encoding::Json if form.pretty => pretty(json.trim_ascii_end()).into(),
         Encoding::Json => line(json),
-        Encoding::Yaml => yaml(&json).into(),
+        Encoding::Yaml => match listwatch_wire::json::Value::read(&json) {
+            Ok(value) => yaml(&value).into(),
+            Err(_) => json,
+        },
         Encoding::Protobuf => protobuf::document(&json)?,
     })
 }
@@ -50,48 +53,62 @@ pub(crate) fn partial(object: &Object, revision: Revision, meta: Meta) -> Bytes 
     out.freeze()
 }
 
-/// YAML with sorted keys, as the reference writes it. Input that is not JSON comes back as it is.
-fn yaml(json: &[u8]) -> Vec<u8> {
-    let value = listwatch_wire::json::Value::read(json).ok();
-    let text = value.and_then(|value| serde_saphyr::to_string(&value).ok());
-    text.map_or_else(|| json.to_vec(), String::into_bytes)
+/// YAML with sorted keys, as the reference writes it.
+pub(crate) fn yaml(value: &listwatch_wire::json::Value) -> Vec<u8> {
+    serde_saphyr::to_string(value).unwrap_or_default().into_bytes()
 }
 
 /// Spreads compact JSON over lines, two spaces per level, in the order it has.
 pub(crate) fn pretty(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() * 2);
-    let (mut depth, mut in_string, mut escaped, mut opened) = (0usize, false, false, false);
-    for &byte in json {
-        if in_string {
-            out.push(byte);
-            in_string = escaped || byte != b'"';
-            escaped = !escaped && byte == b'\\';
-            continue;
-        }
-        let closes = matches!(byte, b'}' | b']');
-        if closes {
-            depth = depth.saturating_sub(1);
-        }
-        // An empty object or array stays on its line.
-        if opened != closes && (opened || closes) {
-            new_line(&mut out, depth);
-        }
-        opened = matches!(byte, b'{' | b'[');
-        out.push(byte);
-        match byte {
-            b'{' | b'[' => depth += 1,
-            b',' => new_line(&mut out, depth),
-            b':' => out.push(b' '),
-            b'"' => in_string = true,
-            _ => {}
-        }
-    }
-    out
+    let mut out = BytesMut::with_capacity(json.len() * 2);
+    Pretty::default().write(json, &mut out);
+    out.into()
 }
 
-fn new_line(out: &mut Vec<u8>, depth: usize) {
-    out.push(b'\n');
-    out.extend(std::iter::repeat_n(b' ', depth * 2));
+/// Spreads JSON over lines that comes in parts.
+#[derive(Debug, Default)]
+pub(crate) struct Pretty {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    /// Whether the last byte opened an object or array.
+    opened: bool,
+}
+
+impl Pretty {
+    /// The next part.
+    pub(crate) fn write(&mut self, json: &[u8], out: &mut BytesMut) {
+        for &byte in json {
+            if self.in_string {
+                out.put_u8(byte);
+                self.in_string = self.escaped || byte != b'"';
+                self.escaped = !self.escaped && byte == b'\\';
+                continue;
+            }
+            let closes = matches!(byte, b'}' | b']');
+            if closes {
+                self.depth = self.depth.saturating_sub(1);
+            }
+            // An empty object or array stays on its line.
+            if self.opened != closes && (self.opened || closes) {
+                new_line(out, self.depth);
+            }
+            self.opened = matches!(byte, b'{' | b'[');
+            out.put_u8(byte);
+            match byte {
+                b'{' | b'[' => self.depth += 1,
+                b',' => new_line(out, self.depth),
+                b':' => out.put_u8(b' '),
+                b'"' => self.in_string = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn new_line(out: &mut BytesMut, depth: usize) {
+    out.put_u8(b'\n');
+    out.put_bytes(b' ', depth * 2);
 }
 
 #[cfg(test)]
@@ -110,7 +127,9 @@ mod tests {
 
     #[test]
     fn yaml_quotes_what_would_not_be_text() {
-        let text = String::from_utf8(yaml(br#"{"kind":"A","data":{"k":"1","m":"plain"}}"#)).unwrap();
+        let text =
+            String::from_utf8(yaml(&listwatch_wire::json::json!({"kind":"A","data":{"k":"1","m":"plain"}})))
+                .unwrap();
         assert!(text.contains("data:\n  k: \"1\"\n  m: plain\n"), "{text}");
     }
 }

@@ -13,4 +13,5 @@ mod common;
 mod fairness;
 mod faults;
 mod objects;
+mod wire;
 mod work;

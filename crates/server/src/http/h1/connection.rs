@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
-use http::{HeaderMap, Method, StatusCode, Version};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -93,16 +94,18 @@ async fn next_head<S: AsyncRead + Unpin>(
     let limits = service.limits();
     let mut deadline = Instant::now() + limits.idle_timeout;
     let mut begun = false;
+    let mut scanner = head::Scanner::default();
     loop {
+        let complete = scanner.look(buf, limits);
         if !buf.is_empty() {
             // From its first byte on a head has so long in all: one byte now and then does not buy more.
             if !std::mem::replace(&mut begun, true) {
                 deadline = Instant::now() + limits.head_timeout;
             }
-            match head::parse(buf, limits) {
-                Ok(Some(head)) => return Ok(Some(Ok(head))),
-                Ok(None) => {}
-                Err(refused) => return Ok(Some(Err(refused))),
+            match complete.then(|| head::parse(buf, limits)) {
+                Some(Ok(Some(head))) => return Ok(Some(Ok(head))),
+                Some(Ok(None)) | None => {}
+                Some(Err(refused)) => return Ok(Some(Err(refused))),
             }
         }
         buf.reserve(HEAD_BUFFER);
@@ -119,13 +122,16 @@ async fn next_head<S: AsyncRead + Unpin>(
 
 async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Result<()> {
     let status = match refused {
-        Refused::Malformed => StatusCode::BAD_REQUEST,
+        Refused::Malformed | Refused::NoHost | Refused::SeveralHosts => StatusCode::BAD_REQUEST,
         Refused::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Refused::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
     };
     let mut out = BytesMut::new();
-    head::write(&mut out, status, &HeaderMap::new(), Delimiter::Length(0), false);
-    write_short(io, &[&out]).await
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    let text = refused.text();
+    head::write(&mut out, status, &headers, Delimiter::Length(text.len()), false);
+    write_short(io, &[&out, text.as_bytes()]).await
 }
 
 /// One request and its answer.

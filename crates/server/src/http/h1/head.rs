@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BytesMut};
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use http::{Method, StatusCode, Version};
 
@@ -41,6 +41,49 @@ pub(crate) enum Refused {
     TooLarge,
     /// 505: a version that is not ours.
     Version,
+    /// 400: HTTP/1.1 says whom it is for.
+    NoHost,
+    /// 400: and says so once.
+    SeveralHosts,
+}
+
+impl Refused {
+    /// What is said about it, as Go says it.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Malformed => "400 Bad Request",
+            Self::TooLarge => "431 Request Header Fields Too Large",
+            Self::Version => "505 HTTP Version Not Supported: unsupported protocol version",
+            Self::NoHost => "400 Bad Request: missing required Host header",
+            Self::SeveralHosts => "400 Bad Request: too many Host headers",
+        }
+    }
+}
+
+/// Tells when a head that comes in parts is worth parsing, looking at each byte once: byte by byte a head would otherwise
+/// cost its square.
+#[derive(Debug, Default)]
+pub(crate) struct Scanner {
+    seen: usize,
+    /// Whether the first line has been there, which is parsed early: what is not HTTP is told so at once.
+    begun: bool,
+}
+
+impl Scanner {
+    /// Whether to parse what is there now. Empty lines before a head are dropped.
+    pub(crate) fn look(&mut self, buf: &mut BytesMut, limits: &HttpLimits) -> bool {
+        if self.seen == 0 {
+            let empty = buf.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            buf.advance(empty);
+        }
+        let new = buf.get(self.seen.saturating_sub(3)..).unwrap_or_default();
+        self.seen = buf.len();
+        let mut ends = memchr::memchr_iter(b'\n', new).map(|at| new.get(at + 1..).unwrap_or_default());
+        let over = ends.any(|rest| rest.starts_with(b"\n") || rest.starts_with(b"\r\n"));
+        let first = !self.begun && memchr::memchr(b'\n', new).is_some();
+        self.begun |= first;
+        over || first || buf.len() >= limits.head_bytes
+    }
 }
 
 /// Takes one head from the front of `buf`, or `None` if it is not complete yet.
@@ -70,13 +113,27 @@ fn convert(request: &httparse::Request<'_, '_>) -> Result<Head, Refused> {
         let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| Refused::Malformed)?;
         headers.append(name, HeaderValue::from_bytes(line.value).map_err(|_| Refused::Malformed)?);
     }
+    check_host(&headers, version)?;
     let framing = framing(&headers)?;
+    // A proxy that knows HTTP/1.0 only would take the chunks for the next request.
+    if version == Version::HTTP_10 && framing == Framing::Chunked {
+        return Err(Refused::Malformed);
+    }
     let keep_alive = match version {
         Version::HTTP_10 => lists(&headers, &CONNECTION, "keep-alive"),
         _ => !lists(&headers, &CONNECTION, "close"),
     };
     let expects_continue = lists(&headers, &EXPECT, "100-continue");
     Ok(Head { method, target, headers, framing, keep_alive, expects_continue, version })
+}
+
+/// A request without a host, or with two, may mean another one to a proxy than to us.
+fn check_host(headers: &HeaderMap, version: Version) -> Result<(), Refused> {
+    match headers.get_all(HOST).iter().count() {
+        0 if version == Version::HTTP_11 => Err(Refused::NoHost),
+        0 | 1 => Ok(()),
+        _ => Err(Refused::SeveralHosts),
+    }
 }
 
 /// Both ways of delimiting at once, or either of them twice, is how requests are smuggled past proxies: refused.
@@ -161,7 +218,7 @@ mod tests {
     #[test]
     fn a_head_may_come_in_parts_and_leaves_what_follows() {
         assert!(parsed("GET / HTTP/1.1\r\nHost: a\r\n").unwrap().is_none());
-        let mut buf = BytesMut::from("POST /x?y=1 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+        let mut buf = BytesMut::from("POST /x?y=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
         let head = parse(&mut buf, &HttpLimits::default()).unwrap().unwrap();
         assert_eq!(
             (head.method, head.target.as_str(), head.framing),
@@ -181,11 +238,43 @@ mod tests {
             "Transfer-Encoding: gzip, chunked\r\n",
         ] {
             assert_eq!(
-                parsed(&format!("POST / HTTP/1.1\r\n{lines}\r\n")).unwrap_err(),
+                parsed(&format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")).unwrap_err(),
                 Refused::Malformed,
                 "{lines}"
             );
         }
+    }
+
+    #[test]
+    fn a_request_is_for_one_host_and_chunks_are_for_http_1_1() {
+        let refused = |head: &str| parsed(&format!("{head}\r\n\r\n")).unwrap_err();
+        assert_eq!(refused("GET / HTTP/1.1"), Refused::NoHost);
+        assert_eq!(refused("GET / HTTP/1.1\r\nHost: a\r\nHost: a"), Refused::SeveralHosts);
+        assert_eq!(refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked"), Refused::Malformed);
+        assert!(parsed("GET / HTTP/1.0\r\n\r\n").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_head_is_parsed_twice_however_many_parts_it_comes_in() {
+        // It was parsed from its start with every read: 64 KB byte by byte cost two billion steps.
+        let head = format!("\r\n\nGET / HTTP/1.1\r\nHost: a\r\n{}\r\nrest", "A: b\r\n".repeat(90));
+        let (limits, mut scanner, mut buf) = (HttpLimits::default(), Scanner::default(), BytesMut::new());
+        let mut parsed_at = Vec::new();
+        for (at, byte) in head.bytes().enumerate() {
+            buf.extend_from_slice(&[byte]);
+            if scanner.look(&mut buf, &limits) {
+                parsed_at.push(at);
+                if parse(&mut buf, &limits).unwrap().is_some() {
+                    break;
+                }
+            }
+        }
+        assert_eq!(parsed_at, [18, head.len() - "rest".len() - 1]);
+        // All at once, and with what follows.
+        let mut buf = BytesMut::from(head.as_str());
+        assert!(Scanner::default().look(&mut buf, &limits));
+        assert!(parse(&mut buf, &limits).unwrap().is_some());
+        assert_eq!(&buf[..], b"rest");
     }
 
     #[test]
@@ -199,7 +288,7 @@ mod tests {
 
     #[test]
     fn connection_header_decides_about_reuse() {
-        let head = parsed("GET / HTTP/1.1\r\nConnection: foo, Close\r\n\r\n").unwrap().unwrap();
+        let head = parsed("GET / HTTP/1.1\r\nHost: a\r\nConnection: foo, Close\r\n\r\n").unwrap().unwrap();
         assert!(!head.keep_alive);
         let head = parsed("GET / HTTP/1.0\r\n\r\n").unwrap().unwrap();
         assert!(!head.keep_alive);

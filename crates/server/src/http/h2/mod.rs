@@ -14,12 +14,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use http::Method;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::http::body::Body;
 use crate::http::h2::body::OutBody;
 use crate::http::h2::turn::{Streams, Turn};
 use crate::http::handler::Handler;
@@ -71,9 +73,13 @@ async fn answer(
 ) -> Result<http::Response<OutBody>, Infallible> {
     let (parts, body) = request.into_parts();
     let target = parts.uri.path_and_query().map_or("/", |p| p.as_str());
+    let only_head = parts.method == Method::HEAD;
     let request = Request::new(parts.method, target, parts.headers, false);
     let mut body = StreamedBody(Some(body));
-    let response = Box::pin(service.handle(request, &mut body)).await;
+    let mut response = Box::pin(service.handle(request, &mut body)).await;
+    if only_head {
+        response = response.map(Body::without_bytes);
+    }
     Ok(response.map(|body| OutBody::new(body, Turn::current())))
 }
 

@@ -3,6 +3,7 @@
 mod continue_token;
 mod protobuf;
 mod source;
+mod text;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::http::request::Request;
 use crate::pipeline::collected::{Collected, More};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
-use crate::request::negotiate::{self, Encoding, Form, Shape, Subject};
+use crate::request::negotiate::{self, Encoding, Shape, Subject};
 use crate::request::selectors;
 use crate::respond;
 use crate::respond::encode;
@@ -30,6 +31,7 @@ use crate::respond::table;
 use crate::respond::table::Include;
 use crate::verbs::list::protobuf::Encoder;
 use crate::verbs::list::source::{Objects, Source, resolve};
+use crate::verbs::list::text::Text;
 
 /// Objects looked at before the first piece is given out: enough to fill one, few enough not to hold up the thread.
 const LOOK: usize = 128;
@@ -51,7 +53,8 @@ pub(crate) async fn list(api: &Api, request: &Request, target: &ResourceRequest)
     let body = match form.encoding {
         Encoding::Protobuf => Encoder::new(resource, form.shape, &metadata)?.body(objects, &limits).await?,
         _ => {
-            body(Pieces::new(writer, &metadata, objects, limits.piece_bytes), form, limits.gzip_above).await?
+            let pieces = Pieces::new(writer, &metadata, objects, limits.piece_bytes, Text::new(form));
+            body(pieces, limits.gzip_above).await?
         }
     };
     let response = respond::with_type(StatusCode::OK, form.content_type(), body);
@@ -225,33 +228,42 @@ impl Writer {
     }
 }
 
-/// A list on its way out. Holds one batch of objects and one piece of output, however long the list is.
+/// A list on its way out. Holds one batch of objects, one item and one piece of output, however long the list is.
 struct Pieces {
     head: Option<BytesMut>,
     writer: Writer,
     objects: Objects,
-    /// Whether the next object is preceded by a comma.
-    separate: bool,
+    text: Text,
+    /// The JSON of one item at a time, where it is not what is sent.
+    scratch: BytesMut,
+    /// Whether no object has been written yet.
+    first: bool,
     finished: bool,
     piece_bytes: usize,
 }
 
 impl Pieces {
-    fn new(writer: Writer, metadata: &[u8], objects: Objects, piece_bytes: usize) -> Self {
+    fn new(writer: Writer, metadata: &[u8], objects: Objects, piece_bytes: usize, text: Text) -> Self {
         let head = Some(writer.head(metadata));
-        Self { head, writer, objects, separate: false, finished: false, piece_bytes }
+        Self {
+            head,
+            writer,
+            objects,
+            text,
+            scratch: BytesMut::new(),
+            first: true,
+            finished: false,
+            piece_bytes,
+        }
     }
 
     /// The next piece; the last one sets `finished`.
     async fn next(&mut self) -> Result<Bytes, Broken> {
-        let mut out = self.head.take().unwrap_or_default();
+        let mut out = self.begin();
         out.reserve(self.piece_bytes);
         loop {
             while let Some(object) = self.objects.next_ready() {
-                if std::mem::replace(&mut self.separate, true) {
-                    out.extend_from_slice(b",");
-                }
-                self.writer.item(&object, &mut out);
+                self.item(&object, &mut out);
                 if out.len() >= self.piece_bytes {
                     return Ok(out.freeze());
                 }
@@ -260,25 +272,49 @@ impl Pieces {
                 break;
             }
         }
-        out.extend_from_slice(b"]}\n");
+        self.text.end(self.first, &mut out);
         self.finished = true;
         Ok(out.freeze())
     }
+
+    fn begin(&mut self) -> BytesMut {
+        match (self.head.take(), &mut self.text) {
+            (None, _) => BytesMut::new(),
+            (Some(head), Text::Compact) => head,
+            (Some(head), text) => {
+                let mut out = BytesMut::new();
+                text.begin(&head, &mut out);
+                out
+            }
+        }
+    }
+
+    fn item(&mut self, object: &Arc<Object>, out: &mut BytesMut) {
+        let first = std::mem::replace(&mut self.first, false);
+        if let Text::Compact = self.text {
+            if !first {
+                out.extend_from_slice(b",");
+            }
+            return self.writer.item(object, out);
+        }
+        self.scratch.clear();
+        self.writer.item(object, &mut self.scratch);
+        self.text.item(&self.scratch, first, out);
+    }
 }
 
-/// A short list as one body, a long one in pieces. Forms that need the whole document get it.
-async fn body(mut pieces: Pieces, form: Form, short: usize) -> Result<Body, Status> {
-    let whole = form.encoding == Encoding::Yaml || form.pretty;
+/// A short list as one body, a long one in pieces.
+async fn body(mut pieces: Pieces, short: usize) -> Result<Body, Status> {
     let mut begun = BytesMut::new();
-    while !pieces.finished && (whole || begun.len() <= short) {
+    while !pieces.finished && begun.len() <= short {
         let piece = pieces.next().await.map_err(Status::internal)?;
         if pieces.finished && begun.is_empty() {
-            return Ok(Body::Full(encode::document(piece, form)?));
+            return Ok(Body::Full(piece));
         }
         begun.extend_from_slice(&piece);
     }
     if pieces.finished {
-        return Ok(Body::Full(encode::document(begun.freeze(), form)?));
+        return Ok(Body::Full(begun.freeze()));
     }
     Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(pieces)).boxed()))
 }

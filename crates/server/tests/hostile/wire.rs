@@ -1,0 +1,35 @@
+//! Bytes that are no proper requests.
+
+use std::sync::Arc;
+
+use listwatch_server::{Options, Server};
+use listwatch_storage::MemoryEngine;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::common::{Client, start};
+
+#[tokio::test]
+async fn a_request_in_the_clear_to_a_server_with_tls_is_told_so() {
+    // It got the garbage of a TLS alert.
+    let server = Server::start(Options::default(), Arc::new(MemoryEngine::default())).await.unwrap();
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(answer, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n");
+}
+
+#[tokio::test]
+async fn a_request_without_a_host_is_told_so() {
+    let server = start().await;
+    for (head, text) in [
+        ("GET /livez HTTP/1.1\r\n\r\n", "400 Bad Request: missing required Host header"),
+        ("GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400 Bad Request: too many Host headers"),
+    ] {
+        let mut client = Client::new(&server).await;
+        client.raw(head.as_bytes()).await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, String::from_utf8(answer.body).unwrap().as_str()), (400, text));
+    }
+}
