@@ -175,3 +175,17 @@ fn rules_in_all_of_are_evaluated_too() {
         rules(json!({"type": "integer", "allOf": [{"x-kubernetes-validations": [{"rule": "self > 5"}]}]}));
     assert_eq!(shown(&rules.evaluate(&json!({"f": 3}), None)), ["f Invalid"]);
 }
+
+/// kube-apiserver takes the key of a map for as long as its value where the path to the map has an odd length.
+#[test]
+fn the_cost_of_two_variables_is_that_of_the_reference() {
+    let labels = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let rule = |rule: &str, properties: Value| {
+        let field =
+            json!({"type": "object", "properties": properties, "x-kubernetes-validations": [{"rule": rule}]});
+        definition_errors(field).len()
+    };
+    let nested = json!({"x": {"type": "object", "properties": {"labels": labels}}});
+    assert_eq!(rule("self.x.labels.all(k, v, k != v)", nested), 3);
+    assert_eq!(rule("self.labels.all(k, v, k != 'a')", json!({"labels": labels})), 0);
+}
