@@ -126,13 +126,13 @@ async fn work(client: &Client) {
         greetings.list(&ListParams::default()).await.unwrap().items.is_empty()
     })
     .await;
-    // The server in this process has no garbage collector.
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    for map in maps.list(&ListParams::default()).await.unwrap() {
-        if map.name_any().starts_with("greeting-") {
-            maps.delete(&map.name_any(), &DeleteParams::default()).await.unwrap();
-        }
-    }
+    // The garbage collector of the server takes the ConfigMaps with them.
+    until(|| async {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+        let maps = maps.list(&ListParams::default()).await.unwrap();
+        !maps.iter().any(|map| map.name_any().starts_with("greeting-"))
+    })
+    .await;
 }
 
 async fn each<F: Future<Output = ()>>(step: impl Fn(usize) -> F) {
