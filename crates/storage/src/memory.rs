@@ -14,7 +14,7 @@ use imbl::OrdMap;
 use listwatch_wire::Revision;
 use parking_lot::Mutex;
 
-use crate::tail::{Cursor, NoBacklog, Tail, TailBounds};
+use crate::tail::{LogCursor, NoBacklog, Tail, TailBounds};
 use crate::{Batch, Change, Changes, Engine, Error, KeyValue, Page, Range, Transacted, Write, Written};
 
 /// The bounds of a [`MemoryEngine`].
@@ -200,7 +200,7 @@ impl Engine for MemoryEngine {
         if after < self.tail.floor() {
             return Err(self.compacted_at(after));
         }
-        Ok(Box::new(Cursor::new(Arc::clone(&self.tail), Arc::new(NoBacklog(Arc::clone(&self.tail))), after)))
+        Ok(Box::new(LogCursor::new(Arc::clone(&self.tail), Arc::new(NoBacklog(Arc::clone(&self.tail))), after)))
     }
 
     async fn compact(&self, upto: Revision) -> Result<(), Error> {

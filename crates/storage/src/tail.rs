@@ -1,6 +1,6 @@
 //! The recent end of the log of changes, in memory: written by one, followed by many.
 //!
-//! An engine publishes each durable batch here. A [`Cursor`] is a position in the log; it shares the batches with all
+//! An engine publishes each durable batch here. A [`LogCursor`] is a position in the log; it shares the batches with all
 //! other cursors, waits without polling, and costs nothing while it is slow: when the tail has moved past it, it reads
 //! on from the engine's [`Backlog`], and where there is none, history has ended for it.
 
@@ -229,14 +229,14 @@ impl Backlog for NoBacklog {
 
 /// A position in the log.
 #[derive(Debug)]
-pub(crate) struct Cursor {
+pub(crate) struct LogCursor {
     tail: Arc<Tail>,
     backlog: Arc<dyn Backlog>,
     reached: watch::Receiver<Reached>,
     position: Revision,
 }
 
-impl Cursor {
+impl LogCursor {
     /// A cursor whose first batch begins after `after`.
     pub(crate) fn new(tail: Arc<Tail>, backlog: Arc<dyn Backlog>, after: Revision) -> Self {
         let reached = tail.reached.subscribe();
@@ -263,7 +263,7 @@ impl Cursor {
 }
 
 #[async_trait]
-impl Changes for Cursor {
+impl Changes for LogCursor {
     async fn next(&mut self) -> Result<Batch, Error> {
         loop {
             if let Some(batch) = self.poll().await? {
@@ -293,11 +293,11 @@ mod tests {
         Arc::new(Tail::new(Revision(0), TailBounds { changes, bytes: usize::MAX }))
     }
 
-    fn cursor(tail: &Arc<Tail>, after: u64) -> Cursor {
-        Cursor::new(Arc::clone(tail), Arc::new(NoBacklog(Arc::clone(tail))), Revision(after))
+    fn cursor(tail: &Arc<Tail>, after: u64) -> LogCursor {
+        LogCursor::new(Arc::clone(tail), Arc::new(NoBacklog(Arc::clone(tail))), Revision(after))
     }
 
-    async fn revisions(cursor: &mut Cursor) -> Vec<u64> {
+    async fn revisions(cursor: &mut LogCursor) -> Vec<u64> {
         cursor.next().await.unwrap().changes.iter().map(|change| change.revision.0).collect()
     }
 

@@ -41,7 +41,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use options::EmbeddedOptions;
 
-use crate::tail::{Cursor, Tail, TailBounds};
+use crate::tail::{LogCursor, Tail, TailBounds};
 use crate::{Changes, Engine, Error, Health, KeyValue, Page, Range, Transacted, Write, Written};
 use files::Directory;
 use reader::{DiskBacklog, Readers};
@@ -221,7 +221,7 @@ impl Engine for EmbeddedEngine {
         let upto = self.shared.index.read().readable(Some(after))?;
         self.shared.tail.wait_for(upto).await?;
         let backlog = Arc::new(DiskBacklog(Arc::clone(&self.readers)));
-        Ok(Box::new(Cursor::new(Arc::clone(&self.shared.tail), backlog, after)))
+        Ok(Box::new(LogCursor::new(Arc::clone(&self.shared.tail), backlog, after)))
     }
 
     async fn compact(&self, upto: Revision) -> Result<(), Error> {

@@ -21,7 +21,7 @@ use tokio::task::AbortHandle;
 
 pub use options::{EtcdOptions, EtcdTls, EtcdUser};
 
-use crate::tail::{Backlog, Cursor, Tail, TailBounds};
+use crate::tail::{Backlog, LogCursor, Tail, TailBounds};
 use crate::{
     Batch, Changes, Engine, Error, Expect, Health, KeyValue, Page, Range, Transacted, Write, Written,
 };
@@ -257,7 +257,7 @@ impl Engine for EtcdEngine {
         self.open()?;
         self.readable(after).await?;
         let tail = Arc::clone(&self.shared.tail);
-        Ok(Box::new(Cursor::new(tail, Arc::new(EtcdBacklog(Arc::clone(&self.shared))), after)))
+        Ok(Box::new(LogCursor::new(tail, Arc::new(EtcdBacklog(Arc::clone(&self.shared))), after)))
     }
 
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
