@@ -200,7 +200,11 @@ impl Engine for MemoryEngine {
         if after < self.tail.floor() {
             return Err(self.compacted_at(after));
         }
-        Ok(Box::new(LogCursor::new(Arc::clone(&self.tail), Arc::new(NoBacklog(Arc::clone(&self.tail))), after)))
+        Ok(Box::new(LogCursor::new(
+            Arc::clone(&self.tail),
+            Arc::new(NoBacklog(Arc::clone(&self.tail))),
+            after,
+        )))
     }
 
     async fn compact(&self, upto: Revision) -> Result<(), Error> {

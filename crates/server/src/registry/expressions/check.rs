@@ -86,20 +86,26 @@ fn policy_errors(version: Version, family: Family, policy: &Value) -> Vec<FieldE
         check(&environments.full, &path, source, wanted, &mut errors);
     }
     for (index, mutation) in spec.list("mutations").iter().enumerate() {
-        let path = format!("spec.mutations[{index}]");
-        let patch = mutation.at("jsonPatch").text("expression");
-        let patches = [Type::list(JSON_PATCH.clone())];
-        let wanted = (&patches[..], "list(JSONPatch)");
-        check(&environments.full, &format!("{path}.jsonPatch.expression"), patch, wanted, &mut errors);
-        let applied = mutation.at("applyConfiguration").text("expression");
-        check_applied(
-            &environments.full,
-            &format!("{path}.applyConfiguration.expression"),
-            applied,
-            &mut errors,
-        );
+        check_mutation(&environments.full, mutation, &format!("spec.mutations[{index}]"), &mut errors);
     }
     errors
+}
+
+/// Checks the expression that `patchType` names. The other one must be absent, which is a matter of other rules.
+fn check_mutation(env: &Env, mutation: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    match mutation.text("patchType") {
+        "JSONPatch" => {
+            let patches = [Type::list(JSON_PATCH.clone())];
+            let source = mutation.at("jsonPatch").text("expression");
+            let path = format!("{path}.jsonPatch.expression");
+            check(env, &path, source, (&patches[..], "list(JSONPatch)"), errors);
+        }
+        "ApplyConfiguration" => {
+            let source = mutation.at("applyConfiguration").text("expression");
+            check_applied(env, &format!("{path}.applyConfiguration.expression"), source, errors);
+        }
+        _ => {}
+    }
 }
 
 /// Compiles an expression and checks its type. An absent one is a matter of other rules.
