@@ -182,6 +182,8 @@ pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken) {
         if api.options.lifecycle.first_objects && !seen.as_ref().is_some_and(same) {
             match maintain(&api).await {
                 Ok(()) => seen = Some(now),
+                // The store closes while the last round is under way.
+                Err(_) if stop.is_cancelled() => return,
                 Err(status) => tracing::warn!(%status, "cannot keep the objects of priority and fairness"),
             }
         }
