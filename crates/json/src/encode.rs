@@ -12,10 +12,10 @@ const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 /// The canonical bytes of an object.
 ///
 /// ```
-/// use listwatch_json::{self, json};
+/// use listwatch_json::json;
 ///
 /// let object = json!({"apiVersion": "v1", "data": {}, "kind": "ConfigMap", "metadata": {"name": "a"}});
-/// assert_eq!(json::encode(&object), br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{}}"#);
+/// assert_eq!(listwatch_json::encode(&object), br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{}}"#);
 /// ```
 #[must_use]
 pub fn encode(object: &Value) -> Vec<u8> {

@@ -65,14 +65,12 @@ pub enum ParseError {
 /// Parses one JSON text.
 ///
 /// ```
-/// use listwatch_json;
-///
-/// let parsed = json::parse(br#"{"data":{"a":"1","a":"2"}}"#)?;
+/// let parsed = listwatch_json::parse(br#"{"data":{"a":"1","a":"2"}}"#)?;
 /// assert_eq!(parsed.value["data"]["a"], "2");
 /// assert_eq!(parsed.duplicates, ["data.a"]);
-/// assert_eq!(json::parse(b"{]").unwrap_err().to_string(),
+/// assert_eq!(listwatch_json::parse(b"{]").unwrap_err().to_string(),
 ///     "invalid character ']' looking for beginning of object key string");
-/// # Ok::<(), json::ParseError>(())
+/// # Ok::<(), listwatch_json::ParseError>(())
 /// ```
 ///
 /// # Errors

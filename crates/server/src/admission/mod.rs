@@ -4,7 +4,7 @@
 //! ([`Plugin::validate`], after that). The [`Chain`] calls the enabled plugins in kube-apiserver's order. The write verbs
 //! call the chain; nothing here writes objects itself. The interface (`Plugin`, `Attributes`, `Chain`) is in `api/`, below the plugins.
 //!
-//! Each plugin is a file named after it. To add one: write the file, add a row to the table in [`chain`].
+//! Each plugin is a file named after it. To add one: write the file, add a row to the table in [`mod@chain`].
 
 mod always_deny;
 mod always_pull_images;
