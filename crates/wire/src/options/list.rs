@@ -65,7 +65,7 @@ pub struct ListOptions {
     pub timeout_seconds: Option<u32>,
     /// At most so many items; zero for all.
     pub limit: u64,
-    /// Where to go on; see [`crate::continue_token`].
+    /// Where to go on; the token of the previous page.
     pub continue_token: String,
     /// Start a watch with the present state.
     pub send_initial_events: Option<bool>,
