@@ -34,7 +34,8 @@ impl Default for ParserLimits {
     }
 }
 
-const RESERVED: [&str; 17] = [
+/// Words that the language reserves.
+pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",

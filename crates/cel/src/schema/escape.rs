@@ -2,32 +2,17 @@
 
 use std::borrow::Cow;
 
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+use crate::parser::RESERVED;
+
+/// Literals and operators, which no field can be named after either.
+const LITERALS: [&str; 4] = ["true", "false", "null", "in"];
 
 const PARTS: [(&str, &str); 4] =
     [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
+
+fn is_reserved(name: &str) -> bool {
+    LITERALS.contains(&name) || RESERVED.contains(&name)
+}
 
 /// The identifier for a name, or `None` if expressions cannot write it.
 #[must_use]
@@ -35,7 +20,7 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(format!("__{name}__").into());
     }
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/')) {
@@ -77,7 +62,7 @@ pub(crate) fn unescape(identifier: &str) -> Option<Cow<'_, str>> {
         name.push_str(rest.get(..start)?);
         match PARTS.iter().find(|(_, written)| written.trim_matches('_') == word) {
             Some((sign, _)) => name.push_str(sign),
-            None if RESERVED.contains(&word) && identifier.len() == word.len() + 4 => name.push_str(word),
+            None if is_reserved(word) && identifier.len() == word.len() + 4 => name.push_str(word),
             None => return None,
         }
         rest = inside.get(end + 2..)?;
