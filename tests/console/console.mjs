@@ -133,6 +133,11 @@ const checks = {
     await goTo('flow');
     await page.waitForSelector('.stage .value');
     await page.waitForSelector('td:has-text("configmaps")');
+    // A rejected write is named with its message among the recent errors, and storage figures are real ones.
+    await assert.rejects(create('Not_A_Name'), /422/);
+    await page.waitForSelector('td:has-text("Not_A_Name")');
+    const facts = await page.locator('dl.facts').innerText();
+    assert.doesNotMatch(facts, /\b0 B\b|–/, facts);
     await picture('flow');
     await page.keyboard.press('t');
     await page.keyboard.press('?');

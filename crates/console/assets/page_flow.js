@@ -14,12 +14,13 @@ export function flowPage() {
   const stages = h("div.flow");
   const watches = h("div");
   const storage = h("div");
+  const recent = h("div");
   const errors = h("div");
   const status = h("span.status", { role: "status" });
-  poll(stop.signal, { stages, watches, storage, errors, status });
+  poll(stop.signal, { stages, watches, storage, recent, errors, status });
   return {
     element: h("section.page.scroll", h("div.bar", h("h1", "Flow"), status), stages,
-      h("h2", "Watches"), watches, h("h2", "Storage and cache"), storage, h("h2", "Failed requests"), errors),
+      h("h2", "Watches"), watches, h("h2", "Storage and cache"), storage, h("h2", "Recent errors"), recent, h("h2", "Failed requests since the start"), errors),
     leave: () => stop.abort(),
     keys: {},
   };
@@ -31,10 +32,11 @@ async function poll(signal, view) {
   while (!signal.aborted) {
     try {
       const now = { at: performance.now(), samples: parse(await text("/metrics", { signal })) };
-      const [open, cache] = await Promise.all([json("/debug/listwatch/watches", { signal }), json("/debug/listwatch/cache", { signal })]);
+      const [open, cache, recent] = await Promise.all(["watches", "cache", "errors"].map((page) => json(`/debug/listwatch/${page}`, { signal })));
       if (before) drawStages(view.stages, trail, before, now, open, cache);
       drawWatches(view.watches, open);
       drawStorage(view.storage, now.samples, cache);
+      drawRecent(view.recent, recent);
       drawErrors(view.errors, now.samples);
       view.status.textContent = `at ${open.position}`;
       view.status.className = "status live";
@@ -107,9 +109,18 @@ function drawStorage(element, samples, cache) {
   const rows = [...cache.collections].sort((a, b) => b.bytes - a.bytes).slice(0, 50).map((one) =>
     h("tr", h("td", one.collection), h("td.number", short(one.objects)), h("td.number", bytes(one.bytes)), h("td.number", one.newest), h("td.number", short(one.events)), h("td.number", one.views)));
   const synced = quantile([], samples, "listwatch_storage_sync_duration_seconds", 0.99);
-  const facts = [["fsync p99 since start", millis(synced)], ["process memory", bytes(sum(samples, "process_resident_memory_bytes"))], ["position", cache.position]];
+  const facts = [["fsync p99 since start", millis(synced)], ["store on disk", bytes(sum(samples, "apiserver_storage_size_bytes"))], ["process memory", bytes(sum(samples, "process_resident_memory_bytes"))], ["position", cache.position]];
   element.replaceChildren(h("dl.facts", facts.map(([name, value]) => h("div", h("dt", name), h("dd", value)))),
     table(["collection", "objects", "bytes", "newest", "events kept", "watch views"], rows));
+}
+
+/** Failures of the server first: they are few, and rejections can be many. */
+function drawRecent(element, recent) {
+  const rows = [...recent.failed, ...recent.rejected].slice(0, 50).map((one) =>
+    h("tr", one.code >= 500 ? { class: "late" } : {},
+      h("td", new Date(one.time).toLocaleTimeString()), h("td.number", one.code), h("td", one.method), h("td", one.path),
+      h("td", one.user || "–"), h("td", one.message), h("td.number", millis(one.seconds))));
+  element.replaceChildren(rows.length ? table(["time", "code", "method", "path", "user", "message", "took"], rows) : h("p.quiet", "none"));
 }
 
 function drawErrors(element, samples) {

@@ -63,7 +63,7 @@ mod verbs;
 pub use admission::{AdmissionOptions, UnknownPlugin, WebhookLimits};
 pub use error::Error;
 pub use options::{
-    AuditOptions, CacheLimits, HttpLimits, IdentityOptions, KeepKeys, LifecycleOptions, NamespaceObjects,
-    Options, RequestLimits, Security, ServingOptions, WatchLimits,
+    AuditOptions, BuildInfo, CacheLimits, HttpLimits, IdentityOptions, KeepKeys, LifecycleOptions,
+    NamespaceObjects, Options, RequestLimits, Security, ServingOptions, WatchLimits,
 };
 pub use server::{Handle, Server};

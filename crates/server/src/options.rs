@@ -1,5 +1,6 @@
 //! [`Options`]: everything that can be chosen about a server, every bound with its name, default and reason.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,6 +41,23 @@ pub struct Options {
     pub lifecycle: LifecycleOptions,
     /// Admission plugins that are switched on and off.
     pub admission: AdmissionOptions,
+    /// What `/version` says about the program.
+    pub build: BuildInfo,
+}
+
+/// The source that a program was built from. A library does not know; the program that contains it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildInfo {
+    /// The commit, in hexadecimal.
+    pub commit: Cow<'static, str>,
+    /// The time of the commit or of the build, as in RFC 3339.
+    pub date: Cow<'static, str>,
+}
+
+impl Default for BuildInfo {
+    fn default() -> Self {
+        Self { commit: "unknown".into(), date: "unknown".into() }
+    }
 }
 
 /// Where the keys that make identities are kept: the CA's, the administrator's token, the one that signs tokens.
@@ -217,6 +235,8 @@ pub struct RequestLimits {
     pub heavy_above: usize,
     /// How long an ordinary request may take (504 after it).
     pub timeout: Duration,
+    /// Requests that take longer are logged: far above what any request needs on a healthy machine.
+    pub slow: Duration,
     /// How long a read waits for a resourceVersion that has not come yet (504 "Too large resource version" after it).
     pub version_wait: Duration,
     /// Seats of ordinary requests, which priority levels share: `--max-requests-inflight` and
@@ -285,6 +305,7 @@ impl Default for Options {
             watch: WatchLimits::default(),
             lifecycle: LifecycleOptions::default(),
             admission: AdmissionOptions::default(),
+            build: BuildInfo::default(),
         }
     }
 }
@@ -310,6 +331,7 @@ impl Default for RequestLimits {
             object_bytes: 3 << 19,
             heavy_above: 16 << 10,
             timeout: Duration::from_secs(60),
+            slow: Duration::from_secs(1),
             version_wait: Duration::from_secs(3),
             in_flight: 600,
             gzip_above: 128 << 10,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use listwatch_wire::Revision;
 
-use crate::Error;
+use crate::{Error, Usage};
 
 /// A key with its current value and the revision that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,6 +260,11 @@ pub trait Engine: Send + Sync + Debug + 'static {
     /// Whether the store can do its work, without asking it: cheap enough for every readiness probe.
     fn health(&self) -> Health {
         Health::Ready
+    }
+
+    /// Figures for metrics, without asking the store: cheap enough for every scrape.
+    fn usage(&self) -> Usage {
+        Usage::default()
     }
 
     /// Finishes what was accepted, stops what runs in the background and lets go of files and connections. Everything

@@ -29,6 +29,7 @@ mod memory;
 #[cfg(feature = "suite")]
 pub mod suite;
 mod tail;
+mod usage;
 
 pub use embedded::{EmbeddedEngine, EmbeddedOptions};
 pub use engine::{
@@ -39,3 +40,4 @@ pub use error::Error;
 pub use etcd::{EtcdEngine, EtcdOptions};
 pub use listwatch_wire::Revision;
 pub use memory::{MemoryEngine, MemoryOptions};
+pub use usage::{SYNC_BOUNDS, SyncTimes, Usage};

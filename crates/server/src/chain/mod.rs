@@ -5,5 +5,6 @@
 
 mod contain;
 mod labels;
+mod report;
 pub(crate) mod route;
 pub(crate) mod service;

@@ -7,7 +7,7 @@ use listwatch_wire::Status;
 
 use crate::auth::User;
 use crate::chain::service::Service;
-use crate::endpoints::{debug, discovery, health, metrics, openapi, openid};
+use crate::endpoints::{debug, discovery, health, metrics, openapi, openid, version};
 use crate::fairness::Flow;
 use crate::http::body::Response;
 use crate::http::handler::Handler;
@@ -58,8 +58,8 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
 async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let api = &service.api;
     Ok(match path {
-        "/version" => Some(discovery::version()),
-        "/metrics" if request.path == path => Some(metrics::answer(api)),
+        "/version" => Some(version::answer(api)),
+        "/metrics" if request.path == path => Some(metrics::answer(api).await),
         openid::CONFIGURATION => openid::configuration(api, request),
         openid::KEYS => openid::keys(api, request)?,
         path if path.starts_with("/debug/listwatch") => debug::answer(api, path),

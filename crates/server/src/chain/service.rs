@@ -16,6 +16,7 @@ use crate::audit::{AuditLog, Draft, Stage};
 use crate::auth::{Impersonation, User};
 use crate::chain::contain::{self, contain};
 use crate::chain::labels::labels;
+use crate::chain::report::{Outcome, report};
 use crate::chain::route;
 use crate::endpoints::{console, health};
 use crate::fairness::gate::{self, Headers};
@@ -33,6 +34,13 @@ use crate::respond;
 /// The headers that say how a request was classified.
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// Facts about a request that its answer and its report need, known at different times.
+#[derive(Debug, Default)]
+struct Known {
+    user: Option<Arc<User>>,
+    classified: Option<Headers>,
+}
 
 /// The entry of every request.
 #[derive(Debug)]
@@ -62,8 +70,13 @@ impl Service {
         let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
         let started = tokio::time::Instant::now();
         request.audit = self.api.audit.as_ref().map(|log| Arc::new(draft(log, &request, &audit_id)));
-        let mut classified = None;
-        let mut response = match contain(self.answer(&request, &info, body, &mut classified)).await {
+        let mut known = Known::default();
+        let answered = contain(self.answer(&request, &info, body, &mut known)).await;
+        let message = match &answered {
+            Ok(Err(status)) if status.code >= 400 => Some(status.message.clone()),
+            _ => None,
+        };
+        let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(status)) if status.code == 429 && status.message == gate::TOO_MANY => too_many(&status),
             Ok(Err(status)) => respond::status(&status, form),
@@ -83,11 +96,13 @@ impl Service {
                 _ => audit.answered(Stage::ResponseComplete, code, None),
             }
         }
+        let outcome = Outcome { code, took: started.elapsed(), message, user: known.user.as_deref() };
+        report(&self.api, &request, outcome);
         match response.body_mut() {
             Body::Watch(watch) | Body::WebSocket(watch) => watch.count_as(series, code),
             _ => series.done(code, started.elapsed()),
         }
-        if let Some(headers) = classified {
+        if let Some(headers) = known.classified {
             response.headers_mut().insert(FLOW_SCHEMA, headers.schema);
             response.headers_mut().insert(PRIORITY_LEVEL, headers.level);
         }
@@ -125,7 +140,7 @@ impl Service {
         request: &Request,
         info: &RequestInfo,
         body: &mut dyn BodySource,
-        classified: &mut Option<Headers>,
+        known: &mut Known,
     ) -> Result<Response, Status> {
         let long_running = is_long_running(info);
         let allowed = match long_running {
@@ -134,8 +149,9 @@ impl Service {
         };
         let user = self.authenticated(request, info)?;
         let user = self.impersonated(request, info, user)?;
+        known.user = Some(Arc::clone(&user));
         let flow = with_attributes(request, info, |attributes| self.api.fairness.classify(&user, attributes));
-        *classified = Some(flow.headers.clone());
+        known.classified = Some(flow.headers.clone());
         self.authorize(request, info, &user)?;
         let work = self.in_turn(request, info, (user, flow), body);
         if long_running {

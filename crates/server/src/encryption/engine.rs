@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use listwatch_storage::{
-    Batch, Change, Changes, Engine, Error, Health, KeyValue, Page, Range, Revision, Transacted, Write,
+    Batch, Change, Changes, Engine, Error, Health, KeyValue, Page, Range, Revision, Transacted, Usage, Write,
     Written,
 };
 
@@ -109,6 +109,10 @@ impl Engine for Encrypted {
 
     fn health(&self) -> Health {
         self.inner.health()
+    }
+
+    fn usage(&self) -> Usage {
+        self.inner.usage()
     }
 
     async fn close(&self) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Debug pages: every open watch, every collection of the watch cache.
+//! Debug pages: an index of them, every open watch, every collection of the watch cache, requests that failed lately.
 
 use http::StatusCode;
 use listwatch_wire::json;
@@ -8,14 +8,38 @@ use crate::api::Api;
 use crate::http::body::Response;
 use crate::respond;
 
+/// The pages and their content. The index lists them.
+const PAGES: [(&str, &str); 3] = [
+    (
+        "/debug/listwatch/watches",
+        "every open watch: user, resource, selectors, position, lag, events and bytes sent",
+    ),
+    (
+        "/debug/listwatch/cache",
+        "every collection of the watch cache: objects, bytes, kept events, watch views",
+    ),
+    (
+        "/debug/listwatch/errors",
+        "the last requests that failed (5xx) or were rejected (4xx), the newest first",
+    ),
+];
+
 /// `/debug/listwatch/…`; `None` for what is not there.
 pub(crate) fn answer(api: &Api, path: &str) -> Option<Response> {
     let document = match path {
+        "/debug/listwatch" => index(),
+        "/debug/listwatch/errors" => api.metrics.errors.describe(),
         "/debug/listwatch/watches" => watches(api),
         "/debug/listwatch/cache" => cache(api),
         _ => return None,
     };
     Some(respond::json(StatusCode::OK, json::encode(&document)))
+}
+
+fn index() -> Value {
+    let pages: Vec<Value> =
+        PAGES.iter().map(|(path, about)| json!({"path": *path, "about": *about})).collect();
+    json!({"pages": pages})
 }
 
 fn watches(api: &Api) -> Value {

@@ -1,4 +1,4 @@
-//! Discovery in its old form, document by document, and the version. The form in one document is
+//! Discovery in its old form, document by document. The form in one document is
 //! [`discovery_v2`].
 
 use std::sync::Arc;
@@ -21,34 +21,6 @@ use crate::request::info::parts;
 use crate::request::negotiate::{self, Encoding, Subject};
 use crate::respond;
 use crate::respond::encode;
-
-/// The Kubernetes version whose behaviour is served.
-const MINOR: &str = "37";
-
-/// `/version`.
-pub(crate) fn version() -> Response {
-    let document = json!({
-        "major": "1",
-        "minor": MINOR,
-        "gitVersion": format!("v1.{MINOR}.0+listwatch-{}", env!("CARGO_PKG_VERSION")),
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "none (rust)",
-        "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, platform_arch()),
-    });
-    json_of(&document)
-}
-
-/// Architectures under the names clients know.
-fn platform_arch() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
 
 /// Answers paths of discovery; `None` for any other.
 ///
@@ -104,7 +76,7 @@ fn document(request: &Request, document: &impl Serialize) -> Result<Response, St
 }
 
 /// A document that is always spread over lines.
-fn json_of(document: &impl Serialize) -> Response {
+pub(super) fn json_of(document: &impl Serialize) -> Response {
     respond::json(StatusCode::OK, encode::pretty(&serde_json::to_vec(document).unwrap_or_default()))
 }
 

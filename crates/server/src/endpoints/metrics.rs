@@ -1,28 +1,35 @@
 //! `/metrics`, in the text form of Prometheus.
+//!
+//! Every family is written with its HELP and TYPE lines even while it has no samples, so that dashboards and
+//! `docs/reference/metrics.md`, which is made from this text, know all of them from the start.
 
 use std::fmt::Write as _;
 
 use http::StatusCode;
+use listwatch_storage::{Health, SYNC_BOUNDS, SyncTimes};
 
 use crate::api::Api;
 use crate::cache::Collection;
+use crate::endpoints::version;
 use crate::fairness::write_metrics;
 use crate::http::body::Response;
-use crate::observe::{escape, family, line, prometheus};
+use crate::observe::{escape, family, line, prometheus, write_process};
 use crate::respond;
 
-/// Answers `/metrics`: what the server counts, then the sizes of the watch cache.
-pub(crate) fn answer(api: &Api) -> Response {
+/// Answers `/metrics`: what the server counts, then the watch cache, the store and the process.
+pub(crate) async fn answer(api: &Api) -> Response {
     let mut text = prometheus(&api.metrics);
     cache(api, &mut text);
+    storage(api, &mut text).await;
     write_metrics(&api.fairness, &mut text);
     audit(api, &mut text);
+    version::write_metric(api, &mut text);
+    write_process(&mut text);
     respond::full(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
 }
 
 fn audit(api: &Api, out: &mut String) {
-    let Some(audit) = &api.audit else { return };
-    let (written, dropped) = audit.counts();
+    let (written, dropped) = api.audit.as_ref().map(|audit| audit.counts()).unwrap_or_default();
     for (name, help, count) in [
         ("apiserver_audit_event_total", "Audit events written.", written),
         ("listwatch_audit_dropped_total", "Audit events dropped because the log was slower.", dropped),
@@ -30,6 +37,50 @@ fn audit(api: &Api, out: &mut String) {
         family(out, name, "counter", help);
         let _ = writeln!(out, "{name} {count}");
     }
+}
+
+async fn storage(api: &Api, out: &mut String) {
+    let usage = api.engine.usage();
+    let name = "apiserver_storage_size_bytes";
+    family(out, name, "gauge", "Bytes of the store on disk; no sample for stores that do not know.");
+    if let Some(bytes) = usage.bytes {
+        line(out, name, "storage_cluster_id=\"embedded\"", bytes);
+    }
+    let healthy = u8::from(matches!(api.engine.health(), Health::Ready));
+    let oldest = api.engine.compacted().await.map(|revision| revision.0);
+    for (name, help, value) in [
+        ("listwatch_storage_healthy", "Whether the store takes reads and writes.", Some(healthy.into())),
+        (
+            "listwatch_storage_history_start_revision",
+            "The oldest revision that watches can resume from.",
+            oldest.ok(),
+        ),
+    ] {
+        family(out, name, "gauge", help);
+        if let Some(value) = value {
+            let _ = writeln!(out, "{name} {value}");
+        }
+    }
+    syncs(&usage.syncs.unwrap_or_default(), out);
+}
+
+fn syncs(times: &SyncTimes, out: &mut String) {
+    const SECOND: f64 = 1e6;
+    let name = "listwatch_storage_sync_duration_seconds";
+    family(
+        out,
+        name,
+        "histogram",
+        "Durations of commits of the embedded store, each with one sync of the disk.",
+    );
+    let mut count = 0;
+    for (bound, commits) in SYNC_BOUNDS.iter().zip(times.counts) {
+        count += commits;
+        let _ = writeln!(out, "{name}_bucket{{le=\"{}\"}} {count}", *bound as f64 / SECOND);
+    }
+    count += times.beyond;
+    let sum = times.total_micros as f64 / SECOND;
+    let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {sum}\n{name}_count {count}");
 }
 
 fn cache(api: &Api, out: &mut String) {

@@ -9,3 +9,4 @@ pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod openid;
+pub(crate) mod version;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::observe::labels::{COMPONENT, Resource};
+use crate::observe::recent_errors::RecentErrors;
 use crate::observe::requests::{Requests, SECOND};
 use crate::observe::tasks::Tasks;
-use crate::observe::watches::{OpenWatch, Watches};
+use crate::observe::watches::{OpenWatch, WatchLag, Watches};
 
 /// What is counted.
 #[derive(Debug, Default)]
@@ -20,6 +21,7 @@ pub struct Metrics {
     /// Requests whose handler panicked.
     pub(crate) panics: AtomicU64,
     pub(crate) requests: Requests,
+    pub(crate) errors: RecentErrors,
 }
 
 /// The text that Prometheus reads.
@@ -84,6 +86,7 @@ fn watches(watches: &Watches, out: &mut String) {
     let name = "apiserver_longrunning_requests";
     family(out, name, "gauge", "Open watches.");
     open.iter().for_each(|(labels, count)| line(out, name, labels, count));
+    lag(watches, out);
     let all = watches.series();
     let of = |out: &mut String, name, help, count: fn(&super::watches::Series) -> u64| {
         family(out, name, "counter", help);
@@ -103,6 +106,20 @@ fn watches(watches: &Watches, out: &mut String) {
     ] {
         family(out, name, "counter", help);
         let _ = writeln!(out, "{name} {}", total.load(Ordering::Relaxed));
+    }
+}
+
+/// Writes how far watches are behind. A watch that reads older history has no known lag, but is behind.
+fn lag(watches: &Watches, out: &mut String) {
+    let lags: Vec<WatchLag> = watches.list().iter().map(|watch| watch.lag()).collect();
+    let behind = lags.iter().filter(|lag| lag.waiting != Some(0)).count();
+    let seconds = lags.iter().map(|lag| lag.seconds).fold(0.0, f64::max);
+    for (name, help, value) in [
+        ("listwatch_watches_behind", "Open watches for which events wait.", behind as f64),
+        ("listwatch_watch_lag_seconds", "Age of the oldest event that waits for any watch.", seconds),
+    ] {
+        family(out, name, "gauge", help);
+        let _ = writeln!(out, "{name} {value}");
     }
 }
 

@@ -3,6 +3,8 @@
 mod histogram;
 mod labels;
 mod metrics;
+mod process;
+mod recent_errors;
 mod requests;
 mod tasks;
 mod watches;
@@ -10,6 +12,8 @@ mod watches;
 pub(crate) use labels::{Labels, escape};
 pub use metrics::Metrics;
 pub(crate) use metrics::{family, line, prometheus};
+pub(crate) use process::write as write_process;
+pub(crate) use recent_errors::{RecentErrors, RequestError};
 pub(crate) use requests::Series;
 pub use tasks::Tasks;
 pub use watches::Watches;

@@ -50,6 +50,15 @@ pub struct OpenWatch {
     opened: Instant,
 }
 
+/// The distance of a watch from the newest event that concerns it.
+#[derive(Debug)]
+pub(crate) struct WatchLag {
+    /// Events that wait for it; `None` if it reads older history.
+    pub(crate) waiting: Option<usize>,
+    /// The age of the first of them.
+    pub(crate) seconds: f64,
+}
+
 impl OpenWatch {
     /// For people and tools; `now` is where the cache is.
     #[must_use]
@@ -58,10 +67,7 @@ impl OpenWatch {
         let quiet =
             (self.opened.elapsed().as_millis() as u64).saturating_sub(self.last.load(Ordering::Relaxed));
         // A position stands still while nothing concerns the watcher; it lags only if something waits for it.
-        let (waiting, since) = match self.info.backlog.pending(Revision(position)) {
-            Some((waiting, since)) => (Some(waiting), since),
-            None => (None, None),
-        };
+        let WatchLag { waiting, seconds } = self.lag();
         let lag = if waiting == Some(0) { 0 } else { now.0.saturating_sub(position) };
         let [group, version, resource] = self.resource();
         json!({
@@ -70,9 +76,20 @@ impl OpenWatch {
             "labelSelector": &*self.info.labels, "fieldSelector": &*self.info.fields,
             "bookmarks": self.info.bookmarks, "since": self.since.to_string(), "position": position,
             "waitingEvents": waiting, "readsHistory": waiting.is_none(), "lagRevisions": lag,
-            "lagSeconds": since.map_or(0.0, |since| since.elapsed().as_secs_f64()), "quietSeconds": quiet as f64 / 1e3,
+            "lagSeconds": seconds, "quietSeconds": quiet as f64 / 1e3,
             "events": self.events.load(Ordering::Relaxed), "bytes": self.bytes.load(Ordering::Relaxed),
         })
+    }
+
+    pub(crate) fn lag(&self) -> WatchLag {
+        let position = Revision(self.position.load(Ordering::Relaxed));
+        match self.info.backlog.pending(position) {
+            Some((waiting, since)) => {
+                let seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+                WatchLag { waiting: Some(waiting), seconds }
+            }
+            None => WatchLag { waiting: None, seconds: 0.0 },
+        }
     }
 
     /// Group, version and plural.

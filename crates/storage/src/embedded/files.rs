@@ -44,6 +44,13 @@ impl Directory {
         Ok(path)
     }
 
+    /// The bytes of the database and of its write-ahead log.
+    pub(super) fn database_bytes(&self) -> u64 {
+        let database = database_in(&self.path);
+        let [log, _] = companions(&database);
+        [database, log].iter().filter_map(|file| fs::metadata(file).ok()).map(|found| found.len()).sum()
+    }
+
     /// Makes it durable which files there are.
     pub(super) fn sync(&self) -> Result<(), Error> {
         sync(&self.path)

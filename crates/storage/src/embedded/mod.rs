@@ -42,7 +42,8 @@ use tokio::sync::{mpsc, oneshot};
 pub use options::EmbeddedOptions;
 
 use crate::tail::{LogCursor, Tail, TailBounds};
-use crate::{Changes, Engine, Error, Health, KeyValue, Page, Range, Transacted, Write, Written};
+use crate::usage::SyncCounter;
+use crate::{Changes, Engine, Error, Health, KeyValue, Page, Range, Transacted, Usage, Write, Written};
 use files::Directory;
 use reader::{DiskBacklog, Readers};
 use recover::{Recovered, recover};
@@ -94,7 +95,12 @@ impl EmbeddedEngine {
         let bounds = TailBounds { changes: options.tail_changes, bytes: options.tail_bytes };
         let index = std::mem::take(&mut recovered.index);
         let tail = Arc::new(Tail::new(index.upto, bounds));
-        let shared = Arc::new(Shared { index: RwLock::new(index), tail, health: RwLock::default() });
+        let shared = Arc::new(Shared {
+            index: RwLock::new(index),
+            tail,
+            health: RwLock::default(),
+            syncs: SyncCounter::default(),
+        });
         let readers = Arc::new(Readers::new(path.clone(), Arc::clone(&shared), options.readers));
         let (requests, threads) = start(path, connection, &shared, recovered, options)?;
         Ok(Self {
@@ -235,6 +241,11 @@ impl Engine for EmbeddedEngine {
 
     fn health(&self) -> Health {
         self.shared.health.read().clone()
+    }
+
+    fn usage(&self) -> Usage {
+        let bytes = self.directory.lock().as_ref().map(Directory::database_bytes);
+        Usage { bytes, syncs: Some(self.shared.syncs.read()) }
     }
 
     async fn close(&self) -> Result<(), Error> {

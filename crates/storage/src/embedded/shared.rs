@@ -6,6 +6,7 @@ use parking_lot::RwLock;
 
 use super::index::Index;
 use crate::tail::Tail;
+use crate::usage::SyncCounter;
 use crate::{Error, Health};
 
 /// What the writer publishes and everyone else reads.
@@ -14,6 +15,7 @@ pub(super) struct Shared {
     pub(super) index: RwLock<Index>,
     pub(super) tail: Arc<Tail>,
     pub(super) health: RwLock<Health>,
+    pub(super) syncs: SyncCounter,
 }
 
 impl Shared {

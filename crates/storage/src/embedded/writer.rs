@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::Instant;
 
 use listwatch_wire::Revision;
 use rusqlite::Connection;
@@ -277,7 +278,11 @@ impl<'c> Writer<'c> {
         }
         drop(index);
         outcome?;
+        let began = Instant::now();
         self.statements.commit.execute([])?;
+        if !staged.changes.is_empty() {
+            self.shared.syncs.observe(began.elapsed());
+        }
         Ok(staged)
     }
 

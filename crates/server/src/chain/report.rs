@@ -1,0 +1,70 @@
+//! Reports requests that failed or were slow: to the log, and to the list of recent errors.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use jiff::Timestamp;
+
+use crate::api::Api;
+use crate::auth::User;
+use crate::http::request::Request;
+use crate::observe::{RecentErrors, RequestError};
+
+/// The outcome of a request.
+pub(super) struct Outcome<'a> {
+    pub(super) code: StatusCode,
+    pub(super) took: Duration,
+    /// The message of the Status, if there was one.
+    pub(super) message: Option<String>,
+    /// `None` before authentication.
+    pub(super) user: Option<&'a User>,
+}
+
+/// Logs a server error as a warning and a slow request as information; keeps what was refused or failed.
+pub(super) fn report(api: &Api, request: &Request, outcome: Outcome<'_>) {
+    let slow = outcome.took >= api.options.requests.slow;
+    if !slow && !RecentErrors::keeps(outcome.code) {
+        return;
+    }
+    let Outcome { code, took, message, user } = outcome;
+    let (method, path, status) = (&request.method, &request.path, code.as_u16());
+    let (user, message) =
+        (user.map(|user| user.name.to_string()).unwrap_or_default(), message.unwrap_or_default());
+    // The message of a rejected Secret or token may quote what is in it.
+    let message = if is_confidential(path) { String::new() } else { message };
+    let took_ms = took.as_millis() as u64;
+    if code.is_server_error() {
+        tracing::warn!(%method, path, user, status, took_ms, error = message, "request failed");
+    } else if slow {
+        tracing::info!(%method, path, user, status, took_ms, "slow request");
+    }
+    if RecentErrors::keeps(code) {
+        let (method, path) = (method.to_string(), path.clone());
+        api.metrics.errors.add(RequestError {
+            at: Timestamp::now(),
+            code,
+            method,
+            path,
+            user,
+            message,
+            took,
+        });
+    }
+}
+
+fn is_confidential(path: &str) -> bool {
+    path.split('/').any(|segment| matches!(segment, "secrets" | "token" | "tokenreviews"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_about_secrets_and_tokens_are_not_kept() {
+        for path in ["/api/v1/namespaces/a/secrets", "/api/v1/namespaces/a/serviceaccounts/b/token"] {
+            assert!(is_confidential(path), "{path}");
+        }
+        assert!(!is_confidential("/api/v1/namespaces/secret/configmaps"));
+    }
+}
