@@ -3,7 +3,6 @@
 //! It measures from outside, with one client, so its figures include the network and this program. The benchmarks that
 //! the project's goals are held against are `cargo xtask bench`.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +16,7 @@ use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
 use tokio::task::JoinSet;
 
 use crate::client::{Cluster, interrupted};
+use crate::terminal::{end_progress, print, progress};
 
 /// Microseconds up to a minute, to three digits.
 const LONGEST: u64 = 60_000_000;
@@ -26,8 +26,6 @@ const LONGEST: u64 = 60_000_000;
     after_help = "Examples:\n  listwatch bench\n  listwatch bench --seconds 30 --clients 64 --bytes 4096"
 )]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    cluster: Cluster,
     /// Seconds to run
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
@@ -37,6 +35,8 @@ pub(crate) struct Arguments {
     /// Bytes of data in each object
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     bytes: u32,
+    #[command(flatten)]
+    cluster: Cluster,
 }
 
 /// Latencies of one operation, and how many of them failed.
@@ -91,11 +91,12 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     namespaces.delete(&name, &DeleteParams::default()).await.context("cannot delete the namespace")?;
     let (all, seconds) = result?;
-    println!(
+    let head = format!(
         "{:8} {:>9} {:>9} {:>10} {:>10} {:>10} {:>7}",
         "", "requests", "per s", "p50", "p99", "max", "failed"
     );
-    all.iter().for_each(|latencies| println!("{}", latencies.line(seconds)));
+    let lines = all.iter().map(|latencies| latencies.line(seconds));
+    print(std::iter::once(head).chain(lines).map(|line| line + "\n").collect::<String>())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -113,14 +114,15 @@ async fn load(
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         clients.spawn(one_client(maps, number, arguments.bytes as usize, deadline, done.clone()));
     }
-    let progress = tokio::spawn(progress(done, began, arguments.seconds));
+    let reporting = tokio::spawn(report_progress(done, began, arguments.seconds));
     let mut all = [Latencies::new("create")?, Latencies::new("get")?, Latencies::new("delete")?];
     while let Some(result) = clients.join_next().await {
         for (sum, one) in all.iter_mut().zip(&result??) {
             sum.add(one);
         }
     }
-    progress.abort();
+    reporting.abort();
+    end_progress();
     Ok((all, began.elapsed().as_secs_f64()))
 }
 
@@ -152,14 +154,10 @@ async fn one_client(
 }
 
 /// Shows on a terminal that something happens.
-async fn progress(done: Arc<AtomicU64>, began: Instant, seconds: u64) {
-    while std::io::stderr().is_terminal() {
+async fn report_progress(done: Arc<AtomicU64>, began: Instant, seconds: u64) {
+    loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let so_far = began.elapsed().as_secs();
-        eprint!("\x1b[2K\r{so_far} of {seconds} s, {} requests", done.load(Ordering::Relaxed));
-        if so_far >= seconds {
-            eprintln!();
-            return;
-        }
+        progress(format_args!("{so_far} of {seconds} s, {} requests", done.load(Ordering::Relaxed)));
     }
 }

@@ -1,12 +1,12 @@
 //! `listwatch db`: what a person does with a data directory. Thin over [`listwatch_storage::embedded::offline`].
 
-#![expect(clippy::print_stdout, reason = "the report is what was asked for")]
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use listwatch_storage::embedded::offline::{self, Keys, Report};
+
+use crate::terminal::{note, print};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -45,8 +45,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Command::Check => offline::check(directory),
         Command::Backup { file, without_keys } => {
             if *without_keys {
-                eprintln!(
-                    "warning: no CA, keys or tokens in this backup: after a restore, kubeconfigs of today fail"
+                note(
+                    "warning: no CA, keys or tokens in this backup: after a restore, kubeconfigs of today fail",
                 );
             }
             let keys = if *without_keys { Keys::LeftOut } else { Keys::Included };
@@ -55,13 +55,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Command::Restore { file } => offline::restore(file, directory),
         Command::Compact => offline::compact(directory),
     }?;
-    print(&report);
+    print(text(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(report: &Report) {
-    println!("revision {}", report.revision);
-    println!("history  from revision {}, {} changes", report.compacted, report.changes);
-    println!("keys     {}", report.keys);
-    println!("size     {:.1} MiB", report.bytes as f64 / f64::from(1 << 20));
+fn text(report: &Report) -> String {
+    format!(
+        "revision {}\nhistory  from revision {}, {} changes\nkeys     {}\nsize     {:.1} MiB\n",
+        report.revision,
+        report.compacted,
+        report.changes,
+        report.keys,
+        report.bytes as f64 / f64::from(1 << 20)
+    )
 }

@@ -3,17 +3,18 @@
 //! Data goes to stdout, everything else to stderr. A command that fails prints the reason in one line and exits with 1;
 //! wrong usage exits with 2; a reader that closes the pipe early is a success. Start reading at [`serve`].
 
-#![expect(clippy::print_stderr, clippy::print_stdout, reason = "a command line talks to its terminal")]
-
 mod bench;
+mod build;
 mod client;
 mod config_file;
 mod db;
 mod demo;
 mod generate;
+mod reference;
 mod secure;
 mod serve;
 mod store;
+mod terminal;
 mod top;
 
 use std::process::ExitCode;
@@ -27,9 +28,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(
     name = "listwatch",
-    version,
+    version = build::LONG,
     about = "The Kubernetes list-watch mechanism, both ends: an API server and the clients that follow it",
-    after_help = "Exit codes: 0 success, 1 failure (one line on stderr says why), 2 wrong usage.",
+    after_help = "Examples:\n  listwatch serve                          # an API server on 127.0.0.1:6443\n  listwatch demo                           # everything at once, 15 seconds\n  listwatch watch pods -A                  # changes of any cluster, with the changed fields\n\nData goes to stdout, everything else to stderr. NO_COLOR switches colours off.\nExit codes: 0 success (also when the reader of a pipe goes away), 1 failure (one line on stderr says why), 2 wrong usage.",
     args_override_self = true
 )]
 struct Arguments {
@@ -61,6 +62,9 @@ enum Command {
     Completions(generate::CompletionArguments),
     /// Print a man page
     Man(generate::ManArguments),
+    /// Print the reference page of all commands and flags, in Markdown
+    #[command(hide = true)]
+    Reference,
 }
 
 /// Declines huge pages, which a server of a few megabytes would hardly fill: it would be twice the size. The allocator, which
@@ -77,7 +81,7 @@ fn main() -> ExitCode {
         if is_broken_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("listwatch: {}", one_line(&error));
+        terminal::note(format_args!("listwatch: {}", one_line(&error)));
         ExitCode::FAILURE
     })
 }
@@ -93,6 +97,7 @@ fn outcome() -> anyhow::Result<ExitCode> {
         Command::Top(arguments) => run(top::run(arguments)),
         Command::Bench(arguments) => run(bench::run(arguments)),
         Command::Completions(arguments) => generate::completions::<Arguments>(&arguments),
+        Command::Reference => reference::print::<Arguments>(),
         Command::Man(arguments) => generate::man::<Arguments>(&arguments),
         Command::Db(arguments) => db::run(&arguments),
         Command::Demo(arguments) => run(demo::run(arguments)),

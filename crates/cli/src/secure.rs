@@ -1,4 +1,4 @@
-//! How a server proves itself, whom it believes, and what it writes down, as flags. The names are kube-apiserver's where it has them.
+//! Flags of TLS, authentication, audit and encryption. The names are kube-apiserver's where it has them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,59 +16,59 @@ use crate::store::{Store, duration};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
 pub(crate) struct Secure {
-    /// Serve plain HTTP: for tests on loopback, where tokens cannot be overheard; elsewhere only if said twice
+    /// Serve plain HTTP, for tests on loopback; on other addresses the flag must be given twice, because tokens can be overheard
     #[arg(long, action = ArgAction::Count)]
     insecure_http: u8,
 
-    /// The serving certificate, with those of its issuers; read again when it changes
+    /// Serving certificate with its chain, in PEM; read again when it changes
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
 
-    /// The key of that certificate
+    /// Private key of the serving certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 
-    /// Names and addresses that the certificate made by the server covers as well
+    /// More names and addresses for the certificate that the server makes for itself
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tls_san: Vec<String>,
 
-    /// The address that clients are told to use
+    /// Address that clients are told to use, in the `kubernetes` Service and the admin kubeconfig
     #[arg(long, value_name = "ADDRESS")]
     advertise_address: Option<IpAddr>,
 
-    /// CAs whose client certificates are believed, besides the server's own
+    /// CAs of client certificates, besides the server's own
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
 
-    /// Tokens and whom they stand for, one per line: token,user,uid,"group1,group2"
+    /// Static tokens, one per line: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
 
-    /// The private key that signs tokens of service accounts
+    /// Private key that signs service account tokens; otherwise one is made and kept
     #[arg(long, value_name = "FILE")]
     service_account_signing_key_file: Option<PathBuf>,
 
-    /// A key that signed tokens of service accounts before; may be repeated
+    /// Key whose service account tokens are accepted too; may be repeated
     #[arg(long, value_name = "FILE")]
     service_account_key_file: Vec<PathBuf>,
 
-    /// The longest that a token of a service account may hold [24h, 8760h, …]
+    /// Longest lifetime of a service account token [24h, 8760h, …]
     #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = duration)]
     service_account_max_token_expiration: Duration,
 
-    /// How often watches are looked at again, whether their users still may; 0s never does, as kube-apiserver
+    /// Interval at which open watches are checked against the rights of their users; 0s never, as kube-apiserver
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     watch_recheck_interval: Duration,
 
-    /// What the audit log tells about which requests
+    /// Audit policy, in kube-apiserver's format
     #[arg(long, value_name = "FILE", requires = "audit_log_path")]
     audit_policy_file: Option<PathBuf>,
 
-    /// Where the audit log is written
+    /// File that audit events are appended to, one JSON object per line
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_log_path: Option<PathBuf>,
 
-    /// Which resources are stored encrypted, and with which keys
+    /// EncryptionConfiguration: which resources are stored encrypted, and with which keys
     #[arg(long, value_name = "FILE")]
     encryption_provider_config: Option<PathBuf>,
 }

@@ -11,7 +11,7 @@ use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, MemoryEngine, M
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Storage")]
 pub(crate) struct Store {
-    /// Where data, certificates and the admin kubeconfig live
+    /// Directory of data, certificates and the admin kubeconfig
     #[arg(long, value_name = "DIR", default_value = "./listwatch-data")]
     pub(crate) data_dir: PathBuf,
 
@@ -38,27 +38,27 @@ struct Etcd {
     #[arg(long, value_name = "URL,URL", value_delimiter = ',')]
     etcd_endpoints: Vec<String>,
 
-    /// What all keys in etcd start with
+    /// Prefix of all keys in etcd
     #[arg(long, value_name = "PREFIX", default_value = "/listwatch", requires = "etcd_endpoints")]
     etcd_prefix: String,
 
-    /// Who signed etcd's certificates
+    /// CA of etcd's certificates
     #[arg(long, value_name = "FILE", requires = "etcd_endpoints")]
     etcd_cafile: Option<PathBuf>,
 
-    /// The certificate to show to etcd
+    /// Client certificate for etcd
     #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
     etcd_certfile: Option<PathBuf>,
 
-    /// The key of that certificate
+    /// Private key of the client certificate
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     etcd_keyfile: Option<PathBuf>,
 
-    /// The user to log in to etcd as
+    /// User of etcd
     #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
     etcd_user: Option<String>,
 
-    /// A file with that user's password
+    /// File with the password of the etcd user
     #[arg(long, value_name = "FILE", requires = "etcd_user")]
     etcd_password_file: Option<PathBuf>,
 }

@@ -79,7 +79,19 @@ async fn list_prints_every_object_under_any_of_its_names() {
         );
     }
     let said = scene.output(&["list", "pc", "-l", "name=two", "-o", "json"]).await;
-    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["metadata"]["name"], "two");
+    let object: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(object["metadata"]["name"], "two");
+    // As kubectl prints it, so that it can be applied again; the items of a list have no type.
+    assert_eq!(
+        (&object["kind"], &object["apiVersion"]),
+        (&json!("PriorityClass"), &json!("scheduling.k8s.io/v1"))
+    );
+    let said = scene.output(&["list", "pc", "-l", "name=two", "-o", "yaml"]).await;
+    assert!(
+        said.starts_with("---\napiVersion: scheduling.k8s.io/v1\n")
+            && said.contains("\nkind: PriorityClass\n"),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,6 +125,6 @@ async fn an_unknown_resource_is_one_clear_line() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
-        "listwatch: the server has no resource \"unicorns\"\n"
+        "listwatch: the server has no resource \"unicorns\"; `kubectl api-resources` lists what it has\n"
     );
 }

@@ -7,7 +7,7 @@
     reason = "tests say what they expect by panicking"
 )]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -119,7 +119,14 @@ fn it_ends_well_on_both_signals() {
         let directory = TempDir::new().unwrap();
         let running = Running::start(&["serve", "--memory", "--bind", "127.0.0.1:0"], directory.path());
         running.signal(name);
-        assert_eq!(running.end(), (Some(0), String::new()), "SIG{name}");
+        let (code, said) = running.end();
+        assert_eq!(code, Some(0), "SIG{name}");
+        let lines: Vec<_> = said.lines().collect();
+        assert!(
+            matches!(lines[..], [a, b, c] if a.contains("started") && b.contains("stopping") && c.contains("stopped")),
+            "{said}"
+        );
+        assert!(!said.contains('\x1b'), "no colours in what is not a terminal");
     }
 }
 
@@ -196,4 +203,90 @@ fn wrong_usage_is_told_apart_from_failure() {
             .output()
             .unwrap();
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// A pipe to `head` takes one line and closes: notes that nobody reads must not end the server.
+#[test]
+fn it_goes_on_when_nobody_reads_what_it_says() {
+    let directory = TempDir::new().unwrap();
+    let arguments = ["serve", "--memory", "--bind", "127.0.0.1:0", "--kubeconfig-out", "config"];
+    let mut process = listwatch(&arguments, directory.path()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(process.stderr.take());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let address = loop {
+        let config = std::fs::read_to_string(directory.path().join("config")).unwrap_or_default();
+        if let Some((_, rest)) = config.split_once("server: https://") {
+            break rest.lines().next().unwrap().trim().to_owned();
+        }
+        assert!(Instant::now() < deadline, "no kubeconfig");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(std::net::TcpStream::connect(address).is_ok());
+    assert!(Command::new("kill").arg(process.id().to_string()).status().unwrap().success());
+    assert_eq!(process.wait().unwrap().code(), Some(0), "a panic would be 101");
+}
+
+#[test]
+fn debug_logs_are_about_the_server_and_json_is_one_object_per_line() {
+    let directory = TempDir::new().unwrap();
+    let arguments = [
+        "serve",
+        "--memory",
+        "--insecure-http",
+        "--bind",
+        "127.0.0.1:0",
+        "--log",
+        "debug",
+        "--log-format",
+        "json",
+    ];
+    let running = Running::start(&arguments, directory.path());
+    let address = running.url.trim_start_matches("http://").to_owned();
+    let mut connection = std::net::TcpStream::connect(address).unwrap();
+    connection.write_all(b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    running.signal("TERM");
+    let (_, said) = running.end();
+    for line in said.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(line["target"].as_str().unwrap().starts_with("listwatch"), "{line}");
+    }
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let version: serde_json::Value = serde_json::from_str(body).unwrap();
+    let commit = version["gitCommit"].as_str().unwrap();
+    assert!(
+        commit == "unknown" || commit.len() == 40 && commit.chars().all(|c| c.is_ascii_hexdigit()),
+        "{version}"
+    );
+    let date = version["buildDate"].as_str().unwrap();
+    assert!(date == "unknown" || date.len() == 20 && date.ends_with('Z'), "{version}");
+}
+
+/// A request that fails is told in the log and on the page of recent errors.
+#[test]
+fn rejected_requests_are_on_the_page_of_recent_errors() {
+    let directory = TempDir::new().unwrap();
+    std::fs::write(directory.path().join("tokens.csv"), "secret,admin,admin,\"system:masters\"\n").unwrap();
+    let arguments =
+        ["serve", "--memory", "--insecure-http", "--bind", "127.0.0.1:0", "--token-auth-file", "tokens.csv"];
+    let running = Running::start(&arguments, directory.path());
+    let get = |path: &str, token: &str| {
+        let mut connection = std::net::TcpStream::connect(running.url.trim_start_matches("http://")).unwrap();
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+        );
+        connection.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get("/api/v1/secrets", "wrong").starts_with("HTTP/1.1 401"));
+    let index = get("/debug/listwatch", "secret");
+    assert!(
+        index.contains("/debug/listwatch/errors") && index.contains("/debug/listwatch/watches"),
+        "{index}"
+    );
+    let errors = get("/debug/listwatch/errors", "secret");
+    assert!(errors.contains("\"code\":401") && errors.contains("/api/v1/secrets"), "{errors}");
 }

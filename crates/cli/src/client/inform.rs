@@ -9,6 +9,7 @@ use futures::StreamExt;
 use listwatch::{Event, Raw, SharedInformer};
 
 use super::{Selection, interrupted};
+use crate::terminal::note;
 
 /// Time between two lines of `--summary`.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
@@ -18,14 +19,14 @@ const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
     after_help = "Examples:\n  listwatch inform pods -A --summary\n  listwatch inform deployments --until-synced"
 )]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    selection: Selection,
     /// End when all objects that were there at the start have been delivered
     #[arg(long)]
     until_synced: bool,
     /// Print counts once a second instead of every event
     #[arg(long)]
     summary: bool,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// Counts of what the informer delivered.
@@ -48,8 +49,8 @@ impl Counts {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let source = arguments.selection.source().await?;
-    let hook = |problem: &listwatch::Problem, response| eprintln!("{problem} ({response:?})");
+    let (source, _) = arguments.selection.source().await?;
+    let hook = |problem: &listwatch::Problem, response| note(format_args!("{problem} ({response:?})"));
     let informer = SharedInformer::<Raw>::builder(source).on_problem(hook).build();
     let mut events = informer.events()?;
     informer.start()?;
@@ -76,10 +77,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     }
     let status = informer.status();
-    eprintln!(
+    note(format_args!(
         "{} objects at {}, {} lists, {} streaming lists, {} watches",
         status.objects, status.revision, status.lists, status.streaming_lists, status.watches
-    );
+    ));
     informer.stop().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `listwatch list`: a collection once, page by page, in constant memory however large it is.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,20 +10,21 @@ use listwatch::lister_watcher::{ListRequest, ListVersion};
 use listwatch::pager::{Pager, PagerOptions};
 
 use super::{Form, Selection, table};
+use crate::terminal::note;
 
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  listwatch list pods -A\n  listwatch list deploy -l app=web -o yaml\n  listwatch list nodes -o json | jq .metadata.name"
 )]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    selection: Selection,
     /// Form of the output
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     output: Output,
     /// Objects per page
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     page: u32,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -47,22 +48,24 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Output::Json => Form::Json,
         Output::Yaml => Form::Yaml,
     };
-    let source = Arc::new(arguments.selection.source().await?);
+    let (source, kind) = arguments.selection.source().await?;
+    let source = Arc::new(source);
     let first = ListRequest::first(ListVersion::MostRecent, Some(arguments.page));
     let mut pages = Pager::new(source, first, PagerOptions::default());
     let mut count = 0;
     let mut revision = None;
     while let Some(page) = pages.try_next().await? {
-        let mut out = std::io::stdout().lock();
+        let mut out = BufWriter::new(std::io::stdout().lock());
         for object in &page.objects {
-            writeln!(out, "{}", form.print(object)?)?;
+            form.write(&mut out, object, &kind)?;
         }
+        out.flush()?;
         count += page.objects.len();
         revision = Some(page.revision);
-        page.unusable.iter().for_each(|why| eprintln!("left out: {why}"));
+        page.unusable.iter().for_each(|why| note(format_args!("left out: {why}")));
     }
     if let Some(revision) = revision {
-        eprintln!("{count} objects at {revision}");
+        note(format_args!("{count} objects at {revision}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -72,6 +75,6 @@ async fn as_table(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let wide = matches!(arguments.output, Output::Wide);
     let print = |line: &str| writeln!(std::io::stdout(), "{line}");
     let listed = table::print(&collection, &arguments.selection, wide, arguments.page, print).await?;
-    eprintln!("{} objects at {}", listed.rows, listed.revision);
+    note(format_args!("{} objects at {}", listed.rows, listed.revision));
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ mod resolve;
 mod table;
 pub(crate) mod watch;
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -57,7 +58,8 @@ impl Cluster {
     }
 }
 
-/// The objects meant: a resource, its namespace and selectors.
+/// The objects meant: a resource, its namespace and selectors. Commands flatten it after their own flags, because a heading
+/// holds for everything after it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Selection {
     /// Resource: plural, singular or short name, with .GROUP where several groups have it
@@ -72,11 +74,11 @@ pub(crate) struct Selection {
     all_namespaces: bool,
 
     /// Label selector, as in `app=web,tier!=db`
-    #[arg(long, short = 'l', value_name = "LABELS", default_value = "")]
+    #[arg(long, short = 'l', value_name = "LABELS", default_value = "", hide_default_value = true)]
     selector: String,
 
     /// Field selector, as in `spec.nodeName=a`
-    #[arg(long, value_name = "FIELDS", default_value = "")]
+    #[arg(long, value_name = "FIELDS", default_value = "", hide_default_value = true)]
     field_selector: String,
 
     #[command(flatten)]
@@ -101,16 +103,18 @@ impl Selection {
         Ok(Collection { client, found, namespace })
     }
 
-    /// Returns the collection as something that can be listed and watched.
-    pub(crate) async fn source(&self) -> anyhow::Result<KubeSource> {
+    /// Returns the collection as something that can be listed and watched, and the type of its objects.
+    pub(crate) async fn source(&self) -> anyhow::Result<(KubeSource, TypeMeta)> {
         let Collection { client, found, namespace } = self.open().await?;
+        let kind = found.type_meta();
         let labels = self.selector.parse().context("--selector")?;
         let fields = self.field_selector.parse().context("--field-selector")?;
         let source = KubeSource::new(client, found.kind()).labels(labels).fields(fields);
-        Ok(match namespace {
+        let source = match namespace {
             Some(namespace) => source.namespace(namespace),
             None => source,
-        })
+        };
+        Ok((source, kind))
     }
 
     /// Returns the query parameters of the selectors.
@@ -132,15 +136,53 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    pub(crate) fn print<K>(self, object: &Object<K>) -> anyhow::Result<String> {
-        Ok(match self {
-            Self::Name => format!("{} {}", object.key(), object.revision()),
-            Self::Json => String::from_utf8_lossy(object.json()).into_owned(),
-            Self::Yaml => {
-                let value: serde_json::Value = serde_json::from_slice(object.json())?;
-                format!("---\n{}", serde_saphyr::to_string(&value)?.trim_end())
+    /// Writes an object and a line break.
+    pub(crate) fn write<K>(
+        self,
+        out: &mut impl Write,
+        object: &Object<K>,
+        kind: &TypeMeta,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Name => writeln!(out, "{} {}", object.key(), object.revision())?,
+            Self::Json => {
+                kind.write_json(out, object.json())?;
+                out.write_all(b"\n")?;
             }
-        })
+            Self::Yaml => {
+                let mut json = Vec::with_capacity(object.json().len() + 64);
+                kind.write_json(&mut json, object.json())?;
+                let value: serde_json::Value = serde_json::from_slice(&json)?;
+                writeln!(out, "---\n{}", serde_saphyr::to_string(&value)?.trim_end())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `apiVersion` and `kind`, which the items of a list do not carry.
+#[derive(Clone, Debug)]
+pub(crate) struct TypeMeta {
+    api_version: String,
+    kind: String,
+}
+
+impl TypeMeta {
+    /// Writes an encoded object with both fields, in front if they are missing. So it can be given to `kubectl apply`.
+    pub(crate) fn write_json(&self, out: &mut impl Write, object: &[u8]) -> std::io::Result<()> {
+        #[derive(serde::Deserialize)]
+        struct Head {
+            kind: Option<serde::de::IgnoredAny>,
+        }
+        let carries = serde_json::from_slice::<Head>(object).is_ok_and(|head| head.kind.is_some());
+        match object.strip_prefix(b"{").filter(|_| !carries) {
+            Some(rest) => {
+                let comma = if rest.first() == Some(&b'}') { "" } else { "," };
+                write!(out, r#"{{"apiVersion":"{}","kind":"{}"{comma}"#, self.api_version, self.kind)?;
+                out.write_all(rest)
+            }
+            None => out.write_all(object),
+        }
     }
 }
 
@@ -149,5 +191,28 @@ pub(crate) async fn interrupted() {
     // If there is no way to hear of signals, the default action of the signal ends the program anyway.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Items of a list have neither kind nor apiVersion: kubectl adds them, and so does this.
+    #[test]
+    fn an_object_is_printed_with_its_type_once() {
+        let kind = TypeMeta { api_version: "v1".into(), kind: "Pod".into() };
+        let written = |object: &str| {
+            let mut out = Vec::new();
+            kind.write_json(&mut out, object.as_bytes()).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            written(r#"{"metadata":{"kind":1}}"#),
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"kind":1}}"#
+        );
+        assert_eq!(written("{}"), r#"{"apiVersion":"v1","kind":"Pod"}"#);
+        let typed = r#"{"kind":"Pod","apiVersion":"v1"}"#;
+        assert_eq!(written(typed), typed);
     }
 }

@@ -5,6 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::core::ApiResource;
 use listwatch::kube::ResourceKind;
 
+use super::TypeMeta;
+
 /// A resource that the server has.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
@@ -16,6 +18,11 @@ impl Found {
     /// Returns the form that sources of the library take.
     pub(crate) fn kind(&self) -> ResourceKind {
         ResourceKind::dynamic(&self.resource)
+    }
+
+    /// Returns the type of its objects.
+    pub(crate) fn type_meta(&self) -> TypeMeta {
+        TypeMeta { api_version: self.resource.api_version.clone(), kind: self.resource.kind.clone() }
     }
 
     /// Returns the path of the collection, in one namespace or in all.
@@ -47,7 +54,7 @@ pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Resu
             return Ok(describe(&candidate.name, &version.version, found));
         }
     }
-    bail!("the server has no resource {wanted:?}")
+    bail!("the server has no resource {wanted:?}; `kubectl api-resources` lists what it has")
 }
 
 fn is_called(resource: &APIResource, name: &str) -> bool {

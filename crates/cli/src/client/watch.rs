@@ -1,22 +1,26 @@
 //! `listwatch watch` and `retry-watch`: the changes of a collection, through any break of the connection.
 //!
-//! By default each line names the changed fields, so the last version of every object is kept in memory. With `-o name` or
-//! `-o json` nothing is kept.
+//! By default each line names the changed fields, so the last version of every object is kept in memory, encoded. With
+//! `-o name` or `-o json` nothing is kept. Lines are written out when no event waits: a busy collection costs one system call
+//! for many events.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{BufWriter, Stdout, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use futures::TryStreamExt;
+use futures::{FutureExt, TryStreamExt};
 use listwatch::lister_watcher::{ListRequest, ListVersion, ListerWatcher, WatchEvent};
 use listwatch::pager::{Pager, PagerOptions};
 use listwatch::{Object, ObjectKey, RetryWatcher, Revision};
-use serde_json::Value;
 
-use super::{Form, Selection, changes, interrupted};
+use super::{Selection, TypeMeta, changes, interrupted};
+use crate::terminal::{end_progress, note, progress};
 
+/// Nothing is said about a list that takes less.
+const QUIET: Duration = Duration::from_secs(2);
 /// Objects per page of the list that comes first.
 const PAGE: u32 = 500;
 
@@ -25,24 +29,24 @@ const PAGE: u32 = 500;
     after_help = "Examples:\n  listwatch watch pods -A\n  listwatch watch configmaps -l app=web -o json"
 )]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    selection: Selection,
     /// Form of the output
     #[arg(long, short, value_enum, default_value_t = Output::Changes)]
     output: Output,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  listwatch retry-watch pods --from 4711")]
 pub(crate) struct FromArguments {
-    #[command(flatten)]
-    selection: Selection,
     /// Begin after this resourceVersion; 410 Gone ends the command with exit code 1
     #[arg(long, value_name = "RESOURCE-VERSION", value_parser = clap::value_parser!(u64).range(1..))]
     from: u64,
     /// Form of the output
     #[arg(long, short, value_enum, default_value_t = Output::Name)]
     output: Output,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,8 +60,9 @@ enum Output {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let source = Arc::new(arguments.selection.source().await?);
-    let mut printer = Printer::new(arguments.output);
+    let (source, kind) = arguments.selection.source().await?;
+    let source = Arc::new(source);
+    let mut printer = Printer::new(arguments.output, kind);
     let since = match arguments.output {
         Output::Changes => printer.learn(source.clone()).await?,
         _ => source.list(&ListRequest::first(ListVersion::MostRecent, Some(1))).await?.revision,
@@ -66,8 +71,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) async fn run_from(arguments: FromArguments) -> anyhow::Result<ExitCode> {
-    let source = Arc::new(arguments.selection.source().await?);
-    follow(source, Revision(arguments.from), Printer::new(arguments.output)).await
+    let (source, kind) = arguments.selection.source().await?;
+    follow(Arc::new(source), Revision(arguments.from), Printer::new(arguments.output, kind)).await
 }
 
 async fn follow(
@@ -75,30 +80,42 @@ async fn follow(
     since: Revision,
     mut printer: Printer,
 ) -> anyhow::Result<ExitCode> {
-    eprintln!("watching from {since}");
+    note(format_args!("watching from {since}"));
     let mut events = RetryWatcher::new(source, since)?;
     let end = interrupted();
     tokio::pin!(end);
     loop {
-        tokio::select! {
-            event = events.try_next() => match event? {
-                Some(event) => printer.print(&event)?,
-                None => return Ok(ExitCode::SUCCESS),
-            },
-            () = &mut end => return Ok(ExitCode::SUCCESS),
+        // Ready events are taken without waiting, until the runtime lets others run: then what was printed is written out.
+        let event = match events.try_next().now_or_never() {
+            Some(event) => event?,
+            None => {
+                printer.out.flush()?;
+                tokio::select! {
+                    event = events.try_next() => event?,
+                    () = &mut end => None,
+                }
+            }
+        };
+        match event {
+            Some(event) => printer.print(&event)?,
+            None => break,
         }
     }
+    printer.out.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints events; with [`Output::Changes`] it remembers the last version of each object.
 struct Printer {
     output: Output,
-    last: HashMap<ObjectKey, Value>,
+    kind: TypeMeta,
+    last: HashMap<ObjectKey, Object>,
+    out: BufWriter<Stdout>,
 }
 
 impl Printer {
-    fn new(output: Output) -> Self {
-        Self { output, last: HashMap::new() }
+    fn new(output: Output, kind: TypeMeta) -> Self {
+        Self { output, kind, last: HashMap::new(), out: BufWriter::new(std::io::stdout()) }
     }
 
     /// Lists the collection, so that the first change of an object has something to be compared with.
@@ -106,43 +123,54 @@ impl Printer {
         let first = ListRequest::first(ListVersion::MostRecent, Some(PAGE));
         let mut pages = Pager::new(source, first, PagerOptions::default());
         let mut revision = Revision::ZERO;
+        let began = Instant::now();
         while let Some(page) = pages.try_next().await? {
             for object in &page.objects {
-                self.last.insert(object.key().clone(), serde_json::from_slice(object.json())?);
+                self.last.insert(object.key().clone(), object.clone());
             }
             revision = page.revision;
+            if began.elapsed() > QUIET {
+                progress(format_args!("{} objects listed", self.last.len()));
+            }
         }
+        end_progress();
         Ok(revision)
     }
 
     fn print(&mut self, event: &WatchEvent) -> anyhow::Result<()> {
-        let (kind, object) = match event {
+        let (event, object) = match event {
             WatchEvent::Added(object) => ("ADDED", object),
             WatchEvent::Modified(object) => ("MODIFIED", object),
             WatchEvent::Deleted(object) => ("DELETED", object),
             _ => return Ok(()),
         };
-        let line = match self.output {
-            Output::Json => format!(r#"{{"type":"{kind}","object":{}}}"#, Form::Json.print(object)?),
-            Output::Name => format!("{kind:8} {}", Form::Name.print(object)?),
-            Output::Changes => {
-                let changed = self.changed(kind, object)?;
-                format!("{kind:8} {} {changed}", Form::Name.print(object)?).trim_end().to_owned()
+        match self.output {
+            Output::Json => {
+                write!(self.out, r#"{{"type":"{event}","object":"#)?;
+                self.kind.write_json(&mut self.out, object.json())?;
+                self.out.write_all(b"}\n")?;
             }
-        };
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{line}")?;
-        Ok(out.flush()?)
+            Output::Name => writeln!(self.out, "{event:8} {} {}", object.key(), object.revision())?,
+            Output::Changes => {
+                let changed = self.changed(event, object)?;
+                let space = if changed.is_empty() { "" } else { " " };
+                writeln!(self.out, "{event:8} {} {}{space}{changed}", object.key(), object.revision())?;
+            }
+        }
+        Ok(())
     }
 
-    fn changed(&mut self, kind: &str, object: &Object) -> anyhow::Result<String> {
-        if kind == "DELETED" {
+    fn changed(&mut self, event: &str, object: &Object) -> anyhow::Result<String> {
+        if event == "DELETED" {
             self.last.remove(object.key());
             return Ok(String::new());
         }
-        let value: Value = serde_json::from_slice(object.json())?;
-        let changed = self.last.get(object.key()).map(|before| changes::describe(before, &value));
-        self.last.insert(object.key().clone(), value);
-        Ok(changed.unwrap_or_default())
+        let Some(before) = self.last.insert(object.key().clone(), object.clone()) else {
+            return Ok(String::new());
+        };
+        Ok(changes::describe(
+            &serde_json::from_slice(before.json())?,
+            &serde_json::from_slice(object.json())?,
+        ))
     }
 }

@@ -1,4 +1,4 @@
-//! Who takes part: writers, a plain watch, two handlers, a controller.
+//! The parts of the demo: writers, a plain watch, two handlers, a controller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::counters::{Counters, Who};
-use super::{Demo, LABEL, PATIENCE};
+use super::{Arguments, Demo, LABEL, PATIENCE};
 
 /// What was wished for last, by key, and every acknowledgement.
 #[derive(Debug, Default)]
@@ -26,17 +26,23 @@ pub(crate) struct Wishes {
     pub(crate) acknowledged: Vec<Acknowledged>,
 }
 
-/// Writes all wishes, by several writers with keys of their own.
+/// Writes wishes at the asked rate until the time is over, by several writers with keys of their own.
 pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
+    let Arguments { seconds, rate, writers: count, objects, .. } = demo.arguments;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds);
     let mut writers = JoinSet::new();
-    for writer in 0..demo.arguments.writers {
+    for writer in 0..count {
         let (raw, collection, counters) = (demo.raw.clone(), demo.collection.clone(), demo.counters.clone());
         // Wishes are dealt out in turn; with a multiple of the writers, so are objects, and nobody shares one.
-        let objects = demo.arguments.objects.next_multiple_of(demo.arguments.writers);
-        let mine = (writer..demo.arguments.writes).step_by(demo.arguments.writers as usize);
+        let objects = objects.next_multiple_of(count);
         writers.spawn(async move {
             let mut wishes = Wishes::default();
-            for wish in mine {
+            let mut pace = tokio::time::interval(Duration::from_secs_f64(f64::from(count) / f64::from(rate)));
+            for wish in (writer..).step_by(count as usize) {
+                pace.tick().await;
+                if tokio::time::Instant::now() >= deadline || !counters.is_writing() {
+                    break;
+                }
                 let name = format!("wish-{}", wish % objects);
                 wishes.write(&raw, &collection, &counters, &name, wish).await?;
             }
@@ -49,6 +55,7 @@ pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
         all.last.extend(wishes.last);
         all.acknowledged.extend(wishes.acknowledged);
     }
+    demo.counters.end_writing();
     Ok(all)
 }
 

@@ -1,4 +1,4 @@
-//! What is counted on the way, by whoever passes by.
+//! [`Counters`]: the counts of one demo, shared by everything that takes part.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use listwatch_testkit::history::handler::Told;
 
-/// Microseconds up to a minute, to three digits: a fixed 100 KB, however long the demo runs.
+/// Microseconds up to a minute, to three digits: a fixed 200 KB, however long the demo runs.
 const LONGEST: u64 = 60_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Counters {
     begin: Instant,
-    /// How many wishes there will be.
-    pub(crate) planned: u32,
     /// Wishes that the server has acknowledged.
     pub(crate) written: AtomicU64,
     /// Events that the plain watch has received.
@@ -23,10 +21,19 @@ pub(crate) struct Counters {
     pub(crate) fulfilled: AtomicU64,
     /// Fulfilments that met a newer version and were tried again.
     pub(crate) retried: AtomicU64,
+    writing_ended: AtomicBool,
     finished: AtomicBool,
-    latency: Mutex<Option<Histogram<u64>>>,
+    latency: Mutex<Latency>,
     quick: Mutex<Vec<Told>>,
     slow: Mutex<Vec<Told>>,
+}
+
+/// Times from sending a write to the quick handler, in microseconds.
+#[derive(Debug)]
+struct Latency {
+    all: Option<Histogram<u64>>,
+    /// Those since it was last asked for.
+    recent: Option<Histogram<u64>>,
 }
 
 /// Which handler.
@@ -37,16 +44,17 @@ pub(crate) enum Who {
 }
 
 impl Counters {
-    pub(crate) fn new(planned: u32) -> Self {
+    pub(crate) fn new() -> Self {
+        let histogram = || Histogram::new_with_bounds(1, LONGEST, 3).ok();
         Self {
             begin: Instant::now(),
-            planned,
             written: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
             fulfilled: AtomicU64::new(0),
             retried: AtomicU64::new(0),
+            writing_ended: AtomicBool::new(false),
             finished: AtomicBool::new(false),
-            latency: Mutex::new(Histogram::new_with_bounds(1, LONGEST, 3).ok()),
+            latency: Mutex::new(Latency { all: histogram(), recent: histogram() }),
             quick: Mutex::default(),
             slow: Mutex::default(),
         }
@@ -60,15 +68,23 @@ impl Counters {
     /// Notes how long ago something was sent.
     pub(crate) fn took(&self, sent: u64) {
         let took = self.now().saturating_sub(sent).clamp(1, LONGEST);
-        if let Some(histogram) = self.latency.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            histogram.saturating_record(took);
-        }
+        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        let Latency { all, recent } = &mut *latency;
+        all.iter_mut().chain(recent).for_each(|histogram| histogram.saturating_record(took));
     }
 
     /// The time from sending a write to its handler, at a quantile.
     pub(crate) fn latency(&self, quantile: f64) -> Duration {
         let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
-        Duration::from_micros(latency.as_ref().map_or(0, |histogram| histogram.value_at_quantile(quantile)))
+        at(latency.all.as_ref(), quantile)
+    }
+
+    /// Median and 99th percentile since the last call.
+    pub(crate) fn take_recent_latency(&self) -> (Duration, Duration) {
+        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        let both = (at(latency.recent.as_ref(), 0.5), at(latency.recent.as_ref(), 0.99));
+        latency.recent.iter_mut().for_each(Histogram::reset);
+        both
     }
 
     pub(crate) fn told(&self, who: Who, told: Option<Told>) {
@@ -90,6 +106,15 @@ impl Counters {
         }
     }
 
+    /// Ends the writing: its time is over, or somebody does not want to wait for that.
+    pub(crate) fn end_writing(&self) {
+        self.writing_ended.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_writing(&self) -> bool {
+        !self.writing_ended.load(Ordering::Acquire)
+    }
+
     pub(crate) fn finish(&self) {
         self.finished.store(true, Ordering::Release);
     }
@@ -101,4 +126,8 @@ impl Counters {
     pub(crate) fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }
+}
+
+fn at(histogram: Option<&Histogram<u64>>, quantile: f64) -> Duration {
+    Duration::from_micros(histogram.map_or(0, |histogram| histogram.value_at_quantile(quantile)))
 }

@@ -1,14 +1,16 @@
-//! `listwatch demo`: one event's way through all of it, live, and a verdict at the end.
+//! `listwatch demo`: the way of every event through the whole system, live, and a verdict at the end.
 //!
-//! A server inside this process, an informer with a quick and a slow handler, and a small controller on a work queue. Writers
+//! A server, an informer with a quick and a slow handler, and a small controller on a work queue run in this process. Writers
 //! put wishes into ConfigMaps; the controller fulfils each one by writing again. Everything that happens is counted
-//! ([`counters`]), shown ([`view`]) and finally held against the store's own log by the validators that the tests use
-//! ([`verdict`]). A broken promise is exit code 1.
+//! ([`counters`]), measured at intervals ([`figures`]), shown as a moving picture ([`screen`]) or as lines ([`show`]), and
+//! finally compared with the store's own log by the validators that the tests use ([`verdict`]). A broken promise is exit code 1.
 
 mod actors;
 mod counters;
+mod figures;
+mod screen;
+mod show;
 mod verdict;
-mod view;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,29 +24,37 @@ use listwatch::{HandlerOptions, ObjectKey, SharedInformer};
 use listwatch_testkit::{Collection, Raw, TestServer};
 use serde_json::Value;
 
+use crate::client::interrupted;
+use crate::terminal::{is_coloured, print};
 use actors::Wishes;
 use counters::Counters;
 
 /// The label of everything the demo writes; its informer asks for nothing else.
 const LABEL: &str = "listwatch-demo";
-/// The demo is over in seconds; this bounds the wait for stragglers on a machine that is busy with other things.
+/// Bounds the wait for stragglers on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How far the slow handler may fall behind before its backlog is folded to the latest change of each key.
 const SLOW_BACKLOG: usize = 64;
 
 #[derive(Args, Clone, Copy, Debug)]
+#[command(
+    after_help = "Keys: q or Ctrl-C ends it early; what was written until then is still checked.\n\nExit code 1 means that a promise was broken.\n\nExamples:\n  listwatch demo\n  listwatch demo --seconds 60 --rate 2000\n  listwatch demo --seconds 3 | cat"
+)]
 pub(crate) struct Arguments {
-    /// How many objects there are
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    objects: u32,
-    /// How many wishes are written in all
-    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    writes: u32,
-    /// How many write at a time
+    /// How long writers write
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// Writes per second, of all writers together
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    rate: u32,
+    /// Writers at the same time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     writers: u32,
-    /// How many milliseconds the slow handler spends on each event
+    /// Objects that are written again and again
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    objects: u32,
+    /// Milliseconds that the slow handler spends on each event
     #[arg(long, default_value_t = 5, value_name = "MS")]
     slow: u64,
 }
@@ -64,7 +74,12 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     let demo = Demo::set_up(arguments).await?;
     let first = demo.server.engine().current().await?;
-    let screen = tokio::spawn(view::show(demo.viewed()));
+    let picture = tokio::spawn(show::show(demo.viewed()));
+    let counters = demo.counters.clone();
+    let quitting = tokio::spawn(async move {
+        interrupted().await;
+        counters.end_writing();
+    });
     let watching =
         tokio::spawn(actors::watch(demo.raw.clone(), demo.collection.clone(), first, demo.counters.clone()));
     let quick = demo.informer.add_event_handler_with(actors::quick(&demo), HandlerOptions::named("quick"))?;
@@ -83,9 +98,11 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let last = demo.server.engine().current().await?;
     let watch = actors::end_of_watch(watching, &demo.counters, last).await?;
     demo.counters.finish();
-    screen.await?;
+    quitting.abort();
+    // The terminal is given back, and a reader that has gone ends the demo here.
+    picture.await??;
     let verdict = verdict::reach(&demo, first, watch, &wishes, settled).await?;
-    print!("{}", verdict.text(begin.elapsed()));
+    print(verdict.text(begin.elapsed(), is_coloured(&std::io::stdout())))?;
     Ok(if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -101,13 +118,13 @@ impl Demo {
             collection: Collection::core("configmaps", "default"),
             informer: SharedInformer::new(source),
             queue: Queue::new(workqueue::Options::new().name("wishes")),
-            counters: Arc::new(Counters::new(arguments.writes)),
+            counters: Arc::new(Counters::new()),
             server,
         })
     }
 
-    fn viewed(&self) -> view::Viewed {
-        view::Viewed {
+    fn viewed(&self) -> figures::Viewed {
+        figures::Viewed {
             arguments: self.arguments,
             counters: self.counters.clone(),
             informer: self.informer.clone(),

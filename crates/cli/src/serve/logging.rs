@@ -1,18 +1,19 @@
 //! Logs: text for people, JSON lines for machines, both on stderr.
 
-use std::io::IsTerminal;
-
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-/// Libraries below the server say little at `info` that its users can act on.
-const LIBRARIES: &str = "hyper=warn,h2=warn,rustls=warn,tokio=warn,tower=warn,tonic=warn";
+use crate::terminal::is_coloured;
+
+/// Libraries below the server, HTTP and TLS among them, say little below a warning that users of the server can act on.
+const LIBRARIES: &str = "warn";
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Logs")]
 pub(crate) struct Logging {
-    /// Level, or a filter as in RUST_LOG: error, warn, info, debug, trace
+    /// Level of the server's own messages (error, warn, info, debug, trace), or a filter as in RUST_LOG, which may name
+    /// libraries too: `info,hyper=debug`
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info")]
     log: String,
 
@@ -31,15 +32,39 @@ enum Format {
 
 impl Logging {
     pub(crate) fn init(&self) -> anyhow::Result<()> {
-        let filter = EnvFilter::try_new(format!("{LIBRARIES},{}", self.log)).context("--log")?;
-        let colour =
-            std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        let logs =
-            tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour);
+        let filter = EnvFilter::try_new(directives(&self.log)).context("--log")?;
+        let logs = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            // It would be written to stderr, too, and panic if nobody reads that.
+            .log_internal_errors(false)
+            .with_ansi(is_coloured(&std::io::stderr()));
         match self.log_format {
             Format::Text => logs.init(),
             Format::Json => logs.json().flatten_event(true).init(),
         }
         Ok(())
+    }
+}
+
+/// A bare level is that of our own crates, whose names all begin the same; other directives are taken as they stand.
+fn directives(asked: &str) -> String {
+    let own = |directive: &str| match directive.parse::<tracing_subscriber::filter::LevelFilter>() {
+        Ok(_) => format!("listwatch={directive}"),
+        Err(_) => directive.to_owned(),
+    };
+    let directives = asked.split(',').map(str::trim).filter(|directive| !directive.is_empty()).map(own);
+    std::iter::once(LIBRARIES.to_owned()).chain(directives).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_that_of_our_own_crates() {
+        assert_eq!(directives("debug"), "warn,listwatch=debug");
+        assert_eq!(directives("info, hyper=trace"), "warn,listwatch=info,hyper=trace");
+        assert!(EnvFilter::try_new(directives("debug,h2=info")).is_ok());
     }
 }

@@ -17,38 +17,30 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use listwatch_server::{AdmissionOptions, Handle, HttpLimits, LifecycleOptions, Options, Server};
+use listwatch_server::{AdmissionOptions, BuildInfo, Handle, HttpLimits, LifecycleOptions, Options, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::build;
 use crate::secure::Secure;
 use crate::store::{Store, duration};
+use crate::terminal::note;
 
 /// The file name of the admin kubeconfig in the data directory.
 const KUBECONFIG: &str = "admin.kubeconfig";
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  listwatch serve\n  listwatch serve --memory --bind 127.0.0.1:0 --kubeconfig-out kubeconfig\n  listwatch serve --bind :6443 --data-dir /var/lib/listwatch --tls-san api.example.com\n  listwatch serve --config /etc/listwatch.yaml\n\nSIGTERM and SIGINT end it in good order, with exit code 0; a second signal ends it at once."
+)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    listen: Listen,
+
     #[command(flatten)]
     store: Store,
 
-    /// Address to listen on: HOST:PORT, or :PORT for all interfaces; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443", value_parser = bind::parse)]
-    bind: SocketAddr,
-
-    /// YAML file with flags under their own names; flags on the command line win
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-
     #[command(flatten)]
     security: Secure,
-
-    /// Where to write the admin kubeconfig, besides the data directory
-    #[arg(long, value_name = "FILE")]
-    kubeconfig_out: Option<PathBuf>,
-
-    /// Do not serve the web console under /console/
-    #[arg(long)]
-    no_console: bool,
 
     #[command(flatten)]
     admission: Admission,
@@ -58,6 +50,27 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     logging: logging::Logging,
+}
+
+/// Where the server is found. Headings of clap hold for everything after them, so that each group is a struct of its own.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Serving")]
+struct Listen {
+    /// Address to listen on: HOST:PORT, or :PORT for all interfaces; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6443", value_parser = bind::parse)]
+    bind: SocketAddr,
+
+    /// YAML file with flags under their own names; flags on the command line win
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Where to write the admin kubeconfig; otherwise it is in the data directory
+    #[arg(long, value_name = "FILE")]
+    kubeconfig_out: Option<PathBuf>,
+
+    /// Do not serve the web console under /console/
+    #[arg(long)]
+    no_console: bool,
 }
 
 /// Admission plugins, by kube-apiserver's names.
@@ -134,22 +147,25 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let handle = Server::start(arguments.options(), engine).await?;
     let kubeconfig = arguments.write_kubeconfig(&handle)?;
     leftovers.keep();
-    eprintln!("ready {} in {} ms", handle.url(), begin.elapsed().as_millis());
-    eprintln!("try: kubectl --kubeconfig {} get namespaces", kubeconfig.path.display());
+    note(format_args!("ready {} in {} ms", handle.url(), begin.elapsed().as_millis()));
+    note(format_args!("try: kubectl --kubeconfig {} get namespaces", kubeconfig.path.display()));
     arguments.describe(&handle);
+    tracing::info!(version = build::VERSION, commit = build::COMMIT, address = %handle.url(), "started");
     tokio::select! {
         () = signals.wait() => {}
         task = handle.failed() => {
-            eprintln!("error: {task} has ended, which the server cannot go on without; the log says why");
+            note(format_args!("error: {task} has ended, which the server cannot go on without; the log says why"));
             // What is left of it may hang: nothing more is waited for than the store.
             let _ = tokio::time::timeout(LAST_WORDS, handle.shutdown()).await;
             return Ok(ExitCode::FAILURE);
         }
     }
+    let stopping = Instant::now();
+    tracing::info!("stopping: no new requests; open watches end");
     // A second signal means that somebody does not want to wait for clients to read what they still get.
     tokio::select! {
-        () = handle.shutdown() => {}
-        () = signals.wait() => {}
+        () = handle.shutdown() => tracing::info!(took_ms = stopping.elapsed().as_millis() as u64, "stopped"),
+        () = signals.wait() => tracing::warn!("stopped at once after a second signal"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -158,33 +174,33 @@ impl Arguments {
     /// Prints where things are, after the two lines that scripts read.
     fn describe(&self, handle: &Handle) {
         match self.store.directory() {
-            Some(directory) => eprintln!("data: {}", directory.display()),
-            None => eprintln!("data: in memory, gone when the server stops"),
+            Some(directory) => note(format_args!("data: {}", directory.display())),
+            None => note("data: in memory, gone when the server stops"),
         }
-        if !self.no_console {
-            eprintln!("console: {}/console/", handle.url());
+        if !self.listen.no_console {
+            note(format_args!("console: {}/console/", handle.url()));
         }
     }
 
     /// Finds what can be found wrong before anything is created.
     fn check(&self) -> anyhow::Result<()> {
         self.admission.options().check()?;
-        self.security.check(self.bind)?;
+        self.security.check(self.listen.bind)?;
         // Only a look: the server takes the address itself. Whoever is quicker in between still gets a clear message.
-        std::net::TcpListener::bind(self.bind).with_context(|| self.cannot_listen())?;
+        std::net::TcpListener::bind(self.listen.bind).with_context(|| self.cannot_listen())?;
         Ok(())
     }
 
     fn cannot_listen(&self) -> String {
         let hint = "choose another with --bind";
-        format!("cannot listen on {}{}; {hint}", self.bind, bind::owner(self.bind.port()))
+        format!("cannot listen on {}{}; {hint}", self.listen.bind, bind::owner(self.listen.bind.port()))
     }
 
     fn options(&self) -> Options {
         let http = HttpLimits::default();
         let (security, keys) = self.security.protection(&self.store);
         Options {
-            bind: self.bind,
+            bind: self.listen.bind,
             security,
             keys,
             serving: self.security.serving(),
@@ -192,9 +208,10 @@ impl Arguments {
             audit: self.security.audit(),
             token_file: self.security.token_auth_file.clone(),
             watch: self.security.watch(),
-            console: !self.no_console,
+            console: !self.listen.no_console,
             lifecycle: self.lifecycle.options(),
             admission: self.admission.options(),
+            build: BuildInfo { commit: build::COMMIT.into(), date: build::DATE.into() },
             http: HttpLimits { connections: descriptors::connections(http.connections), ..http },
             ..Options::default()
         }
@@ -203,7 +220,7 @@ impl Arguments {
     /// Writes the admin kubeconfig where it was asked for, else beside the data, else where it goes away with the server.
     fn write_kubeconfig(&self, handle: &Handle) -> anyhow::Result<Kubeconfig> {
         let content = handle.admin_kubeconfig();
-        let (path, temporary) = match (&self.kubeconfig_out, self.store.directory()) {
+        let (path, temporary) = match (&self.listen.kubeconfig_out, self.store.directory()) {
             (Some(path), _) => (path.clone(), None),
             (None, Some(directory)) => (directory.join(KUBECONFIG), None),
             (None, None) => {

@@ -17,6 +17,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 
 use crate::client::Cluster;
+use crate::terminal::print;
 use reading::{Reading, Trail};
 
 #[derive(Args, Debug)]
@@ -24,14 +25,14 @@ use reading::{Reading, Trail};
     after_help = "Keys: q or Ctrl-C quits.\n\nExamples:\n  listwatch top --kubeconfig listwatch-data/admin.kubeconfig\n  listwatch top --once"
 )]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    cluster: Cluster,
     /// Seconds between two readings
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
     interval: u64,
     /// Print one reading as text and end
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    cluster: Cluster,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -42,7 +43,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         tokio::time::sleep(interval).await;
         let mut trail = Trail::new(first);
         trail.push(read(&client).await?);
-        print!("{}", screen::text(&trail));
+        print(screen::text(&trail))?;
         return Ok(ExitCode::SUCCESS);
     }
     if !std::io::stdout().is_terminal() {

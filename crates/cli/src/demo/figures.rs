@@ -1,0 +1,121 @@
+//! [`Figures`]: all numbers of one moment, with rates since the moment before. Pure but for reading the counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use listwatch::workqueue::Queue;
+use listwatch::{ObjectKey, Revision, SharedInformer};
+use listwatch_storage::Engine;
+use serde_json::Value;
+
+use super::Arguments;
+use super::counters::{Counters, Who};
+
+/// The parts that are looked at.
+pub(super) struct Viewed {
+    pub(super) arguments: Arguments,
+    pub(super) counters: Arc<Counters>,
+    pub(super) informer: SharedInformer<Value>,
+    pub(super) queue: Queue<ObjectKey>,
+    pub(super) engine: Arc<dyn Engine>,
+}
+
+/// A count and its rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Count {
+    pub(super) total: u64,
+    pub(super) per_second: f64,
+}
+
+/// All numbers of one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) elapsed: Duration,
+    /// Time until writers end; zero once they have.
+    pub(super) left: Duration,
+    pub(super) written: Count,
+    pub(super) revision: Count,
+    pub(super) delivered: Count,
+    pub(super) cached: usize,
+    pub(super) cached_at: Revision,
+    pub(super) quick: Count,
+    pub(super) slow: Count,
+    pub(super) slow_ms: u64,
+    pub(super) waiting: usize,
+    pub(super) in_work: usize,
+    pub(super) fulfilled: Count,
+    pub(super) retried: u64,
+    /// Median and 99th percentile since the moment before, from sending a write to the quick handler.
+    pub(super) latency: (Duration, Duration),
+}
+
+impl Count {
+    fn since(total: u64, before: Self, seconds: f64) -> Self {
+        let per_second = total.saturating_sub(before.total) as f64 / seconds.max(0.001);
+        Self { total, per_second }
+    }
+}
+
+impl Viewed {
+    /// Reads all counters; rates are those since `before`.
+    pub(super) async fn figures(&self, before: &Figures) -> Figures {
+        let counters = &self.counters;
+        let elapsed = counters.elapsed();
+        let seconds = elapsed.saturating_sub(before.elapsed).as_secs_f64();
+        let count =
+            |counter: &AtomicU64, before| Count::since(counter.load(Ordering::Relaxed), before, seconds);
+        let snapshot = self.informer.snapshot();
+        let revision = self.engine.current().await.unwrap_or_default();
+        let planned = Duration::from_secs(self.arguments.seconds);
+        Figures {
+            elapsed,
+            left: if counters.is_writing() { planned.saturating_sub(elapsed) } else { Duration::ZERO },
+            written: count(&counters.written, before.written),
+            revision: Count::since(revision.0, before.revision, seconds),
+            delivered: count(&counters.delivered, before.delivered),
+            cached: snapshot.len(),
+            cached_at: snapshot.revision(),
+            quick: Count::since(counters.handled(Who::Quick) as u64, before.quick, seconds),
+            slow: Count::since(counters.handled(Who::Slow) as u64, before.slow, seconds),
+            slow_ms: self.arguments.slow,
+            waiting: self.queue.len(),
+            in_work: self.queue.in_flight(),
+            fulfilled: count(&counters.fulfilled, before.fulfilled),
+            retried: counters.retried.load(Ordering::Relaxed),
+            latency: counters.take_recent_latency(),
+        }
+    }
+}
+
+impl Figures {
+    /// One line, for output that is not a terminal.
+    pub(super) fn line(&self) -> String {
+        let (p50, p99) = self.latency;
+        format!(
+            "{:>4.0} s  written {} ({:.0}/s)  delivered {} ({:.0}/s)  cached {}  quick {}  slow {}  queue {}  fulfilled {}  p50 {p50:.1?}  p99 {p99:.1?}\n",
+            self.elapsed.as_secs_f64(),
+            self.written.total,
+            self.written.per_second,
+            self.delivered.total,
+            self.delivered.per_second,
+            self.cached,
+            self.quick.total,
+            self.slow.total,
+            self.waiting + self.in_work,
+            self.fulfilled.total,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_the_difference_over_time() {
+        let before = Count { total: 100, per_second: 0.0 };
+        assert_eq!(Count::since(150, before, 0.5), Count { total: 150, per_second: 100.0 });
+        assert_eq!(Count::since(90, before, 0.5).per_second, 0.0, "a counter that was taken away");
+    }
+}

@@ -1,0 +1,104 @@
+//! `listwatch reference`: the page `docs/reference/flags.md`, made from the same definitions as `--help`.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::{Arg, Command, CommandFactory};
+
+use crate::terminal;
+
+const HEAD: &str = "# Command line\n\n\
+    Made by `cargo xtask reference` from the definitions that `--help`, the man pages (`listwatch man COMMAND`) and the\n\
+    completions (`listwatch completions SHELL`) are made from. Flags of `serve` can be given in a YAML file under the same\n\
+    names: `--config FILE`.\n";
+
+pub(crate) fn print<C: CommandFactory>() -> anyhow::Result<ExitCode> {
+    let mut all = C::command();
+    all.build();
+    terminal::print(page(&all))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page(all: &Command) -> String {
+    let mut text = HEAD.to_owned();
+    text.push_str(&notes(all));
+    commands(all, &mut text);
+    text
+}
+
+fn commands(parent: &Command, text: &mut String) {
+    for command in
+        parent.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+    {
+        describe(command, text);
+        commands(command, text);
+    }
+}
+
+fn describe(command: &Command, text: &mut String) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let _ = write!(text, "\n## {name}\n\n{about}.\n");
+    let usage = command.clone().render_usage().to_string();
+    let _ = write!(text, "\n```text\n{}\n```\n", usage.trim_start_matches("Usage: "));
+    let mut headings: Vec<&str> = Vec::new();
+    for argument in shown(command) {
+        let heading = argument.get_help_heading().unwrap_or("Options");
+        if !headings.contains(&heading) {
+            headings.push(heading);
+        }
+    }
+    for heading in headings {
+        let _ = write!(text, "\n| {heading} | default | |\n|---|---|---|\n");
+        shown(command)
+            .filter(|argument| argument.get_help_heading().unwrap_or("Options") == heading)
+            .for_each(|argument| row(argument, text));
+    }
+    text.push_str(&notes(command));
+}
+
+fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|argument| {
+        !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version")
+    })
+}
+
+fn row(argument: &Arg, text: &mut String) {
+    let value = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+    let value = value.filter(|_| argument.get_action().takes_values()).unwrap_or_default();
+    let name = match (argument.get_long(), argument.get_short()) {
+        (Some(long), Some(short)) => format!("`-{short}`, `--{long}`"),
+        (Some(long), None) => format!("`--{long}`"),
+        _ => String::new(),
+    };
+    let name = match (name.is_empty(), value.is_empty()) {
+        (true, _) => format!("`{value}`"),
+        (false, true) => name,
+        (false, false) => format!("{} {value}`", name.trim_end_matches('`')),
+    };
+    let defaults: Vec<_> =
+        argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let default = match defaults.join(",") {
+        none if none.is_empty()
+            || argument.is_hide_default_value_set()
+            || !argument.get_action().takes_values() =>
+        {
+            String::new()
+        }
+        some => format!("`{some}`"),
+    };
+    let values: Vec<_> =
+        argument.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
+    let values = if values.is_empty() || !argument.get_action().takes_values() {
+        String::new()
+    } else {
+        format!(": {}", values.join(", "))
+    };
+    let _ = writeln!(text, "| {name} | {default} | {help}{values} |");
+}
+
+/// The examples and notes after the flags.
+fn notes(command: &Command) -> String {
+    command.get_after_help().map(|notes| format!("\n```text\n{notes}\n```\n")).unwrap_or_default()
+}
