@@ -3,7 +3,7 @@
 //! All of them say `--workspace` with the default features and the dev profile: cargo then resolves one set of
 //! features and compiles each dependency once for checking and once for running, however many steps there are.
 
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
@@ -76,6 +76,14 @@ fn schedules() -> anyhow::Result<Outcome> {
     };
     with(&["--test", "shuttle"])?;
     with(&["--lib", "processor::backlog"])
+}
+
+/// Runs the test of the reference pages with leave to write them.
+pub(crate) fn write_reference() -> anyhow::Result<ExitCode> {
+    let mut command =
+        cargo_command(&["test", "--package", "listwatch-cli", "--test", "reference", "--quiet"]);
+    command.env("LISTWATCH_WRITE_REFERENCE", "1");
+    run(command).map(|_| ExitCode::SUCCESS)
 }
 
 fn doctests() -> anyhow::Result<Outcome> {

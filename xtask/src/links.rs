@@ -31,7 +31,7 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
 }
 
 /// Returns the Markdown files that git knows.
-fn documents() -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn documents() -> anyhow::Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"])
         .current_dir(root())

@@ -20,6 +20,7 @@ mod real;
 mod report;
 mod rooms;
 mod rules;
+mod samples;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -46,6 +47,8 @@ enum Task {
     Compare(compare::Arguments),
     /// Make the schema table of the built-in kinds again
     Kinds(kinds::Arguments),
+    /// Make the reference pages of flags and metrics again
+    Reference,
     /// Make the table of the rules that Kubernetes declares beside its types again
     Rules(rules::Arguments),
 }
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Compare(arguments) => compare::run(&arguments),
         Task::Kinds(arguments) => kinds::run(&arguments),
+        Task::Reference => checks::write_reference(),
         Task::Rules(arguments) => rules::run(&arguments),
     };
     match outcome {

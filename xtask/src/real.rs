@@ -10,11 +10,12 @@ use anyhow::{Context, bail};
 use crate::checks::run;
 use crate::report::{Outcome, Step};
 use crate::server::{self, ADMIN_TOKEN, Server, USER_TOKEN};
-use crate::{parts, root};
+use crate::{parts, root, samples};
 
 pub(crate) fn steps() -> Vec<Step> {
     vec![
         Step { name: "conformance", about: "conversations recorded with kube-apiserver", run: conformance },
+        Step { name: "samples", about: "every sample in the documents", run: samples::check },
         Step { name: "kubectl", about: "what people type", run: kubectl },
         Step { name: "python", about: "a program on the official Python client", run: python },
         Step { name: "javascript", about: "a program on the official JavaScript client", run: javascript },

@@ -35,7 +35,22 @@ pub fn with_real_parts() -> bool {
     std::env::var_os("LISTWATCH_REAL").is_some_and(|value| value == "1")
 }
 
-/// The examples of the README, so that they compile.
+/// The Rust samples of documents, so that they compile and run. `cargo xtask test samples` fails for a document with Rust that is
+/// not here.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../README.zh.md")]
+    struct ChineseReadme;
+    #[doc = include_str!("../../../crates/informer/README.md")]
+    struct InformerReadme;
+    #[doc = include_str!("../../../crates/testkit/README.md")]
+    struct TestkitReadme;
+    #[doc = include_str!("../../../crates/workqueue/README.md")]
+    struct WorkqueueReadme;
+    #[doc = include_str!("../../../docs/guides/controller.md")]
+    struct Controller;
+    #[doc = include_str!("../../../docs/guides/testing.md")]
+    struct Testing;
+}
