@@ -47,6 +47,8 @@ pub(crate) async fn start(
     let options = api.options.lifecycle;
     if options.first_objects {
         birth::write(&api, port, ca_pem.as_deref()).await?;
+        // Roles and flow schemas are seldom written again: their trees would be a megabyte of an idle server.
+        api.recent.clear();
     }
     let idle = !options.empty_namespaces
         && !options.collect_garbage

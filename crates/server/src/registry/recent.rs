@@ -92,6 +92,12 @@ impl Recent {
         drop(generations);
         drop(dropped);
     }
+
+    /// Drops every tree, for objects that are not expected to be written again soon.
+    pub(crate) fn clear(&self) {
+        let dropped = std::mem::take(&mut *self.generations.lock());
+        drop(dropped);
+    }
 }
 
 impl Generations {
@@ -137,6 +143,8 @@ mod tests {
         assert_eq!(get(&key, 6, &rules), None);
         assert_eq!(get(&key, 5, &super::tests::rules()), None);
         assert_eq!(get(&"/registry/configmaps/n/b".into(), 5, &rules), None);
+        recent.clear();
+        assert_eq!(get(&key, 5, &rules), None);
     }
 
     #[test]
