@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{ArgAction, Args};
+use listwatch_server::auth::AuthorizationMode;
 use listwatch_server::encryption::{Encrypted, EncryptionConfig};
 use listwatch_server::{AuditOptions, IdentityOptions, KeepKeys, Security, ServingOptions, WatchLimits};
 use listwatch_storage::Engine;
@@ -43,6 +44,10 @@ pub(crate) struct Secure {
     /// Static tokens, one per line: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
+
+    /// Authorizers, asked in this order: Node for kubelets, RBAC for roles and bindings
+    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
+    authorization_mode: Vec<AuthorizationMode>,
 
     /// Private key that signs service account tokens; otherwise one is made and kept
     #[arg(long, value_name = "FILE")]
@@ -126,6 +131,10 @@ impl Secure {
             key_files: self.service_account_key_file.clone(),
             max_token_age: self.service_account_max_token_expiration,
         }
+    }
+
+    pub(crate) fn authorization(&self) -> Vec<AuthorizationMode> {
+        self.authorization_mode.clone()
     }
 
     pub(crate) fn audit(&self) -> Option<AuditOptions> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::admission::AdmissionOptions;
+use crate::auth::AuthorizationMode;
 
 /// How a server is set up. `Options::default()` is a server on a free loopback port with TLS and a CA that lives in
 /// memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
@@ -23,6 +24,9 @@ pub struct Options {
     pub serving: ServingOptions,
     /// What is taken for proof of an identity.
     pub identity: IdentityOptions,
+    /// Who decides what may be done, in this order; what none allows is refused. Kubelets are limited to what their Pods
+    /// need, as in clusters made by kubeadm; kube-apiserver itself allows everything unless it is told otherwise.
+    pub authorization: Vec<AuthorizationMode>,
     /// The audit log; none if there is nothing here.
     pub audit: Option<AuditOptions>,
     /// Whether requests without credentials are served as `system:anonymous`.
@@ -296,6 +300,7 @@ impl Default for Options {
             keys: KeepKeys::default(),
             serving: ServingOptions::default(),
             identity: IdentityOptions::default(),
+            authorization: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
             audit: None,
             anonymous: true,
             console: true,

@@ -18,7 +18,7 @@ use crate::api::Api;
 use crate::api::Heavy;
 use crate::audit::{self, AuditLog};
 use crate::auth::{
-    Authenticator, Impersonator, MASTERS, Roles, ServiceAccounts, SigningKey, Token, User, VerifyingKey,
+    Authenticator, Impersonator, MASTERS, Modes, ServiceAccounts, SigningKey, Token, User, VerifyingKey,
     parse_token_file,
 };
 use crate::cache::Cache;
@@ -112,7 +112,8 @@ impl Server {
         let authenticator =
             Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous)
                 .with_service_accounts(ServiceAccounts::new(signing, former, &cache));
-        let authorizer = Roles::new(&cache);
+        let modes = options.authorization.iter().map(|mode| mode.authorizer(&cache));
+        let authorizer = Arc::new(Modes(modes.collect()));
         let feeder = cache.start().await?;
         // As in the reference a request waits for its turn a quarter of the time it has.
         let fairness = Fairness::new(&cache, options.requests.in_flight, options.requests.timeout / 4);

@@ -205,6 +205,7 @@ impl Arguments {
             keys,
             serving: self.security.serving(),
             identity: self.security.identity(),
+            authorization: self.security.authorization(),
             audit: self.security.audit(),
             token_file: self.security.token_auth_file.clone(),
             watch: self.security.watch(),

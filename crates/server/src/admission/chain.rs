@@ -12,6 +12,7 @@ use super::deny_service_external_ips::DenyServiceExternalIPs;
 use super::extended_resource_toleration::ExtendedResourceToleration;
 use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
+use super::node_restriction::NodeRestriction;
 use super::persistent_volume_claim_resize::PersistentVolumeClaimResize;
 use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
@@ -54,7 +55,7 @@ const PLUGINS: &[Row] = &[
     absent("LimitPodHardAntiAffinityTopology"),
     on("LimitRanger", || Arc::new(LimitRanger)),
     absent("ServiceAccount"),
-    absent("NodeRestriction"),
+    on("NodeRestriction", || Arc::new(NodeRestriction)),
     absent("TaintNodesByCondition"),
     off("AlwaysPullImages", || Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),

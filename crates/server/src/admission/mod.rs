@@ -19,6 +19,7 @@ mod limit_ranger;
 mod matching;
 mod namespace_lifecycle;
 pub(crate) mod namespaces;
+mod node_restriction;
 mod persistent_volume_claim_resize;
 mod pod_node_selector;
 pub(crate) mod pod_resources;

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use listwatch_wire::Status;
 use listwatch_wire::go::quote;
+use listwatch_wire::selector::FieldSelector;
 
 use crate::auth::User;
 use crate::auth::rbac::{PolicyRule, RoleRef};
@@ -27,6 +28,8 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// The path of requests that are not about resources.
     pub path: &'a str,
+    /// The fields that the objects of a list, a watch or a deletion are selected by.
+    pub fields: Option<&'a FieldSelector>,
 }
 
 impl Attributes<'_> {

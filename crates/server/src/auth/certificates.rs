@@ -11,6 +11,7 @@ use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
+use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 use crate::auth::{Attributes, Authorizer, Decision, MASTERS, User};
 
@@ -130,11 +131,28 @@ fn approvals(status: &Value) -> Vec<&str> {
 
 /// The groups that a certificate made from this request would be for.
 fn organizations(request: &str) -> Result<Vec<String>, String> {
+    subject_parts(request, &|subject| texts(subject.iter_organization()))
+}
+
+/// The names that a certificate made from this request would be for.
+///
+/// # Errors
+/// Why it is no request for a certificate.
+pub(crate) fn common_names(request: &str) -> Result<Vec<String>, String> {
+    subject_parts(request, &|subject| texts(subject.iter_common_name()))
+}
+
+type Parts = Result<Vec<String>, String>;
+
+fn subject_parts(request: &str, read: &dyn Fn(&X509Name<'_>) -> Parts) -> Parts {
     let pem = STANDARD.decode(request).map_err(|error| error.to_string())?;
     let der = CertificateSigningRequestDer::from_pem_slice(&pem)
         .map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_owned())?;
     let (_, parsed) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
-    let subject = &parsed.certification_request_info.subject;
-    let organizations = subject.iter_organization().map(|part| part.as_str().map(str::to_owned));
-    organizations.collect::<Result<_, _>>().map_err(|error| error.to_string())
+    read(&parsed.certification_request_info.subject)
+}
+
+fn texts<'a>(parts: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> Parts {
+    let texts = parts.map(|part| part.as_str().map(str::to_owned));
+    texts.collect::<Result<_, _>>().map_err(|error| error.to_string())
 }

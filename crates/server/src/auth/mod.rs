@@ -3,7 +3,7 @@
 //! [`Authenticator`] turns a request's credentials into a [`User`], who may ask to act as another (`impersonate`);
 //! [`ServiceAccounts`] are users that are programs, whose signed tokens this server issues itself (`jwt`). An
 //! [`Authorizer`] says whether the user may do what the [`Attributes`] describe; [`Roles`] is the one that reads roles
-//! and bindings from the cache, with the pure rules of [`rbac`]. [`grant`] keeps those who write roles from giving more
+//! and bindings from the cache, with the pure rules of [`rbac`], [`NodeAuthorizer`] the one for kubelets. [`grant`] keeps those who write roles from giving more
 //! than they have; [`review`] answers questions about all of it.
 
 mod authenticate;
@@ -13,6 +13,8 @@ pub(crate) mod certificates;
 pub mod grant;
 mod impersonate;
 mod jwt;
+mod modes;
+pub(crate) mod node;
 pub mod rbac;
 mod recheck;
 pub mod review;
@@ -27,6 +29,9 @@ pub use authorize::{Attributes, Authorizer, Decision};
 pub(crate) use bearer::TOKEN_PROTOCOL;
 pub(crate) use impersonate::{Impersonation, Impersonator};
 pub(crate) use jwt::{SigningKey, VerifyingKey};
+pub use modes::AuthorizationMode;
+pub(crate) use modes::Modes;
+pub use node::NodeAuthorizer;
 use rbac::quoted;
 pub(crate) use recheck::Recheck;
 pub use roles::Roles;

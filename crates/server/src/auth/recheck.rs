@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
+use listwatch_wire::selector::FieldSelector;
 use tokio::time::Instant;
 
 use crate::auth::{Attributes, Authenticator, Authorizer, Decision, User, bearer};
@@ -17,6 +18,7 @@ pub(crate) struct Recheck {
     verb: &'static str,
     /// Group, version, resource, namespace and name.
     wanted: [Box<str>; 5],
+    fields: Option<Box<FieldSelector>>,
     every: Duration,
     due: Instant,
 }
@@ -37,6 +39,7 @@ impl Recheck {
             token: token.map(Into::into),
             verb: "watch",
             wanted: [group, version, resource, namespace, name].map(Into::into),
+            fields: wanted.fields.cloned().map(Box::new),
             every,
             due: Instant::now() + every,
         }
@@ -66,6 +69,7 @@ impl Recheck {
             resource,
             namespace,
             name,
+            fields: self.fields.as_deref(),
             ..Attributes::default()
         };
         self.token.as_ref().is_none_or(|token| authenticator.user_of(token).is_some())

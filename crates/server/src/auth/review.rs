@@ -5,6 +5,7 @@
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
+use listwatch_wire::selector::{FieldSelector, FieldTerm};
 use listwatch_wire::status::FieldError;
 
 use crate::auth::{Attributes, Authenticator, Authorizer, Decision, ISSUER, User};
@@ -75,6 +76,7 @@ impl Reviewer<'_> {
             "" => "*",
             resource => resource,
         };
+        let fields = selector(asked.at("fieldSelector"));
         let attributes = if spec.has("resourceAttributes") {
             Attributes {
                 verb: asked.text("verb"),
@@ -85,6 +87,7 @@ impl Reviewer<'_> {
                 namespace: asked.text("namespace"),
                 name: asked.text("name"),
                 path: "",
+                fields: fields.as_ref(),
             }
         } else {
             let asked = spec.at("nonResourceAttributes");
@@ -136,6 +139,23 @@ impl Reviewer<'_> {
             Err(why) => json!({"user": {}, "error": format!("[invalid bearer token, {why}]")}),
         })
     }
+}
+
+/// The fields that a question says objects are selected by. What cannot be read selects nothing less, so it counts as nothing.
+fn selector(asked: &Value) -> Option<FieldSelector> {
+    if !asked.text("rawSelector").is_empty() {
+        return asked.text("rawSelector").parse().ok();
+    }
+    let terms =
+        asked.list("requirements").iter().filter_map(|requirement| match requirement.list("values") {
+            [value] if requirement.text("operator") == "In" => Some(FieldTerm {
+                field: requirement.text("key").to_owned(),
+                value: value.as_str()?.to_owned(),
+                negated: false,
+            }),
+            _ => None,
+        });
+    Some(FieldSelector::new(terms.collect())).filter(|selector| !selector.is_empty())
 }
 
 /// Whom the question is about.

@@ -131,6 +131,11 @@ impl Object {
         scalar(self.value.get(self.place(path)?)?)
     }
 
+    /// The bytes of the value at a dotted path.
+    pub(crate) fn raw(&self, path: &str) -> Option<&[u8]> {
+        self.value.get(self.place(path)?)
+    }
+
     fn place(&self, path: &str) -> Option<Range<usize>> {
         let last = path.rsplit('.').next()?;
         // Much quicker than the walk, and what is selected by is often absent.

@@ -142,6 +142,7 @@ impl Authorizer for Access {
             namespace: &request.namespace,
             name: &request.name,
             path: request.path.as_deref().unwrap_or_default(),
+            fields: None,
         };
         match self.authorizer.authorize(other.as_ref().unwrap_or(&self.user), &attributes) {
             auth::Decision::Allow => AccessDecision { allowed: true, ..AccessDecision::default() },

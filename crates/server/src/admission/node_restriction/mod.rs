@@ -1,0 +1,137 @@
+//! NodeRestriction: kubelets change only their own Node and the Pods on it.
+//!
+//! The Node authorizer decides by the path of a request; this plugin looks at the objects. [`nodes`] has the rules for Nodes and
+//! what else bears a node's name, [`pods`] those for Pods, [`tokens`] those for tokens and certificates of Pods.
+
+mod nodes;
+mod pods;
+mod tokens;
+
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use super::{Attributes, Operation, Plugin};
+use crate::auth::node::node_of;
+use crate::registry::Resource;
+
+/// Limits what kubelets may write.
+#[derive(Debug)]
+pub(super) struct NodeRestriction;
+
+/// A write by the kubelet of a node.
+#[derive(Clone, Copy, Debug)]
+struct ByNode<'a> {
+    node: &'a str,
+    request: &'a Attributes<'a>,
+    object: &'a Value,
+}
+
+#[async_trait]
+impl Plugin for NodeRestriction {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        matches!(
+            (&*resource.group, &*resource.plural),
+            ("", "pods" | "nodes" | "persistentvolumeclaims" | "serviceaccounts")
+                | ("coordination.k8s.io", "leases")
+                | ("storage.k8s.io", "csinodes")
+                | ("resource.k8s.io", "resourceslices")
+                | ("certificates.k8s.io", "certificatesigningrequests" | "podcertificaterequests")
+        )
+    }
+
+    fn handles(&self, operation: Operation, _subresource: &str) -> bool {
+        operation != Operation::Connect
+    }
+
+    async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+        let Some(node) = node_of(request.user) else { return Ok(()) };
+        let by = ByNode { node, request, object };
+        if node.is_empty() {
+            let user = listwatch_wire::go::quote(&request.user.name);
+            return by.forbid(&format!("could not determine node from user {user}"));
+        }
+        // A Pod that was bound a moment ago counts.
+        request.api.wait_for(None).await?;
+        by.admit()
+    }
+}
+
+impl ByNode<'_> {
+    fn admit(&self) -> Result<(), Status> {
+        match (&*self.request.resource.plural, self.request.subresource) {
+            ("pods", "") => pods::admit(self),
+            ("pods", "status") => pods::admit_status(self),
+            ("pods", "eviction") => pods::admit_eviction(self),
+            ("pods", other) => self.forbid(&format!(
+                "unexpected pod subresource {other:?}, only 'status' and 'eviction' are allowed"
+            )),
+            ("nodes", _) => nodes::admit(self),
+            ("leases", _) => nodes::admit_lease(self),
+            ("csinodes", _) => nodes::admit_csi_node(self),
+            ("resourceslices", _) => nodes::admit_slice(self),
+            ("persistentvolumeclaims", "status") => pods::admit_claim_status(self),
+            ("persistentvolumeclaims", _) => self.forbid("may only update PVC status"),
+            ("serviceaccounts", "token") => tokens::admit(self),
+            ("certificatesigningrequests", _) => tokens::admit_node_certificate(self),
+            ("podcertificaterequests", _) => tokens::admit_pod_certificate(self),
+            _ => Ok(()),
+        }
+    }
+
+    fn forbid(&self, why: &str) -> Result<(), Status> {
+        Err(self.request.forbidden(self.object, why))
+    }
+
+    fn require(&self, holds: bool, why: impl FnOnce() -> String) -> Result<(), Status> {
+        if holds { Ok(()) } else { self.forbid(&why()) }
+    }
+
+    fn unexpected(&self) -> Result<(), Status> {
+        self.forbid(&format!("unexpected operation {:?}", self.request.operation.name()))
+    }
+
+    /// The name of the object, also of one that is being created.
+    fn name(&self) -> &str {
+        match self.request.name {
+            "" => self.object.at("metadata").text("name"),
+            name => name,
+        }
+    }
+
+    /// A Pod of the request's namespace.
+    fn pod(&self, name: &str) -> Result<Value, Status> {
+        let found = self.request.find(("", "v1", "pods"), Some(self.request.namespace), name);
+        found.ok_or_else(|| Status::not_found("", "pods", name))
+    }
+
+    fn own_node(&self) -> Result<Value, Status> {
+        let found = self.request.find(("", "v1", "nodes"), None, self.node);
+        found.ok_or_else(|| Status::not_found("", "nodes", self.node))
+    }
+}
+
+/// Whether two values are the same; what is empty is as good as absent.
+fn same(one: &Value, other: &Value) -> bool {
+    let empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    };
+    one == other || (empty(one) && empty(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn empty_and_absent_are_the_same() {
+        assert!(same(&Value::Null, &json!([])) && same(&json!({}), &Value::Null));
+        assert!(!same(&json!([1]), &Value::Null) && !same(&json!(""), &json!("a")));
+    }
+}

@@ -1,0 +1,207 @@
+//! The rules for tokens and certificates: a kubelet asks for its own, and for those of the Pods on its node.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::go::quote;
+use listwatch_wire::json::Value;
+
+use super::{ByNode, Operation};
+use crate::auth::node::references;
+use crate::auth::{self, Decision, certificates};
+
+/// The drivers that volumes with sources of their own have become.
+const MIGRATED: [(&str, &str); 7] = [
+    ("awsElasticBlockStore", "ebs.csi.aws.com"),
+    ("azureDisk", "disk.csi.azure.com"),
+    ("azureFile", "file.csi.azure.com"),
+    ("cinder", "cinder.csi.openstack.org"),
+    ("gcePersistentDisk", "pd.csi.storage.gke.io"),
+    ("portworxVolume", "pxd.portworx.com"),
+    ("vsphereVolume", "csi.vsphere.vmware.com"),
+];
+
+const SIGNERS: [&str; 2] = ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
+
+/// A token is bound to a Pod on the node, and for an audience that the Pod asks for.
+pub(super) fn admit(by: &ByNode<'_>) -> Result<(), Status> {
+    if by.request.operation != Operation::Create {
+        return Ok(());
+    }
+    let bound = by.object.at("spec").at("boundObjectRef");
+    let (name, uid) = (bound.text("name"), bound.text("uid"));
+    let to_pod = (bound.text("apiVersion"), bound.text("kind")) == ("v1", "Pod") && !name.is_empty();
+    by.require(to_pod, || "node requested token not bound to a pod".to_owned())?;
+    by.require(!uid.is_empty(), || "node requested token with a pod binding without a uid".to_owned())?;
+    let pod = by.pod(name)?;
+    by.require(pod.at("metadata").text("uid") == uid, || {
+        format!("the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated")
+    })?;
+    by.require(pod.at("spec").text("nodeName") == by.node, || {
+        "node requested token bound to a pod scheduled on a different node".to_owned()
+    })?;
+    check_audience(by, &pod)
+}
+
+fn check_audience(by: &ByNode<'_>, pod: &Value) -> Result<(), Status> {
+    let audience = match by.object.at("spec").list("audiences") {
+        [] => "",
+        [audience] => audience.as_str().unwrap_or_default(),
+        _ => return by.forbid("node may only request 0 or 1 audiences"),
+    };
+    let asked = asks_for(by, pod, audience);
+    if asked == Ok(true) || may(by, "request-serviceaccounts-token-audience", audience, by.request.name) {
+        return Ok(());
+    }
+    let audience = quote(audience);
+    by.forbid(&match asked {
+        Err(why) => format!("error validating audience {audience}: {why}"),
+        Ok(_) => {
+            let user = &by.request.user.name;
+            format!("{user} is not authorized to request tokens for audience {audience}")
+        }
+    })
+}
+
+/// A right that is asked for under the name of what is wanted.
+fn may(by: &ByNode<'_>, verb: &str, resource: &str, name: &str) -> bool {
+    let request = by.request;
+    let wanted = auth::Attributes {
+        verb,
+        group: &request.resource.group,
+        version: &request.resource.version,
+        // No audience at all is covered by a right to all of them only.
+        resource: if resource.is_empty() { "*" } else { resource },
+        namespace: request.namespace,
+        name,
+        ..auth::Attributes::default()
+    };
+    request.api.authorizer.authorize(request.user, &wanted) == Decision::Allow
+}
+
+/// Whether the Pod has a volume that needs a token for the audience.
+fn asks_for(by: &ByNode<'_>, pod: &Value, audience: &str) -> Result<bool, String> {
+    let mut errors = Vec::new();
+    for volume in pod.at("spec").list("volumes") {
+        let projected = volume.at("projected").list("sources").iter();
+        let mut tokens = projected.map(|source| source.at("serviceAccountToken")).filter(|it| !it.is_null());
+        if tokens.any(|token| token.text("audience") == audience) {
+            return Ok(true);
+        }
+        match driver(by, pod, volume).and_then(|driver| driver_asks_for(by, driver.as_deref(), audience)) {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(why) => errors.push(why),
+        }
+    }
+    if errors.is_empty() { Ok(false) } else { Err(listwatch_wire::status::aggregate(errors)) }
+}
+
+fn driver_asks_for(by: &ByNode<'_>, driver: Option<&str>, audience: &str) -> Result<bool, String> {
+    let Some(driver) = driver else { return Ok(false) };
+    let found = by.request.find(("storage.k8s.io", "v1", "csidrivers"), None, driver);
+    let found = found.ok_or_else(|| format!("csidriver.storage.k8s.io {} not found", quote(driver)))?;
+    Ok(found.at("spec").list("tokenRequests").iter().any(|token| token.text("audience") == audience))
+}
+
+/// The CSI driver of a Pod's volume.
+fn driver(by: &ByNode<'_>, pod: &Value, volume: &Value) -> Result<Option<String>, String> {
+    let claim = match volume.at("persistentVolumeClaim").text("claimName") {
+        "" if volume.at("ephemeral").has("volumeClaimTemplate") => {
+            format!("{}-{}", pod.at("metadata").text("name"), volume.text("name"))
+        }
+        "" => return Ok(source_driver(volume)),
+        claim => claim.to_owned(),
+    };
+    let found = by.request.find(("", "v1", "persistentvolumeclaims"), Some(by.request.namespace), &claim);
+    let found = found.ok_or_else(|| format!("persistentvolumeclaim {} not found", quote(&claim)))?;
+    let name = found.at("spec").text("volumeName");
+    let volume = by.request.find(("", "v1", "persistentvolumes"), None, name);
+    let volume = volume.ok_or_else(|| format!("persistentvolume {} not found", quote(name)))?;
+    Ok(source_driver(volume.at("spec")))
+}
+
+fn source_driver(source: &Value) -> Option<String> {
+    let migrated = || MIGRATED.iter().find(|(name, _)| source.has(name)).map(|(_, driver)| *driver);
+    let driver = match source.at("csi").text("driver") {
+        "" => migrated(),
+        driver => Some(driver),
+    };
+    driver.map(str::to_owned)
+}
+
+/// A kubelet asks for certificates in its own name.
+pub(super) fn admit_node_certificate(by: &ByNode<'_>) -> Result<(), Status> {
+    let spec = by.object.at("spec");
+    if by.request.operation != Operation::Create || !SIGNERS.contains(&spec.text("signerName")) {
+        return Ok(());
+    }
+    let names = certificates::common_names(spec.text("request"))
+        .map_err(|why| by.request.forbidden(by.object, &format!("unable to parse csr: {why}")))?;
+    let own = format!("system:node:{}", by.node);
+    // With several names it would be for the reader of the certificate to say which one counts.
+    let named = !names.is_empty() && names.iter().all(|name| *name == own);
+    by.require(named, || format!("can only create a node CSR with CN={own}"))
+}
+
+/// A certificate for a Pod is for one that runs on the node as the service account that is told, and asks for it.
+pub(super) fn admit_pod_certificate(by: &ByNode<'_>) -> Result<(), Status> {
+    let request = by.request;
+    if request.operation != Operation::Create {
+        return by.forbid(&format!("unexpected operation {}", request.operation.name()));
+    }
+    by.require(request.subresource.is_empty(), || format!("unexpected subresource {}", request.subresource))?;
+    let spec = by.object.at("spec");
+    let (node, pod_name) = (spec.text("nodeName"), spec.text("podName"));
+    let shown = quote(&format!("{}/{pod_name}", request.namespace));
+    by.require(node == by.node, || {
+        let (asked, own) = (quote(node), quote(by.node));
+        format!("PodCertificateRequest.Spec.NodeName={asked}, which is not the requesting node {own}")
+    })?;
+    let same_uid = |object: &Value, field: &str| object.at("metadata").text("uid") == spec.text(field);
+    // The cache may be behind: who asks again later may be right.
+    let stale = |what: &str| {
+        Err(Status::internal(format!("PodCertificateRequest for pod {shown} names another {what}")))
+    };
+    if !same_uid(&by.own_node()?, "nodeUID") {
+        return stale("node UID");
+    }
+    let pod = by.pod(pod_name)?;
+    if !same_uid(&pod, "podUID") {
+        return stale("pod UID");
+    }
+    by.require(pod.at("spec").text("nodeName") == node, || {
+        format!("pod {shown} is not running on node {} named in the PodCertificateRequest", quote(node))
+    })?;
+    by.require(!references::is_mirror(&pod), || format!("pod {shown} is a mirror pod"))?;
+    let account = spec.text("serviceAccountName");
+    let runs_as = pod.at("spec").text("serviceAccountName");
+    by.require(account == runs_as, || {
+        let (account, runs_as) = (quote(account), quote(runs_as));
+        format!("PodCertificateRequest for pod {shown} contains serviceAccountName ({account}) that differs from running pod ({runs_as})")
+    })?;
+    let found = request.find(("", "v1", "serviceaccounts"), Some(request.namespace), account);
+    if !found.is_some_and(|account| same_uid(&account, "serviceAccountUID")) {
+        return stale("service account");
+    }
+    check_signer(by, &pod, spec.text("signerName"), account, &shown)
+}
+
+fn check_signer(
+    by: &ByNode<'_>,
+    pod: &Value,
+    signer: &str,
+    account: &str,
+    shown: &str,
+) -> Result<(), Status> {
+    let volumes = pod.at("spec").list("volumes").iter();
+    let mut sources = volumes.flat_map(|volume| volume.at("projected").list("sources"));
+    let mounts = sources.any(|source| {
+        source.has("podCertificate") && source.at("podCertificate").text("signerName") == signer
+    });
+    let right = signer.replace('/', ":");
+    let allowed = mounts || may(by, "request-serviceaccounts-podcertificate-signer", &right, account);
+    by.require(allowed, || {
+        let signer = quote(signer);
+        format!("pod {shown} does not mount a podCertificate projected volume for signer {signer}")
+    })
+}

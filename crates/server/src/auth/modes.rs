@@ -1,0 +1,95 @@
+//! [`Modes`]: several authorizers, asked in turn.
+
+use std::sync::Arc;
+
+use crate::auth::rbac::{PolicyRule, RoleRef};
+use crate::auth::{Attributes, Authorizer, Decision, MASTERS, NodeAuthorizer, Roles, User};
+use crate::cache::Cache;
+
+/// A way to decide, by kube-apiserver's names (`--authorization-mode`). Ways that allow everything are not offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthorizationMode {
+    /// `Node`: kubelets may read what the Pods on their node need.
+    Node,
+    /// `RBAC`: roles and bindings.
+    Rbac,
+}
+
+impl std::str::FromStr for AuthorizationMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "Node" => Ok(Self::Node),
+            "RBAC" => Ok(Self::Rbac),
+            _ => Err(format!("authorization mode {text:?} is not supported; Node and RBAC are")),
+        }
+    }
+}
+
+impl AuthorizationMode {
+    pub(crate) fn authorizer(self, cache: &Cache) -> Arc<dyn Authorizer> {
+        match self {
+            Self::Node => NodeAuthorizer::new(cache),
+            Self::Rbac => Roles::new(cache),
+        }
+    }
+}
+
+/// What everybody may ask for, whatever the modes say: whoever looks after the server must see whether it lives.
+const OPEN: &[&str] = &["/healthz", "/readyz", "/livez"];
+
+/// What one of the authorizers allows is allowed.
+///
+/// Members of `system:masters` may do everything without any object, so that a server whose roles were deleted can still be
+/// mended.
+#[derive(Debug)]
+pub(crate) struct Modes(pub(crate) Vec<Arc<dyn Authorizer>>);
+
+impl Modes {
+    fn is_exempt(user: &User, wanted: &Attributes<'_>) -> bool {
+        user.is_in(MASTERS) || (wanted.resource.is_empty() && OPEN.contains(&wanted.path))
+    }
+}
+
+impl Authorizer for Modes {
+    fn authorize(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
+        if Self::is_exempt(user, wanted) {
+            return Decision::Allow;
+        }
+        let mut reasons = String::new();
+        for authorizer in &self.0 {
+            match authorizer.authorize(user, wanted) {
+                Decision::Allow => return Decision::Allow,
+                Decision::NoOpinion(reason) if reason.is_empty() => {}
+                Decision::NoOpinion(reason) => {
+                    if !reasons.is_empty() {
+                        reasons.push('\n');
+                    }
+                    reasons.push_str(&reason);
+                }
+            }
+        }
+        Decision::NoOpinion(reasons)
+    }
+
+    fn reason(&self, user: &User, wanted: &Attributes<'_>) -> Option<String> {
+        if user.is_in(MASTERS) {
+            return None;
+        }
+        let mut allowing = self.0.iter().filter(|mode| mode.authorize(user, wanted) == Decision::Allow);
+        allowing.next()?.reason(user, wanted)
+    }
+
+    fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule> {
+        self.0.iter().flat_map(|mode| mode.rules(user, namespace)).collect()
+    }
+
+    fn incomplete(&self, user: &User) -> Option<String> {
+        self.0.iter().find_map(|mode| mode.incomplete(user))
+    }
+
+    fn role(&self, role: &RoleRef, namespace: &str) -> Option<Vec<PolicyRule>> {
+        self.0.iter().find_map(|mode| mode.role(role, namespace))
+    }
+}

@@ -1,0 +1,120 @@
+//! Feeds the graph from the cache.
+
+use std::sync::Arc;
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+
+use super::NodeAuthorizer;
+use super::graph::{Graph, Kind, Vertex};
+use super::references;
+use crate::cache::{Cache, Collection, Event, Filter, Follower, Object, Snapshot};
+
+/// The objects that the graph is made of.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Pod,
+    Volume,
+    /// An object that belongs to the node in its `spec.nodeName`, and refers to nothing.
+    Placed(Kind),
+}
+
+const SOURCES: [(&str, Source); 5] = [
+    ("pods", Source::Pod),
+    ("persistentvolumes", Source::Volume),
+    ("volumeattachments.storage.k8s.io", Source::Placed(Kind::VolumeAttachment)),
+    ("resourceslices.resource.k8s.io", Source::Placed(Kind::ResourceSlice)),
+    ("podcertificaterequests.certificates.k8s.io", Source::Placed(Kind::PodCertificateRequest)),
+];
+
+/// The parts of a Pod that its references are read from. Most changes of a Pod touch none of them.
+const POD_PARTS: [&str; 4] =
+    ["spec", "metadata.annotations", "status.resourceClaimStatuses", "status.extendedResourceClaimStatus"];
+
+#[derive(Debug)]
+struct Feed {
+    source: Source,
+    authorizer: Arc<NodeAuthorizer>,
+}
+
+pub(super) fn start(cache: &Cache, authorizer: &Arc<NodeAuthorizer>) {
+    for (name, source) in SOURCES {
+        let feed = Feed { source, authorizer: Arc::clone(authorizer) };
+        cache.collection(name, &[]).follow(Arc::new(feed));
+    }
+}
+
+impl Follower for Feed {
+    fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot) {
+        let mut graph = self.authorizer.graph.write();
+        let all = collection.walk(&Filter::default(), None);
+        before.range(&all).for_each(|object| self.source.remove(&mut graph, object));
+        now.range(&all).for_each(|object| self.source.put(&mut graph, object));
+    }
+
+    fn changed(&self, events: &[Arc<Event>]) {
+        for event in events {
+            match (&event.object, &event.previous) {
+                (Some(object), Some(previous)) if self.source.is_same(previous, object) => {}
+                (Some(object), _) => self.source.put(&mut self.authorizer.graph.write(), object),
+                (None, Some(previous)) => {
+                    self.source.remove(&mut self.authorizer.graph.write(), previous);
+                }
+                (None, None) => {}
+            }
+        }
+    }
+}
+
+impl Source {
+    /// Whether the change makes no difference to the graph.
+    fn is_same(self, previous: &Object, object: &Object) -> bool {
+        match self {
+            Self::Pod => {
+                object.field("spec.nodeName").is_none_or(str::is_empty)
+                    && previous.field("spec.nodeName").is_none_or(str::is_empty)
+                    || POD_PARTS.iter().all(|path| previous.raw(path) == object.raw(path))
+            }
+            Self::Volume => previous.raw("spec") == object.raw("spec"),
+            Self::Placed(_) => previous.field("spec.nodeName") == object.field("spec.nodeName"),
+        }
+    }
+
+    fn put(self, graph: &mut Graph, object: &Object) {
+        let node = match self {
+            Self::Volume => "",
+            _ => object.field("spec.nodeName").unwrap_or_default(),
+        };
+        match self {
+            Self::Pod if !node.is_empty() => graph.place(self.vertex(object), node, of_pod(object)),
+            Self::Pod => graph.remove(&self.vertex(object)),
+            Self::Volume => {
+                let volume = Value::read(object.stored()).ok();
+                graph.set_volume(object.name(), volume.as_ref().and_then(references::of_volume));
+            }
+            Self::Placed(_) => graph.place(self.vertex(object), node, Vec::new()),
+        }
+    }
+
+    fn remove(self, graph: &mut Graph, object: &Object) {
+        match self {
+            Self::Volume => graph.set_volume(object.name(), None),
+            _ => graph.remove(&self.vertex(object)),
+        }
+    }
+
+    fn vertex(self, object: &Object) -> Vertex {
+        let kind = match self {
+            Self::Placed(kind) => kind,
+            Self::Pod | Self::Volume => Kind::Pod,
+        };
+        Vertex::new(kind, object.namespace(), object.name())
+    }
+}
+
+/// What a Pod refers to; one that cannot be read refers to nothing.
+fn of_pod(object: &Object) -> Vec<Vertex> {
+    let pod = Value::read(object.stored()).unwrap_or_default();
+    debug_assert_eq!(pod.at("metadata").text("name"), object.name());
+    references::of_pod(&pod)
+}

@@ -1,0 +1,258 @@
+//! [`NodeAuthorizer`]: the rights of kubelets.
+//!
+//! A kubelet (`system:node:<name>` in the group `system:nodes`) may read what the Pods on its node need and nothing else: the
+//! [`graph`] knows what that is, [`references`] reads it from the objects, [`follow`] keeps it in step with the cache. What
+//! cannot be told before the body of a request is read is for the admission plugin NodeRestriction.
+
+mod follow;
+mod graph;
+pub(crate) mod references;
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use self::graph::{Graph, Kind, Vertex};
+use crate::auth::rbac::{PolicyRule, RoleRef};
+use crate::auth::{Attributes, Authorizer, Decision, User};
+use crate::cache::Cache;
+
+const READ: &[&str] = &["get", "list", "watch"];
+const OWN: &[&str] = &["get", "create", "update", "patch", "delete"];
+
+/// The namespace of the Leases that kubelets renew.
+pub(crate) const LEASES: &str = "kube-node-lease";
+
+/// What every kubelet may do, whatever runs on its node: group, resource, verbs.
+const GENERAL: [(&str, &str, &[&str]); 11] = [
+    ("authentication.k8s.io", "tokenreviews", &["create"]),
+    ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
+    ("authorization.k8s.io", "localsubjectaccessreviews", &["create"]),
+    ("", "services", READ),
+    ("", "events", &["create", "update", "patch"]),
+    ("events.k8s.io", "events", &["create", "update", "patch"]),
+    ("", "endpoints", &["get"]),
+    ("certificates.k8s.io", "certificatesigningrequests", &["create", "get", "list", "watch"]),
+    ("certificates.k8s.io", "clustertrustbundles", READ),
+    ("storage.k8s.io", "csidrivers", READ),
+    ("node.k8s.io", "runtimeclasses", READ),
+];
+
+/// The node whose kubelet a user is; empty if it is one that names no node.
+pub(crate) fn node_of(user: &User) -> Option<&str> {
+    let node = user.name.strip_prefix("system:node:")?;
+    user.is_in("system:nodes").then_some(node)
+}
+
+/// Decides for kubelets, and has no opinion about others.
+#[derive(Debug, Default)]
+pub struct NodeAuthorizer {
+    graph: RwLock<Graph>,
+}
+
+impl NodeAuthorizer {
+    /// Follows the objects of this cache that belong to nodes.
+    #[must_use]
+    pub fn new(cache: &Cache) -> Arc<Self> {
+        let authorizer = Arc::new(Self::default());
+        follow::start(cache, &authorizer);
+        authorizer
+    }
+
+    fn decide(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+        match (wanted.group, wanted.resource) {
+            (_, "") => refuse(""),
+            ("", "secrets") => self.read(node, Kind::Secret, wanted),
+            ("", "configmaps") => self.read(node, Kind::ConfigMap, wanted),
+            ("", "persistentvolumeclaims") if wanted.subresource == "status" => {
+                self.claim_status(node, wanted)
+            }
+            ("", "persistentvolumeclaims") => self.get(node, Kind::PersistentVolumeClaim, wanted),
+            ("", "persistentvolumes") => self.get_volume(node, wanted),
+            ("", "serviceaccounts") => self.service_account(node, wanted),
+            ("", "nodes") => own_node(node, wanted),
+            ("", "pods") => self.pod(node, wanted),
+            ("resource.k8s.io", "resourceclaims") => self.get(node, Kind::ResourceClaim, wanted),
+            ("resource.k8s.io", "resourceslices") => self.slice(node, wanted),
+            ("storage.k8s.io", "volumeattachments") => self.get(node, Kind::VolumeAttachment, wanted),
+            ("storage.k8s.io", "csinodes") => own_csi_node(node, wanted),
+            ("coordination.k8s.io", "leases") => own_lease(node, wanted),
+            ("certificates.k8s.io", "podcertificaterequests") => self.certificate_request(node, wanted),
+            _ => general(wanted),
+        }
+    }
+
+    /// Get, list and watch of single objects.
+    fn read(&self, node: &str, kind: Kind, wanted: &Attributes<'_>) -> Result<(), String> {
+        check(READ.contains(&wanted.verb), "can only read resources of this type")?;
+        check(wanted.subresource.is_empty(), "cannot read subresource")?;
+        check(!wanted.namespace.is_empty(), "can only read namespaced object of this type")?;
+        self.related(node, kind, wanted)
+    }
+
+    fn get(&self, node: &str, kind: Kind, wanted: &Attributes<'_>) -> Result<(), String> {
+        only_get(wanted)?;
+        self.related(node, kind, wanted)
+    }
+
+    fn get_volume(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+        only_get(wanted)?;
+        check(!wanted.name.is_empty(), "No Object name found")?;
+        if self.graph.read().needs_volume(node, wanted.name) { Ok(()) } else { unrelated(node) }
+    }
+
+    fn claim_status(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+        check(matches!(wanted.verb, "update" | "patch"), "can only get/update/patch this type")?;
+        self.related(node, Kind::PersistentVolumeClaim, wanted)
+    }
+
+    fn service_account(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+        if wanted.verb == "get" && wanted.subresource.is_empty() {
+            return self.read(node, Kind::ServiceAccount, wanted);
+        }
+        let named = wanted.verb == "create" && !wanted.name.is_empty();
+        check(named, "can only create tokens for individual service accounts")?;
+        check(wanted.subresource == "token", "can only create token subresource of serviceaccount")?;
+        self.related(node, Kind::ServiceAccount, wanted)
+    }
+
+    fn pod(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+        match (wanted.subresource, wanted.verb) {
+            ("", "get") => self.related(node, Kind::Pod, wanted),
+            ("", "list" | "watch") if selects(wanted, node) => Ok(()),
+            ("", "list" | "watch") if !wanted.name.is_empty() => self.related(node, Kind::Pod, wanted),
+            ("", "list" | "watch") => refuse("can only list/watch pods with spec.nodeName field selector"),
+            ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
+            _ => refuse(""),
+        }
+    }
+
+    fn slice(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+        check(wanted.subresource.is_empty(), "cannot authorize ResourceSlice subresources")?;
+        match wanted.verb {
+            "create" => Ok(()),
+            "get" | "update" | "patch" | "delete" => self.related(node, Kind::ResourceSlice, wanted),
+            "list" | "watch" | "deletecollection" => check(
+                selects(wanted, node),
+                "can only list/watch/deletecollection resourceslices with nodeName field selector",
+            ),
+            _ => refuse(
+                "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection",
+            ),
+        }
+    }
+
+    fn certificate_request(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+        let plain = wanted.subresource.is_empty();
+        check(plain, "nodes may not access the status subresource of PodCertificateRequests")?;
+        match wanted.verb {
+            "create" => Ok(()),
+            "get" => self.related(node, Kind::PodCertificateRequest, wanted),
+            "list" | "watch" => check(
+                selects(wanted, node),
+                "can only list/watch podcertificaterequests with nodeName field selector",
+            ),
+            verb => refuse(&format!("nodes may not {verb} podcertificaterequests")),
+        }
+    }
+
+    fn related(&self, node: &str, kind: Kind, wanted: &Attributes<'_>) -> Result<(), String> {
+        check(!wanted.name.is_empty(), "No Object name found")?;
+        let object = Vertex::new(kind, wanted.namespace, wanted.name);
+        if self.graph.read().needs(node, &object) { Ok(()) } else { unrelated(node) }
+    }
+}
+
+impl Authorizer for NodeAuthorizer {
+    fn authorize(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
+        let Some(node) = node_of(user) else { return Decision::NoOpinion(String::new()) };
+        if node.is_empty() {
+            let name = listwatch_wire::go::quote(&user.name);
+            return Decision::NoOpinion(format!("unknown node for user {name}"));
+        }
+        match self.decide(node, wanted) {
+            Ok(()) => Decision::Allow,
+            Err(why) => Decision::NoOpinion(why),
+        }
+    }
+
+    fn rules(&self, _user: &User, _namespace: &str) -> Vec<PolicyRule> {
+        Vec::new()
+    }
+
+    fn incomplete(&self, user: &User) -> Option<String> {
+        node_of(user).map(|_| "node authorizer does not support user rule resolution".to_owned())
+    }
+
+    fn role(&self, _role: &RoleRef, _namespace: &str) -> Option<Vec<PolicyRule>> {
+        None
+    }
+}
+
+fn refuse(why: &str) -> Result<(), String> {
+    Err(why.to_owned())
+}
+
+fn check(holds: bool, why: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { refuse(why) }
+}
+
+fn unrelated(node: &str) -> Result<(), String> {
+    Err(format!("no relationship found between node '{node}' and this object"))
+}
+
+fn only_get(wanted: &Attributes<'_>) -> Result<(), String> {
+    check(wanted.verb == "get", "can only get individual resources of this type")?;
+    check(wanted.subresource.is_empty(), "cannot get subresource")
+}
+
+/// Whether only objects of this node are asked for.
+fn selects(wanted: &Attributes<'_>, node: &str) -> bool {
+    let terms = wanted.fields.map(|selector| selector.terms()).unwrap_or_default();
+    terms.iter().any(|term| !term.negated && term.field == "spec.nodeName" && term.value == node)
+}
+
+/// The kubelet's own Node, by its name, so that it may look for it before it is there. Whether it changes another one is
+/// known when the body was read.
+fn own_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    match (wanted.subresource, wanted.verb, wanted.name) {
+        ("", "create" | "update" | "patch", _) | ("status", "update" | "patch", _) => Ok(()),
+        ("", "get" | "list" | "watch", name) if name == node => Ok(()),
+        ("", "get" | "list" | "watch", "") => {
+            Err(format!("node '{node}' cannot read all nodes, only its own Node object"))
+        }
+        ("", "get" | "list" | "watch", name) => {
+            Err(format!("node '{node}' cannot read '{name}', only its own Node object"))
+        }
+        _ => refuse(""),
+    }
+}
+
+fn own_lease(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    check(OWN.contains(&wanted.verb), "can only get, create, update, patch, or delete a node lease")?;
+    let here = wanted.namespace == LEASES;
+    check(here, "can only access leases in the \"kube-node-lease\" system namespace")?;
+    let own = wanted.verb == "create" || wanted.name == node;
+    check(own, "can only access node lease with the same name as the requesting node")
+}
+
+fn own_csi_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    match wanted.subresource {
+        "" => check(OWN.contains(&wanted.verb), "can only get, create, update, patch, or delete a CSINode")?,
+        "status" => return refuse("CSINode status access requires CSIVolumeHealth feature"),
+        _ => return refuse("cannot authorize CSINode subresources"),
+    }
+    let own = wanted.verb == "create" || wanted.name == node;
+    check(own, "can only access CSINode with the same name as the requesting node")
+}
+
+fn general(wanted: &Attributes<'_>) -> Result<(), String> {
+    let allowed = wanted.subresource.is_empty()
+        && GENERAL.iter().any(|(group, resource, verbs)| {
+            (*group, *resource) == (wanted.group, wanted.resource) && verbs.contains(&wanted.verb)
+        });
+    check(allowed, "")
+}
+
+#[cfg(test)]
+mod tests;
