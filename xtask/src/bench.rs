@@ -30,6 +30,8 @@ enum Which {
     Workqueue,
     /// Initial sync, updates and reads beside kube-rs
     Informer,
+    /// A saved cache of 100,000 objects: from the start of a process until they can be read
+    Warm,
     /// One operator with our Controller and with kube-rs's: lines and CPU per reconcile
     Controller,
     /// A thousand watchers of which ten never read: what the others feel of it
@@ -52,7 +54,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Which::Wire => bench("listwatch-merge", &[])?,
             Which::Storage => bench("listwatch-storage", &[])?,
             Which::Workqueue => bench("listwatch-workqueue", &[])?,
-            Which::Informer => bench("listwatch", &[])?,
+            Which::Informer => bench("listwatch", &["sync", "memory", "read"])?,
+            Which::Warm => bench("listwatch", &["warm"])?,
             Which::Controller => bench("listwatch-testkit", &[])?,
             Which::Watchers => bench("listwatch-cli", &["watchers"])?,
             Which::Memory => bench("listwatch-cli", &["memory"])?,

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use crate::informer::InformerStatus;
 use crate::monitor::{LastProblem, SourceStatus};
+use crate::warm::Freshness;
 
 /// One block per informer: its state, its place, its last problem, its handlers with their lag.
 ///
@@ -27,7 +28,11 @@ pub fn page(informers: &[InformerStatus]) -> String {
 }
 
 fn informer(text: &mut String, status: &InformerStatus) -> std::fmt::Result {
-    let synced = if status.synced { "synced" } else { "not synced" };
+    let synced = match status.freshness {
+        Freshness::Empty => "not synced",
+        Freshness::Stale => "stale, from a saved cache",
+        Freshness::Current => "synced",
+    };
     let phase = if status.phase.is_empty() { "idle" } else { status.phase };
     let InformerStatus { name, objects, revision, received, queued, .. } = status;
     writeln!(text, "{name}: {phase}, {synced}, {objects} objects at revision {revision}")?;

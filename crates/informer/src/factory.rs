@@ -19,6 +19,7 @@ use crate::lister::Lister;
 use crate::lister_watcher::Sources;
 use crate::object::Keep;
 use crate::sync::Mutex;
+use crate::warm::WarmOptions;
 
 /// Which objects an informer is about. Equal scopes share an informer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +27,8 @@ pub struct Scope {
     resource: ResourceKind,
     /// Sorted; empty for all.
     namespaces: Vec<String>,
+    /// Of the namespaces themselves; none if they are named, or all.
+    namespace_labels: Option<String>,
     labels: String,
     fields: String,
 }
@@ -34,7 +37,13 @@ impl Scope {
     /// All objects of the kind.
     #[must_use]
     pub fn new(resource: ResourceKind) -> Self {
-        Self { resource, namespaces: Vec::new(), labels: String::new(), fields: String::new() }
+        Self {
+            resource,
+            namespaces: Vec::new(),
+            namespace_labels: None,
+            labels: String::new(),
+            fields: String::new(),
+        }
     }
 
     /// All objects of a type that knows its collection.
@@ -49,6 +58,13 @@ impl Scope {
         self.namespaces.push(namespace.into());
         self.namespaces.sort();
         self.namespaces.dedup();
+        self
+    }
+
+    /// Only namespaces with such labels, as they come and go. Takes the place of named namespaces.
+    #[must_use]
+    pub fn namespaces_labelled(mut self, selector: &LabelSelector) -> Self {
+        self.namespace_labels = Some(selector.to_string());
         self
     }
 
@@ -71,6 +87,9 @@ impl Scope {
         // Selectors were parsed before they were printed.
         source = source.labels(self.labels.parse().unwrap_or_default());
         source = source.fields(self.fields.parse().unwrap_or_default());
+        if let Some(labels) = &self.namespace_labels {
+            return source.namespaces_labelled(labels.parse().unwrap_or_default()).into();
+        }
         match self.namespaces.as_slice() {
             [] => source.into(),
             [one] => source.namespace(one).into(),
@@ -83,7 +102,8 @@ impl Scope {
         if !self.resource.resource.group.is_empty() {
             name = format!("{name}.{}", self.resource.resource.group);
         }
-        for part in [self.namespaces.join(","), self.labels.clone(), self.fields.clone()] {
+        let namespaces = self.namespace_labels.clone().unwrap_or_else(|| self.namespaces.join(","));
+        for part in [namespaces, self.labels.clone(), self.fields.clone()] {
             if !part.is_empty() {
                 name = format!("{name}/{part}");
             }
@@ -201,6 +221,7 @@ pub struct InformerFactory {
     entries: Mutex<Entries>,
     options: InformerOptions,
     keep: Keep,
+    warm: Option<WarmOptions>,
 }
 
 impl fmt::Debug for InformerFactory {
@@ -217,7 +238,7 @@ impl InformerFactory {
     pub fn new(client: ::kube::Client) -> Self {
         let mut options = InformerOptions::default();
         options.reflector.initial_lists = Some(Arc::new(Semaphore::new(INITIAL_LISTS)));
-        Self { client, entries: Mutex::new(HashMap::new()), options, keep: Keep::default() }
+        Self { client, entries: Mutex::new(HashMap::new()), options, keep: Keep::default(), warm: None }
     }
 
     /// Sets how its informers list, queue and resync. Unless they say otherwise, they obtain 16 initial states at a time.
@@ -234,6 +255,13 @@ impl InformerFactory {
     #[must_use]
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
+        self
+    }
+
+    /// Saves the caches of its informers to a directory and resumes from there after a restart. See [`warm`](crate::warm).
+    #[must_use]
+    pub fn warm(mut self, options: WarmOptions) -> Self {
+        self.warm = Some(options);
         self
     }
 
@@ -264,9 +292,12 @@ impl InformerFactory {
         {
             return Shared { informer, scope };
         }
-        let builder = SharedInformer::<K>::builder(scope.sources(&self.client, self.keep))
+        let mut builder = SharedInformer::<K>::builder(scope.sources(&self.client, self.keep))
             .name(scope.name())
             .options(self.options.clone());
+        if let Some(warm) = &self.warm {
+            builder = builder.warm(warm.clone());
+        }
         let informer = Arc::new(configure(builder).build());
         let any: Arc<dyn AnyInformer> = Arc::<SharedInformer<K>>::clone(&informer);
         let typed: Arc<dyn Any + Send + Sync> = Arc::<SharedInformer<K>>::clone(&informer);

@@ -20,7 +20,8 @@
 //! 8. [`kube`](mod@kube): a Kubernetes API server as the source; [`factory`] and [`lister`] for programs with many
 //!    informers.
 //! 9. [`controller`]: a reconcile function over informers and a work queue.
-//! 10. Beside it: [`retry_watcher`] for events without a cache, [`until`] to wait for something, [`mutation_cache`] to
+//! 10. [`warm`]: a cache that survives restarts; [`namespaces`]: namespaces that come and go.
+//! 11. Beside it: [`retry_watcher`] for events without a cache, [`until`] to wait for something, [`mutation_cache`] to
 //!     see one's own writes, [`ttl_store`] for what is true only for a while, [`leader_election`] for programs that run
 //!     more than once, [`event_recorder`] to tell people what was done, [`metrics`] and [`debug`] to look inside.
 //!
@@ -65,6 +66,7 @@ mod lru;
 pub mod metrics;
 mod monitor;
 pub mod mutation_cache;
+pub mod namespaces;
 pub mod object;
 pub mod pager;
 mod panics;
@@ -77,6 +79,7 @@ pub mod store;
 mod sync;
 pub mod ttl_store;
 pub mod until;
+pub mod warm;
 
 pub use controller::Controller;
 pub use factory::InformerFactory;

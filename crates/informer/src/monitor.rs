@@ -58,7 +58,7 @@ pub struct SourceStatus {
 }
 
 #[derive(Default)]
-struct Source {
+pub(crate) struct Source {
     namespace: Option<Arc<str>>,
     phase: Mutex<&'static str>,
     seen: AtomicU64,
@@ -109,8 +109,8 @@ pub(crate) fn count(counts: &mut Vec<(&'static str, u64)>, kind: &'static str, m
 pub(crate) struct Monitor {
     name: String,
     hook: Option<Arc<ProblemHook>>,
-    /// By position. A reflector without an informer has none, and is not counted.
-    sources: Vec<Source>,
+    /// By position; none where a namespace was taken away.
+    sources: Mutex<Vec<Option<Arc<Source>>>>,
     log: Mutex<ProblemLog>,
     started: OnceLock<Instant>,
 }
@@ -122,38 +122,41 @@ impl fmt::Debug for Monitor {
 }
 
 impl Monitor {
-    pub(crate) fn new(
-        name: String,
-        hook: Option<Arc<ProblemHook>>,
-        namespaces: impl Iterator<Item = Option<Arc<str>>>,
-    ) -> Self {
-        let sources = namespaces.map(|namespace| Source { namespace, ..Source::default() }).collect();
-        Self { name, hook, sources, ..Self::default() }
+    pub(crate) fn new(name: String, hook: Option<Arc<ProblemHook>>) -> Self {
+        Self { name, hook, ..Self::default() }
+    }
+
+    /// Begins to count for a source at this position.
+    pub(crate) fn add(&self, position: usize, namespace: Option<Arc<str>>) {
+        let mut sources = self.sources.lock();
+        while sources.len() <= position {
+            sources.push(None);
+        }
+        if let Some(place) = sources.get_mut(position) {
+            *place = Some(Arc::new(Source { namespace, ..Source::default() }));
+        }
+    }
+
+    /// Forgets the source at this position.
+    pub(crate) fn remove(&self, position: usize) {
+        if let Some(place) = self.sources.lock().get_mut(position) {
+            *place = None;
+        }
+    }
+
+    /// The part of the source at this position.
+    pub(crate) fn of(self: &Arc<Self>, position: usize) -> SourceMonitor {
+        let source = self.sources.lock().get(position).cloned().flatten().unwrap_or_default();
+        SourceMonitor { monitor: Arc::clone(self), source }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    fn with(&self, source: usize, count: impl FnOnce(&Source)) {
-        if let Some(source) = self.sources.get(source) {
-            count(source);
-        }
-    }
-
-    pub(crate) fn phase(&self, source: usize, phase: &'static str) {
-        self.with(source, |source| *source.phase.lock() = phase);
-    }
-
     /// All sources have ended, or will never start.
     pub(crate) fn stopped(&self) {
-        (0..self.sources.len()).for_each(|source| self.phase(source, "stopped"));
-    }
-
-    pub(crate) fn stepped<K>(&self, source: usize, machine: &Machine<K>) {
-        self.phase(source, machine.phase_name());
-        let seen = machine.seen().unwrap_or(Revision::ZERO);
-        self.with(source, |source| source.seen.store(seen.0, Ordering::Relaxed));
+        self.sources.lock().iter().flatten().for_each(|source| *source.phase.lock() = "stopped");
     }
 
     /// Milliseconds since something was first timed here.
@@ -162,40 +165,20 @@ impl Monitor {
         u64::try_from(at.saturating_duration_since(*started).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Something came through the open watch.
-    pub(crate) fn heard(&self, source: usize, at: Instant) {
-        let millis = self.millis(at);
-        self.with(source, |source| source.last_event.store(millis.saturating_add(1), Ordering::Relaxed));
-    }
-
-    pub(crate) fn listing(&self, source: usize) {
-        self.with(source, |source| {
-            source.lists.fetch_add(1, Ordering::Relaxed);
-        });
-    }
-
-    pub(crate) fn listed(&self, source: usize, objects: usize) {
-        self.with(source, |source| {
-            source.listed_objects.fetch_add(objects as u64, Ordering::Relaxed);
-        });
-    }
-
-    pub(crate) fn watching(&self, source: usize, request: &WatchRequest) {
-        self.with(source, |source| {
-            let counter = if request.initial_events { &source.streaming_lists } else { &source.watches };
-            counter.fetch_add(1, Ordering::Relaxed);
-        });
+    /// Counts and tells a problem of the source at this position.
+    pub(crate) fn problem(self: &Arc<Self>, position: usize, problem: &Problem, response: Response) {
+        self.of(position).problem(problem, response);
     }
 
     /// Counts and tells every problem, and logs as many as somebody can read.
-    pub(crate) fn problem(&self, source: usize, problem: &Problem, response: Response) {
+    fn tell(&self, source: &Source, problem: &Problem, response: Response) {
         let kind = kind_of(problem);
         let admitted = self.log.lock().admit(kind, Instant::now());
         if let Some(left_out) = admitted {
-            let namespace = self.sources.get(source).and_then(|source| source.namespace.as_deref());
+            let namespace = source.namespace.as_deref();
             tracing::warn!(informer = %self.name, namespace, %problem, %response, left_out, "informer problem");
         }
-        self.with(source, |source| source.count(kind, problem, response));
+        source.count(kind, problem, response);
         if let Some(hook) = &self.hook {
             let call = std::panic::AssertUnwindSafe(|| hook(problem, response));
             if std::panic::catch_unwind(call).is_err() {
@@ -206,7 +189,55 @@ impl Monitor {
 
     pub(crate) fn statuses(&self) -> Vec<SourceStatus> {
         let now = self.millis(Instant::now());
-        self.sources.iter().map(|source| source.status(now)).collect()
+        self.sources.lock().iter().flatten().map(|source| source.status(now)).collect()
+    }
+}
+
+/// The part of a [`Monitor`] that one source writes to.
+#[derive(Clone, Default)]
+pub(crate) struct SourceMonitor {
+    monitor: Arc<Monitor>,
+    source: Arc<Source>,
+}
+
+impl SourceMonitor {
+    /// The name of the informer.
+    pub(crate) fn name(&self) -> &str {
+        self.monitor.name()
+    }
+
+    pub(crate) fn phase(&self, phase: &'static str) {
+        *self.source.phase.lock() = phase;
+    }
+
+    pub(crate) fn stepped<K>(&self, machine: &Machine<K>) {
+        self.phase(machine.phase_name());
+        let seen = machine.seen().unwrap_or(Revision::ZERO);
+        self.source.seen.store(seen.0, Ordering::Relaxed);
+    }
+
+    /// Something came through the open watch.
+    pub(crate) fn heard(&self, at: Instant) {
+        let millis = self.monitor.millis(at);
+        self.source.last_event.store(millis.saturating_add(1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn listing(&self) {
+        self.source.lists.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn listed(&self, objects: usize) {
+        self.source.listed_objects.fetch_add(objects as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn watching(&self, request: &WatchRequest) {
+        let counter =
+            if request.initial_events { &self.source.streaming_lists } else { &self.source.watches };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn problem(&self, problem: &Problem, response: Response) {
+        self.monitor.tell(&self.source, problem, response);
     }
 }
 
@@ -239,5 +270,6 @@ fn kind_of(problem: &Problem) -> &'static str {
         Problem::Transform { .. } => "transform",
         Problem::Index(_) => "index",
         Problem::Panicked(_) => "panicked",
+        Problem::SavedCache(_) => "saved_cache",
     }
 }

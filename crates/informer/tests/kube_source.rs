@@ -19,7 +19,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use listwatch::kube::layers::{RateLimit, RateLimitLayer, WarningLayer};
-use listwatch::kube::{KubeSource, ResourceKind};
+use listwatch::kube::{Compression, KubeSource, ResourceKind};
 use listwatch::lister_watcher::{ListRequest, ListVersion, SourceError, WatchEvent, WatchRequest};
 use listwatch::object::{Keep, ManagedFields};
 use listwatch::{ListerWatcher, Revision, SharedInformer};
@@ -84,7 +84,7 @@ async fn scope_selectors_and_tweaks_are_sent() {
         .namespace("prod")
         .labels("app=web,tier in (a,b)".parse().unwrap())
         .fields("metadata.name=web".parse().unwrap())
-        .compressed(true)
+        .compression(Compression::All)
         .tweak(|options| options.limit = 7)
         .query("shardSelector=x");
     source.list(&first(ListVersion::Any, None)).await.unwrap();
@@ -104,6 +104,25 @@ async fn scope_selectors_and_tweaks_are_sent() {
         "{}",
         seen[1]
     );
+}
+
+/// Compression of everything made each small event dearer to save bytes that only lists are full of.
+#[tokio::test]
+async fn lists_can_be_compressed_without_watches() {
+    let server = Server::answering(list_body());
+    for (compression, expected) in [
+        (Compression::Off, ["identity", "identity", "identity"]),
+        (Compression::Lists, ["gzip", "gzip", "identity"]),
+        (Compression::All, ["gzip", "gzip", "gzip"]),
+    ] {
+        let source = KubeSource::of::<Deployment>(server.client()).compression(compression);
+        source.list(&first(ListVersion::Any, None)).await.unwrap();
+        let _ = source.watch(&watch(None, true)).await.unwrap();
+        let _ = source.watch(&watch(Some(1), false)).await.unwrap();
+        for (request, encoding) in server.requests().iter().zip(expected) {
+            assert!(request.ends_with(&format!(" {encoding}")), "{compression:?}: {request}");
+        }
+    }
 }
 
 #[tokio::test]

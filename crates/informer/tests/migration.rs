@@ -22,6 +22,7 @@ use listwatch::processor::HandlerFuncs;
 use listwatch::retry::retry_on_conflict;
 use listwatch::store::IndexValues;
 use listwatch::until::{conditions, wait_for};
+use listwatch::warm::WarmOptions;
 use listwatch::workqueue::{Options, Parallel, Queue, limiter};
 use listwatch::{
     Controller, Deleted, HandlerOptions, InformerFactory, Object, ObjectKey, Problem, Response,
@@ -53,6 +54,7 @@ async fn informers(client: Client, api_resource: ApiResource) -> Result<(), Fail
     let (strip, report) = (Ok, |_: &Problem, _: Response| {});
     let builder = SharedInformer::<Pod>::builder(listwatch::lister_watcher::InMemory::new(1));
     let builder = builder.transform(strip);
+    let builder = builder.warm(WarmOptions::new("/var/cache/operator"));
     let informer = builder.on_problem(report).build();
     let revision = pods.store().revision();
     let lister = pods.lister();
@@ -61,6 +63,12 @@ async fn informers(client: Client, api_resource: ApiResource) -> Result<(), Fail
     let some = lister.list(&selector);
     let kinds = (ResourceKind::of::<Pod>().metadata_only(), ResourceKind::dynamic(&api_resource));
     factory.shutdown().await;
+    Ok(())
+}
+
+async fn several_namespaces(client: Client) -> Result<(), Failed> {
+    let pods = SharedInformer::<Pod>::new(KubeSource::of::<Pod>(client).namespaces(["x", "y"]));
+    pods.namespaces().add("z")?;
     Ok(())
 }
 

@@ -18,6 +18,7 @@ mod memory_source;
 mod readers;
 mod server;
 mod sync;
+mod warm;
 
 use std::env;
 
@@ -37,6 +38,7 @@ fn main() {
         ["readers", which, objects, readers] => {
             readers::run(which, objects.parse().unwrap(), readers.parse().unwrap())
         }
+        ["warm-client", directory, spawned] => warm::client(directory, spawned.parse().unwrap()),
         only => {
             row("", "listwatch", "goal", "client-go", "kube-rs");
             let wanted = |name: &str| only.is_empty() || only.contains(&name);
@@ -48,6 +50,9 @@ fn main() {
             }
             if wanted("read") {
                 readers::all();
+            }
+            if wanted("warm") {
+                warm::all();
             }
         }
     }

@@ -50,6 +50,10 @@ pub enum Delta<K = Raw> {
     },
     /// Tell every object again to those who want it.
     SyncAll,
+    /// Everything that was missed since a saved state has been received.
+    Current,
+    /// The source was taken away: nothing of its namespace is cached any more.
+    Removed,
     /// Nothing changed up to this resource version.
     Bookmark(Revision),
 }
@@ -61,14 +65,14 @@ impl<K> Delta<K> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Deleted(object) => Some(object.key()),
             Self::Rejected { key, .. } => Some(key),
-            Self::Replaced { .. } | Self::SyncAll | Self::Bookmark(_) => None,
+            Self::Replaced { .. } | Self::SyncAll | Self::Current | Self::Removed | Self::Bookmark(_) => None,
         }
     }
 
     /// True if it concerns all objects: it is popped alone, and nothing is coalesced across it.
     #[must_use]
     pub fn is_barrier(&self) -> bool {
-        matches!(self, Self::Replaced { .. } | Self::SyncAll)
+        matches!(self, Self::Replaced { .. } | Self::SyncAll | Self::Current | Self::Removed)
     }
 
     /// The weight against [`QueueOptions::capacity`].
@@ -88,7 +92,7 @@ impl<K> Delta<K> {
             Self::Rejected { revision, .. } | Self::Replaced { revision, .. } | Self::Bookmark(revision) => {
                 Some(*revision)
             }
-            Self::SyncAll => None,
+            Self::SyncAll | Self::Current | Self::Removed => None,
         }
     }
 }
@@ -107,6 +111,8 @@ impl<K> fmt::Display for Delta<K> {
                 objects.iter().try_for_each(|object| write!(f, " {} {}", object.key(), object.revision()))
             }
             Self::SyncAll => f.write_str("sync all"),
+            Self::Current => f.write_str("current"),
+            Self::Removed => f.write_str("removed"),
             Self::Bookmark(revision) => write!(f, "bookmark {revision}"),
         }
     }

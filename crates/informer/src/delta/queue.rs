@@ -137,6 +137,8 @@ struct State<K> {
     /// Where to look first next time, so that no source starves another.
     turn: usize,
     closed: bool,
+    /// Sources that were taken away and whose position has not been given to another.
+    retired: Vec<usize>,
     popper: Option<Waker>,
     pushers: Vec<Waker>,
 }
@@ -158,7 +160,8 @@ impl<K> DeltaQueue<K> {
     #[must_use]
     pub fn new(sources: usize, options: QueueOptions) -> Self {
         let sources = (0..sources).map(|_| Queued::new(options.form)).collect();
-        let state = State { sources, turn: 0, closed: false, popper: None, pushers: Vec::new() };
+        let state =
+            State { sources, turn: 0, closed: false, retired: Vec::new(), popper: None, pushers: Vec::new() };
         Self { state: Mutex::new(state), options }
     }
 
@@ -166,6 +169,29 @@ impl<K> DeltaQueue<K> {
     #[must_use]
     pub fn form(&self) -> Form {
         self.options.form
+    }
+
+    /// Opens a queue for a source at this position.
+    pub(crate) fn ensure_source(&self, position: usize) {
+        let mut state = self.state.lock();
+        while state.sources.len() <= position {
+            state.sources.push(Queued::new(self.options.form));
+        }
+        state.retired.retain(|retired| *retired != position);
+    }
+
+    /// Takes the source at this position away: what is queued of it is dropped, nothing more is taken, and
+    /// [`Delta::Removed`] is the last that is popped of it.
+    pub(crate) fn retire_source(&self, position: usize) {
+        let mut state = self.state.lock();
+        let Some(queue) = state.sources.get_mut(position) else { return };
+        *queue = Queued::new(self.options.form);
+        queue.push(Delta::Removed);
+        state.retired.push(position);
+        let wakers = std::mem::take(&mut state.pushers).into_iter().chain(state.popper.take());
+        let wakers: Vec<_> = wakers.collect();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// The number of objects that wait.
@@ -197,7 +223,7 @@ impl<K> DeltaQueue<K> {
     ) -> Poll<Result<(), Closed>> {
         let mut state = self.state.lock();
         let capacity = self.options.capacity;
-        let closed = state.closed;
+        let closed = state.closed || state.retired.contains(&source);
         let Some(queue) = state.sources.get_mut(source).filter(|_| !closed) else {
             return Poll::Ready(Err(Closed));
         };

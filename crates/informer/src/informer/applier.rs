@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use listwatch_wire::Revision;
 
+use super::positions::Positions;
 use super::{Core, apply};
 use crate::delta::{Batch, Delta, last_revision};
-use crate::lister_watcher::Partition;
 use crate::object::Object;
 use crate::processor::backlog::Replay;
 use crate::reflector::{Problem, Response};
 use crate::store::{IndexError, StoreWriter};
+use crate::warm::Restored;
 
 /// The only one who writes to an informer's store.
 pub(super) struct Applier<K> {
     pub(super) core: Arc<Core<K>>,
-    pub(super) partitions: Vec<Partition>,
-    /// Where each source stands; none before its first state.
-    pub(super) revisions: Vec<Option<Revision>>,
     pub(super) writer: StoreWriter<K>,
 }
 
@@ -51,10 +49,16 @@ impl<K: Send + Sync + 'static> Applier<K> {
     }
 
     fn barrier(&mut self, source: usize, delta: Delta<K>) {
-        if let Delta::Replaced { objects, revision, restarted } = delta {
-            self.replace(source, objects, revision, restarted);
-        } else {
-            self.core.processor.lock().resync_all(&self.core.store.snapshot());
+        match delta {
+            Delta::Replaced { objects, revision, restarted } => {
+                self.replace(source, objects, revision, restarted);
+            }
+            Delta::Current => self.current(source),
+            Delta::Removed => {
+                self.remove(source);
+                self.core.positions.lock().free(source);
+            }
+            _ => self.core.processor.lock().resync_all(&self.core.store.snapshot()),
         }
     }
 
@@ -62,25 +66,41 @@ impl<K: Send + Sync + 'static> Applier<K> {
         if deltas.is_empty() {
             return;
         }
-        // Only a replacement may take the store back.
-        let revision = revision.max(self.revisions.get(source).copied().flatten());
         let processor = self.core.processor.lock();
+        let mut positions = self.core.positions.lock();
+        if !positions.is_active(source) {
+            return;
+        }
+        // Only a replacement may take the store back.
+        let revision = revision.max(positions.revision(source));
         let applied = apply::changes(&mut self.writer, deltas);
-        advance(&mut self.revisions, &mut self.writer, source, revision);
+        positions.changes += applied.events.len() as u64;
+        advance(&self.core, &mut positions, &mut self.writer, source, revision);
+        drop(positions);
         processor.publish(applied.events);
         drop(processor);
         self.report(source, applied.problems);
     }
 
     fn replace(&mut self, source: usize, objects: Vec<Object<K>>, revision: Revision, restarted: bool) {
-        let namespace = self.partitions.get(source).and_then(|partition| partition.namespace.clone());
-        let first = self.revisions.get(source).is_none_or(Option::is_none);
+        let predecessor = self.core.positions.lock().predecessor(source);
+        predecessor.into_iter().for_each(|position| self.remove(position));
         let processor = self.core.processor.lock();
+        let mut positions = self.core.positions.lock();
+        if !positions.is_active(source) {
+            return;
+        }
+        let namespace = positions.namespace(source);
+        let synced = *self.core.synced.borrow();
+        let initial = positions.is_initial(source, synced);
         let count = objects.len();
         let list = apply::List { namespace: namespace.as_deref(), objects, restarted };
-        let applied = apply::replace(&mut self.writer, list, first);
-        advance(&mut self.revisions, &mut self.writer, source, Some(revision));
-        if first {
+        let applied = apply::replace(&mut self.writer, list, initial);
+        positions.changes += 1;
+        advance(&self.core, &mut positions, &mut self.writer, source, Some(revision));
+        positions.set_current(source);
+        drop(positions);
+        if initial {
             // Everybody reads the initial state from the same snapshot; nothing is copied for anybody.
             let snapshot = self.core.store.snapshot();
             for listener in processor.listeners() {
@@ -89,11 +109,65 @@ impl<K: Send + Sync + 'static> Applier<K> {
         } else {
             processor.publish(applied.events);
         }
-        if self.revisions.iter().all(Option::is_some) && !self.core.synced.send_replace(true) {
-            processor.listeners().for_each(|listener| listener.backlog.initial_complete());
-        }
         drop(processor);
+        self.core.settle();
         self.report(source, applied.problems);
+    }
+
+    /// A restored source has received what it missed.
+    fn current(&mut self, source: usize) {
+        self.core.positions.lock().set_current(source);
+        self.core.settle();
+    }
+
+    /// Removes the objects of a namespace that was taken away; handlers are told of each.
+    fn remove(&mut self, source: usize) {
+        let processor = self.core.processor.lock();
+        let mut positions = self.core.positions.lock();
+        let Some(namespace) = positions.empty(source) else { return };
+        let list = apply::List { namespace: Some(&namespace), objects: Vec::new(), restarted: false };
+        let applied = apply::replace(&mut self.writer, list, false);
+        positions.changes += 1;
+        let slowest = positions.slowest(*self.core.synced.borrow());
+        slowest.into_iter().for_each(|revision| self.writer.advance(revision));
+        drop(positions);
+        processor.publish(applied.events);
+        drop(processor);
+        self.core.settle();
+    }
+
+    /// Makes a saved cache the content of the store. Handlers that left a mark in it are told what they have not been told
+    /// yet; the others, everything.
+    pub(super) fn restore(&mut self, restored: Restored<K>) -> Restored<K> {
+        let Restored { mut objects, positions: saved, mut marks, server } = restored;
+        let processor = self.core.processor.lock();
+        let mut positions = self.core.positions.lock();
+        let wanted = positions.restored(&saved);
+        let known =
+            |object: &Object<K>| wanted.iter().any(|(_, namespace, _)| covers(namespace.as_deref(), object));
+        let dropped: Vec<_> = objects.extract_if(.., |object| !known(object)).collect();
+        let problems = self.writer.replace(None, objects).problems;
+        for (position, _, revision) in &wanted {
+            advance(&self.core, &mut positions, &mut self.writer, *position, Some(*revision));
+        }
+        let usable = positions.all_have_state();
+        drop(positions);
+        let snapshot = self.core.store.snapshot();
+        marks.iter_mut().for_each(|mark| mark.forget(&dropped));
+        for listener in processor.listeners() {
+            let mark = listener.mark_name().and_then(|name| marks.iter().find(|mark| mark.name == name));
+            match mark.and_then(|mark| mark.events(&snapshot)) {
+                Some(events) => listener.backlog.publish(&events.into()),
+                None => {
+                    let (snapshot, count) = (snapshot.clone(), snapshot.len());
+                    listener.replay(Replay { snapshot, namespace: None, count });
+                }
+            }
+        }
+        self.core.usable.send_replace(usable);
+        drop(processor);
+        self.report(0, problems);
+        Restored { objects: Vec::new(), positions: saved, marks, server }
     }
 
     fn report(&self, source: usize, problems: Vec<IndexError>) {
@@ -103,18 +177,21 @@ impl<K: Send + Sync + 'static> Applier<K> {
     }
 }
 
+fn covers<K>(namespace: Option<&str>, object: &Object<K>) -> bool {
+    namespace.is_none_or(|namespace| object.namespace() == namespace)
+}
+
 /// The store stands where the slowest of its sources stands.
 fn advance<K>(
-    revisions: &mut [Option<Revision>],
+    core: &Core<K>,
+    positions: &mut Positions,
     writer: &mut StoreWriter<K>,
     source: usize,
     revision: Option<Revision>,
 ) {
     let Some(revision) = revision else { return };
-    if let Some(slot) = revisions.get_mut(source) {
-        *slot = Some(revision);
-    }
-    if let Some(slowest) = revisions.iter().copied().min().flatten() {
+    positions.advance(source, revision);
+    if let Some(slowest) = positions.slowest(*core.synced.borrow()) {
         writer.advance(slowest);
     }
 }

@@ -27,7 +27,9 @@ fn write<K>(delta: Delta<K>) -> Option<(Write<K>, Option<Object<K>>)> {
         Delta::Added(object) | Delta::Updated(object) => Some((Write::Put(object), None)),
         Delta::Deleted(object) => Some((Write::Remove(object.key().clone()), Some(object))),
         Delta::Rejected { key, .. } => Some((Write::Remove(key), None)),
-        Delta::Bookmark(_) | Delta::SyncAll | Delta::Replaced { .. } => None,
+        Delta::Bookmark(_) | Delta::SyncAll | Delta::Current | Delta::Removed | Delta::Replaced { .. } => {
+            None
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::options::InformerOptions;
+use super::positions::Positions;
+use super::roster::Roster;
 use super::run::Unstarted;
 use super::{Core, Guard, SharedInformer};
 use crate::delta::DeltaQueue;
@@ -17,6 +19,7 @@ use crate::processor::registry::Processor;
 use crate::reflector::{Problem, Response, Transform};
 use crate::store::Store;
 use crate::sync::Mutex;
+use crate::warm::{Saver, WarmOptions};
 
 /// Builds a [`SharedInformer`].
 pub struct InformerBuilder<K> {
@@ -25,6 +28,7 @@ pub struct InformerBuilder<K> {
     options: InformerOptions,
     transform: Option<Arc<Transform<K>>>,
     hook: Option<Arc<ProblemHook>>,
+    warm: Option<WarmOptions>,
 }
 
 impl<K> fmt::Debug for InformerBuilder<K> {
@@ -41,6 +45,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
             options: InformerOptions::default(),
             transform: None,
             hook: None,
+            warm: None,
         }
     }
 
@@ -76,21 +81,35 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
+    /// Saves the cache to a directory and resumes from there after a restart. The files are named after the informer, so
+    /// give it a [`name`](Self::name) that no other informer of the directory has. See [`warm`](crate::warm).
+    #[must_use]
+    pub fn warm(mut self, options: WarmOptions) -> Self {
+        self.warm = Some(options);
+        self
+    }
+
     /// The informer, not yet started: add handlers and indexes, or do that later.
     #[must_use]
     pub fn build(self) -> SharedInformer<K> {
         let (store, writer) = Store::new();
         let InformerOptions { reflector, queue, resync } = self.options;
-        let sources = self.sources.0.len();
-        let namespaces = self.sources.0.iter().map(|partition| partition.namespace.clone());
-        let monitor = Arc::new(Monitor::new(self.name, self.hook, namespaces));
-        let unstarted = Unstarted { sources: self.sources, reflector, transform: self.transform, writer };
+        let monitor = Arc::new(Monitor::new(self.name, self.hook));
+        let saver = self.warm.map(|options| Saver::new(options, monitor.name()));
+        let unstarted = Unstarted { reflector, transform: self.transform, writer };
+        let awaiting = self.sources.open.as_ref().is_some_and(|open| open.follow.is_some());
         let core = Arc::new(Core {
             store,
             processor: Mutex::new(Processor::default()),
-            queue: Arc::new(DeltaQueue::new(sources, queue)),
+            queue: Arc::new(DeltaQueue::new(0, queue)),
+            positions: Mutex::new(Positions::new(awaiting)),
+            roster: Mutex::new(Roster::new(self.sources.open.clone())),
+            moved: watch::Sender::new(()),
+            saver,
+            last: Mutex::new(None),
             monitor,
             resync,
+            usable: watch::Sender::new(false),
             synced: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             stop: CancellationToken::new(),
@@ -98,6 +117,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
             resync_changed: Notify::new(),
             unstarted: Mutex::new(Some(unstarted)),
         });
+        core.enlist_all(self.sources);
         SharedInformer { guard: Arc::new(Guard(Arc::clone(&core))), core }
     }
 }

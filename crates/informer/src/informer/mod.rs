@@ -13,8 +13,12 @@
 mod applier;
 mod apply;
 mod builder;
+mod follow;
 mod options;
+mod positions;
+mod roster;
 mod run;
+mod save;
 mod status;
 
 use std::fmt;
@@ -33,6 +37,7 @@ pub use status::InformerStatus;
 use crate::delta::DeltaQueue;
 use crate::lister_watcher::{SourceError, Sources};
 use crate::monitor::Monitor;
+use crate::namespaces::Namespaces;
 use crate::object::{Object, Raw};
 use crate::processor::backlog::{End, Replay};
 use crate::processor::current;
@@ -44,6 +49,9 @@ use crate::store::index::IndexValue;
 use crate::store::{Index, IndexError, IndexValues, Snapshot, Store};
 use crate::sync::Mutex;
 use crate::until::{self, UntilError};
+use crate::warm::{Capture, Freshness, Saver};
+use positions::Positions;
+use roster::Roster;
 
 /// The time that [`SharedInformer::stop`] waits beyond a handler's grace for it to report its end.
 const STOP_SLACK: Duration = Duration::from_millis(100);
@@ -58,6 +66,9 @@ pub enum InformerError {
     /// It has no source: the set of namespaces is empty.
     #[error("the informer has no source: its set of namespaces is empty")]
     NoSources,
+    /// Namespaces cannot be added or removed: the sources were not made for it. See [`namespaces`](crate::namespaces).
+    #[error("the informer cannot add or remove namespaces: it was built over fixed sources")]
+    FixedNamespaces,
     /// A source can never succeed as it is set up.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -78,8 +89,20 @@ pub(crate) struct Core<K> {
     /// Also guards the order between changing the store and telling of it; see [`Processor`].
     pub(crate) processor: Mutex<Processor<K>>,
     pub(crate) queue: Arc<DeltaQueue<K>>,
+    /// Changed only under the lock of the processor, except for the first state of a source.
+    pub(crate) positions: Mutex<Positions>,
+    /// Wakes those who wait for a namespace to come or go.
+    pub(crate) moved: watch::Sender<()>,
+    /// Locked before the others.
+    pub(crate) roster: Mutex<Roster<K>>,
+    /// Set if the cache is saved.
+    pub(crate) saver: Option<Arc<Saver>>,
+    /// What is saved last: the state before unread events were dropped.
+    pub(crate) last: Mutex<Option<Arc<Capture<K>>>>,
     pub(crate) monitor: Arc<Monitor>,
     pub(crate) resync: Option<Duration>,
+    /// The store holds a complete state, be it a saved one.
+    pub(crate) usable: watch::Sender<bool>,
     pub(crate) synced: watch::Sender<bool>,
     pub(crate) stopped: watch::Sender<bool>,
     /// Ends the reflectors; the rest follows when the queue is empty.
@@ -175,7 +198,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         let runtime = Handle::try_current()?;
         let unstarted = {
             let mut unstarted = self.core.unstarted.lock();
-            unstarted.as_ref().map_or(Ok(()), |unstarted| unstarted.sources.check())?;
+            unstarted.as_ref().map_or(Ok(()), |_| self.core.roster.lock().check())?;
             unstarted.take().ok_or(InformerError::AlreadyStarted)?
         };
         run::start(&runtime, Arc::clone(&self.core), unstarted);
@@ -284,6 +307,28 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         }
     }
 
+    /// Waits until the store can be read: it holds the initial state, or a [saved](crate::warm) one. False if the informer
+    /// stopped before.
+    pub async fn wait_usable(&self) -> bool {
+        let mut usable = self.core.usable.subscribe();
+        let mut stopped = self.core.stopped.subscribe();
+        tokio::select! {
+            biased;
+            _ = usable.wait_for(|usable| *usable) => true,
+            _ = stopped.wait_for(|stopped| *stopped) => self.freshness() > Freshness::Empty,
+        }
+    }
+
+    /// The namespaces that it reads, to add and remove some.
+    #[must_use]
+    pub fn namespaces(&self) -> Namespaces<K> {
+        Namespaces::new(self.clone())
+    }
+
+    pub(crate) fn core(&self) -> &Core<K> {
+        &self.core
+    }
+
     /// Ends it at once, also while it drains: the watch is closed and unread events are dropped. Waits for the calls in
     /// progress, each for at most its [`stop_grace`](HandlerOptions::stop_grace). The store stays readable.
     ///
@@ -306,6 +351,10 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     pub async fn drain(&self) {
         self.end(End::Drain);
         self.stopped().await;
+        // Handlers have been told more since the informer's own last save.
+        if let Some(saving) = self.core.save() {
+            let _ = saving.await;
+        }
     }
 
     fn end(&self, how: End) {
@@ -316,7 +365,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         self.core.stop.cancel();
         self.core.end_unstarted(how);
         if how == End::Discard {
-            self.core.processor.lock().close(how);
+            self.core.discard();
         }
     }
 
@@ -385,6 +434,16 @@ impl<K> SharedInformer<K> {
         *self.core.synced.borrow()
     }
 
+    /// How much of the present the cache holds.
+    #[must_use]
+    pub fn freshness(&self) -> Freshness {
+        match (*self.core.synced.borrow(), *self.core.usable.borrow()) {
+            (true, _) => Freshness::Current,
+            (_, true) => Freshness::Stale,
+            _ => Freshness::Empty,
+        }
+    }
+
     /// True if it has a handler, or another handle, registration or stream of it exists.
     pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.guard) > 1 || self.core.processor.lock().has_handlers()
@@ -398,6 +457,18 @@ impl<K> SharedInformer<K> {
 }
 
 impl<K> Core<K> {
+    /// Says that the initial state is complete, if it is.
+    pub(crate) fn settle(&self) {
+        self.moved.send_replace(());
+        let processor = self.processor.lock();
+        if self.positions.lock().all_current() && !self.synced.send_replace(true) {
+            self.usable.send_replace(true);
+            processor.listeners().for_each(|listener| listener.backlog.initial_complete());
+            // There is something to tell again from now on.
+            self.resync_changed.notify_one();
+        }
+    }
+
     /// Ends an informer that was never started: its handlers have nothing more to wait for.
     fn end_unstarted(&self, how: End) {
         if self.unstarted.lock().take().is_some() {

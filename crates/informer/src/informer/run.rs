@@ -4,69 +4,132 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::Core;
 use super::applier::Applier;
+use super::follow;
+use super::roster::Launch;
 use crate::delta::Form;
-use crate::lister_watcher::Sources;
 use crate::processor::backlog::End;
-use crate::reflector::{Reflector, ReflectorOptions, Transform};
+use crate::reflector::{Problem, ReflectorOptions, Response, Transform};
 use crate::store::StoreWriter;
+use crate::warm::{self, Restored, Saver, WarmError};
 
 /// The parts that the start takes.
 pub(super) struct Unstarted<K> {
-    pub(super) sources: Sources,
     pub(super) reflector: ReflectorOptions,
     pub(super) transform: Option<Arc<Transform<K>>>,
     pub(super) writer: StoreWriter<K>,
 }
 
 pub(super) fn start<K: Send + Sync + 'static>(runtime: &Handle, core: Arc<Core<K>>, unstarted: Unstarted<K>) {
-    let Unstarted { sources: Sources(partitions), reflector: options, transform, writer } = unstarted;
-    let mut reflectors: Vec<_> = partitions
-        .iter()
-        .enumerate()
-        .map(|(position, partition)| {
-            let (source, queue) = (Arc::clone(&partition.source), Arc::clone(&core.queue));
-            Reflector::new(source, queue, position, options.clone())
-                .transform(transform.clone())
-                .monitor(Arc::clone(&core.monitor))
-        })
-        .collect();
-    let revisions = vec![None; partitions.len()];
-    let mut applier = Some(Applier { core: Arc::clone(&core), partitions, revisions, writer });
+    let Unstarted { reflector: options, transform, writer } = unstarted;
+    let launch = Launch { runtime: runtime.clone(), options, transform };
+    let applier = Applier { core: Arc::clone(&core), writer };
+    runtime.spawn(run(core, launch, applier));
+}
+
+async fn run<K: Send + Sync + 'static>(core: Arc<Core<K>>, launch: Launch<K>, mut applier: Applier<K>) {
+    let _ended = Ended(Arc::clone(&core));
+    let restored = match &core.saver {
+        Some(saver) => core.stop.run_until_cancelled(restore(&core, saver, &mut applier)).await.flatten(),
+        None => None,
+    };
+    let runtime = launch.runtime.clone();
+    let applier = begin(&core, launch, applier, restored);
+    if let Some(namespaces) = core.roster.lock().open.as_ref().and_then(|open| open.follow.clone()) {
+        runtime.spawn(follow::run(Arc::downgrade(&core), namespaces, core.stop.clone()));
+    }
+    // Nothing more can be queued once all who queue have ended.
+    let (closing, tasks) = (Arc::clone(&core), core.roster.lock().tasks.clone());
+    runtime.spawn(async move {
+        closing.stop.cancelled().await;
+        tasks.close();
+        tasks.wait().await;
+        closing.queue.close();
+    });
+    let mut informer = Loop { core, applier, started: Instant::now(), saving: None };
+    informer.run().await;
+    informer.save_last().await;
+}
+
+/// Starts the reflectors. Returns the applier, unless the only reflector applies itself.
+fn begin<K: Send + Sync + 'static>(
+    core: &Arc<Core<K>>,
+    launch: Launch<K>,
+    applier: Applier<K>,
+    restored: Option<Restored<K>>,
+) -> Option<Applier<K>> {
+    let mut roster = core.roster.lock();
+    roster.launch = Some(launch);
+    let idle = Core::idle_positions(&roster);
+    let resume = |position| restored.as_ref().and_then(|_| core.positions.lock().revision(position));
     // With one source there is nobody to take turns with, and keys in order need no queue to be put in order: the
     // reflector's own task applies what it reads, and no other has to be woken for it.
-    if let ([_], Form::InOrder) = (reflectors.as_slice(), core.queue.form()) {
-        let direct = reflectors.pop().zip(applier.take());
-        reflectors.extend(direct.map(|(reflector, mut applier)| {
-            reflector.apply(Box::new(move |deltas| applier.apply_all(0, deltas)))
-        }));
+    if let ([only], true, Form::InOrder) = (idle.as_slice(), roster.is_alone(), core.queue.form()) {
+        let (only, mut applier) = (*only, applier);
+        let apply = Box::new(move |deltas| applier.apply_all(only, deltas));
+        core.reflect(&mut roster, only, resume(only), Some(apply));
+        return None;
     }
-    reflect(runtime, &core, reflectors);
-    runtime.spawn(Loop { core, applier, started: Instant::now() }.run());
+    idle.into_iter().for_each(|position| core.reflect(&mut roster, position, resume(position), None));
+    Some(applier)
 }
 
-fn reflect<K: Send + Sync + 'static>(runtime: &Handle, core: &Core<K>, reflectors: Vec<Reflector<K>>) {
-    let mut running = JoinSet::new();
-    for reflector in reflectors {
-        running.spawn_on(reflector.run(core.stop.clone()), runtime);
-    }
-    let queue = Arc::clone(&core.queue);
-    runtime.spawn(async move {
-        while running.join_next().await.is_some() {}
-        queue.close();
+/// Reads the saved cache. Returns what is needed to go on from it; none if the state must be obtained.
+async fn restore<K: Send + Sync + 'static>(
+    core: &Arc<Core<K>>,
+    saver: &Arc<Saver>,
+    applier: &mut Applier<K>,
+) -> Option<Restored<K>> {
+    // Most of the time goes by reading; the question who the server is travels meanwhile.
+    let identified = identify(core, saver);
+    let (reader, adopter) = (Arc::clone(saver), Arc::clone(core));
+    let reading = tokio::task::spawn_blocking(move || {
+        warm::read::<K>(&reader)?.map(|restored| adopter.adopt(restored)).transpose()
     });
+    let restored = match reading.await.ok()? {
+        Ok(restored) => restored?,
+        Err(error) => return refuse(core, error),
+    };
+    let (server, unverified) = (restored.server.clone(), saver.options.unverified);
+    let restored = if unverified { applier.restore(restored) } else { restored };
+    identified.await.ok().filter(|identified| *identified)?;
+    if let Err(error) = saver.compare(&server) {
+        return refuse(core, error);
+    }
+    Some(if unverified { restored } else { applier.restore(restored) })
 }
 
-/// Applies what is queued, keeps the resyncs, and knows when all is over.
+fn refuse<K, T>(core: &Core<K>, error: WarmError) -> Option<T> {
+    core.monitor.problem(0, &Problem::SavedCache(error), Response::RelistsNow);
+    None
+}
+
+/// Asks the server who it is, in a task of its own: without a saved cache nobody waits for the answer, but the next save
+/// needs it. Says whether there was one.
+fn identify<K: Send + Sync + 'static>(core: &Arc<Core<K>>, saver: &Arc<Saver>) -> JoinHandle<bool> {
+    let (core, saver) = (Arc::clone(core), Arc::clone(saver));
+    tokio::spawn(async move {
+        let Some(source) = core.roster.lock().first_source() else { return false };
+        match core.stop.run_until_cancelled(warm::identify(&saver, &source)).await {
+            Some(Ok(())) => true,
+            Some(Err(error)) => refuse::<K, ()>(&core, error).is_some(),
+            None => false,
+        }
+    })
+}
+
+/// Applies what is queued, keeps the resyncs, saves, and knows when all is over.
 struct Loop<K> {
     core: Arc<Core<K>>,
     /// None if the reflector applies.
     applier: Option<Applier<K>>,
     started: Instant,
+    /// The save in progress.
+    saving: Option<JoinHandle<()>>,
 }
 
 /// Says that the informer has ended, even if its task is dropped with its runtime.
@@ -85,10 +148,11 @@ impl<K> Drop for Ended<K> {
 }
 
 impl<K: Send + Sync + 'static> Loop<K> {
-    async fn run(mut self) {
-        let _ended = Ended(Arc::clone(&self.core));
+    async fn run(&mut self) {
         let core = Arc::clone(&self.core);
         let mut resync_at: Option<Instant> = None;
+        let interval = core.saver.as_ref().map(|saver| saver.options.interval);
+        let mut save_at = interval.map(|interval| self.started + interval);
         loop {
             tokio::select! {
                 biased;
@@ -99,6 +163,10 @@ impl<K: Send + Sync + 'static> Loop<K> {
                 () = core.resync_changed.notified() => resync_at = self.resync(),
                 () = sleep_until(resync_at.unwrap_or(self.started)), if resync_at.is_some() => {
                     resync_at = self.resync();
+                }
+                () = sleep_until(save_at.unwrap_or(self.started)), if save_at.is_some() => {
+                    save_at = interval.map(|interval| Instant::now() + interval);
+                    self.save();
                 }
             }
             // A source that always has more must not keep the runtime's thread to itself.
@@ -112,5 +180,23 @@ impl<K: Send + Sync + 'static> Loop<K> {
         let mut processor = self.core.processor.lock();
         let next: Option<Duration> = processor.resync(&self.core.store, now);
         next.map(|at| self.started + at)
+    }
+
+    /// Begins to save the present state, unless the save before is still being written.
+    fn save(&mut self) {
+        if self.saving.as_ref().is_some_and(|saving| !saving.is_finished()) {
+            return;
+        }
+        self.saving = self.core.save();
+    }
+
+    /// Saves the last state and waits for it.
+    async fn save_last(mut self) {
+        if let Some(saving) = self.saving.take() {
+            let _ = saving.await;
+        }
+        if let Some(saving) = self.core.save() {
+            let _ = saving.await;
+        }
     }
 }

@@ -7,6 +7,7 @@ use listwatch_wire::Revision;
 use super::SharedInformer;
 use crate::monitor::{LastProblem, SourceStatus, count};
 use crate::processor::HandlerStatus;
+use crate::warm::Freshness;
 
 /// The status of an informer: for the debug page, metrics and tests.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub struct InformerStatus {
     pub phase: &'static str,
     /// True if the store holds the initial state.
     pub synced: bool,
+    /// How much of the present the store holds.
+    pub freshness: Freshness,
     /// The number of objects.
     pub objects: usize,
     /// The resource version of the store.
@@ -83,6 +86,7 @@ impl<K> SharedInformer<K> {
         InformerStatus {
             name: core.monitor.name().to_owned(),
             synced: *core.synced.borrow(),
+            freshness: self.freshness(),
             objects: snapshot.len(),
             revision: snapshot.revision(),
             queued: core.queue.len(),

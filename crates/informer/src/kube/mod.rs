@@ -18,5 +18,5 @@ mod transport;
 pub use list_decoder::{ListDecoder, ListError, ListHead};
 pub use resource::ResourceKind;
 pub(crate) use resource::is_cluster_scoped;
-pub use source::{KubeNamespaces, KubeSource};
+pub use source::{Compression, KubeNamespaces, KubeSource};
 pub use transport::{TransportOptions, client, client_with};

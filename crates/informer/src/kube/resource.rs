@@ -34,6 +34,11 @@ impl ResourceKind {
         Self::named(&resource.group, &resource.version, &resource.plural, &resource.kind)
     }
 
+    /// Namespaces, for their labels and for the identity of the server.
+    pub(crate) fn namespaces() -> Self {
+        Self { cluster_scoped: true, ..Self::named("", "v1", "namespaces", "Namespace") }
+    }
+
     fn named(group: &str, version: &str, plural: &str, kind: &str) -> Self {
         let group_version =
             GroupVersion { group: group.to_owned().into(), version: version.to_owned().into() };

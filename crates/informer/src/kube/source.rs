@@ -20,6 +20,23 @@ use crate::lister_watcher::{
 };
 use crate::object::{Keep, Object};
 
+/// More than any namespace is.
+const MAX_NAMESPACE: usize = 2 << 20;
+
+/// The answers that are asked for in compressed form. Compression costs processor time on both ends and saves network, so it
+/// pays over slow or metered links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// None: the cheapest on a network within a data centre.
+    #[default]
+    Off,
+    /// The initial state, as a list or a stream: large, and a seventh of its size when compressed. Servers that stream it
+    /// compress what follows on the same stream, too.
+    Lists,
+    /// Watches too: each event is compressed on its own, at several times the processor time per event.
+    All,
+}
+
 type Tweak = dyn Fn(&mut ListOptions) + Send + Sync;
 
 /// A collection of a Kubernetes API server: all of it, or one namespace.
@@ -49,7 +66,7 @@ pub struct KubeSource {
     tweaks: Vec<Arc<Tweak>>,
     query: String,
     keep: Keep,
-    compressed: bool,
+    compression: Compression,
 }
 
 impl fmt::Debug for KubeSource {
@@ -73,7 +90,7 @@ impl KubeSource {
             tweaks: Vec::new(),
             query: String::new(),
             keep: Keep::default(),
-            compressed: false,
+            compression: Compression::Off,
         }
     }
 
@@ -93,7 +110,15 @@ impl KubeSource {
     /// Only these namespaces: each is listed and watched on its own, into one cache.
     #[must_use]
     pub fn namespaces<N: Into<String>>(self, namespaces: impl IntoIterator<Item = N>) -> KubeNamespaces {
-        KubeNamespaces { source: self, namespaces: namespaces.into_iter().map(Into::into).collect() }
+        let namespaces = namespaces.into_iter().map(Into::into).collect();
+        KubeNamespaces { source: self, namespaces, may_be_empty: false, labels: None }
+    }
+
+    /// Only namespaces with such labels, each from when it has them to when it loses them or goes. The server must let the
+    /// client list and watch Namespaces.
+    #[must_use]
+    pub fn namespaces_labelled(self, selector: LabelSelector) -> KubeNamespaces {
+        KubeNamespaces { source: self, namespaces: Vec::new(), may_be_empty: true, labels: Some(selector) }
     }
 
     /// Only objects with such labels.
@@ -132,10 +157,10 @@ impl KubeSource {
         self
     }
 
-    /// Asks for compressed answers: pays processor time on both ends for less network. Default false.
+    /// Sets which answers the server shall compress. Default [`Compression::Off`].
     #[must_use]
-    pub fn compressed(mut self, compressed: bool) -> Self {
-        self.compressed = compressed;
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
         self
     }
 
@@ -149,7 +174,12 @@ impl KubeSource {
         self.tweaks.iter().for_each(|tweak| tweak(&mut options));
         let path = self.resource.resource.path(self.namespace.as_deref());
         let uri = format!("{path}?{}{}", options.to_query(), self.query);
-        let request = http_request(uri, &self.resource, options.watch, self.compressed)?;
+        let compressed = match self.compression {
+            Compression::Off => false,
+            Compression::Lists => !options.watch || options.send_initial_events == Some(true),
+            Compression::All => true,
+        };
+        let request = http_request(uri, &self.resource, options.watch, compressed)?;
         send(&self.client, request).await
     }
 
@@ -243,6 +273,29 @@ impl ListerWatcher for KubeSource {
         }
     }
 
+    fn scope(&self) -> String {
+        let mut options = self.options.clone();
+        self.tweaks.iter().for_each(|tweak| tweak(&mut options));
+        let path = self.resource.resource.path(self.namespace.as_deref());
+        let form = if self.resource.metadata_only { " metadata" } else { "" };
+        let managed_fields = self.keep.managed_fields;
+        format!("{path}?{}{}{form} managedFields={managed_fields:?}", options.to_query(), self.query)
+    }
+
+    /// The uid of the `kube-system` namespace, which is what clusters are told apart by.
+    async fn identity(&self) -> Result<Option<String>, SourceError> {
+        let request = http_request(
+            "/api/v1/namespaces/kube-system".to_owned(),
+            &ResourceKind::namespaces(),
+            false,
+            false,
+        )?;
+        let body = send(&self.client, request).await?.collect(MAX_NAMESPACE).await;
+        let uid = raw::lookup(&body, &["metadata", "uid"])
+            .and_then(|uid| serde_json::from_slice::<String>(uid).ok());
+        uid.map(Some).ok_or_else(|| SourceError::Malformed("the kube-system namespace has no uid".to_owned()))
+    }
+
     async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
         let mut chunks = self.send(list_options(&self.options, request)).await?;
         let mut decoder = ListDecoder::default();
@@ -318,21 +371,39 @@ impl Reading {
     }
 }
 
-/// A [`KubeSource`] for several namespaces.
+/// A [`KubeSource`] for several namespaces. More can be [added at run time](crate::namespaces).
 #[derive(Clone, Debug)]
 pub struct KubeNamespaces {
     source: KubeSource,
     namespaces: Vec<String>,
+    may_be_empty: bool,
+    labels: Option<LabelSelector>,
+}
+
+impl KubeNamespaces {
+    /// Lets the informer start without a namespace. Else that is an error, because a program that meant all namespaces
+    /// would wait for ever.
+    #[must_use]
+    pub fn allow_empty(mut self) -> Self {
+        self.may_be_empty = true;
+        self
+    }
 }
 
 impl From<KubeNamespaces> for Sources {
     fn from(several: KubeNamespaces) -> Self {
-        let KubeNamespaces { source, mut namespaces } = several;
-        namespaces.sort();
-        namespaces.dedup();
-        Self::per_namespace(namespaces.into_iter().map(|namespace| {
-            let source: Arc<dyn ListerWatcher> = Arc::new(source.clone().namespace(namespace.clone()));
-            (namespace, source)
-        }))
+        let KubeNamespaces { source, namespaces, may_be_empty, labels } = several;
+        let client = source.client.clone();
+        let make = move |namespace: &str| -> Arc<dyn ListerWatcher> {
+            Arc::new(source.clone().namespace(namespace))
+        };
+        let mut sources = Self::namespaces(namespaces, make);
+        if let Some(labels) = labels {
+            let namespaces = ResourceKind::namespaces().metadata_only();
+            sources = sources.follow(Arc::new(KubeSource::new(client, namespaces).labels(labels)));
+        } else if let Some(open) = &mut sources.open {
+            open.may_be_empty = may_be_empty;
+        }
+        sources
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::stream;
 use listwatch_wire::status::Status;
@@ -13,6 +14,9 @@ use super::{
 };
 use crate::object::{Object, Raw};
 use crate::sync::Mutex;
+
+/// Tells the collections of one process apart.
+static COLLECTIONS: AtomicU64 = AtomicU64::new(0);
 
 /// The number of events a watch takes at a time.
 const BATCH: usize = 1000;
@@ -43,6 +47,7 @@ pub struct InMemory {
     collection: Arc<Mutex<Collection>>,
     changed: Arc<watch::Sender<Revision>>,
     history: usize,
+    identity: Arc<str>,
 }
 
 impl InMemory {
@@ -56,7 +61,16 @@ impl InMemory {
             revision: Revision::ZERO,
         };
         let changed = Arc::new(watch::Sender::new(Revision::ZERO));
-        Self { collection: Arc::new(Mutex::new(collection)), changed, history }
+        let number = COLLECTIONS.fetch_add(1, Ordering::Relaxed);
+        let identity = format!("{}-{number}", std::process::id()).into();
+        Self { collection: Arc::new(Mutex::new(collection)), changed, history, identity }
+    }
+
+    /// Sets its identity, which is else one of its own: for tests with a [saved cache](crate::warm) of another process.
+    #[must_use]
+    pub fn identity(mut self, identity: &str) -> Self {
+        self.identity = identity.into();
+        self
     }
 
     /// The resource version of the last change.
@@ -146,6 +160,10 @@ fn initial_events(collection: &Collection) -> Vec<WatchEvent> {
 
 #[async_trait::async_trait]
 impl ListerWatcher for InMemory {
+    async fn identity(&self) -> Result<Option<String>, SourceError> {
+        Ok(Some(self.identity.to_string()))
+    }
+
     async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
         let collection = self.collection.lock();
         if let ListVersion::NotOlderThan(asked) = request.version

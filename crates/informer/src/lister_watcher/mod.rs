@@ -25,7 +25,6 @@ pub use error::SourceError;
 pub use memory::InMemory;
 pub use scripted::{Answer, Scripted};
 
-use crate::informer::InformerError;
 use crate::object::{Object, Raw};
 
 /// A source of objects.
@@ -50,6 +49,22 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// When the source is set up in a way that no server accepts.
     fn check(&self) -> Result<(), SourceError> {
         Ok(())
+    }
+
+    /// Names the collection, its selectors and the form of its objects: two sources with the same scope yield the same
+    /// objects. A [saved cache](crate::warm) is used only for the scope it was saved for. Default empty, for a source that is
+    /// always about the same.
+    fn scope(&self) -> String {
+        String::new()
+    }
+
+    /// Reads the identity of the server, which stays the same while its resource versions belong to one history: for a
+    /// [saved cache](crate::warm), which is only used with the server it was read from. Default none.
+    ///
+    /// # Errors
+    /// As the server or the connection fails.
+    async fn identity(&self) -> Result<Option<String>, SourceError> {
+        Ok(None)
     }
 
     /// True if it is worth asking for the initial state as a stream. A source that answers no is always listed.
@@ -179,7 +194,11 @@ impl Stream for WatchStream {
 
 /// One source, or one per namespace: what an informer is made over.
 #[derive(Clone)]
-pub struct Sources(pub(crate) Vec<Partition>);
+pub struct Sources {
+    pub(crate) partitions: Vec<Partition>,
+    /// Set if namespaces can be added and removed at run time.
+    pub(crate) open: Option<OpenNamespaces>,
+}
 
 /// A source that has one namespace to itself, or everything.
 #[derive(Clone)]
@@ -188,33 +207,65 @@ pub(crate) struct Partition {
     pub(crate) source: Arc<dyn ListerWatcher>,
 }
 
+pub(crate) type MakeSource = dyn Fn(&str) -> Arc<dyn ListerWatcher> + Send + Sync;
+
+/// How to read namespaces that are added later.
+#[derive(Clone)]
+pub(crate) struct OpenNamespaces {
+    pub(crate) make: Arc<MakeSource>,
+    /// A collection of Namespaces: those in it are read.
+    pub(crate) follow: Option<Arc<dyn ListerWatcher>>,
+    /// There may be none at the start.
+    pub(crate) may_be_empty: bool,
+}
+
 impl Sources {
     /// One source for everything.
     #[must_use]
     pub fn one(source: Arc<dyn ListerWatcher>) -> Self {
-        Self(vec![Partition { namespace: None, source }])
+        Self { partitions: vec![Partition { namespace: None, source }], open: None }
     }
 
     /// One source per namespace. Each is listed and watched on its own, so one that fails delays only itself.
     pub fn per_namespace(sources: impl IntoIterator<Item = (String, Arc<dyn ListerWatcher>)>) -> Self {
         let partition =
             |(namespace, source): (String, _)| Partition { namespace: Some(namespace.into()), source };
-        Self(sources.into_iter().map(partition).collect())
+        Self { partitions: sources.into_iter().map(partition).collect(), open: None }
     }
-}
 
-impl Sources {
-    pub(crate) fn check(&self) -> Result<(), InformerError> {
-        if self.0.is_empty() {
-            return Err(InformerError::NoSources);
+    /// One source per namespace, each made by `make` from its name. Namespaces can be [added and
+    /// removed](crate::namespaces) while the informer runs, and there may be none at the start.
+    pub fn namespaces<N: Into<String>>(
+        namespaces: impl IntoIterator<Item = N>,
+        make: impl Fn(&str) -> Arc<dyn ListerWatcher> + Send + Sync + 'static,
+    ) -> Self {
+        let mut names: Vec<String> = namespaces.into_iter().map(Into::into).collect();
+        names.sort();
+        names.dedup();
+        let made = names.into_iter().map(|namespace| {
+            let source = make(&namespace);
+            (namespace, source)
+        });
+        let made: Vec<_> = made.collect();
+        let open = OpenNamespaces { make: Arc::new(make), follow: None, may_be_empty: true };
+        Self { open: Some(open), ..Self::per_namespace(made) }
+    }
+
+    /// Follows a collection of Namespaces: those in it are read, from when they appear to when they go. With the source of
+    /// Namespaces limited by a label selector, a Namespace that gains or loses the label is added or removed.
+    /// Sources that were not made by [`namespaces`](Self::namespaces) follow nothing.
+    #[must_use]
+    pub fn follow(mut self, namespaces: Arc<dyn ListerWatcher>) -> Self {
+        if let Some(open) = &mut self.open {
+            open.follow = Some(namespaces);
         }
-        self.0.iter().try_for_each(|partition| Ok(partition.source.check()?))
+        self
     }
 }
 
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|partition| &partition.namespace)).finish()
+        f.debug_list().entries(self.partitions.iter().map(|partition| &partition.namespace)).finish()
     }
 }
 

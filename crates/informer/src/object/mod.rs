@@ -7,6 +7,7 @@
 //! `K` is what it decodes to: a type of `k8s-openapi`, your own, `serde_json::Value`, or [`Raw`] for no matter.
 
 mod metadata;
+pub(crate) mod saved;
 mod scan;
 
 use std::any::Any;

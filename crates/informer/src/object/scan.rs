@@ -124,13 +124,12 @@ pub(super) fn header(json: &[u8]) -> Result<Header, ObjectError> {
     })
 }
 
-/// The same for the same uid within one process; zero for none.
-fn identity(uid: &[u8]) -> u64 {
-    static SEED: std::sync::OnceLock<foldhash::fast::RandomState> = std::sync::OnceLock::new();
+/// The same for the same uid, also in another process, which reads it from a saved cache; zero for none.
+pub(super) fn identity(uid: &[u8]) -> u64 {
     if uid.is_empty() {
         return 0;
     }
-    let mut hasher = SEED.get_or_init(foldhash::fast::RandomState::default).build_hasher();
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
     hasher.write(uid);
     hasher.finish()
 }
@@ -210,7 +209,7 @@ pub(super) fn labels_at(json: &[u8]) -> u32 {
     offset(labels)
 }
 
-fn offset(at: usize) -> u32 {
+pub(super) fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(0)
 }
 

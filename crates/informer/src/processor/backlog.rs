@@ -28,8 +28,7 @@ pub(crate) struct Replay<K> {
 /// The next thing for a handler to do.
 pub(crate) enum Work<K> {
     Replay(Replay<K>),
-    Shared(Arc<Vec<Event<K>>>),
-    Owned(Vec<Event<K>>),
+    Events(Arc<Vec<Event<K>>>),
     /// Everything initial has been handed out.
     Synced,
 }
@@ -39,11 +38,34 @@ impl<K> Work<K> {
     fn len(&self) -> usize {
         match self {
             Self::Replay(replay) => replay.count,
-            Self::Shared(events) => events.len(),
-            Self::Owned(events) => events.len(),
+            Self::Events(events) => events.len(),
             Self::Synced => 1,
         }
     }
+}
+
+/// What a handler has not been told, or not told to the end.
+pub(crate) struct Unread<K> {
+    /// It has yet to be told the state it started from.
+    pub(crate) replaying: bool,
+    batches: Vec<Arc<Vec<Event<K>>>>,
+}
+
+impl<K> Unread<K> {
+    pub(crate) fn len(&self) -> usize {
+        self.batches.iter().map(|batch| batch.len()).sum()
+    }
+
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event<K>> {
+        self.batches.iter().flat_map(|batch| batch.iter())
+    }
+}
+
+/// The work that the reader took last.
+enum InHand<K> {
+    Nothing,
+    Replay,
+    Events(Arc<Vec<Event<K>>>),
 }
 
 /// The fate of the unread part when a handler is removed, in ascending precedence.
@@ -59,8 +81,12 @@ struct State<K> {
     batches: VecDeque<Arc<Vec<Event<K>>>>,
     /// Events in `batches`.
     queued: usize,
-    /// The initial state is complete, and that it is has been handed out.
-    initial_complete: bool,
+    in_hand: InHand<K>,
+    /// The initial state is complete once so many batches more have been handed out; none if it is not.
+    initial_complete: Option<usize>,
+    /// The batches before that were folded: what is folded comes first.
+    folded_initial: bool,
+    /// That it is complete has been handed out.
     synced_told: bool,
     end: Option<End>,
     waker: Option<Waker>,
@@ -81,7 +107,9 @@ impl<K> Backlog<K> {
             folded: Folded::default(),
             batches: VecDeque::new(),
             queued: 0,
-            initial_complete: false,
+            in_hand: InHand::Nothing,
+            initial_complete: None,
+            folded_initial: false,
             synced_told: false,
             end: None,
             waker: None,
@@ -108,7 +136,7 @@ impl<K> Backlog<K> {
     }
 
     pub(crate) fn initial_complete(&self) {
-        self.change(|state| state.initial_complete = true);
+        self.change(|state| state.initial_complete = Some(state.batches.len()));
     }
 
     pub(crate) fn publish(&self, batch: &Arc<Vec<Event<K>>>) {
@@ -153,14 +181,33 @@ impl<K> Backlog<K> {
         self.state.lock().folds
     }
 
+    /// The events that it has not been told. Those it has in hand count, though it may have been told some of them.
+    pub(crate) fn unread(&self) -> Unread<K> {
+        let state = self.state.lock();
+        let replaying = !state.replays.is_empty() || matches!(state.in_hand, InHand::Replay);
+        let mut batches = Vec::with_capacity(state.batches.len() + 2);
+        if let InHand::Events(events) = &state.in_hand {
+            batches.push(Arc::clone(events));
+        }
+        batches.push(Arc::new(state.folded.events()));
+        batches.extend(state.batches.iter().cloned());
+        Unread { replaying, batches }
+    }
+
     /// The next work; `Ready(None)` when closed and read to the end. One reader only: it keeps one waker.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Work<K>>> {
         let mut state = self.state.lock();
         if let Some(work) = state.next() {
             self.handed.store(work.len(), Ordering::Relaxed);
+            state.in_hand = match &work {
+                Work::Replay(_) => InHand::Replay,
+                Work::Events(events) => InHand::Events(Arc::clone(events)),
+                Work::Synced => InHand::Nothing,
+            };
             return Poll::Ready(Some(work));
         }
         self.handed.store(0, Ordering::Relaxed);
+        state.in_hand = InHand::Nothing;
         if state.end.is_some() {
             return Poll::Ready(None);
         }
@@ -174,16 +221,18 @@ impl<K> State<K> {
         if let Some(replay) = self.replays.pop_front() {
             return Some(Work::Replay(replay));
         }
-        if self.initial_complete && !self.synced_told {
+        let folded = self.folded_initial && !self.folded.is_empty();
+        if self.initial_complete == Some(0) && !self.synced_told && !folded {
             self.synced_told = true;
             return Some(Work::Synced);
         }
         if !self.folded.is_empty() {
-            return Some(Work::Owned(self.folded.take(FOLDED_AT_ONCE)));
+            return Some(Work::Events(self.folded.take(FOLDED_AT_ONCE).into()));
         }
         let batch = self.batches.pop_front()?;
+        self.initial_complete = self.initial_complete.map(|left| left.saturating_sub(1));
         self.queued -= batch.len();
-        Some(Work::Shared(batch))
+        Some(Work::Events(batch))
     }
 
     fn discard(&mut self) {
@@ -197,6 +246,8 @@ impl<K> State<K> {
 
     fn fold(&mut self) {
         self.folds += 1;
+        self.folded_initial |= self.initial_complete.is_some_and(|left| left > 0);
+        self.initial_complete = self.initial_complete.map(|_| 0);
         for batch in self.batches.drain(..) {
             for event in batch.iter() {
                 self.folded.fold(event.clone());
@@ -240,8 +291,7 @@ mod tests {
                 let mut told = 0;
                 while let Some(work) = block_on(poll_fn(|cx| backlog.poll_next(cx))) {
                     let events = match work {
-                        Work::Shared(events) => events.to_vec(),
-                        Work::Owned(events) => events,
+                        Work::Events(events) => events.to_vec(),
                         Work::Replay(_) | Work::Synced => continue,
                     };
                     for event in events {

@@ -56,6 +56,13 @@ impl<K> Pending<K> {
         }
     }
 
+    /// The latest of it, as one event.
+    fn latest(&self) -> Option<Event<K>> {
+        let now =
+            self.now.as_ref().map(|(object, _)| Event::Added { object: object.clone(), is_initial: false });
+        now.or_else(|| self.gone.clone().map(Event::Deleted))
+    }
+
     fn is_nothing(&self) -> bool {
         self.told.is_none() && self.now.is_none()
     }
@@ -91,6 +98,11 @@ impl<K> Folded<K> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty()
+    }
+
+    /// The latest state of each key, as events.
+    pub(crate) fn events(&self) -> Vec<Event<K>> {
+        self.pending.values().filter_map(Pending::latest).collect()
     }
 
     pub(crate) fn fold(&mut self, event: Event<K>) {

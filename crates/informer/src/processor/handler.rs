@@ -81,6 +81,11 @@ pub struct HandlerOptions {
     /// dropped at its next await, and a synchronous one is no longer waited for. Default 5 s: long enough to finish a
     /// request, and a sixth of what a pod has to end.
     pub stop_grace: Duration,
+    /// Tell it only what changed since it last ran, if the informer has a [warm cache](crate::warm) in which a handler of
+    /// this name left its mark. Default false. An object that was created or changed is told as added or updated, one that
+    /// went as deleted; what it may have been told before the program ended is told again. It must have a name and be added
+    /// before the informer starts, or it is told everything, as any other.
+    pub since_last_run: bool,
 }
 
 impl Default for HandlerOptions {
@@ -92,6 +97,7 @@ impl Default for HandlerOptions {
             panic_pause: Duration::from_secs(1),
             run_on: RunOn::Task,
             stop_grace: Duration::from_secs(5),
+            since_last_run: false,
         }
     }
 }
@@ -134,6 +140,13 @@ impl HandlerOptions {
     #[must_use]
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.stop_grace = grace;
+        self
+    }
+
+    /// Sets [`since_last_run`](Self::since_last_run).
+    #[must_use]
+    pub fn since_last_run(mut self) -> Self {
+        self.since_last_run = true;
         self
     }
 

@@ -64,6 +64,11 @@ impl<K> Listener<K> {
         }
     }
 
+    /// The name of the mark that it leaves in a saved cache, if it wants one.
+    pub(crate) fn mark_name(&self) -> Option<&str> {
+        self.options.name.as_deref().filter(|_| self.options.since_last_run && self.only.is_none())
+    }
+
     fn publish(&self, batch: &Arc<Vec<Event<K>>>) {
         let Some(only) = &self.only else { return self.backlog.publish(batch) };
         let events: Vec<_> = batch.iter().filter(|event| event.key() == Some(only)).cloned().collect();

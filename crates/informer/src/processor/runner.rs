@@ -147,8 +147,7 @@ async fn read<K: Send + Sync + 'static>(listener: &Listener<K>, mut callee: Call
         let started = Instant::now();
         match work {
             Work::Replay(replay) => tell_replay(listener, &mut callee, &replay).await,
-            Work::Shared(events) => tell(listener, &mut callee, &events).await,
-            Work::Owned(events) => tell(listener, &mut callee, &events).await,
+            Work::Events(events) => tell(listener, &mut callee, &events).await,
             Work::Synced => {
                 listener.set_synced();
                 tell(listener, &mut callee, &[Event::Synced]).await;

@@ -31,8 +31,7 @@ pub struct EventStream<K = Raw> {
 enum Current<K> {
     None,
     Replay(Replay<K>, Option<ObjectKey>, std::vec::IntoIter<Event<K>>),
-    Shared(Arc<Vec<Event<K>>>, usize),
-    Owned(std::vec::IntoIter<Event<K>>),
+    Events(Arc<Vec<Event<K>>>, usize),
 }
 
 impl<K> fmt::Debug for EventStream<K> {
@@ -57,8 +56,7 @@ impl<K> EventStream<K> {
     fn next_at_hand(&mut self) -> Option<Event<K>> {
         let event = match &mut self.current {
             Current::None => None,
-            Current::Owned(events) => events.next(),
-            Current::Shared(events, read) => {
+            Current::Events(events, read) => {
                 let event = events.get(*read).cloned();
                 *read += 1;
                 event
@@ -114,8 +112,7 @@ impl<K> Stream for EventStream<K> {
                     return Poll::Ready(Some(Event::Synced));
                 }
                 Some(Work::Replay(replay)) => Current::Replay(replay, None, Vec::new().into_iter()),
-                Some(Work::Shared(events)) => Current::Shared(events, 0),
-                Some(Work::Owned(events)) => Current::Owned(events.into_iter()),
+                Some(Work::Events(events)) => Current::Events(events, 0),
             };
         }
     }

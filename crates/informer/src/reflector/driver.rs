@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use listwatch_wire::Revision;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +24,7 @@ use crate::delta::{Delta, DeltaQueue};
 use crate::lister_watcher::{
     ListRequest, ListVersion, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream,
 };
-use crate::monitor::Monitor;
+use crate::monitor::SourceMonitor;
 use crate::object::{Object, Raw};
 use crate::pager::{Pager, PagerOptions};
 use crate::panics::{contained, message};
@@ -55,7 +56,7 @@ pub struct Reflector<K = Raw> {
     position: usize,
     machine: Machine<K>,
     transform: Option<Arc<Transform<K>>>,
-    monitor: Arc<Monitor>,
+    monitor: SourceMonitor,
     /// Instead of the queue.
     apply: Option<Box<Apply<K>>>,
     /// Events applied since other tasks were last let in.
@@ -104,7 +105,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             position,
             machine,
             transform: None,
-            monitor: Arc::default(),
+            monitor: SourceMonitor::default(),
             apply: None,
             turn: 0,
             initial_lists,
@@ -119,7 +120,15 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self
     }
 
-    pub(crate) fn monitor(mut self, monitor: Arc<Monitor>) -> Self {
+    /// Begins at a saved state instead of obtaining one.
+    pub(crate) fn resume(mut self, revision: Option<Revision>) -> Self {
+        if let Some(revision) = revision {
+            self.machine = self.machine.resume(revision);
+        }
+        self
+    }
+
+    pub(crate) fn monitor(mut self, monitor: SourceMonitor) -> Self {
         self.monitor = monitor;
         self
     }
@@ -134,13 +143,13 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// for.
     pub async fn run(mut self, stop: CancellationToken) {
         stop.run_until_cancelled(self.supervise()).await;
-        self.monitor.phase(self.position, "stopped");
+        self.monitor.phase("stopped");
     }
 
     /// Restarts the reflector after a panic, at the pace of its backoff, until the queue is closed.
     async fn supervise(&mut self) {
         if let Some(places) = self.initial_lists.take() {
-            self.monitor.phase(self.position, "queued");
+            self.monitor.phase("queued");
             self.place = places.acquire_owned().await.ok();
         }
         let started = Instant::now();
@@ -156,10 +165,10 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         loop {
             let now = Instant::now();
             if matches!(input, Input::Events(_)) {
-                self.monitor.heard(self.position, now);
+                self.monitor.heard(now);
             }
             let out = self.machine.step(input, now - started);
-            self.monitor.stepped(self.position, &self.machine);
+            self.monitor.stepped(&self.machine);
             if self.place.is_some() && self.machine.has_tried() {
                 self.place = None;
             }
@@ -181,7 +190,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// False when the queue is closed.
     async fn perform(&mut self, out: Output<K>, requests: &mut Requests<K>) -> bool {
         for (problem, response) in &out.problems {
-            self.monitor.problem(self.position, problem, *response);
+            self.monitor.problem(problem, *response);
         }
         for action in out.actions {
             match action {
@@ -209,11 +218,11 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         match action {
             Action::HangUp | Action::Probe => Connection::None,
             Action::List(request) => {
-                self.monitor.listing(self.position);
+                self.monitor.listing();
                 Connection::Listing(self.list(request))
             }
             Action::Watch(request) => {
-                self.monitor.watching(self.position, &request);
+                self.monitor.watching(&request);
                 Connection::Opening(open(Arc::clone(&self.source), request))
             }
         }
@@ -222,16 +231,15 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     fn list(&self, request: ListRequest) -> BoxFuture<'static, Input<K>> {
         let span = tracing::info_span!("list", informer = %self.monitor.name(), version = %request.version);
         let pager = Pager::new(Arc::clone(&self.source), request, PagerOptions::default());
-        let (transform, monitor, position) =
-            (self.transform.clone(), Arc::clone(&self.monitor), self.position);
+        let (transform, monitor) = (self.transform.clone(), self.monitor.clone());
         async move {
             let started = Instant::now();
-            let report = |problem| monitor.problem(position, &problem, Response::Continues);
+            let report = |problem| monitor.problem(&problem, Response::Continues);
             let listed = contained(list_all(pager, transform.as_deref(), report)).await;
             let took = started.elapsed();
             match listed.unwrap_or_else(|panic| Err(SourceError::Panicked(panic))) {
                 Ok(listing) => {
-                    monitor.listed(position, listing.objects.len());
+                    monitor.listed(listing.objects.len());
                     let (pages, objects) = (listing.pages, listing.objects.len());
                     if took > SLOW_LIST {
                         tracing::warn!(?took, pages, objects, "slow list");
@@ -376,7 +384,7 @@ async fn list_all<K>(
     transform: Option<&Transform<K>>,
     report: impl Fn(Problem),
 ) -> Result<Listing<K>, SourceError> {
-    let mut listing = Listing { objects: Vec::new(), revision: listwatch_wire::Revision::ZERO, pages: 0 };
+    let mut listing = Listing { objects: Vec::new(), revision: Revision::ZERO, pages: 0 };
     while let Some(page) = pager.next().await {
         let page = page?;
         tracing::debug!(page = listing.pages, objects = page.objects.len(), "page received");

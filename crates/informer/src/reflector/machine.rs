@@ -21,6 +21,10 @@ use crate::object::{Object, Raw};
 /// Objects per page where the server reads them from its database.
 const PAGE: u32 = 500;
 
+/// The length of the watches by which a restored cache catches up. Servers send a bookmark a little before the end of a watch,
+/// which proves that nothing is missing; the next regular one may be a minute away.
+const CATCH_UP_WATCH: Duration = Duration::from_secs(5);
+
 /// Time, counted from whenever the driver likes.
 pub(super) type Moment = Duration;
 
@@ -72,6 +76,17 @@ pub(super) enum Next {
     Watch,
 }
 
+/// The progress of a restored cache towards the present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CatchUp {
+    /// It is there, or there was nothing to restore.
+    Done,
+    /// Where the present is has yet to be read.
+    Probing,
+    /// The present was here.
+    Until(Revision),
+}
+
 /// The reflector's rules. See the [module](super) for what they promise.
 pub struct Machine<K = Raw> {
     pub(super) options: ReflectorOptions,
@@ -96,6 +111,7 @@ pub struct Machine<K = Raw> {
     pub(super) expired_at: Option<Revision>,
     /// The server has sent a bookmark, so its silence means that the connection is dead.
     pub(super) bookmarks: bool,
+    pub(super) catch_up: CatchUp,
 }
 
 impl<K> fmt::Debug for Machine<K> {
@@ -123,7 +139,16 @@ impl<K> Machine<K> {
             interrupted: false,
             expired_at: None,
             bookmarks: false,
+            catch_up: CatchUp::Done,
         }
+    }
+
+    /// Begins at a saved state instead of obtaining one: call it before [`Input::Start`].
+    #[must_use]
+    pub fn resume(mut self, revision: Revision) -> Self {
+        self.seen = Some(revision);
+        self.catch_up = CatchUp::Probing;
+        self
     }
 
     /// The last resource version that was seen.
@@ -140,6 +165,7 @@ impl<K> Machine<K> {
             Phase::Listing { .. } => "listing",
             Phase::Opening { .. } => "opening",
             Phase::Streaming(_) => "streaming",
+            Phase::Watching(_) if self.catch_up != CatchUp::Done => "catching up",
             Phase::Watching(_) => "watching",
             Phase::Waiting { .. } => "waiting",
         }
@@ -168,6 +194,7 @@ impl<K> Machine<K> {
     pub fn step(&mut self, input: Input<K>, now: Duration) -> Output<K> {
         let mut out = Output::default();
         match (input, &mut self.phase) {
+            (Input::Start, Phase::Idle) if self.seen.is_some() => self.open(false, now, &mut out),
             (Input::Start, Phase::Idle) => self.cycle(now, &mut out),
             (Input::Listed(listing), Phase::Listing { version, .. }) => {
                 let version = *version;
@@ -199,6 +226,9 @@ impl<K> Machine<K> {
             }
             (Input::Tick, _) => self.tick(now, &mut out),
             (Input::Probed(Ok(at)), Phase::Watching(_)) => self.probed(at, now, &mut out),
+            (Input::Probed(Err(_)), Phase::Watching(live)) if self.catch_up == CatchUp::Probing => {
+                live.probe = Some(now + self.options.healthy_after);
+            }
             (Input::Panicked(message), _) => self.panicked(message, now, &mut out),
             _ => {}
         }
@@ -216,7 +246,10 @@ impl<K> Machine<K> {
     }
 
     pub(super) fn open(&mut self, initial_events: bool, now: Moment, out: &mut Output<K>) {
-        let timeout = self.backoff.spread(self.options.watch_timeout);
+        let timeout = match self.catch_up {
+            CatchUp::Done => self.backoff.spread(self.options.watch_timeout),
+            CatchUp::Probing | CatchUp::Until(_) => CATCH_UP_WATCH,
+        };
         // A whole number of seconds is all the wire has room for.
         let timeout = Duration::from_secs(timeout.as_secs().max(1));
         let revision = self.seen.filter(|_| !(initial_events && self.unavailable));
@@ -277,6 +310,7 @@ impl<K> Machine<K> {
         let restarted = self.seen.is_some_and(|seen| revision < seen);
         out.deltas.push(Delta::Replaced { objects, revision, restarted });
         self.seen = Some(revision);
+        self.catch_up = CatchUp::Done;
         self.unavailable = false;
         self.interrupted = false;
         self.early_ends = 0;
@@ -296,7 +330,10 @@ impl<K> Machine<K> {
 
     fn opened(&mut self, initial_events: bool, timeout: Duration, now: Moment) {
         let dies = now + timeout + self.options.watch_grace;
-        let probe = (self.interrupted && !initial_events).then_some(now + self.options.probe_after);
+        let probe = match self.catch_up {
+            CatchUp::Probing => Some(now),
+            _ => (self.interrupted && !initial_events).then_some(now + self.options.probe_after),
+        };
         let silent = now + self.options.watch_idle;
         let live = Live { opened: now, dies, silent, ends: now + timeout, probe, events: 0 };
         self.phase = if initial_events {
@@ -350,6 +387,12 @@ impl<K> Machine<K> {
             && std::mem::replace(&mut self.expired_at, self.seen).is_some_and(|at| Some(at) == self.seen);
         if expired_again || (stuck && error.is_too_large_resource_version()) {
             self.unavailable = true;
+        }
+        if error.is_expired() && self.catch_up != CatchUp::Done {
+            // The ordinary fate of a saved state: history no longer reaches back to it.
+            self.catch_up = CatchUp::Done;
+            out.report(problem(error), Response::RelistsNow);
+            return self.cycle(now, out);
         }
         let relist = error.is_expired() || error.is_store_read_error() || stuck;
         let next = if relist { Next::Cycle } else { Next::Watch };

@@ -33,6 +33,7 @@ mod step;
 mod stream;
 
 pub use backoff::{Backoff, BackoffOptions};
+pub(crate) use driver::Apply;
 pub use driver::{Reflector, Transform};
 pub use machine::Machine;
 pub use options::ReflectorOptions;

@@ -7,6 +7,7 @@ use listwatch_wire::{ObjectKey, Revision};
 
 use crate::lister_watcher::SourceError;
 use crate::store::IndexError;
+use crate::warm::WarmError;
 
 /// Something that a user may want to know. The reflector has dealt with it already, as [`Response`] says.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -80,6 +81,9 @@ pub enum Problem {
     /// The reflector panicked, with this message. It starts over.
     #[error("the reflector panicked: {0}")]
     Panicked(String),
+    /// A saved cache was not used, or could not be written.
+    #[error("saved cache: {0}")]
+    SavedCache(#[from] WarmError),
     /// An index has no place for an object; the object is cached all the same.
     #[error(transparent)]
     Index(#[from] IndexError),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use listwatch_wire::Revision;
 
-use super::machine::{Initial, Live, Machine, Moment, Next, Phase};
+use super::machine::{CatchUp, Initial, Live, Machine, Moment, Next, Phase};
 use super::problem::{Problem, Response};
 use super::step::{Action, Output};
 use crate::delta::Delta;
@@ -36,7 +36,18 @@ impl<K> Machine<K> {
         }
         if let Phase::Watching(live) = &mut self.phase {
             live.silent = now + self.options.watch_idle;
-            live.probe = None;
+            live.probe = live.probe.filter(|_| self.catch_up == CatchUp::Probing);
+        }
+        self.caught_up(out);
+    }
+
+    /// Says so when a restored cache has received all that it missed.
+    fn caught_up(&mut self, out: &mut Output<K>) {
+        if let CatchUp::Until(present) = self.catch_up
+            && self.seen >= Some(present)
+        {
+            self.catch_up = CatchUp::Done;
+            out.deltas.push(Delta::Current);
         }
     }
 
@@ -164,7 +175,11 @@ impl<K> Machine<K> {
     pub(super) fn probed(&mut self, at: Revision, now: Moment, out: &mut Output<K>) {
         self.interrupted = false;
         if let Some(seen) = self.seen.filter(|seen| at < *seen) {
-            self.out_of_order(at, seen, now, out);
+            return self.out_of_order(at, seen, now, out);
+        }
+        if self.catch_up == CatchUp::Probing {
+            self.catch_up = CatchUp::Until(at);
+            self.caught_up(out);
         }
     }
 

@@ -1,0 +1,218 @@
+//! [`Roster`]: the sources of an informer and the reflectors that read them, one per namespace if there are several.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use listwatch_wire::Revision;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Core, InformerError};
+use crate::lister_watcher::{ListerWatcher, OpenNamespaces, Partition, Sources};
+use crate::reflector::{Apply, Reflector, ReflectorOptions, Transform};
+
+/// What it takes to start a reflector.
+pub(super) struct Launch<K> {
+    pub(super) runtime: Handle,
+    pub(super) options: ReflectorOptions,
+    pub(super) transform: Option<Arc<Transform<K>>>,
+}
+
+struct Member {
+    position: usize,
+    partition: Partition,
+    stop: CancellationToken,
+    /// None before the start.
+    task: Option<JoinHandle<()>>,
+}
+
+/// The sources of an informer.
+pub(crate) struct Roster<K> {
+    members: Vec<Member>,
+    /// Positions of namespaces that were taken away, with the tasks that read them.
+    vacated: Vec<(usize, Option<JoinHandle<()>>)>,
+    pub(super) open: Option<OpenNamespaces>,
+    pub(super) launch: Option<Launch<K>>,
+    pub(super) tasks: TaskTracker,
+}
+
+impl<K> Roster<K> {
+    pub(super) fn new(open: Option<OpenNamespaces>) -> Self {
+        let (members, vacated) = (Vec::new(), Vec::new());
+        Self { members, vacated, open, launch: None, tasks: TaskTracker::new() }
+    }
+
+    /// Says whether the sources can be read at all.
+    pub(super) fn check(&self) -> Result<(), InformerError> {
+        let may_be_empty = self.open.as_ref().is_some_and(|open| open.may_be_empty);
+        if self.members.is_empty() && !may_be_empty {
+            return Err(InformerError::NoSources);
+        }
+        self.members.iter().try_for_each(|member| Ok(member.partition.source.check()?))
+    }
+
+    pub(super) fn first_source(&self) -> Option<Arc<dyn ListerWatcher>> {
+        let member = self.members.first().map(|member| Arc::clone(&member.partition.source));
+        member.or_else(|| self.open.as_ref().map(|open| (open.make)("")))
+    }
+
+    pub(super) fn has(&self, namespace: &str) -> bool {
+        self.find(namespace).is_some()
+    }
+
+    fn find(&self, namespace: &str) -> Option<usize> {
+        self.members.iter().position(|member| member.partition.namespace.as_deref() == Some(namespace))
+    }
+
+    /// The namespaces, in the order in which they were added.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().filter_map(|member| member.partition.namespace.as_deref())
+    }
+
+    /// The only source, if there can be no other.
+    pub(super) fn is_alone(&self) -> bool {
+        self.members.len() == 1 && self.open.is_none()
+    }
+}
+
+impl<K: Send + Sync + 'static> Core<K> {
+    pub(super) fn enlist_all(&self, sources: Sources) {
+        let mut roster = self.roster.lock();
+        sources.partitions.into_iter().for_each(|partition| self.enlist(&mut roster, partition));
+    }
+
+    /// Adds a source; it is read at once if the informer was started.
+    pub(super) fn enlist(&self, roster: &mut Roster<K>, partition: Partition) {
+        let position = self.vacant(roster);
+        let (namespace, scope) = (partition.namespace.clone(), partition.source.scope());
+        self.positions.lock().put(position, namespace.clone(), scope);
+        self.queue.ensure_source(position);
+        self.monitor.add(position, namespace);
+        let stop = self.stop.child_token();
+        roster.members.push(Member { position, partition, stop, task: None });
+        if roster.launch.is_some() {
+            self.reflect(roster, position, None, None);
+        }
+    }
+
+    /// A position that nobody uses any more, or a new one.
+    fn vacant(&self, roster: &mut Roster<K>) -> usize {
+        let positions = self.positions.lock();
+        let vacant = roster.vacated.iter().position(|(position, task)| {
+            positions.is_free(*position) && task.as_ref().is_none_or(JoinHandle::is_finished)
+        });
+        vacant.map_or(positions.len(), |at| roster.vacated.swap_remove(at).0)
+    }
+
+    /// Takes a namespace away: it is no longer read, and handlers are told that its objects are gone.
+    pub(super) fn dismiss(&self, roster: &mut Roster<K>, namespace: &str) -> bool {
+        let Some(at) = roster.find(namespace) else { return false };
+        let member = roster.members.swap_remove(at);
+        member.stop.cancel();
+        self.positions.lock().leave(member.position);
+        self.monitor.remove(member.position);
+        self.queue.retire_source(member.position);
+        roster.vacated.push((member.position, member.task));
+        self.moved.send_replace(());
+        true
+    }
+
+    /// Starts the reflector of a position.
+    pub(super) fn reflect(
+        &self,
+        roster: &mut Roster<K>,
+        position: usize,
+        resume: Option<Revision>,
+        apply: Option<Box<Apply<K>>>,
+    ) {
+        let Roster { members, launch: Some(launch), tasks, .. } = roster else { return };
+        let Some(member) = members.iter_mut().find(|member| member.position == position) else { return };
+        let source = Arc::clone(&member.partition.source);
+        let mut reflector = Reflector::new(source, Arc::clone(&self.queue), position, launch.options.clone())
+            .transform(launch.transform.clone())
+            .monitor(self.monitor.of(position))
+            .resume(resume);
+        if let Some(apply) = apply {
+            reflector = reflector.apply(apply);
+        }
+        member.task = Some(tasks.spawn_on(reflector.run(member.stop.clone()), &launch.runtime));
+    }
+
+    /// The positions that have no reflector yet.
+    pub(super) fn idle_positions(roster: &Roster<K>) -> Vec<usize> {
+        let idle = roster.members.iter().filter(|member| member.task.is_none());
+        idle.map(|member| member.position).collect()
+    }
+
+    /// Adds a namespace. False if it is there already.
+    pub(crate) fn add_namespace(&self, namespace: &str) -> Result<bool, InformerError> {
+        let mut roster = self.roster.lock();
+        if self.stop.is_cancelled() {
+            return Err(InformerError::Stopped);
+        }
+        let make = roster.open.as_ref().map(|open| Arc::clone(&open.make));
+        let make = make.ok_or(InformerError::FixedNamespaces)?;
+        if roster.has(namespace) {
+            return Ok(false);
+        }
+        let source = make(namespace);
+        source.check()?;
+        self.enlist(&mut roster, Partition { namespace: Some(namespace.into()), source });
+        Ok(true)
+    }
+
+    /// Takes a namespace away. False if it is not there.
+    pub(crate) fn remove_namespace(&self, namespace: &str) -> Result<bool, InformerError> {
+        let mut roster = self.roster.lock();
+        if self.stop.is_cancelled() {
+            return Err(InformerError::Stopped);
+        }
+        if roster.open.is_none() {
+            return Err(InformerError::FixedNamespaces);
+        }
+        Ok(self.dismiss(&mut roster, namespace))
+    }
+
+    /// Makes these the namespaces.
+    pub(crate) fn set_namespaces(&self, namespaces: &HashSet<String>) -> Result<(), InformerError> {
+        let before: Vec<_> = self.roster.lock().namespaces().map(str::to_owned).collect();
+        for gone in before.iter().filter(|namespace| !namespaces.contains(*namespace)) {
+            self.remove_namespace(gone)?;
+        }
+        namespaces.iter().try_for_each(|namespace| self.add_namespace(namespace).map(drop))
+    }
+}
+
+impl<K> Core<K> {
+    pub(crate) fn namespaces(&self) -> Vec<String> {
+        let mut namespaces: Vec<_> = self.roster.lock().namespaces().map(str::to_owned).collect();
+        namespaces.sort();
+        namespaces
+    }
+
+    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
+        self.roster.lock().has(namespace)
+    }
+
+    pub(crate) fn is_current(&self, namespace: &str) -> bool {
+        self.positions.lock().is_current(namespace)
+    }
+
+    /// Nothing of the namespace is read or cached.
+    pub(crate) fn is_gone(&self, namespace: &str) -> bool {
+        !self.has_namespace(namespace) && !self.positions.lock().is_leaving(namespace)
+    }
+
+    /// Waits until something holds, or the informer has stopped.
+    pub(crate) async fn until(&self, holds: impl Fn(&Self) -> bool) {
+        let (mut moved, mut stopped) = (self.moved.subscribe(), self.stopped.subscribe());
+        while !holds(self) {
+            tokio::select! {
+                _ = moved.changed() => {}
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+            }
+        }
+    }
+}

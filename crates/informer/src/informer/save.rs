@@ -1,0 +1,81 @@
+//! Saving the cache: the moment that is saved, and the task that writes it.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::Core;
+use super::positions::Positions;
+use crate::lister_watcher::Partition;
+use crate::processor::backlog::End;
+use crate::processor::registry::Processor;
+use crate::reflector::{Problem, Response};
+use crate::warm::{Capture, Mark, Restored, WarmError};
+
+impl<K: Send + Sync + 'static> Core<K> {
+    /// Drops what handlers have not read. What that was is remembered for the last save.
+    pub(super) fn discard(&self) {
+        let mut processor = self.processor.lock();
+        if self.saver.is_some() && !processor.closed {
+            let capture = self.capture_with(&processor, &self.positions.lock());
+            *self.last.lock() = Some(Arc::new(capture));
+        }
+        processor.close(End::Discard);
+    }
+
+    fn capture_with(&self, processor: &Processor<K>, positions: &Positions) -> Capture<K> {
+        let snapshot = self.store.snapshot();
+        let max = self.saver.as_ref().map_or(0, |saver| saver.options.max_unread);
+        let marks = processor.listeners().filter_map(|listener| {
+            let name = listener.mark_name()?.to_owned();
+            Some(Mark::new(name, listener.backlog.unread(), &snapshot, max))
+        });
+        let marks = marks.collect();
+        Capture { positions: positions.saved(), changes: positions.changes, marks, snapshot }
+    }
+
+    /// The moment before what was unread was dropped, or now.
+    fn capture(&self) -> Arc<Capture<K>> {
+        let processor = self.processor.lock();
+        if let Some(last) = &*self.last.lock() {
+            return Arc::clone(last);
+        }
+        Arc::new(self.capture_with(&processor, &self.positions.lock()))
+    }
+
+    /// Begins to write the present state. None if there is nothing to save, or nowhere.
+    pub(super) fn save(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        let saver = Arc::clone(self.saver.as_ref()?);
+        let capture = self.capture();
+        if capture.positions.is_empty() {
+            return None;
+        }
+        let core = Arc::clone(self);
+        let runtime = Handle::try_current().ok()?;
+        Some(runtime.spawn_blocking(move || {
+            if let Err(error) = saver.save(&capture) {
+                core.monitor.problem(0, &Problem::SavedCache(error), Response::Continues);
+            }
+        }))
+    }
+
+    /// Checks that a saved cache is of the same collections. Namespaces that are followed are read again as they were,
+    /// until it is known which of them are still to be followed.
+    pub(super) fn adopt(&self, restored: Restored<K>) -> Result<Restored<K>, WarmError> {
+        let mut roster = self.roster.lock();
+        let follows = roster.open.as_ref().filter(|open| open.follow.is_some());
+        if let Some(make) = follows.map(|open| Arc::clone(&open.make)) {
+            for namespace in restored.positions.iter().filter_map(|saved| saved.namespace.as_deref()) {
+                if !roster.has(namespace) {
+                    let partition = Partition { namespace: Some(namespace.into()), source: make(namespace) };
+                    self.enlist(&mut roster, partition);
+                }
+            }
+        }
+        match self.positions.lock().other_scope(&restored.positions) {
+            Some((saved, wanted)) => Err(WarmError::OtherScope { saved: saved.scope.clone(), wanted }),
+            None => Ok(restored),
+        }
+    }
+}

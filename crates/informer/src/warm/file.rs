@@ -1,0 +1,281 @@
+//! The files of a saved cache: a head, and the objects.
+//!
+//! `NAME.head` says what was saved, up to which revision, and what handlers have yet to be told. `NAME.N.objects` has the
+//! objects in key order, in blocks with a checksum each, so that several threads read it and none copies it twice. The head
+//! names its file of objects and is replaced by a rename, so that at any moment there is one whole cache. When only the
+//! revision changed, only the head is written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::WarmError;
+use crate::object::Object;
+use crate::store::Snapshot;
+use crate::sync::Mutex;
+
+/// The format of the files, and the first bytes of a head.
+const MAGIC: &[u8] = b"listwatch cache 1\n";
+
+/// A block is closed when it is this large: enough for one read, few enough that threads share the work evenly.
+const BLOCK: usize = 1 << 20;
+
+/// The most that is read of a head: a thousand namespaces, a hundred handlers and what these have unread.
+const MAX_HEAD: u64 = 256 << 20;
+
+/// Threads that read the objects. More would wait for memory.
+const MAX_THREADS: usize = 4;
+
+/// A part of the file of objects.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Block {
+    at: u64,
+    len: usize,
+    objects: usize,
+    crc: u32,
+}
+
+/// Up to where a namespace, or everything, was saved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedPosition {
+    pub(crate) namespace: Option<String>,
+    /// The collection and the form of its objects.
+    pub(crate) scope: String,
+    pub(crate) revision: u64,
+}
+
+/// What a handler has yet to be told of the saved state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SavedMark {
+    pub(super) name: String,
+    /// It has not been told everything there is, so it is told everything.
+    pub(super) everything: bool,
+    /// Keys of saved objects that it has not been told of in their saved state.
+    pub(super) changed: Vec<String>,
+    /// The number of deletions it has not been told of. Their objects follow the head.
+    pub(super) deleted: usize,
+}
+
+/// The head of a saved cache.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Head {
+    /// See [`identity_check`](crate::object::saved::identity_check).
+    pub(super) identities: u64,
+    /// See [`WarmOptions::version`](super::WarmOptions::version).
+    pub(super) version: String,
+    pub(super) server: Option<String>,
+    pub(super) positions: Vec<SavedPosition>,
+    pub(super) marks: Vec<SavedMark>,
+    pub(super) generation: u64,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// Where the files of one informer are.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    directory: PathBuf,
+    stem: String,
+}
+
+fn io_error(path: &Path, error: &io::Error) -> WarmError {
+    WarmError::Io { path: path.display().to_string(), reason: error.to_string() }
+}
+
+fn damaged(path: &Path, reason: &'static str) -> WarmError {
+    WarmError::Damaged { path: path.display().to_string(), reason }
+}
+
+/// Readable and writable by its owner only, whatever the umask: caches hold Secrets.
+fn create(path: &Path) -> Result<File, WarmError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(|error| io_error(path, &error))
+}
+
+impl Files {
+    /// Names are escaped so that no two informers share a file.
+    pub(super) fn new(directory: &Path, name: &str) -> Self {
+        let mut stem = String::new();
+        for byte in name.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' => stem.push(char::from(byte)),
+                other => stem.push_str(&format!("_{other:02x}")),
+            }
+        }
+        if stem.len() > 200 {
+            stem = format!("{:.180}_{:08x}", stem, crc32fast::hash(name.as_bytes()));
+        }
+        Self { directory: directory.to_owned(), stem }
+    }
+
+    fn head(&self) -> PathBuf {
+        self.directory.join(format!("{}.head", self.stem))
+    }
+
+    fn objects(&self, generation: u64) -> PathBuf {
+        self.directory.join(format!("{}.{generation}.objects", self.stem))
+    }
+
+    /// Reads the head, and the records behind it. None if nothing was saved.
+    pub(super) fn read_head(&self) -> Result<Option<(Head, Vec<u8>)>, WarmError> {
+        let path = self.head();
+        let bytes = match fs::metadata(&path).and_then(|metadata| {
+            if metadata.len() > MAX_HEAD {
+                return Err(io::Error::other("larger than any head"));
+            }
+            fs::read(&path)
+        }) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io_error(&path, &error)),
+        };
+        let Some(rest) = bytes.strip_prefix(MAGIC) else { return Err(WarmError::OtherFormat) };
+        let parts = rest.split_last_chunk::<4>().and_then(|(body, crc)| {
+            let (len, body) = body.split_first_chunk::<4>()?;
+            let whole = crc32fast::hash(rest.get(..rest.len() - 4)?) == u32::from_le_bytes(*crc);
+            body.split_at_checked(u32::from_le_bytes(*len) as usize).filter(|_| whole)
+        });
+        let (json, records) = parts.ok_or_else(|| damaged(&path, "the head is not whole"))?;
+        let head: Head = serde_json::from_slice(json).map_err(|_| WarmError::OtherFormat)?;
+        if head.identities != crate::object::saved::identity_check() {
+            return Err(WarmError::OtherFormat);
+        }
+        Ok(Some((head, records.to_vec())))
+    }
+
+    /// Replaces the head. From then on the cache is what it says.
+    pub(super) fn write_head(&self, head: &Head, records: &[u8]) -> Result<(), WarmError> {
+        let json =
+            serde_json::to_vec(head).map_err(|error| io_error(&self.head(), &io::Error::other(error)))?;
+        let len = u32::try_from(json.len()).map_err(|_| damaged(&self.head(), "the head is too large"))?;
+        let body = [&len.to_le_bytes(), json.as_slice(), records].concat();
+        let crc = crc32fast::hash(&body).to_le_bytes();
+        let next = self.directory.join(format!("{}.head.next", self.stem));
+        let mut file = create(&next)?;
+        let written = [MAGIC, &body, &crc].into_iter().try_for_each(|part| file.write_all(part));
+        written.and_then(|()| file.sync_all()).map_err(|error| io_error(&next, &error))?;
+        fs::rename(&next, self.head()).map_err(|error| io_error(&self.head(), &error))?;
+        self.sync_directory();
+        Ok(())
+    }
+
+    /// Makes the rename last. A file system that cannot is no reason to fail.
+    fn sync_directory(&self) {
+        let _ = File::open(&self.directory).and_then(|directory| directory.sync_all());
+    }
+
+    /// Writes the objects to a file of their own.
+    pub(super) fn write_objects<K>(
+        &self,
+        generation: u64,
+        snapshot: &Snapshot<K>,
+    ) -> Result<Vec<Block>, WarmError> {
+        fs::create_dir_all(&self.directory).map_err(|error| io_error(&self.directory, &error))?;
+        let path = self.objects(generation);
+        let mut file = create(&path)?;
+        let failed = |error: io::Error| io_error(&path, &error);
+        let (mut blocks, mut at) = (Vec::new(), 0);
+        let (mut buffer, mut objects) = (Vec::with_capacity(BLOCK + BLOCK / 8), 0);
+        let mut flush = |buffer: &mut Vec<u8>, objects: &mut usize| {
+            file.write_all(buffer)?;
+            let block = Block { at, len: buffer.len(), objects: *objects, crc: crc32fast::hash(buffer) };
+            at += block.len as u64;
+            blocks.push(block);
+            buffer.clear();
+            *objects = 0;
+            Ok(())
+        };
+        for object in snapshot.iter() {
+            object.write_record(&mut buffer);
+            objects += 1;
+            if buffer.len() >= BLOCK {
+                flush(&mut buffer, &mut objects).map_err(failed)?;
+            }
+        }
+        if objects > 0 {
+            flush(&mut buffer, &mut objects).map_err(failed)?;
+        }
+        file.sync_all().map_err(failed)?;
+        Ok(blocks)
+    }
+
+    /// Removes files of objects that no head names: older ones, and what an interrupted save left behind.
+    pub(super) fn remove_others(&self, generation: u64) {
+        let keep = self.objects(generation);
+        let prefix = format!("{}.", self.stem);
+        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".objects"));
+            let own = number.is_some_and(|number| number.parse::<u64>().is_ok());
+            if own && entry.path() != keep {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Reads the objects, in key order, with a few threads.
+    pub(super) fn read_objects<K: Send>(&self, head: &Head) -> Result<Vec<Object<K>>, WarmError> {
+        let path = self.objects(head.generation);
+        let parts: Vec<Mutex<Vec<Object<K>>>> = head.blocks.iter().map(|_| Mutex::default()).collect();
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<(), WarmError> {
+            let mut file = File::open(&path).map_err(|error| io_error(&path, &error))?;
+            let mut buffer = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let (Some(block), Some(part)) = (head.blocks.get(at), parts.get(at)) else { return Ok(()) };
+                *part.lock() = read_block(&mut file, &path, block, &mut buffer)?;
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = threads.min(MAX_THREADS).min(head.blocks.len().max(1));
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let running: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            let joined = running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| Err(damaged(&path, "reading it panicked"))));
+            std::iter::once(own).chain(joined).collect()
+        });
+        results.into_iter().collect::<Result<(), _>>()?;
+        let mut objects = Vec::with_capacity(head.blocks.iter().map(|block| block.objects).sum());
+        parts.into_iter().for_each(|part| objects.append(&mut part.lock()));
+        Ok(objects)
+    }
+}
+
+/// The longest block: one object may be as large as a server stores.
+const MAX_BLOCK: usize = 64 << 20;
+
+fn read_block<K>(
+    file: &mut File,
+    path: &Path,
+    block: &Block,
+    buffer: &mut Vec<u8>,
+) -> Result<Vec<Object<K>>, WarmError> {
+    if block.len > MAX_BLOCK || block.objects > block.len {
+        return Err(damaged(path, "a block is larger than any"));
+    }
+    buffer.resize(block.len, 0);
+    let read = file.seek(SeekFrom::Start(block.at)).and_then(|_| file.read_exact(buffer));
+    read.map_err(|error| io_error(path, &error))?;
+    if crc32fast::hash(buffer) != block.crc {
+        return Err(damaged(path, "a checksum is wrong"));
+    }
+    read_records(buffer, block.objects).ok_or_else(|| damaged(path, "a record is not whole"))
+}
+
+/// Exactly as many records as there should be, and nothing behind them.
+pub(super) fn read_records<K>(mut bytes: &[u8], count: usize) -> Option<Vec<Object<K>>> {
+    let mut objects = Vec::with_capacity(count);
+    for _ in 0..count {
+        objects.push(Object::read_record(&mut bytes)?);
+    }
+    bytes.is_empty().then_some(objects)
+}

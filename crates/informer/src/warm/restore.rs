@@ -1,0 +1,70 @@
+//! From the files back to objects, and the question whether the server is the one they came from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::WarmError;
+use super::capture::{Mark, UnreadKeys};
+use super::file::{Head, SavedPosition, read_records};
+use super::saver::Saver;
+use crate::lister_watcher::{ListerWatcher, SourceError};
+use crate::object::Object;
+use crate::panics::contained;
+
+/// A cache that was read and checked, but for the server.
+pub(crate) struct Restored<K> {
+    /// In key order.
+    pub(crate) objects: Vec<Object<K>>,
+    pub(crate) positions: Vec<SavedPosition>,
+    pub(crate) marks: Vec<Mark<K>>,
+    pub(crate) server: Option<String>,
+}
+
+/// Reads what was saved, if anything was. Blocks; call it on a thread that may.
+pub(crate) fn read<K: Send>(saver: &Saver) -> Result<Option<Restored<K>>, WarmError> {
+    let Some((head, records)) = saver.files.read_head()? else { return Ok(None) };
+    if head.version != saver.options.version {
+        return Err(WarmError::OtherScope { saved: head.version, wanted: saver.options.version.clone() });
+    }
+    let objects = saver.files.read_objects(&head)?;
+    let Head { positions, marks, server, generation, blocks, .. } = head;
+    let count = marks.iter().map(|mark| mark.deleted).sum();
+    let mut deleted = read_records(&records, count).ok_or(WarmError::OtherFormat)?.into_iter();
+    let marks = marks.into_iter().map(|mark| {
+        let gone: Vec<_> = deleted.by_ref().take(mark.deleted).collect();
+        let changed = mark.changed.iter().filter_map(|key| key.parse().ok()).collect();
+        let unread = (!mark.everything).then_some(UnreadKeys { changed, deleted: gone });
+        Mark { name: mark.name, unread }
+    });
+    let marks = marks.collect();
+    saver.restored(generation, blocks, 0);
+    Ok(Some(Restored { objects, positions, marks, server }))
+}
+
+/// Delays between attempts to ask a server who it is.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_secs(10);
+
+/// Asks the server who it is until it answers. Returns why it will never say.
+pub(crate) async fn identify(saver: &Saver, source: &Arc<dyn ListerWatcher>) -> Result<(), WarmError> {
+    let mut delay = FIRST_DELAY;
+    let found = loop {
+        let asked = contained(source.identity()).await;
+        match asked.unwrap_or_else(|panic| Err(SourceError::Panicked(panic))) {
+            Ok(found) => break found,
+            Err(error) if is_final(&error) => {
+                return Err(WarmError::UnknownServer(error.to_string()));
+            }
+            Err(error) => tracing::debug!(%error, "cannot ask the server who it is yet"),
+        }
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(MAX_DELAY);
+    };
+    saver.identified(found);
+    Ok(())
+}
+
+/// The server has answered, and will answer the same again.
+fn is_final(error: &SourceError) -> bool {
+    error.status().is_some_and(|status| matches!(status.code, 401 | 403 | 404))
+}

@@ -1,0 +1,331 @@
+//! Saved caches: what survives a restart, and what must not be believed.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use listwatch::lister_watcher::InMemory;
+use listwatch::warm::{Freshness, WarmError, WarmOptions};
+use listwatch::{HandlerOptions, InformerBuilder, ObjectKey, Problem, SharedInformer};
+use serde_json::Value;
+use support::informer::{Informer, Log, pod, settle};
+
+/// A directory that goes with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("listwatch-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    /// The files whose name ends so, in order.
+    fn files(&self, end: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+        files.retain(|path| path.to_string_lossy().ends_with(end));
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The problems of saved caches that were reported.
+#[derive(Clone, Default)]
+struct Problems(Arc<Mutex<Vec<WarmError>>>);
+
+impl Problems {
+    fn take(&self) -> Vec<WarmError> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+fn builder(source: &InMemory, directory: &Path, problems: &Problems) -> InformerBuilder<Value> {
+    let problems = problems.clone();
+    SharedInformer::builder(source.clone()).name("pods").warm(WarmOptions::new(directory)).on_problem(
+        move |problem, _| {
+            if let Problem::SavedCache(error) = problem {
+                problems.0.lock().unwrap().push(error.clone());
+            }
+        },
+    )
+}
+
+/// An informer with a handler that was started and has synced.
+async fn run(source: &InMemory, directory: &Path, problems: &Problems, log: &Log) -> Informer {
+    let informer = builder(source, directory, problems).build();
+    let options = HandlerOptions::named("log").since_last_run();
+    informer.add_event_handler_with(log.handler(), options).unwrap();
+    informer.start().unwrap();
+    assert!(informer.wait_synced().await);
+    settle().await;
+    informer
+}
+
+fn lists(informer: &Informer) -> u64 {
+    let status = informer.status();
+    status.lists + status.streaming_lists
+}
+
+/// The second run lists nothing, and its handler hears only of what happened between the runs.
+#[tokio::test]
+async fn a_restart_costs_the_missed_changes() {
+    let directory = Directory::new("restart");
+    let (source, problems, log) = (InMemory::new(1000), Problems::default(), Log::default());
+    for name in ["a", "b", "c"] {
+        source.put(&pod(name)).unwrap();
+    }
+    let first = run(&source, &directory.0, &problems, &log).await;
+    assert_eq!(log.take(), ["add x/a 1 initial", "add x/b 2 initial", "add x/c 3 initial", "synced"]);
+    first.drain().await;
+
+    source.put(&pod("b")).unwrap();
+    source.delete(&ObjectKey::namespaced("x", "c"));
+    source.put(&pod("d")).unwrap();
+    let second = run(&source, &directory.0, &problems, &log).await;
+    assert_eq!(lists(&second), 0, "nothing is listed");
+    assert_eq!(log.take(), ["update x/b 2 -> 4", "delete x/c 5", "add x/d 6", "synced"]);
+    let keys: Vec<_> = second.snapshot().iter().map(|object| object.key().to_string()).collect();
+    assert_eq!(keys, ["x/a", "x/b", "x/d"]);
+    assert_eq!(second.freshness(), Freshness::Current);
+    assert!(problems.take().is_empty());
+    second.stop().await;
+}
+
+/// A handler that does not ask for less is told everything, the changes that were missed after what was saved.
+#[tokio::test]
+async fn other_handlers_are_told_everything() {
+    let directory = Directory::new("everything");
+    let (source, problems) = (InMemory::new(1000), Problems::default());
+    source.put(&pod("a")).unwrap();
+    run(&source, &directory.0, &problems, &Log::default()).await.drain().await;
+    source.put(&pod("a")).unwrap();
+    let informer = builder(&source, &directory.0, &problems).build();
+    let log = Log::default();
+    informer.add_event_handler(log.handler()).unwrap();
+    informer.start().unwrap();
+    assert!(informer.wait_synced().await);
+    settle().await;
+    assert_eq!(log.take(), ["add x/a 1 initial", "update x/a 1 -> 2", "synced"]);
+    informer.stop().await;
+}
+
+/// What a handler had not read when the program was stopped is told when it runs again: also deletions, of which the
+/// cache knows nothing any more.
+#[tokio::test]
+async fn unread_events_survive_a_stop() {
+    let directory = Directory::new("unread");
+    let (source, problems, log) = (InMemory::new(1000), Problems::default(), Log::default());
+    for name in ["a", "b", "c"] {
+        source.put(&pod(name)).unwrap();
+    }
+    let informer = builder(&source, &directory.0, &problems).build();
+    let gate = Arc::new(tokio::sync::Semaphore::new(4));
+    let (opening, told) = (Arc::clone(&gate), log.clone());
+    let handler = move |event: listwatch::Event<Value>| {
+        let (gate, told) = (Arc::clone(&opening), told.clone());
+        async move {
+            gate.acquire().await.unwrap().forget();
+            told.push(&event);
+        }
+    };
+    let options = HandlerOptions::named("log").since_last_run().stop_grace(Duration::from_millis(10));
+    informer.add_async_event_handler(handler, options).unwrap();
+    informer.start().unwrap();
+    assert!(informer.wait_synced().await);
+    while log.0.lock().unwrap().len() < 4 {
+        settle().await;
+    }
+    log.take();
+    let last = source.put(&pod("b")).unwrap();
+    source.delete(&ObjectKey::namespaced("x", "c"));
+    informer.store().wait_for(last.next()).await.unwrap();
+    settle().await;
+    informer.stop().await;
+    assert!(log.take().is_empty(), "it was stuck");
+
+    let second = run(&source, &directory.0, &problems, &log).await;
+    assert_eq!(log.take(), ["delete x/c 5 final state unknown", "add x/b 4 initial", "synced"]);
+    assert_eq!(lists(&second), 0);
+    second.stop().await;
+}
+
+/// The objects can be read before the server has been asked for a single one of them.
+#[tokio::test]
+async fn a_saved_cache_is_readable_before_it_is_current() {
+    let directory = Directory::new("stale");
+    let (source, problems) = (InMemory::new(1000).identity("one"), Problems::default());
+    source.put(&pod("a")).unwrap();
+    run(&source, &directory.0, &problems, &Log::default()).await.stop().await;
+
+    // The same server, but deaf: it says who it is and nothing else.
+    let informer =
+        SharedInformer::<Value>::builder(Deaf).name("pods").warm(WarmOptions::new(&directory.0)).build();
+    informer.start().unwrap();
+    assert!(informer.wait_usable().await);
+    assert_eq!((informer.freshness(), informer.has_synced()), (Freshness::Stale, false));
+    assert!(informer.store().get_by("x", "a").is_some());
+    informer.stop().await;
+}
+
+struct Deaf;
+
+#[async_trait::async_trait]
+impl listwatch::ListerWatcher for Deaf {
+    async fn list(
+        &self,
+        _: &listwatch::lister_watcher::ListRequest,
+    ) -> Result<listwatch::lister_watcher::Page, listwatch::lister_watcher::SourceError> {
+        std::future::pending().await
+    }
+
+    async fn watch(
+        &self,
+        _: &listwatch::lister_watcher::WatchRequest,
+    ) -> Result<listwatch::lister_watcher::WatchStream, listwatch::lister_watcher::SourceError> {
+        std::future::pending().await
+    }
+
+    async fn identity(&self) -> Result<Option<String>, listwatch::lister_watcher::SourceError> {
+        Ok(Some("one".to_owned()))
+    }
+}
+
+/// History has ended before the saved revision: one list, and handlers hear the difference.
+#[tokio::test]
+async fn an_expired_cache_is_listed_anew() {
+    let directory = Directory::new("expired");
+    let (source, problems, log) = (InMemory::new(3), Problems::default(), Log::default());
+    for name in ["a", "b"] {
+        source.put(&pod(name)).unwrap();
+    }
+    run(&source, &directory.0, &problems, &log).await.drain().await;
+    log.take();
+    source.delete(&ObjectKey::namespaced("x", "b"));
+    for _ in 0..5 {
+        source.put(&pod("c")).unwrap();
+    }
+    let second = run(&source, &directory.0, &problems, &log).await;
+    assert_eq!(log.take(), ["delete x/b 2 final state unknown", "add x/c 8", "synced"]);
+    assert_eq!(lists(&second), 1);
+    second.stop().await;
+}
+
+/// The objects of another server are never shown, however alike the servers are.
+#[tokio::test]
+async fn the_cache_of_another_server_is_refused() {
+    let directory = Directory::new("other");
+    let problems = Problems::default();
+    let (one, other) = (InMemory::new(1000).identity("one"), InMemory::new(1000).identity("other"));
+    one.put(&pod("theirs")).unwrap();
+    other.put(&pod("ours")).unwrap();
+    run(&one, &directory.0, &problems, &Log::default()).await.stop().await;
+    let log = Log::default();
+    let informer = run(&other, &directory.0, &problems, &log).await;
+    assert_eq!(log.take(), ["add x/ours 1 initial", "synced"]);
+    assert_eq!(
+        problems.take(),
+        [WarmError::OtherServer { saved: "one".to_owned(), found: "other".to_owned() }]
+    );
+    informer.stop().await;
+}
+
+/// Every byte of the files counts: whichever is changed, the cache is refused or the same, and never another.
+#[tokio::test]
+async fn a_damaged_cache_is_refused() {
+    let directory = Directory::new("damaged");
+    let (source, problems) = (InMemory::new(1000), Problems::default());
+    for name in ["a", "b"] {
+        source.put(&pod(name)).unwrap();
+    }
+    run(&source, &directory.0, &problems, &Log::default()).await.stop().await;
+    let files = [directory.files(".head"), directory.files(".objects")].concat();
+    assert_eq!(files.len(), 2, "{files:?}");
+    let mut number = 0;
+    for damaged in &files {
+        let len = std::fs::read(damaged).unwrap().len();
+        for at in (0..len).step_by(7) {
+            number += 1;
+            let copy = Directory::new(&format!("damaged-{number}"));
+            std::fs::create_dir_all(&copy.0).unwrap();
+            for file in &files {
+                let mut bytes = std::fs::read(file).unwrap();
+                if file == damaged {
+                    bytes[at] ^= 0x10;
+                }
+                // Every tenth is cut off as well.
+                let len = if file == damaged && number % 10 == 0 { bytes.len() / 2 } else { bytes.len() };
+                std::fs::write(copy.0.join(file.file_name().unwrap()), &bytes[..len]).unwrap();
+            }
+            let informer = builder(&source, &copy.0, &problems).build();
+            informer.start().unwrap();
+            assert!(informer.wait_synced().await);
+            assert_eq!(problems.take().len(), 1, "byte {at} of {}", damaged.display());
+            assert_eq!((lists(&informer), informer.store().len()), (1, 2));
+            informer.stop().await;
+        }
+    }
+}
+
+/// Another transformation, or another selector, makes other objects of the same collection.
+#[tokio::test]
+async fn the_cache_of_another_form_is_refused() {
+    let directory = Directory::new("form");
+    let (source, problems) = (InMemory::new(1000), Problems::default());
+    source.put(&pod("a")).unwrap();
+    run(&source, &directory.0, &problems, &Log::default()).await.stop().await;
+    let changed = WarmOptions::new(&directory.0).version("2");
+    let informer = builder(&source, &directory.0, &problems).warm(changed).build();
+    informer.start().unwrap();
+    assert!(informer.wait_synced().await);
+    assert!(matches!(problems.take().as_slice(), [WarmError::OtherScope { .. }]));
+    assert_eq!(lists(&informer), 1);
+    informer.stop().await;
+}
+
+/// Bookmarks move the revision on; the objects, which stay as they are, are not written again for that.
+#[tokio::test(start_paused = true)]
+async fn only_what_changed_is_written() {
+    let directory = Directory::new("interval");
+    let (source, problems, log) = (InMemory::new(1000), Problems::default(), Log::default());
+    source.put(&pod("a")).unwrap();
+    let informer = run(&source, &directory.0, &problems, &log).await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let written = wait_for_files(&directory, 1).await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(wait_for_files(&directory, 1).await, written, "the same file");
+    source.put(&pod("b")).unwrap();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let mut now = written.clone();
+    for _ in 0..1000 {
+        std::thread::sleep(Duration::from_millis(1));
+        settle().await;
+        now = directory.files(".objects");
+        if now.len() == 1 && now != written {
+            break;
+        }
+    }
+    assert_ne!(now, written, "another file");
+    informer.stop().await;
+}
+
+/// Saves are written by a thread, which a paused clock does not wait for.
+async fn wait_for_files(directory: &Directory, count: usize) -> Vec<PathBuf> {
+    for _ in 0..1000 {
+        let files = directory.files(".objects");
+        if files.len() == count && !directory.files(".head").is_empty() {
+            return files;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        settle().await;
+    }
+    panic!("nothing was saved")
+}
