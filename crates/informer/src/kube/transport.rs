@@ -1,8 +1,10 @@
 //! [`client`]: a `kube::Client` made for long-lived watches.
 //!
 //! Where the server speaks HTTP/2, all requests and watches share one connection, and pings find out within 45 s when the
-//! peer is gone. Where it does not, each watch has a connection of its own, and TCP keep-alives do the same. Either way a
-//! failure reaches the reflector, which knows better than a retry layer what to do about it.
+//! peer is gone. Where it does not, each watch has a connection of its own, and TCP keep-alives together with the user timeout
+//! of the socket do the same for a peer or a network that is gone. A peer whose system still answers for a program that hangs is found
+//! by its silence: no bookmark for [`watch_idle`](crate::ReflectorOptions::watch_idle). Either way a failure reaches the
+//! reflector, which knows better than a retry layer what to do about it.
 
 use std::time::Duration;
 
@@ -95,6 +97,10 @@ fn connector(config: &Config, options: TransportOptions) -> Result<HttpsConnecto
     tcp.set_keepalive(Some(options.idle));
     tcp.set_keepalive_interval(Some(options.answer_within / PROBES));
     tcp.set_keepalive_retries(Some(PROBES));
+    // Keep-alives are sent only while nothing is on its way. Without this, a request to a peer that is gone is sent again for a
+    // quarter of an hour. Other systems have no such option; there, the reflector's own deadlines end the request.
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    tcp.set_tcp_user_timeout(Some(options.idle + options.answer_within));
     let mut tls =
         HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
     if let Some(name) = &config.tls_server_name {
