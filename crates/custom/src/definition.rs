@@ -81,6 +81,28 @@ pub struct Scale {
     pub label_selector_path: Option<String>,
 }
 
+/// A webhook that converts objects between versions.
+#[derive(Clone, Debug)]
+pub struct ConversionWebhook {
+    /// Its place, as `spec.conversion.webhook.clientConfig` has it.
+    pub client_config: Value,
+    /// The versions of reviews it accepts, best first.
+    pub review_versions: Vec<String>,
+}
+
+impl ConversionWebhook {
+    fn read(conversion: &Value) -> Option<Self> {
+        let webhook =
+            conversion.get("webhook").filter(|_| text(conversion, "strategy") == Some("Webhook"))?;
+        let versions = webhook.get("conversionReviewVersions").and_then(Value::as_array);
+        let versions = versions.into_iter().flatten().filter_map(Value::as_str);
+        Some(Self {
+            client_config: webhook.get("clientConfig")?.clone(),
+            review_versions: versions.map(str::to_owned).collect(),
+        })
+    }
+}
+
 /// A CustomResourceDefinition, read once and shared.
 #[derive(Clone, Debug)]
 pub struct Definition {
@@ -96,6 +118,8 @@ pub struct Definition {
     pub accepted: Names,
     /// All versions, in the declared order.
     pub versions: Vec<Version>,
+    /// The webhook that converts between them; `None` if they differ in name only.
+    pub conversion: Option<ConversionWebhook>,
     /// Whether it is served.
     pub established: bool,
     /// Whether it is being deleted.
@@ -121,6 +145,7 @@ impl Definition {
                 .pointer("/status/acceptedNames")
                 .and_then(|n| n.to_type::<Names>().ok())
                 .unwrap_or_default(),
+            conversion: spec.get("conversion").and_then(ConversionWebhook::read),
             established: has_condition(object, "Established"),
             terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
             group,

@@ -121,14 +121,6 @@ fn equivalents(request: &Attributes<'_>) -> Vec<Arc<Resource>> {
     served.resources().iter().filter(same).cloned().collect()
 }
 
-/// Turns an object of one version of a resource into one of another.
-pub(super) fn convert(object: &mut Value, from: &Resource, to: &Resource) {
-    if !object.is_null() {
-        from.rules.stored_form(object);
-        to.rules.served_form(object);
-    }
-}
-
 /// One rule: operations, and resources by group, version and name.
 #[derive(Debug)]
 struct Rule {

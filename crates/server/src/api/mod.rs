@@ -5,10 +5,12 @@
 
 mod attributes;
 mod chain;
+pub(crate) mod convert;
 mod heavy;
 mod plugin;
 mod record;
 mod reinvocation;
+mod services;
 pub(crate) mod stored;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use listwatch_storage::KeyValue;
 use listwatch_wire::json::{Spans, Value, Written};
 use listwatch_wire::{Revision, Status};
 
-use super::Api;
+use super::{Api, convert};
 use crate::cache::fresh::storage_status;
 use crate::registry::recent::Version;
 use crate::registry::target::Target;
@@ -23,14 +23,14 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
+    async fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
         let rules = &target.resource.rules;
         if let Some((revision, version)) = api.recent.get(&target.key, revision, rules) {
             let Version { value, bytes, spans } = version;
             return Ok(Self { value, revision, bytes, spans: Some(spans) });
         }
         let mut value = Value::read(&bytes).map_err(Status::internal)?;
-        rules.served_form(&mut value);
+        convert::from_stored(api, target.resource, &mut value).await?;
         Ok(Self { value, revision, bytes, spans: None })
     }
 
@@ -39,20 +39,23 @@ impl Stored {
         self.spans.as_deref().map(|spans| Written { bytes: &self.bytes, spans })
     }
 
-    pub(crate) fn from_engine(api: &Api, target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
-        Self::read(api, target, found.value, found.revision)
+    pub(crate) async fn from_engine(api: &Api, target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
+        Self::read(api, target, found.value, found.revision).await
     }
 }
 
 /// Returns an object as the cache has it.
-pub(crate) fn cached(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
+pub(crate) async fn cached(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
     let snapshot = target.resource.collection.snapshot();
-    let found = snapshot.get(&target.key);
-    found.map(|object| Stored::read(api, target, object.stored().clone(), object.revision())).transpose()
+    let Some(object) = snapshot.get(&target.key) else { return Ok(None) };
+    Stored::read(api, target, object.stored().clone(), object.revision()).await.map(Some)
 }
 
 /// Returns an object as the engine has it.
 pub(crate) async fn fresh(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
     let found = api.engine.get(&target.key, None).await.map_err(|error| storage_status(&error))?;
-    found.map(|found| Stored::from_engine(api, target, found)).transpose()
+    match found {
+        Some(found) => Stored::from_engine(api, target, found).await.map(Some),
+        None => Ok(None),
+    }
 }

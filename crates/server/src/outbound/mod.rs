@@ -1,9 +1,11 @@
-//! [`WebhookClient`]: HTTPS requests to webhooks over connections that are kept.
+//! [`WebhookClient`]: HTTPS requests to webhooks of admission and conversion, over connections that are kept.
 
+mod endpoint;
 pub(crate) mod tls;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_TYPE, HOST};
@@ -17,6 +19,8 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+pub(crate) use endpoint::Endpoint;
+
 /// Bounds of what webhooks may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebhookLimits {
@@ -24,11 +28,23 @@ pub struct WebhookLimits {
     pub response_bytes: usize,
     /// Connections kept per webhook between calls. More may be open while they are used.
     pub idle_connections: usize,
+    /// Objects in one review of a conversion webhook, and how many bytes of them: one that does not fit goes alone.
+    pub conversion_objects: usize,
+    /// See `conversion_objects`.
+    pub conversion_bytes: usize,
+    /// Time that a conversion webhook has to answer, as in kube-apiserver.
+    pub conversion_timeout: Duration,
 }
 
 impl Default for WebhookLimits {
     fn default() -> Self {
-        Self { response_bytes: 16 << 20, idle_connections: 32 }
+        Self {
+            response_bytes: 16 << 20,
+            idle_connections: 32,
+            conversion_objects: 100,
+            conversion_bytes: 1 << 20,
+            conversion_timeout: Duration::from_secs(30),
+        }
     }
 }
 

@@ -68,11 +68,20 @@ pub(crate) async fn remove(
 ) -> Result<bool, Status> {
     let (user, record) = (own_user(), Record::default());
     let writer = Writer { user: &user, record: &record };
+    let stored = stored_version(api, resource);
+    let resource = stored.as_deref().unwrap_or(resource);
     match delete_target(api, &Target::new(resource, namespace, name), options, writer).await {
         Ok(done) => Ok(matches!(done, Done::Removed { .. } | Done::Dry { removed: true, .. })),
         Err(status) if status.reason == StatusReason::NotFound => Ok(true),
         Err(status) => Err(status),
     }
+}
+
+/// The version that is stored of a kind with a conversion webhook, so that the server's own writes depend on no webhook.
+fn stored_version(api: &Api, resource: &Resource) -> Option<Arc<Resource>> {
+    resource.conversion.as_ref()?;
+    let (group, version) = &resource.stored_as;
+    api.registry.find(group, version, &resource.plural)
 }
 
 /// Changes an object as it is now; `None` leaves it. One that is not there is left alone, too.
@@ -86,7 +95,8 @@ pub(crate) async fn amend(
     name: &str,
     mut decide: impl FnMut(&Value) -> Option<Value> + Send,
 ) -> Result<(), Status> {
-    let target = Target::new(resource, namespace, name);
+    let stored = stored_version(api, resource);
+    let target = Target::new(stored.as_deref().unwrap_or(resource), namespace, name);
     let done = change(api, &target, false, |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         Ok(match decide(&stored.value) {

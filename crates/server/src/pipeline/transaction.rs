@@ -13,8 +13,8 @@ use listwatch_storage::{self as storage, Expect, KeyValue, Write};
 use listwatch_wire::json::{Encoded, Value, json, raw};
 use listwatch_wire::{Revision, Status, json};
 
-use crate::api::Api;
 use crate::api::stored::{Stored, cached, fresh};
+use crate::api::{Api, convert};
 use crate::cache::Object;
 use crate::cache::fresh::storage_status;
 use crate::pipeline::target::Target;
@@ -100,7 +100,7 @@ pub(crate) async fn change(
     dry_run: bool,
     mut decide: impl Decide,
 ) -> Result<Done, Status> {
-    let mut seen = cached(api, target)?;
+    let mut seen = cached(api, target).await?;
     let mut sure = false;
     loop {
         let verdict = decide.decide(seen.as_ref()).await;
@@ -150,7 +150,7 @@ async fn attempt(
     let commit = Commit { before: seen.as_ref(), expect, room, charges };
     match store(api, target, value, commit).await? {
         Ok(object) => Ok(Ok(Done::Stored { object, created })),
-        Err(conflict) => conflict.read(api, target).map(Err),
+        Err(conflict) => conflict.read(api, target).await.map(Err),
     }
 }
 
@@ -165,11 +165,12 @@ struct Commit<'a> {
 }
 
 impl Conflict<KeyValue> {
-    fn read(self, api: &Api, target: &Target<'_>) -> Result<Conflict<Stored>, Status> {
+    async fn read(self, api: &Api, target: &Target<'_>) -> Result<Conflict<Stored>, Status> {
         Ok(match self {
-            Self::Object(found) => {
-                Conflict::Object(found.map(|found| Stored::from_engine(api, target, found)).transpose()?)
+            Self::Object(Some(found)) => {
+                Conflict::Object(Some(Stored::from_engine(api, target, found).await?))
             }
+            Self::Object(None) => Conflict::Object(None),
             Self::Charge => Conflict::Charge,
         })
     }
@@ -187,12 +188,13 @@ async fn remove(
     seen: Option<Stored>,
 ) -> Result<Result<Done, Conflict<Stored>>, Status> {
     let Some(stored) = seen else { return Err(target.not_found()) };
+    let last = encode(api, target, last).await?;
     match put(api, target, None, Expect::At(stored.revision), Vec::new()).await? {
         Ok(revision) => {
-            let object = shown(target, encode(target, last), stored.revision)?;
+            let object = shown(target, last, stored.revision)?;
             Ok(Ok(Done::Removed { object, at: revision }))
         }
-        Err(conflict) => conflict.read(api, target).map(Err),
+        Err(conflict) => conflict.read(api, target).await.map(Err),
     }
 }
 
@@ -206,7 +208,7 @@ async fn store(
     let rules = &target.resource.rules;
     let Commit { before, expect, room, charges } = commit;
     let mut stored = object.clone();
-    rules.stored_form(&mut stored);
+    convert::to_stored(api, target.resource, &mut stored).await?;
     let Encoded { bytes, spans, exact, .. } = encode_within(room, &mut stored, before)?;
     let bytes = Bytes::from(bytes);
     match put(api, target, Some(bytes.clone()), expect, charges).await? {
@@ -329,14 +331,14 @@ pub(crate) async fn insert(
     let commit = Commit { before: None, expect: Expect::Absent, room, charges };
     match store(api, target, object, commit).await? {
         Ok(object) => Ok(Ok(Done::Stored { object, created: true })),
-        Err(conflict) => conflict.read(api, target).map(Err),
+        Err(conflict) => conflict.read(api, target).await.map(Err),
     }
 }
 
 /// The bytes to store.
-fn encode(target: &Target<'_>, mut object: Value) -> Bytes {
-    target.resource.rules.stored_form(&mut object);
-    json::encode_stored(&object).into()
+async fn encode(api: &Api, target: &Target<'_>, mut object: Value) -> Result<Bytes, Status> {
+    convert::to_stored(api, target.resource, &mut object).await?;
+    Ok(json::encode_stored(&object).into())
 }
 
 /// An object as clients see it under a revision.

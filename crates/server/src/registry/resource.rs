@@ -6,8 +6,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use listwatch_custom::Version;
 use listwatch_kinds::Kind;
+use listwatch_wire::Revision;
 
 use crate::cache::{Collection, FieldLookup, Object};
+use crate::registry::custom::Conversion;
 use crate::registry::strategy::{Builtin, Rules};
 
 /// One resource of one group and version.
@@ -52,6 +54,10 @@ pub struct Resource {
     pub collection: Arc<Collection>,
     /// How stored objects become what this version shows; `None` if they are shown as they are stored.
     pub present: Option<Presenter>,
+    /// The webhook that converts between versions, for custom kinds that have one; then it shows objects, not `present`.
+    pub(crate) conversion: Option<Conversion>,
+    /// The revision of the definition; zero for built-in kinds.
+    pub(crate) since: Revision,
     /// The admission plugins that may act on its objects, one bit each by their order in the chain.
     pub(crate) admission: OnceLock<u64>,
     /// `{"kind":"K","apiVersion":"V",`: what its objects begin with on the wire.
@@ -127,6 +133,8 @@ impl Resource {
             }),
             collection,
             present: kind.stored_as.map(|_| Presenter::converting(kind)),
+            conversion: None,
+            since: Revision::ZERO,
             admission: OnceLock::new(),
             type_prefix: type_prefix(kind.kind, &kind.api_version()),
         }

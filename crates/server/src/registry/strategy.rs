@@ -149,11 +149,6 @@ impl Builtin {
 fn not_enforced(kind: &Kind, object: &Value) -> Option<String> {
     let spec = object.at("spec");
     match (kind.group, kind.kind) {
-        ("apiextensions.k8s.io", "CustomResourceDefinition")
-            if spec.at("conversion").text("strategy") == "Webhook" =>
-        {
-            Some("spec.conversion: this server does not call conversion webhooks; versions are converted by name only".to_owned())
-        }
         ("apiregistration.k8s.io", "APIService") if spec.has("service") => {
             Some("spec.service: this server does not route requests to other API servers".to_owned())
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use listwatch_wire::{Revision, Status};
 
-use crate::api::Api;
+use crate::api::{Api, convert};
 use crate::cache::Object;
 use crate::http::body::Response;
 use crate::http::gzip;
@@ -32,6 +32,7 @@ pub(crate) async fn read(
     let version = parse_version(request.query().text("resourceVersion"))?;
     let name = target.info.name.as_deref().unwrap_or_default();
     let object = find(api, &target.resource, target.namespace(), name, version).await?;
+    let object = convert::shown_one(api, &target.resource, object).await?;
     if is_copied(form) || !api.heavy.takes(object.stored().len()) {
         return show(api, request, &target.resource, form, &object);
     }

@@ -11,6 +11,7 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use listwatch_wire::Status;
 
 use crate::api::Api;
+use crate::api::convert::{self, Freshness};
 use crate::cache::Object;
 use crate::http::body::Response;
 use crate::http::request::{BodyProblem, BodySource, Request};
@@ -99,6 +100,7 @@ async fn perform(
     match answer {
         Ok(mut answer) => {
             answer.warnings.extend(warnings);
+            answer.body = in_version(api, resource, answer.body).await?;
             respond_with(answer, resource, form, request)
         }
         Err(status) if warnings.is_empty() => Err(status),
@@ -109,6 +111,18 @@ async fn perform(
             Ok(response)
         }
     }
+}
+
+/// Stored objects of an answer as the resource shows them, where a webhook converts them.
+async fn in_version(api: &Api, resource: &Resource, body: AnswerBody) -> Result<AnswerBody, Status> {
+    Ok(match body {
+        AnswerBody::Object(object) => AnswerBody::Object(convert::shown_one(api, resource, object).await?),
+        AnswerBody::List(mut list) => {
+            list.objects = convert::shown(api, resource, list.objects, Freshness::Own).await?;
+            AnswerBody::List(list)
+        }
+        other => other,
+    })
 }
 
 /// Reviews, bindings and the like are answered and not kept. They have no rows to show.

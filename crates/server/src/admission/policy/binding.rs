@@ -7,6 +7,7 @@ use listwatch_wire::json::Value;
 use super::definition::ParamKind;
 use crate::admission::Attributes;
 use crate::admission::matching::Matcher;
+use crate::api::convert;
 use crate::registry::Resource;
 
 /// A binding of a policy.
@@ -72,6 +73,7 @@ impl Binding {
         } else {
             request.find(plural, namespace, name).into_iter().collect()
         };
+        let params = converted(request, &resource, params).await?;
         if params.is_empty() && self.param_ref.text("parameterNotFoundAction") == "Deny" {
             return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
         }
@@ -96,4 +98,17 @@ impl Binding {
             }
         }
     }
+}
+
+/// Parameters of a kind with a conversion webhook, in the version that the policy names.
+async fn converted(
+    request: &Attributes<'_>,
+    resource: &Resource,
+    mut params: Vec<Value>,
+) -> Result<Vec<Value>, String> {
+    for param in params.iter_mut().filter(|_| resource.conversion.is_some()) {
+        let done = convert::from_stored(request.api, resource, param).await;
+        done.map_err(|status| status.message)?;
+    }
+    Ok(params)
 }

@@ -98,7 +98,7 @@ async fn apply(
             }
         };
         for param in params {
-            match mutate(request, definition, binding, form, object, param) {
+            match mutate(request, definition, binding, form, object, param).await {
                 Ok(()) => {}
                 Err(Failure::Result(status)) => return Err(status),
                 Err(Failure::Policy(why)) if definition.fail_closed => errors.push(text(why)),
@@ -110,7 +110,7 @@ async fn apply(
 }
 
 /// Applies the mutations of a policy with one parameter.
-fn mutate(
+async fn mutate(
     request: &Attributes<'_>,
     definition: &Definition,
     binding: &Binding,
@@ -118,7 +118,7 @@ fn mutate(
     object: &mut Json,
     param: Json,
 ) -> Result<(), Failure> {
-    let (new, old) = in_form(request, form, object);
+    let (new, old) = in_form(request, form, object).await.map_err(Failure::Result)?;
     let uid = format!("{}/{}/{}", definition.name, binding.name, param.at("metadata").text("name"));
     let mut objects = Objects::new(request, form, new, old);
     objects.params = param;
@@ -137,15 +137,15 @@ fn mutate(
         let changed = change(request, definition, form, mutation, &objects)?;
         objects.object = changed;
     }
-    let mut reinvocation = request.record.reinvocation();
     if objects.object != before {
-        reinvocation.changed();
+        request.record.reinvocation().changed();
         let mut result = objects.object;
-        accept(request, form, &mut result).map_err(|failure| Failure::Result(failure.into_status()))?;
+        let accepted = accept(request, form, &mut result).await;
+        accepted.map_err(|failure| Failure::Result(failure.into_status()))?;
         *object = result;
     }
     if definition.reinvoke {
-        reinvocation.called(&uid);
+        request.record.reinvocation().called(&uid);
     }
     Ok(())
 }

@@ -112,7 +112,14 @@ async fn judge(
             }
             Err(_) => continue,
         };
-        let (new, old) = in_form(request, form, object);
+        let (new, old) = match in_form(request, form, object).await {
+            Ok(shown) => shown,
+            Err(status) if definition.fail_closed => {
+                denials.push(deny(status.message, String::new()));
+                continue;
+            }
+            Err(_) => continue,
+        };
         let mut objects = Objects::new(request, form, new, old);
         for param in params {
             objects.params = param;

@@ -9,12 +9,12 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
-use super::endpoint::Endpoint;
 use super::in_form;
 use super::review::{Answer, Review};
 use crate::admission::Attributes;
 use crate::admission::matching::{Form, Matcher};
 use crate::admission::policy::{Access, Objects, Scope, matches_conditions};
+use crate::outbound::Endpoint;
 use crate::registry::expressions::Compiled;
 use crate::registry::expressions::environment::{Declared, environment};
 
@@ -117,12 +117,16 @@ impl Hook {
     }
 
     /// Returns the form in which the webhook wants to see the request, if it does.
-    pub(super) fn applies(&self, request: &Attributes<'_>, object: &Value) -> Result<Option<Form>, Status> {
+    pub(super) async fn applies(
+        &self,
+        request: &Attributes<'_>,
+        object: &Value,
+    ) -> Result<Option<Form>, Status> {
         let Some(form) = self.matcher.matches(request, object) else { return Ok(None) };
         if self.conditions.is_empty() {
             return Ok(Some(form));
         }
-        let (new, old) = in_form(request, &form, object);
+        let (new, old) = in_form(request, &form, object).await?;
         let objects = Objects::new(request, &form, new, old);
         let scope = Scope::new(&objects, Access::new(request), &[]);
         match matches_conditions(&scope, &self.conditions) {
@@ -153,7 +157,7 @@ impl Hook {
         let review = Review { version, request, form, object, old };
         let (uid, body) = review.encode();
         let timeout = Duration::from_secs(u64::try_from(self.timeout).unwrap_or(1));
-        let answer = endpoint.post(request.api, body, timeout).await;
+        let answer = request.api.call_webhook(endpoint, body, timeout).await;
         let answer = answer.map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
         let answer = Answer::read(&answer, version, &uid)
             .map_err(|why| Failure::Call(format!("received invalid webhook response: {why}")))?;

@@ -4,7 +4,6 @@
 //! it is asked and answers, `outbound/` is how it is reached. Mutating webhooks are called one after the other, validating
 //! ones at the same time.
 
-mod endpoint;
 mod hook;
 mod review;
 
@@ -18,9 +17,10 @@ use parking_lot::Mutex;
 
 use self::hook::{Failure, Hook};
 pub(in crate::admission) use self::review::{kind_of, user_info};
-use super::matching::{Form, convert, is_exempt};
+use super::matching::{Form, is_exempt};
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
+use crate::api::convert::convert;
 use crate::cache::Snapshot;
 use crate::registry::Resource;
 
@@ -91,7 +91,7 @@ impl Plugin for Mutating {
         let hooks = self.0.current(request.api, MUTATING);
         request.record.reinvocation().begin(object);
         for hook in hooks.iter() {
-            let Some(form) = hook.applies(request, object)? else { continue };
+            let Some(form) = hook.applies(request, object).await? else { continue };
             if !request.record.reinvocation().should_call(&hook.uid) {
                 continue;
             }
@@ -119,7 +119,8 @@ async fn mutate(
     form: &Form,
     object: &mut Value,
 ) -> Result<bool, Failure> {
-    let (mut shown, old) = in_form(request, form, object);
+    let shown = in_form(request, form, object).await.map_err(Failure::Rejected);
+    let (mut shown, old) = shown?;
     let answer = hook.call(request, form, &shown, &old).await?;
     let Some(patch) = answer.patch(hook)? else { return Ok(false) };
     if shown.is_null() {
@@ -133,13 +134,13 @@ async fn mutate(
     if shown == before {
         return Ok(false);
     }
-    accept(request, form, &mut shown)?;
+    accept(request, form, &mut shown).await?;
     *object = shown;
     Ok(true)
 }
 
 /// Checks the types of a patched object, fills in defaults, and brings it into the version of the request.
-pub(in crate::admission) fn accept(
+pub(in crate::admission) async fn accept(
     request: &Attributes<'_>,
     form: &Form,
     object: &mut Value,
@@ -155,7 +156,7 @@ pub(in crate::admission) fn accept(
         own.rules.complete(object, None);
     }
     if let Form::Converted(resource) = form {
-        convert(object, resource, request.resource);
+        convert(request.api, object, resource, request.resource).await.map_err(Failure::Rejected)?;
     }
     let meta = object.inner_or_new("metadata");
     meta.map(listwatch_kinds::meta::drop_duplicate_owners);
@@ -172,15 +173,22 @@ fn is_whole(request: &Attributes<'_>) -> bool {
 }
 
 /// Returns the new and the old object in the form that a webhook wants.
-pub(in crate::admission) fn in_form(request: &Attributes<'_>, form: &Form, object: &Value) -> (Value, Value) {
+///
+/// # Errors
+/// If a conversion webhook fails.
+pub(in crate::admission) async fn in_form(
+    request: &Attributes<'_>,
+    form: &Form,
+    object: &Value,
+) -> Result<(Value, Value), Status> {
     let (mut new, mut old) = (object.clone(), request.old.cloned().unwrap_or_default());
     if let Form::Converted(resource) = form
         && is_whole(request)
     {
-        convert(&mut new, request.resource, resource);
-        convert(&mut old, request.resource, resource);
+        convert(request.api, &mut new, request.resource, resource).await?;
+        convert(request.api, &mut old, request.resource, resource).await?;
     }
-    (new, old)
+    Ok((new, old))
 }
 
 #[async_trait]
@@ -201,7 +209,7 @@ impl Plugin for Validating {
         let hooks = self.0.current(request.api, VALIDATING);
         let mut calls = Vec::new();
         for hook in hooks.iter() {
-            if let Some(form) = hook.applies(request, object)? {
+            if let Some(form) = hook.applies(request, object).await? {
                 calls.push(validate(request, hook, form, object));
             }
         }
@@ -210,7 +218,7 @@ impl Plugin for Validating {
 }
 
 async fn validate(request: &Attributes<'_>, hook: &Hook, form: Form, object: &Value) -> Result<(), Status> {
-    let (new, old) = in_form(request, &form, object);
+    let (new, old) = in_form(request, &form, object).await?;
     let called = hook.call(request, &form, &new, &old).await;
     match called.and_then(|answer| answer.without_patch(hook)) {
         Ok(()) => Ok(()),

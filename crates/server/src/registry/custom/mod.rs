@@ -3,6 +3,7 @@
 //! What a definition means is in `listwatch_custom`; when one is accepted, and what happens when it goes, is in
 //! `lifecycle/definitions`. Here the two meet the registry.
 
+mod conversion;
 mod hashes;
 #[cfg(test)]
 mod linear_tests;
@@ -17,6 +18,7 @@ use listwatch_custom::{Definition, Scope, Version};
 use listwatch_wire::Revision;
 
 use crate::cache::{Cache, FieldLookup, Object};
+pub(crate) use crate::registry::custom::conversion::{Conversion, kind_of};
 pub(crate) use crate::registry::custom::hashes::Hashes;
 use crate::registry::custom::stages::Stages;
 use crate::registry::resource::{Presenter, Resource, Subresource, type_prefix};
@@ -42,6 +44,8 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
         .map(|version| {
             let (kind, names) = (&definition.names.kind, &definition.names);
             let api_version = format!("{}/{}", definition.group, version.name);
+            let stages = Stages::new(definition, version);
+            let conversion = Conversion::new(definition, version, &stages);
             Arc::new(Resource {
                 group: definition.group.as_str().into(),
                 version: version.name.as_str().into(),
@@ -63,7 +67,9 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
                     definition.storage_version().map_or("", |stored| &*stored.name).into(),
                 ),
                 collection: Arc::clone(&collection),
-                present: Some(presenter(Stages::new(definition, version), since)),
+                present: conversion.is_none().then(|| presenter(stages, since)),
+                conversion,
+                since,
                 admission: OnceLock::new(),
                 type_prefix: type_prefix(kind, &api_version),
             })

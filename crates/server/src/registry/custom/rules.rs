@@ -27,6 +27,8 @@ pub(super) struct Custom {
     namespaced: bool,
     /// How what is stored becomes an object of this version.
     stages: Stages,
+    /// Versions are converted by a webhook, which is called in `api/convert.rs`, and not here.
+    by_webhook: bool,
     /// `group/version` of the version that is stored.
     stored_api_version: String,
     /// An object with nothing set, against which a new one is compared.
@@ -43,6 +45,7 @@ impl Custom {
         Self {
             namespaced: definition.scope == Scope::Namespaced,
             stages: Stages::new(definition, version),
+            by_webhook: definition.conversion.is_some(),
             stored_api_version: definition
                 .storage_version()
                 .map(|stored| format!("{}/{}", definition.group, stored.name))
@@ -137,11 +140,16 @@ impl Rules for Custom {
     }
 
     fn stored_form(&self, object: &mut Value) {
-        self.stages.store(object, &self.stored_api_version);
+        if !self.by_webhook {
+            self.stages.store(object, &self.stored_api_version);
+        }
     }
 
     fn served_form(&self, object: &mut Value) {
-        self.stages.show(object, true);
+        match self.by_webhook {
+            true => self.stages.complete(object, true),
+            false => self.stages.show(object, true),
+        }
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {

@@ -1,8 +1,9 @@
 //! [`Stages`]: how a stored custom object becomes one of the version that is asked for.
 //!
-//! Versions differ in name only (the conversion strategy `None`), but each has its own schema. What is stored is completed
-//! by the schema of the version it is stored in; then the version that is asked for drops what it does not know. Its own
-//! defaults are for what is sent to it, not for what is read.
+//! What is stored is completed by the schema of the version it is stored in; then the version that is asked for drops what it
+//! does not know. Its own defaults are for what is sent to it, not for what is read. Between the two, versions are converted
+//! by name only (the conversion strategy `None`), or by a webhook (`conversion.rs`, which is asynchronous and calls the stages
+//! one by one).
 
 use std::sync::Arc;
 
@@ -41,13 +42,29 @@ impl Stages {
     /// Makes an object of this version one of the version that is stored, which drops what it does not know and adds what
     /// it has for everything that it reads.
     pub(super) fn store(&self, object: &mut Value, stored_as: &str) {
-        if stored_as == self.api_version {
-            return;
+        if stored_as != self.api_version {
+            rename(object, stored_as);
+            self.accept(object, stored_as, true);
         }
-        rename(object, stored_as);
-        if let Some((_, schema)) = self.all.iter().find(|(name, _)| name == stored_as) {
-            prune(schema, object);
+    }
+
+    /// Drops from a converted object what its version does not know, and adds the defaults of that version if asked to.
+    pub(super) fn accept(&self, object: &mut Value, version: &str, defaults: bool) {
+        let Some((_, schema)) = self.all.iter().find(|(name, _)| name == version) else { return };
+        prune(schema, object);
+        if defaults {
             fill(schema, object);
+        }
+    }
+
+    /// Completes a stored object by the version it is stored in, if the schema may have changed since.
+    pub(super) fn complete(&self, object: &mut Value, old: bool) {
+        if old {
+            let stored_as = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+            let stored = self.all.iter().find(|(name, _)| name == stored_as).map(|(_, schema)| schema);
+            let schema = Arc::clone(stored.unwrap_or(&self.schema));
+            prune(&schema, object);
+            fill(&schema, object);
         }
     }
 
@@ -55,12 +72,7 @@ impl Stages {
     pub(super) fn show(&self, object: &mut Value, old: bool) {
         let stored_as = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let alike = stored_as == self.api_version;
-        if old {
-            let stored = self.all.iter().find(|(name, _)| name == stored_as).map(|(_, schema)| schema);
-            let schema = Arc::clone(stored.unwrap_or(&self.schema));
-            prune(&schema, object);
-            fill(&schema, object);
-        }
+        self.complete(object, old);
         if !alike {
             prune(&self.schema, object);
             rename(object, &self.api_version);

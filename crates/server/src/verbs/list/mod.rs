@@ -15,7 +15,7 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 
 use crate::api::Api;
-use crate::cache::fresh::storage_status;
+use crate::api::convert::{self, Freshness};
 use crate::cache::{Filter, Object, push_number};
 use crate::http::body::{Body, Broken, PieceStream, Response};
 use crate::http::gzip;
@@ -37,7 +37,11 @@ use crate::verbs::list::text::Text;
 const LOOK: usize = 128;
 
 /// Answers a list.
-pub(crate) async fn list(api: &Api, request: &Request, target: &ResourceRequest) -> Result<Response, Status> {
+pub(crate) async fn list(
+    api: &Arc<Api>,
+    request: &Request,
+    target: &ResourceRequest,
+) -> Result<Response, Status> {
     let form = negotiate::negotiated(request, Subject::List, !target.resource.is_custom())?;
     let options = ListOptions::parse(&request.query())?;
     options.check()?;
@@ -45,11 +49,14 @@ pub(crate) async fn list(api: &Api, request: &Request, target: &ResourceRequest)
     let filter = selectors::filter(resource, target.namespace(), None, &options)?;
     let include = Include::wanted(form, request)?;
     let mut source = resolve(api, &resource.collection, &filter, &options).await?;
-    let page = first(api, resource, &filter, &mut source).await.map_err(|error| source.refusal(&error))?;
+    let mut page =
+        first(api, resource, &filter, &mut source).await.map_err(|error| source.refusal(&error))?;
+    page.objects = convert::shown(api, resource, page.objects, Freshness::Shared).await?;
     let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
     let limits = api.options.requests;
     let metadata = writer.metadata(source.revision, page.more.as_ref());
     let objects = Objects::new(page.objects, page.whole.then_some(source.walker), filter);
+    let objects = objects.converted_for(api, resource);
     let body = match form.encoding {
         Encoding::Protobuf => Encoder::new(resource, form.shape, &metadata)?.body(objects, &limits).await?,
         _ => {
@@ -80,7 +87,7 @@ pub(crate) async fn collect(
     let page = first(api, resource, filter, &mut source).await.map_err(|error| source.refusal(&error))?;
     let (revision, mut objects) = (source.revision, page.objects);
     let mut rest = Objects::new(Vec::new(), page.whole.then_some(source.walker), filter.clone());
-    while rest.refill().await.map_err(|error| storage_status(&error))? {
+    while rest.refill().await? {
         objects.extend(std::iter::from_fn(|| rest.next_ready()));
     }
     Ok(Collected { objects, revision, more: page.more })
@@ -268,7 +275,7 @@ impl Pieces {
                     return Ok(out.freeze());
                 }
             }
-            if !self.objects.refill().await.map_err(|error| Broken(error.to_string()))? {
+            if !self.objects.refill().await.map_err(|status| Broken(status.message))? {
                 break;
             }
         }

@@ -14,7 +14,6 @@ use listwatch_wire::json::Value;
 
 use crate::RequestLimits;
 use crate::cache::Object;
-use crate::cache::fresh::storage_status;
 use crate::http::body::{Body, Broken};
 use crate::registry::Resource;
 use crate::request::negotiate::Shape;
@@ -104,7 +103,7 @@ impl Encoder {
                     return Ok(Some(out.into()));
                 }
             }
-            if !objects.refill().await.map_err(|error| storage_status(&error))? {
+            if !objects.refill().await? {
                 return Ok((!out.is_empty()).then(|| out.into()));
             }
         }

@@ -8,8 +8,10 @@ use listwatch_wire::options::{ListOptions, VersionMatch};
 use listwatch_wire::{Revision, Status};
 
 use crate::api::Api;
+use crate::api::convert::{self, Freshness};
 use crate::cache::fresh::storage_status;
 use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
+use crate::registry::Resource;
 use crate::request::selectors::parse_version;
 
 /// What the reference reads from its store every time.
@@ -48,6 +50,8 @@ pub(crate) struct Objects {
     /// Where more come from, until the end.
     walker: Option<Walker>,
     filter: Filter,
+    /// The resource that shows them, if a webhook converts them.
+    converted: Option<(Arc<Api>, Arc<Resource>)>,
 }
 
 /// What a position in the state means.
@@ -168,7 +172,14 @@ impl Source {
 impl Objects {
     /// Those at hand, then what matches of those to come.
     pub(crate) fn new(ready: Vec<Arc<Object>>, walker: Option<Walker>, filter: Filter) -> Self {
-        Self { ready: ready.into_iter(), walker, filter }
+        Self { ready: ready.into_iter(), walker, filter, converted: None }
+    }
+
+    /// Those to come are shown as the resource has them.
+    pub(crate) fn converted_for(mut self, api: &Arc<Api>, resource: &Arc<Resource>) -> Self {
+        let wanted = resource.conversion.is_some();
+        self.converted = wanted.then(|| (Arc::clone(api), Arc::clone(resource)));
+        self
     }
 
     /// The next one at hand.
@@ -177,13 +188,16 @@ impl Objects {
     }
 
     /// Gets more to hand, if only to find that none of them match; false at the end.
-    pub(crate) async fn refill(&mut self) -> Result<bool, listwatch_storage::Error> {
+    pub(crate) async fn refill(&mut self) -> Result<bool, Status> {
         let Some(walker) = &mut self.walker else { return Ok(false) };
-        let found = walker.next(REFILL).await?;
+        let found = walker.next(REFILL).await.map_err(|error| storage_status(&error))?;
         if found.is_empty() {
             self.walker = None;
         }
-        let wanted: Vec<_> = found.into_iter().filter(|object| self.filter.matches(object)).collect();
+        let mut wanted: Vec<_> = found.into_iter().filter(|object| self.filter.matches(object)).collect();
+        if let Some((api, resource)) = &self.converted {
+            wanted = convert::shown(api, resource, wanted, Freshness::Shared).await?;
+        }
         self.ready = wanted.into_iter();
         Ok(true)
     }

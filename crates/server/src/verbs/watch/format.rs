@@ -62,6 +62,18 @@ impl Format {
         frame
     }
 
+    /// An event about an object that is already of the version to be shown.
+    pub(crate) fn converted(&mut self, kind: EventType, object: &Arc<Object>, revision: Revision) -> Bytes {
+        let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
+        self.write(kind, object, revision, &mut out);
+        out.freeze()
+    }
+
+    /// The resource that is watched.
+    pub(crate) fn resource(&self) -> &Arc<Resource> {
+        &self.resource
+    }
+
     /// Appends an object of the initial state.
     pub(crate) fn initial(&mut self, object: &Arc<Object>, out: &mut BytesMut) {
         self.write(EventType::Added, object, object.revision(), out);

@@ -17,8 +17,9 @@ use smallvec::smallvec;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::api::Api;
+use crate::api::convert::{self, Freshness};
 use crate::auth::{Recheck, TOKEN_PROTOCOL};
-use crate::cache::{Cursor, Lost, Portion, Snapshot, View, Walk};
+use crate::cache::{Cursor, Lost, Portion, Sight, Snapshot, View, Walk};
 use crate::http::body::{Body, EventStream, Frames, Response};
 use crate::http::request::Request;
 use crate::http::{gzip, websocket};
@@ -261,7 +262,11 @@ impl WatchStream {
                     return Some(smallvec![line]);
                 }
                 Stage::Initial(_) => {
-                    if let Some(frames) = self.initial() {
+                    let frames = match self.format.resource().conversion {
+                        Some(_) => Box::pin(self.initial_converted()).await,
+                        None => self.initial(),
+                    };
+                    if let Some(frames) = frames {
                         return Some(frames);
                     }
                 }
@@ -306,6 +311,54 @@ impl WatchStream {
         (!out.is_empty()).then(|| smallvec![out.freeze()])
     }
 
+    /// The same where a webhook converts the objects.
+    async fn initial_converted(&mut self) -> Option<Frames> {
+        let Stage::Initial(initial) = &mut self.stage else { return None };
+        let (mut looked, limit) = (0, self.api.options.watch.batch_events);
+        let mut objects = Vec::new();
+        let mut last = None;
+        for object in initial.snapshot.range(&initial.walk).take(limit) {
+            if self.cursor.view().filter().matches(object) {
+                objects.push(Arc::clone(object));
+            }
+            (last, looked) = (Some(object.key()), looked + 1);
+        }
+        let (end, revision) = (initial.end_bookmark, initial.revision);
+        match last {
+            Some(last) if looked == limit => initial.walk.advance(last),
+            _ => self.stage = Stage::Live,
+        }
+        let shown = convert::shown(&self.api, self.format.resource(), objects, Freshness::Shared).await;
+        let objects = match shown {
+            Ok(objects) => objects,
+            Err(status) => return self.fail(status),
+        };
+        let mut out = BytesMut::new();
+        for object in &objects {
+            let before = out.len();
+            self.format.initial(object, &mut out);
+            self.ticket.initial(out.len() - before);
+        }
+        if matches!(self.stage, Stage::Live) && end {
+            let bookmark = self.format.bookmark(revision, true);
+            self.ticket.mark(&bookmark);
+            out.extend_from_slice(&bookmark);
+        }
+        (!out.is_empty()).then(|| smallvec![out.freeze()])
+    }
+
+    /// The events of a batch where a webhook converts the objects.
+    async fn converted(&mut self, sights: &[Sight]) -> Result<Frames, Status> {
+        let subjects = sights.iter().filter_map(|sight| Some((sight, sight.event.subject(sight.change)?)));
+        let (sights, objects): (Vec<_>, Vec<_>) =
+            subjects.map(|(sight, object)| (sight, Arc::clone(object))).unzip();
+        let objects = convert::shown(&self.api, self.format.resource(), objects, Freshness::Shared).await?;
+        let events = sights.into_iter().zip(&objects);
+        Ok(events
+            .map(|(sight, object)| self.format.converted(sight.change.into(), object, sight.event.revision))
+            .collect())
+    }
+
     async fn live(&mut self) -> Option<Frames> {
         let limits = &self.api.options.watch;
         let portion = Portion { events: limits.batch_events, bytes: limits.batch_bytes };
@@ -317,8 +370,14 @@ impl WatchStream {
         match sights {
             Ok(sights) => {
                 self.told = sights.last().map_or(self.told, |last| last.event.revision);
-                let frames: Frames =
-                    sights.iter().map(|sight| self.format.event(sight, &self.api.cache.frames)).collect();
+                let frames: Frames = if self.format.resource().conversion.is_some() {
+                    match Box::pin(self.converted(&sights)).await {
+                        Ok(frames) => frames,
+                        Err(status) => return self.fail(status),
+                    }
+                } else {
+                    sights.iter().map(|sight| self.format.event(sight, &self.api.cache.frames)).collect()
+                };
                 self.ticket.events(&frames);
                 (!frames.is_empty()).then_some(frames)
             }

@@ -1,0 +1,220 @@
+//! Objects in the version that is asked for or stored, by the rules of their kind or by a conversion webhook.
+//!
+//! Most kinds need no call: the strategy (`registry/strategy.rs`) converts in place, and lists and watches show stored bytes. For a
+//! definition with a conversion webhook, each object that is not of the wanted version is sent to it, several at a time.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{self, Value};
+
+use super::Api;
+use crate::cache::Object;
+use crate::registry::Resource;
+use crate::registry::custom::{Conversion, kind_of};
+
+/// Makes an object of one version of a resource one of another. Null stays null.
+///
+/// # Errors
+/// If a conversion webhook fails.
+pub(crate) async fn convert(
+    api: &Api,
+    object: &mut Value,
+    from: &Resource,
+    to: &Resource,
+) -> Result<(), Status> {
+    match &to.conversion {
+        _ if object.is_null() => {}
+        Some(conversion) => call_for_one(api, conversion, object, &conversion.api_version).await?,
+        None => {
+            from.rules.stored_form(object);
+            to.rules.served_form(object);
+        }
+    }
+    Ok(())
+}
+
+/// Makes an object one of the version that is stored.
+///
+/// # Errors
+/// If a conversion webhook fails.
+pub(crate) async fn to_stored(api: &Api, resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    match &resource.conversion {
+        Some(conversion) => call_for_one(api, conversion, object, &conversion.stored_api_version).await,
+        None => {
+            resource.rules.stored_form(object);
+            Ok(())
+        }
+    }
+}
+
+/// Makes a stored object one of the version of the resource.
+///
+/// # Errors
+/// If a conversion webhook fails.
+pub(crate) async fn from_stored(api: &Api, resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    resource.rules.served_form(object);
+    match &resource.conversion {
+        Some(conversion) => call_for_one(api, conversion, object, &conversion.api_version).await,
+        None => Ok(()),
+    }
+}
+
+async fn call_for_one(
+    api: &Api,
+    conversion: &Conversion,
+    object: &mut Value,
+    wanted: &str,
+) -> Result<(), Status> {
+    if object.text("apiVersion") == wanted {
+        return Ok(());
+    }
+    let converted = Box::pin(call(api, conversion, std::slice::from_ref(object), wanted)).await?;
+    if let Some(converted) = converted.into_iter().next() {
+        *object = converted;
+    }
+    Ok(())
+}
+
+/// Which of the objects that were converted for others may be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// Those of lists and watches are converted once for all, as in the watch cache of kube-apiserver.
+    Shared,
+    /// An object that is read by its name or was just written is converted anew.
+    Own,
+}
+
+/// Returns stored objects as the resource shows them, if a webhook converts them. Other resources show objects in
+/// [`Resource::present`], which leaves these as they are.
+///
+/// # Errors
+/// If the webhook fails.
+pub(crate) async fn shown(
+    api: &Api,
+    resource: &Resource,
+    objects: Vec<Arc<Object>>,
+    freshness: Freshness,
+) -> Result<Vec<Arc<Object>>, Status> {
+    match &resource.conversion {
+        Some(conversion) => Box::pin(show(api, resource, conversion, objects, freshness)).await,
+        None => Ok(objects),
+    }
+}
+
+/// Returns one stored object as the resource shows it.
+///
+/// # Errors
+/// If the webhook fails.
+pub(crate) async fn shown_one(
+    api: &Api,
+    resource: &Resource,
+    object: Arc<Object>,
+) -> Result<Arc<Object>, Status> {
+    if resource.conversion.is_none() {
+        return Ok(object);
+    }
+    let shown = shown(api, resource, vec![Arc::clone(&object)], Freshness::Own).await?;
+    Ok(shown.into_iter().next().unwrap_or(object))
+}
+
+async fn show(
+    api: &Api,
+    resource: &Resource,
+    conversion: &Conversion,
+    mut objects: Vec<Arc<Object>>,
+    freshness: Freshness,
+) -> Result<Vec<Arc<Object>>, Status> {
+    let limits = api.options.admission.webhooks;
+    let mut batch = Batch::default();
+    for index in 0..objects.len() {
+        let Some(object) = objects.get(index).cloned() else { break };
+        let kept =
+            conversion.kept(object.key(), object.revision()).filter(|_| freshness == Freshness::Shared);
+        if let Some(bytes) = kept {
+            replace(resource, &mut objects, index, bytes);
+            continue;
+        }
+        let mut value = Value::read(object.stored()).map_err(Status::internal)?;
+        let old = object.revision() < resource.since;
+        if conversion.begin(&mut value, old) {
+            if old {
+                replace(resource, &mut objects, index, json::encode_stored(&value).into());
+            }
+            continue;
+        }
+        batch.add(index, value, object.stored().len());
+        if batch.bytes >= limits.conversion_bytes || batch.values.len() >= limits.conversion_objects {
+            finish(api, resource, conversion, std::mem::take(&mut batch), &mut objects).await?;
+        }
+    }
+    finish(api, resource, conversion, batch, &mut objects).await?;
+    Ok(objects)
+}
+
+/// Objects to be converted by one call.
+#[derive(Default)]
+struct Batch {
+    /// Their places among all.
+    places: Vec<usize>,
+    values: Vec<Value>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn add(&mut self, place: usize, value: Value, bytes: usize) {
+        self.places.push(place);
+        self.values.push(value);
+        self.bytes += bytes;
+    }
+}
+
+async fn finish(
+    api: &Api,
+    resource: &Resource,
+    conversion: &Conversion,
+    batch: Batch,
+    objects: &mut [Arc<Object>],
+) -> Result<(), Status> {
+    if batch.values.is_empty() {
+        return Ok(());
+    }
+    let converted = call(api, conversion, &batch.values, &conversion.api_version).await?;
+    for (place, value) in batch.places.into_iter().zip(converted) {
+        let bytes: Bytes = json::encode_stored(&value).into();
+        if let Some(object) = objects.get(place) {
+            conversion.keep(object.key(), object.revision(), &bytes);
+        }
+        replace(resource, objects, place, bytes);
+    }
+    Ok(())
+}
+
+fn replace(resource: &Resource, objects: &mut [Arc<Object>], index: usize, bytes: Bytes) {
+    if let Some(object) = objects.get_mut(index)
+        && let Some(shown) = resource.collection.object(object.key(), bytes, object.revision())
+    {
+        *object = shown;
+    }
+}
+
+/// Calls the webhook.
+async fn call(
+    api: &Api,
+    conversion: &Conversion,
+    objects: &[Value],
+    wanted: &str,
+) -> Result<Vec<Value>, Status> {
+    let endpoint = conversion.endpoint.as_ref().map_err(Status::unforeseen)?;
+    let review = conversion.ask(objects, wanted).map_err(Status::unforeseen)?;
+    let timeout = api.options.admission.webhooks.conversion_timeout;
+    let kind = objects.first().map(kind_of).unwrap_or_default();
+    let answer = api.call_webhook(endpoint, review.body.clone(), timeout).await;
+    let answer =
+        answer.map_err(|why| Status::unforeseen(format!("conversion webhook for {kind} failed: {why}")))?;
+    let mut converted = review.read(&answer, objects, wanted).map_err(Status::unforeseen)?;
+    converted.iter_mut().for_each(|object| conversion.accept(object, wanted));
+    Ok(converted)
+}

@@ -1,0 +1,69 @@
+//! The address behind a Service, for calls to webhooks and extension API servers.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+
+use super::Api;
+use crate::cache::Filter;
+use crate::outbound::Endpoint;
+
+impl Api {
+    /// Posts a body to a webhook; returns the body of the answer.
+    ///
+    /// # Errors
+    /// Why that was not possible.
+    pub(crate) async fn call_webhook(
+        &self,
+        endpoint: &Endpoint,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, String> {
+        let locate = |namespace: &str, name: &str, port| resolve(self, namespace, name, port);
+        endpoint.post(&self.webhooks, locate, body, timeout).await
+    }
+}
+
+/// Returns the address behind a Service: a ready endpoint, else the cluster address.
+fn resolve(api: &Api, namespace: &str, name: &str, port: i64) -> Result<(IpAddr, u16), String> {
+    let missing = || format!("service {name:?} not found");
+    let services = api.registry.find("", "v1", "services").ok_or_else(missing)?;
+    let snapshot = services.collection.snapshot();
+    let service = snapshot.get(&services.key(Some(namespace), name)).ok_or_else(missing)?;
+    let service = Value::read(service.stored()).map_err(|error| error.to_string())?;
+    let ports = service.at("spec").list("ports");
+    let own = ports.iter().find(|own| own.int("port") == Some(port));
+    let own = own.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
+    if let Some(found) = ready_endpoint(api, namespace, name, own.text("name")) {
+        return Ok(found);
+    }
+    let address = service.at("spec").text("clusterIP").parse();
+    let port = u16::try_from(port).map_err(|error| error.to_string())?;
+    address.map(|address| (address, port)).map_err(|_| format!("no endpoints available for service {name:?}"))
+}
+
+fn ready_endpoint(api: &Api, namespace: &str, service: &str, port: &str) -> Option<(IpAddr, u16)> {
+    let slices = api.registry.find("discovery.k8s.io", "v1", "endpointslices")?;
+    let snapshot = slices.collection.snapshot();
+    let mut filter = Filter::default();
+    filter.namespace = Some(namespace.into());
+    for slice in snapshot.range(&slices.collection.walk(&filter, None)) {
+        let slice = Value::read(slice.stored()).ok()?;
+        if slice.path(&["metadata", "labels"]).text("kubernetes.io/service-name") != service {
+            continue;
+        }
+        let own = slice.list("ports").iter().find(|own| own.text("name") == port);
+        let number = own.and_then(|own| own.int("port")).and_then(|number| u16::try_from(number).ok());
+        let ready = |endpoint: &&Value| endpoint.at("conditions").at("ready").as_bool() != Some(false);
+        let address = slice.list("endpoints").iter().find(ready).and_then(|endpoint| {
+            endpoint.list("addresses").first().and_then(Value::as_str).and_then(|text| text.parse().ok())
+        });
+        if let (Some(address), Some(number)) = (address, number) {
+            return Some((address, number));
+        }
+    }
+    None
+}

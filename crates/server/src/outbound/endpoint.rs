@@ -1,0 +1,91 @@
+//! [`Endpoint`]: the place of a webhook, by its `clientConfig`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+use rustls::ClientConfig;
+
+use crate::outbound::{WebhookAddress, WebhookClient, tls};
+
+/// The place of a webhook.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    place: Place,
+    path: String,
+    tls: Arc<ClientConfig>,
+    /// Identifies the TLS configuration among the kept connections.
+    trust: String,
+}
+
+#[derive(Debug)]
+enum Place {
+    Url { host: String, port: u16 },
+    Service { namespace: String, name: String, port: i64 },
+}
+
+impl Endpoint {
+    /// Reads a `clientConfig`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn read(config: &Value) -> Result<Self, String> {
+        let bundle = config.text("caBundle");
+        let pem = STANDARD.decode(bundle).map_err(|error| error.to_string())?;
+        let tls = tls::client_config(&pem)?;
+        let trust = bundle.to_owned();
+        if config.has("service") {
+            let service = config.at("service");
+            let place = Place::Service {
+                namespace: service.text("namespace").to_owned(),
+                name: service.text("name").to_owned(),
+                port: service.int("port").unwrap_or(443),
+            };
+            let path = format!("/{}", service.text("path").trim_start_matches('/'));
+            return Ok(Self { place, path, tls, trust });
+        }
+        let url: http::Uri = config.text("url").parse().map_err(|_| "the URL is malformed".to_owned())?;
+        let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let place = Place::Url { host, port: url.port_u16().unwrap_or(443) };
+        Ok(Self { place, path: url.path().to_owned(), tls, trust })
+    }
+
+    /// Posts a body; returns the body of the answer. `locate` finds the address behind a port of a Service.
+    ///
+    /// # Errors
+    /// Why that was not possible, in the words of Go's HTTP client.
+    pub(crate) async fn post(
+        &self,
+        client: &WebhookClient,
+        locate: impl FnOnce(&str, &str, i64) -> Result<(IpAddr, u16), String>,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, String> {
+        let target = self.target(locate)?;
+        let path = format!("{}?timeout={}s", self.path, timeout.as_secs());
+        let url = format!("https://{}{path}", target.authority());
+        let called = tokio::time::timeout(timeout, client.post(&target, &path, body)).await;
+        let called = called.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
+        called.map_err(|why| format!("Post {url:?}: {why}"))
+    }
+
+    fn target(
+        &self,
+        locate: impl FnOnce(&str, &str, i64) -> Result<(IpAddr, u16), String>,
+    ) -> Result<WebhookAddress, String> {
+        let (server_name, address, port) = match &self.place {
+            Place::Url { host, port } => (host.clone(), host.clone(), *port),
+            Place::Service { namespace, name, port } => {
+                let (address, target_port) = locate(namespace, name, *port)?;
+                (format!("{name}.{namespace}.svc"), address.to_string(), target_port)
+            }
+        };
+        let tls = Arc::clone(&self.tls);
+        Ok(WebhookAddress { server_name, address, port, tls, trust: self.trust.clone() })
+    }
+}
