@@ -27,22 +27,30 @@ impl Api {
     }
 }
 
-/// Returns the address behind a Service: a ready endpoint, else the cluster address.
-fn resolve(api: &Api, namespace: &str, name: &str, port: i64) -> Result<(IpAddr, u16), String> {
+/// Returns host and port behind a Service: a ready endpoint, else the cluster address; for an `ExternalName` that name, so
+/// that a server on this machine is reached as `localhost`.
+fn resolve(api: &Api, namespace: &str, name: &str, port: i64) -> Result<(String, u16), String> {
     let missing = || format!("service {name:?} not found");
     let services = api.registry.find("", "v1", "services").ok_or_else(missing)?;
     let snapshot = services.collection.snapshot();
     let service = snapshot.get(&services.key(Some(namespace), name)).ok_or_else(missing)?;
     let service = Value::read(service.stored()).map_err(|error| error.to_string())?;
-    let ports = service.at("spec").list("ports");
+    let spec = service.at("spec");
+    let number = u16::try_from(port).map_err(|error| error.to_string())?;
+    if spec.text("type") == "ExternalName" {
+        return Ok((spec.text("externalName").to_owned(), number));
+    }
+    let ports = spec.list("ports");
     let own = ports.iter().find(|own| own.int("port") == Some(port));
     let own = own.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
     if let Some(found) = ready_endpoint(api, namespace, name, own.text("name")) {
-        return Ok(found);
+        let (address, port) = found;
+        return Ok((address.to_string(), port));
     }
-    let address = service.at("spec").text("clusterIP").parse();
-    let port = u16::try_from(port).map_err(|error| error.to_string())?;
-    address.map(|address| (address, port)).map_err(|_| format!("no endpoints available for service {name:?}"))
+    match spec.text("clusterIP").parse::<IpAddr>() {
+        Ok(address) => Ok((address.to_string(), number)),
+        Err(_) => Err(format!("no endpoints available for service {name:?}")),
+    }
 }
 
 fn ready_endpoint(api: &Api, namespace: &str, service: &str, port: &str) -> Option<(IpAddr, u16)> {

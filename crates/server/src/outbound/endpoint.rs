@@ -1,6 +1,5 @@
 //! [`Endpoint`]: the place of a webhook, by its `clientConfig`.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +61,7 @@ impl Endpoint {
     pub(crate) async fn post(
         &self,
         client: &WebhookClient,
-        locate: impl FnOnce(&str, &str, i64) -> Result<(IpAddr, u16), String>,
+        locate: impl FnOnce(&str, &str, i64) -> Result<(String, u16), String>,
         body: Bytes,
         timeout: Duration,
     ) -> Result<Bytes, String> {
@@ -76,13 +75,13 @@ impl Endpoint {
 
     fn target(
         &self,
-        locate: impl FnOnce(&str, &str, i64) -> Result<(IpAddr, u16), String>,
+        locate: impl FnOnce(&str, &str, i64) -> Result<(String, u16), String>,
     ) -> Result<WebhookAddress, String> {
         let (server_name, address, port) = match &self.place {
             Place::Url { host, port } => (host.clone(), host.clone(), *port),
             Place::Service { namespace, name, port } => {
                 let (address, target_port) = locate(namespace, name, *port)?;
-                (format!("{name}.{namespace}.svc"), address.to_string(), target_port)
+                (format!("{name}.{namespace}.svc"), address, target_port)
             }
         };
         let tls = Arc::clone(&self.tls);
