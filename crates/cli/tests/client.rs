@@ -128,3 +128,38 @@ async fn an_unknown_resource_is_one_clear_line() {
         "listwatch: the server has no resource \"unicorns\"; `kubectl api-resources` lists what it has\n"
     );
 }
+
+/// What a command says that fails, without a server.
+fn failure(arguments: &[&str], kubeconfig: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_listwatch"));
+    let output = command.args(arguments).env("KUBECONFIG", kubeconfig).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_missing_kubeconfig_is_named() {
+    assert!(
+        failure(&["list", "pods"], "/nowhere/config")
+            .contains("KUBECONFIG names /nowhere/config, which is not there")
+    );
+    assert!(
+        failure(&["list", "pods", "--kubeconfig", "/nowhere"], "")
+            .contains("cannot read the kubeconfig /nowhere: No such file")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_away_and_a_context_that_is_missing_are_named() {
+    let scene = Scene::set().await;
+    let url = scene._server.url();
+    let file = scene.directory.path().join("kubeconfig");
+    let file = file.to_str().unwrap();
+    let said = failure(&["list", "pods", "--context", "other"], file);
+    assert!(said.contains("has no context \"other\"; it has ") && said.contains(file), "{said}");
+    let Scene { _server, directory, .. } = scene;
+    _server.stop().await;
+    let said = failure(&["list", "pods"], file);
+    assert!(said.contains(&format!("cannot reach the server at {url}; is it running?")), "{said}");
+    drop(directory);
+}

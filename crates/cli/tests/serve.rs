@@ -196,6 +196,17 @@ fn a_data_directory_that_cannot_be_written_is_one_clear_line() {
 }
 
 #[test]
+fn a_data_directory_in_use_names_the_process_that_has_it() {
+    let directory = TempDir::new().unwrap();
+    let running = Running::start(&["serve", "--bind", "127.0.0.1:0"], directory.path());
+    fails(
+        &["serve", "--bind", "127.0.0.1:0"],
+        directory.path(),
+        &format!("process {}", running.process.id()),
+    );
+}
+
+#[test]
 fn wrong_usage_is_told_apart_from_failure() {
     let directory = TempDir::new().unwrap();
     let output =

@@ -20,7 +20,7 @@ export function flowPage() {
   poll(stop.signal, { stages, watches, storage, recent, errors, status });
   return {
     element: h("section.page.scroll", h("div.bar", h("h1", "Flow"), status), stages,
-      h("h2", "Watches"), watches, h("h2", "Storage and cache"), storage, h("h2", "Recent errors"), recent, h("h2", "Failed requests since the start"), errors),
+      h("h2", "Watches"), watches, h("h2", "Recent errors"), recent, h("h2", "Storage and cache"), storage, h("h2", "Failed requests since the start"), errors),
     leave: () => stop.abort(),
     keys: {},
   };

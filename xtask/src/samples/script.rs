@@ -2,7 +2,7 @@
 //!
 //! In the expected text `…` stands for anything on its line, and a line that is only `…` for any number of lines.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -62,14 +62,8 @@ fn steps(text: &str) -> Vec<Step> {
 /// Runs a script; returns what it printed on both streams. Whatever it left running is ended.
 pub(super) fn run(mut shell: Command, script: &str) -> anyhow::Result<String> {
     // A file, not a pipe: a program in the background would keep a pipe open.
-    let mut output = File::from(
-        std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(shell.get_current_dir().context("no folder")?.join("output.txt"))?,
-    );
+    let file = shell.get_current_dir().context("no folder")?.join("output.txt");
+    let mut output = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
     shell.arg("-c").arg(script).stdin(Stdio::null()).process_group(0);
     shell.stdout(output.try_clone()?).stderr(output.try_clone()?);
     let mut process = shell.spawn().context("cannot start bash")?;

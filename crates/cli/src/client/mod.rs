@@ -5,6 +5,7 @@
 //! ([`Cluster`]), the collection ([`Selection`]) and how an object is printed ([`Form`]).
 
 mod changes;
+mod cluster;
 pub(crate) mod inform;
 pub(crate) mod list;
 mod resolve;
@@ -12,51 +13,14 @@ mod table;
 pub(crate) mod watch;
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use listwatch::Object;
 use listwatch::kube::KubeSource;
 
+pub(crate) use cluster::Cluster;
 pub(crate) use resolve::Found;
-
-/// The API server to talk to, chosen as kubectl does.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Cluster")]
-pub(crate) struct Cluster {
-    /// Kubeconfig file; otherwise $KUBECONFIG, ~/.kube/config, or the Pod's own service account
-    #[arg(long, value_name = "FILE", global = true)]
-    kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig
-    #[arg(long, value_name = "NAME", global = true)]
-    context: Option<String>,
-}
-
-impl Cluster {
-    /// Returns a client, and the namespace of its context.
-    pub(crate) async fn connect(&self) -> anyhow::Result<(kube::Client, String)> {
-        let config = self.config().await?;
-        let namespace = config.default_namespace.clone();
-        Ok((listwatch::kube::client(config)?, namespace))
-    }
-
-    async fn config(&self) -> anyhow::Result<kube::Config> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        let config = match &self.kubeconfig {
-            Some(path) => {
-                kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?
-            }
-            None if self.context.is_some() => kube::Config::from_kubeconfig(&options).await?,
-            None => kube::Config::infer().await.context(
-                "no cluster: give --kubeconfig FILE or set KUBECONFIG (listwatch serve prints one)",
-            )?,
-        };
-        Ok(config)
-    }
-}
 
 /// The objects meant: a resource, its namespace and selectors. Commands flatten it after their own flags, because a heading
 /// holds for everything after it.

@@ -56,12 +56,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, trail: &Trail, tick: u32, coloured: bo
     let figures = trail.last();
     let stations = stations(figures);
     let rows = u16::try_from(stations.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let [head, flow, plots] =
-        Layout::vertical([Constraint::Length(5), Constraint::Length(rows), Constraint::Min(0)])
-            .areas(frame.area());
+    let [head, flow, plots] = Layout::vertical([
+        Constraint::Length(heading_rows(frame.area().width)),
+        Constraint::Length(rows),
+        Constraint::Min(0),
+    ])
+    .areas(frame.area());
     frame.render_widget(heading(figures, coloured), head);
-    let width = usize::from(flow.width.saturating_sub(2));
-    let lines: Vec<Line<'_>> = stations.iter().map(|station| station.line(width, tick, coloured)).collect();
+    let widths = widths(usize::from(flow.width.saturating_sub(2)), &stations);
+    let lines: Vec<Line<'_>> = stations.iter().map(|station| station.line(widths, tick, coloured)).collect();
     let block = Block::bordered()
         .title(" the way of an event, from top to bottom ")
         .title_bottom(" ● events on their way   ↺ writes again: back to the store ");
@@ -84,6 +87,13 @@ fn heading(figures: &Figures, coloured: bool) -> Paragraph<'static> {
         Span::raw(format!("   {state}   q quits")),
     ]);
     Paragraph::new(vec![title, Line::from(LEGEND)]).wrap(Wrap { trim: true })
+}
+
+/// Rows of the heading when its words are wrapped.
+fn heading_rows(width: u16) -> u16 {
+    let text = TITLE.len() + LEGEND.len() + 60;
+    let rows = text.div_ceil(usize::from(width.max(20))) + 1;
+    u16::try_from(rows).unwrap_or(u16::MAX).min(8)
 }
 
 fn stations(figures: &Figures) -> [Station; 8] {
@@ -109,7 +119,7 @@ fn stations(figures: &Figures) -> [Station; 8] {
             "quick handler",
             Color::Green,
             count(figures.quick),
-            format!("events, p50 {p50:.1?}, p99 {p99:.1?} after the write was sent"),
+            format!("events, p50 {}, p99 {} after the write", time(p50), time(p99)),
         ),
         station(
             "slow handler",
@@ -132,22 +142,43 @@ fn stations(figures: &Figures) -> [Station; 8] {
     ]
 }
 
+/// Cells of the name and of the count with its rate.
+const NAME: usize = 14;
+const NUMBERS: usize = 20;
+/// Cells of a lane: dots must be seen to move, and explanations need the rest.
+const LANE: std::ops::RangeInclusive<usize> = 10..=40;
+
+/// The widths of lanes and explanations, the same in every row: explanations are cut before dots are given up.
+fn widths(width: usize, stations: &[Station]) -> (usize, usize) {
+    let rest = width.saturating_sub(NAME + NUMBERS);
+    let longest = stations.iter().map(|station| station.detail.chars().count()).max().unwrap_or(0);
+    let lane = rest.saturating_sub(longest + 1).clamp(*LANE.start(), *LANE.end()).min(rest);
+    (lane, rest.saturating_sub(lane))
+}
+
 impl Station {
-    /// Name, dots, count, rate and explanation, as far as they fit; the explanation goes first, then the dots.
-    fn line(&self, width: usize, tick: u32, coloured: bool) -> Line<'static> {
-        let name = format!("{:<14}", self.name);
-        let numbers = format!("{:>9} {:>8}  ", self.value, per_second(self.rate));
-        let rest = width.saturating_sub(name.chars().count() + numbers.chars().count());
-        let detail: String = if rest >= 24 { self.detail.clone() } else { String::new() };
-        let lane = rest.saturating_sub(detail.chars().count() + 1).clamp(0, 40);
+    fn line(&self, (lane, explanation): (usize, usize), tick: u32, coloured: bool) -> Line<'static> {
         let colour = style(self.colour, coloured);
         Line::from(vec![
-            Span::styled(name, colour.add_modifier(Modifier::BOLD)),
+            Span::styled(format!("{:<NAME$}", self.name), colour.add_modifier(Modifier::BOLD)),
             Span::styled(dots(lane, self.rate, tick), colour),
-            Span::raw(numbers),
-            Span::raw(detail),
+            Span::raw(format!("{:>9} {:>8}  ", self.value, per_second(self.rate))),
+            Span::raw(cut(&self.detail, explanation)),
         ])
     }
+}
+
+/// The text, or as much of it as fits.
+fn cut(text: &str, cells: usize) -> String {
+    match text.chars().count() <= cells {
+        true => text.to_owned(),
+        false => text.chars().take(cells.saturating_sub(1)).chain(['…']).take(cells).collect(),
+    }
+}
+
+/// A time, or a dash if nothing was measured.
+fn time(time: Duration) -> String {
+    if time.is_zero() { "–".to_owned() } else { format!("{time:.1?}") }
 }
 
 /// A lane of so many cells with dots that move one cell to the right with each tick. The more events, the closer they are.
@@ -245,6 +276,14 @@ mod tests {
         assert_eq!((at(0), at(1)), (Some(0), Some(1)));
         let many = |rate| dots(30, rate, 0).matches('●').count();
         assert!(many(1000.0) > many(2.0) && many(0.0) == 0);
+    }
+
+    #[test]
+    fn a_narrow_terminal_keeps_the_dots_and_cuts_explanations() {
+        let stations = stations(&Figures::default());
+        assert_eq!(widths(60, &stations), (10, 16));
+        assert_eq!(widths(10, &stations), (0, 0));
+        assert_eq!((cut("explained", 5), cut("fits", 5)), ("expl…".to_owned(), "fits".to_owned()));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! `listwatch serve`: from flags to a running server, and to its orderly end.
 //!
 //! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
-//! and [`Leftovers`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs;
+//! and [`Leftovers`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs,
+//! [`owner`] names whoever has what is needed;
 //! `--config` is expanded before flags are parsed (`config_file.rs`).
 
 mod bind;
 mod descriptors;
 mod logging;
+mod owner;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -25,6 +27,8 @@ use crate::secure::Secure;
 use crate::store::{Store, duration};
 use crate::terminal::note;
 
+/// The file in a data directory that the process which has it keeps open.
+const LOCK: &str = "store.lock";
 /// The file name of the admin kubeconfig in the data directory.
 const KUBECONFIG: &str = "admin.kubeconfig";
 
@@ -143,7 +147,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     arguments.check()?;
     let mut signals = Signals::listen()?;
     let mut leftovers = Leftovers::watch(&arguments.store);
-    let engine = arguments.security.encrypted(arguments.store.open().await?)?;
+    let engine = arguments.store.open().await.map_err(|error| arguments.store_failure(error))?;
+    let engine = arguments.security.encrypted(engine)?;
     let handle = Server::start(arguments.options(), engine).await?;
     let kubeconfig = arguments.write_kubeconfig(&handle)?;
     leftovers.keep();
@@ -191,9 +196,20 @@ impl Arguments {
         Ok(())
     }
 
+    /// Names the process that has the data directory, if that is the reason.
+    fn store_failure(&self, error: anyhow::Error) -> anyhow::Error {
+        let lock = self.store.directory().map(|directory| directory.join(LOCK));
+        match lock.map(|lock| owner::of_file(&lock)).filter(|owner| !owner.is_empty()) {
+            Some(owner) => error.context(format!(
+                "the data directory is taken{owner}; stop that server or choose another with --data-dir"
+            )),
+            None => error,
+        }
+    }
+
     fn cannot_listen(&self) -> String {
         let hint = "choose another with --bind";
-        format!("cannot listen on {}{}; {hint}", self.listen.bind, bind::owner(self.listen.bind.port()))
+        format!("cannot listen on {}{}; {hint}", self.listen.bind, owner::of_port(self.listen.bind.port()))
     }
 
     fn options(&self) -> Options {

@@ -1,0 +1,84 @@
+//! [`Cluster`]: the API server to talk to, chosen as kubectl does. Errors name the file, the context and the address.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+/// The API server to talk to.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct Cluster {
+    /// Kubeconfig file; otherwise $KUBECONFIG, ~/.kube/config, or the Pod's own service account
+    #[arg(long, value_name = "FILE", global = true)]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME", global = true)]
+    context: Option<String>,
+}
+
+impl Cluster {
+    /// Returns a client of a server that answers, and the namespace of its context.
+    pub(crate) async fn connect(&self) -> anyhow::Result<(kube::Client, String)> {
+        let config = self.config().await?;
+        let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
+        let client = listwatch::kube::client(config)?;
+        match client.apiserver_version().await {
+            // Whoever answers is there, even if it does not tell its version.
+            Ok(_) | Err(kube::Error::Api(_) | kube::Error::SerdeError(_)) => Ok((client, namespace)),
+            Err(error) => {
+                let url = url.trim_end_matches('/');
+                let hint = "is it running? `listwatch serve` starts one";
+                Err(error).with_context(|| format!("cannot reach the server at {url}; {hint}"))
+            }
+        }
+    }
+
+    async fn config(&self) -> anyhow::Result<kube::Config> {
+        match self.file()? {
+            Some(file) => self.read(&file).await,
+            None => kube::Config::incluster().context("cannot use the service account of this Pod"),
+        }
+    }
+
+    /// The kubeconfig to read; `None` inside a Pod without one.
+    fn file(&self) -> anyhow::Result<Option<PathBuf>> {
+        if let Some(file) = &self.kubeconfig {
+            return Ok(Some(file.clone()));
+        }
+        // Several files, as in `a:b`, are merged by kubectl; the first that exists is used here.
+        if let Some(named) = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
+            let files: Vec<PathBuf> = std::env::split_paths(&named).collect();
+            let found = files.iter().find(|file| file.exists()).cloned();
+            return Ok(Some(
+                found.with_context(|| format!("KUBECONFIG names {}, which is not there", named.display()))?,
+            ));
+        }
+        let home = std::env::home_dir().map(|home| home.join(".kube/config"));
+        match home.filter(|file| file.exists()) {
+            Some(file) => Ok(Some(file)),
+            None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Ok(None),
+            None => {
+                bail!("no cluster: give --kubeconfig FILE or set KUBECONFIG (`listwatch serve` prints one)")
+            }
+        }
+    }
+
+    async fn read(&self, file: &Path) -> anyhow::Result<kube::Config> {
+        std::fs::File::open(file)
+            .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
+        let content =
+            Kubeconfig::read_from(file).with_context(|| format!("{} is no kubeconfig", file.display()))?;
+        if let Some(wanted) = &self.context {
+            let names: Vec<&str> = content.contexts.iter().map(|context| context.name.as_str()).collect();
+            if !names.contains(&wanted.as_str()) {
+                bail!("{} has no context {wanted:?}; it has {}", file.display(), names.join(", "));
+            }
+        }
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let config = kube::Config::from_custom_kubeconfig(content, &options).await;
+        config.with_context(|| format!("cannot use the kubeconfig {}", file.display()))
+    }
+}
