@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 
 use crate::report::{Outcome, Step};
-use crate::{links, outside, parts, rooms, root};
+use crate::{house, links, outside, parts, rooms, root};
 
 pub(crate) fn steps() -> Vec<Step> {
     vec![
@@ -22,6 +22,16 @@ pub(crate) fn steps() -> Vec<Step> {
             name: "rooms",
             about: "no crate and no room of the server depends on what it must not; ARCHITECTURE.md is true about them",
             run: rooms::check,
+        },
+        Step {
+            name: "names",
+            about: "a type name means one thing in the workspace",
+            run: house::names::check,
+        },
+        Step {
+            name: "words",
+            about: "a doc comment begins with a noun phrase or a verb",
+            run: house::words::check,
         },
         Step { name: "links", about: "no document names a file that is not there", run: links::check },
         Step { name: "docs", about: "rustdoc without warnings or broken links", run: docs },

@@ -12,6 +12,7 @@ mod bench;
 mod checks;
 mod compare;
 mod fuzz;
+mod house;
 mod kinds;
 mod links;
 mod outside;
@@ -49,6 +50,8 @@ enum Task {
     Kinds(kinds::Arguments),
     /// Make the reference pages of flags and metrics again
     Reference,
+    /// Print figures about the source: lines, documentation, repeated names, hand-written validation
+    House,
     /// Make the table of the rules that Kubernetes declares beside its types again
     Rules(rules::Arguments),
 }
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Task::Compare(arguments) => compare::run(&arguments),
         Task::Kinds(arguments) => kinds::run(&arguments),
         Task::Reference => checks::write_reference(),
+        Task::House => house::run(),
         Task::Rules(arguments) => rules::run(&arguments),
     };
     match outcome {

@@ -45,6 +45,7 @@ pub mod encryption;
 mod endpoints;
 mod error;
 mod fairness;
+mod files;
 mod http;
 mod identity;
 mod lifecycle;

@@ -11,12 +11,12 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Error;
 use crate::admission::chain;
-use crate::allocate::services::Allocator;
+use crate::allocate::services::{Allocator, KUBERNETES_ADDRESS};
 use crate::api::Api;
 use crate::api::Heavy;
 use crate::audit::{self, AuditLog};
+use crate::auth::x509::ClientCertificates;
 use crate::auth::{
     Authenticator, Impersonator, MASTERS, Modes, ServiceAccounts, SigningKey, Token, User, VerifyingKey,
     parse_token_file,
@@ -24,21 +24,21 @@ use crate::auth::{
 use crate::cache::Cache;
 use crate::chain::service::Service;
 use crate::endpoints::health::FEEDER;
-use crate::fairness::{Fairness, bootstrap};
+use crate::fairness::Fairness;
 use crate::identity::addresses;
 use crate::identity::authority::{Authority, Issued};
-use crate::identity::clients::ClientCertificates;
-use crate::identity::keep::Keep;
+use crate::identity::secrets::SecretStore;
 use crate::lifecycle;
 use crate::lifecycle::definitions::Definitions;
 use crate::listen;
-use crate::listen::tls::{self, Source, Tls};
+use crate::listen::tls::{Source, Tls};
 use crate::observe::Metrics;
 use crate::options::{AuditOptions, Options, Security};
 use crate::outbound::WebhookClient;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::registry::recent::Recent;
+use crate::{Error, files};
 
 /// How long connections may take to finish once the server stops: a slow client must not keep it alive.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -83,13 +83,18 @@ impl Server {
         let listener = listen_on(options.bind)?;
         let address =
             listener.local_addr().map_err(|source| Error::Bind { address: options.bind, source })?;
-        let keep = Keep::new(&options, &engine);
-        let authority = Authority::load_or_make(&keep).await?;
-        let names = addresses::names(address, options.serving.advertise, &options.serving.names);
-        let admin = admin_token(&keep).await?;
+        let secrets = SecretStore::new(&options, &engine);
+        let authority = Authority::load_or_make(&secrets).await?;
+        let names = addresses::names(
+            address,
+            options.serving.advertise,
+            KUBERNETES_ADDRESS.into(),
+            &options.serving.names,
+        );
+        let admin = admin_token(&secrets).await?;
         let admin_token = admin.secret.clone();
         let admin_certificate = authority.client(ADMIN, MASTERS)?;
-        let client_ca = options.identity.client_ca_file.as_deref().map(tls::read).transpose()?;
+        let client_ca = options.identity.client_ca_file.as_deref().map(files::read).transpose()?;
         let roots: Vec<&str> =
             std::iter::once(&authority.certificate).chain(&client_ca).map(String::as_str).collect();
         let clients = ClientCertificates::new(&roots)?;
@@ -97,21 +102,23 @@ impl Server {
             Security::InsecureHttp => (None, None),
             Security::Files { certificate, key, ca } => {
                 let source = Source::Files { certificate: certificate.clone(), key: key.clone() };
-                (Some(source), Some(tls::read(ca)?))
+                (Some(source), Some(files::read(ca)?))
             }
             Security::SelfMade { .. } => {
                 let ca = authority.certificate.clone();
                 (Some(Source::Issued(authority, names)), Some(ca))
             }
         };
-        let tls = source.as_ref().map(|source| Tls::new(source, clients)).transpose()?;
+        let tls =
+            source.as_ref().map(|source| Tls::new(source, Arc::clone(clients.verifier()))).transpose()?;
         let audit = options.audit.as_ref().map(audit_log).transpose()?;
         let cache = Arc::new(Cache::new(Arc::clone(&engine), options.cache));
         let registry = Registry::builtin(&cache);
-        let (signing, former) = token_keys(&options, &keep).await?;
+        let (signing, former) = token_keys(&options, &secrets).await?;
         let authenticator =
             Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous)
-                .with_service_accounts(ServiceAccounts::new(signing, former, &cache));
+                .with_service_accounts(ServiceAccounts::new(signing, former, &cache))
+                .with_client_certificates(clients);
         let modes = options.authorization.iter().map(|mode| mode.authorizer(&cache));
         let authorizer = Arc::new(Modes(modes.collect()));
         let feeder = cache.start().await?;
@@ -146,7 +153,7 @@ impl Server {
             tls.clone().zip(source).map(|(tls, source)| tokio::spawn(tls.renew(source, stop.clone())));
         let accept = tokio::spawn(listen::accept(listener, tls, service, stop.clone(), connections.clone()));
         let named = [("task/accept", accept), (FEEDER, feeder), ("task/definitions", definitions)];
-        let fairness = tokio::spawn(bootstrap::run(Arc::clone(&api), stop.clone()));
+        let fairness = tokio::spawn(lifecycle::flow_control::run(Arc::clone(&api), stop.clone()));
         let named = named
             .into_iter()
             .chain([("task/fairness", fairness)])
@@ -179,13 +186,13 @@ fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
 
 fn tokens(options: &Options) -> Result<Vec<Token>, Error> {
     let Some(path) = &options.token_file else { return Ok(Vec::new()) };
-    parse_token_file(&tls::read(path)?).map_err(|problem| Error::Content { path: path.clone(), problem })
+    parse_token_file(&files::read(path)?).map_err(|problem| Error::Content { path: path.clone(), problem })
 }
 
 /// The administrator's token: kept with the CA, so that a kubeconfig written once stays good.
-async fn admin_token(keep: &Keep) -> Result<Token, Error> {
+async fn admin_token(secrets: &SecretStore) -> Result<Token, Error> {
     let make = || Ok(URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()));
-    let secret = keep.secret("admin.token", make).await?.trim().to_owned();
+    let secret = secrets.secret("admin.token", make).await?.trim().to_owned();
     let groups = vec![MASTERS.to_owned()];
     Ok(Token {
         secret,
@@ -194,15 +201,18 @@ async fn admin_token(keep: &Keep) -> Result<Token, Error> {
 }
 
 /// The key that signs the tokens of service accounts, kept likewise so that they outlive a restart, and those that signed before.
-async fn token_keys(options: &Options, keep: &Keep) -> Result<(SigningKey, Vec<VerifyingKey>), Error> {
+async fn token_keys(
+    options: &Options,
+    secrets: &SecretStore,
+) -> Result<(SigningKey, Vec<VerifyingKey>), Error> {
     const NAME: &str = "service-account.key";
     let (path, pem) = match &options.identity.signing_key_file {
-        Some(path) => (path.clone(), tls::read(path)?),
-        None => (NAME.into(), keep.secret(NAME, || SigningKey::make_pem().map_err(Error::Tls)).await?),
+        Some(path) => (path.clone(), files::read(path)?),
+        None => (NAME.into(), secrets.secret(NAME, || SigningKey::make_pem().map_err(Error::Tls)).await?),
     };
     let signing = SigningKey::from_pem(&pem).map_err(|problem| Error::Content { path, problem })?;
     let former = options.identity.key_files.iter().map(|path| {
-        VerifyingKey::from_pem(&tls::read(path)?)
+        VerifyingKey::from_pem(&files::read(path)?)
             .map_err(|problem| Error::Content { path: path.clone(), problem })
     });
     Ok((signing, former.collect::<Result<_, _>>()?))
@@ -210,7 +220,7 @@ async fn token_keys(options: &Options, keep: &Keep) -> Result<(SigningKey, Vec<V
 
 fn audit_log(options: &AuditOptions) -> Result<Arc<AuditLog>, Error> {
     let path = &options.policy_file;
-    let policy = audit::Policy::parse(&tls::read(path)?);
+    let policy = audit::Policy::parse(&files::read(path)?);
     let policy = policy.map_err(|problem| Error::Content { path: path.clone(), problem })?;
     AuditLog::open(policy, &options.log_file)
 }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use jiff::Timestamp;
+use rustls::pki_types::CertificateDer;
 
 use crate::auth::service_account::{ISSUER, wrong_audience};
+use crate::auth::x509::{CertificateUser, ClientCertificates};
 use crate::auth::{ServiceAccounts, Token, User, bearer};
-use crate::identity::clients::Proof;
 
 /// Turns credentials into users.
 #[derive(Default)]
 pub struct Authenticator {
     tokens: HashMap<String, Arc<User>>,
     service_accounts: Option<ServiceAccounts>,
+    client_certificates: Option<ClientCertificates>,
     anonymous: Option<Arc<User>>,
 }
 
@@ -33,6 +35,7 @@ impl Authenticator {
         Self {
             tokens: tokens.collect(),
             service_accounts: None,
+            client_certificates: None,
             anonymous: anonymous.then(|| Arc::new(User::anonymous())),
         }
     }
@@ -44,46 +47,61 @@ impl Authenticator {
         self
     }
 
-    /// Who issues tokens for service accounts.
+    /// Authenticates client certificates too.
+    pub(crate) fn with_client_certificates(mut self, certificates: ClientCertificates) -> Self {
+        self.client_certificates = Some(certificates);
+        self
+    }
+
+    /// Verifies the certificates that a client presented, its own first. The result holds for the whole connection.
+    pub(crate) fn check_certificates(&self, chain: &[CertificateDer<'_>]) -> CertificateUser {
+        self.client_certificates.as_ref().map_or(CertificateUser::None, |known| known.check(chain))
+    }
+
+    /// The issuer of service account tokens.
     #[must_use]
     pub fn service_accounts(&self) -> Option<&ServiceAccounts> {
         self.service_accounts.as_ref()
     }
 
-    /// Who sent these headers. `None` for credentials that are wrong, or missing where they are needed.
+    /// Returns the user that sent these headers; `None` for credentials that are wrong, or missing where they are needed.
     #[must_use]
     pub fn authenticate(&self, headers: &HeaderMap) -> Option<Arc<User>> {
         self.authenticate_peer(headers, None)
     }
 
-    /// Who sent these headers over a connection whose certificate proves this. A certificate that holds comes first; one that
-    /// does not is wrong credentials, unless there are others that are right.
-    pub(crate) fn authenticate_peer(&self, headers: &HeaderMap, proof: Option<&Proof>) -> Option<Arc<User>> {
-        if let Some(user) = proof.and_then(|proof| proof.user(Timestamp::now())) {
+    /// Returns the user that sent these headers over a connection with this certificate. A valid certificate comes before
+    /// a token. An invalid one counts as wrong credentials, unless the token is right.
+    pub(crate) fn authenticate_peer(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&CertificateUser>,
+    ) -> Option<Arc<User>> {
+        if let Some(user) = certificate.and_then(|certificate| certificate.user(Timestamp::now())) {
             return Some(Arc::clone(user));
         }
         match bearer::token(headers) {
             Ok(Some(token)) => self.user_of(&token),
-            Ok(None) => self.anonymous.clone().filter(|_| proof.is_none()),
+            Ok(None) => self.anonymous.clone().filter(|_| certificate.is_none()),
             Err(bearer::Malformed) => None,
         }
     }
 
-    /// Whether this is a token that holds as long as the server runs.
+    /// True for a token of the token file, which is valid as long as the server runs.
     pub(crate) fn is_static(&self, token: &str) -> bool {
         self.tokens.contains_key(token)
     }
 
-    /// Whose token this is.
+    /// Returns the user of a token that is meant for this server.
     #[must_use]
     pub fn user_of(&self, token: &str) -> Option<Arc<User>> {
         self.user_for(token, &[ISSUER]).ok().map(|(user, _)| user)
     }
 
-    /// Whose token this is, and for which of these audiences it is meant. Static tokens are meant for this server.
+    /// Returns the user of a token, and those of the `audiences` that it is meant for. Static tokens are meant for this server.
     ///
     /// # Errors
-    /// Why the token is not believed.
+    /// The reason the token is rejected, in kube-apiserver's words.
     pub fn user_for(&self, token: &str, audiences: &[&str]) -> Result<(Arc<User>, Vec<String>), String> {
         match (self.tokens.get(token), &self.service_accounts) {
             (Some(user), _) if audiences.contains(&ISSUER) => Ok((Arc::clone(user), vec![ISSUER.to_owned()])),

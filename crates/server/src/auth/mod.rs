@@ -21,6 +21,7 @@ pub mod review;
 mod roles;
 mod service_account;
 mod token_file;
+pub(crate) mod x509;
 
 use std::collections::BTreeMap;
 

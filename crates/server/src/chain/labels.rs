@@ -3,38 +3,37 @@
 use http::Method;
 use http::header::CONTENT_TYPE;
 
-use crate::http::request::Request;
 use crate::observe::Labels;
-use crate::request::info::{RequestInfo, ResourceInfo, Verb};
+use crate::request::info::{RequestInfo, RequestTarget, ResourceInfo, Verb};
 
 /// Paths beside the resources that are counted by name; the others are counted as one.
 const PATHS: [&str; 9] =
     ["/healthz", "/livez", "/readyz", "/metrics", "/version", "/openapi/v2", "/openapi/v3", "/api", "/apis"];
 
 /// Returns the metric labels of a request.
-pub(crate) fn labels<'a>(request: &Request, info: &'a RequestInfo) -> Labels<'a> {
-    let verb = verb(request, info);
-    match info {
-        RequestInfo::Resource(info) => Labels {
+pub(crate) fn labels(request: &RequestInfo) -> Labels<'_> {
+    let verb = verb(request);
+    match &request.target {
+        RequestTarget::Resource(info) => Labels {
             verb,
-            dry_run: dry_run(request),
+            dry_run: if request.http.query.text("dryRun").is_empty() { "" } else { "All" },
             group: info.group.as_str().into(),
             version: info.version.as_str().into(),
             resource: info.resource.as_str().into(),
             subresource: info.subresource.as_deref().unwrap_or_default().into(),
             scope: scope(info),
         },
-        RequestInfo::Other => {
-            let path = PATHS.into_iter().find(|path| *path == request.path);
+        RequestTarget::NonResource => {
+            let path = PATHS.into_iter().find(|path| *path == request.http.path);
             Labels { verb, subresource: path.unwrap_or_default().into(), ..Labels::default() }
         }
     }
 }
 
 /// Methods, except that reading a collection, watching and applying have names of their own.
-fn verb(request: &Request, info: &RequestInfo) -> &'static str {
-    match info {
-        RequestInfo::Resource(ResourceInfo { verb, .. }) => match verb {
+fn verb(request: &RequestInfo) -> &'static str {
+    match &request.target {
+        RequestTarget::Resource(info) => match info.verb {
             Verb::Get => "GET",
             Verb::List => "LIST",
             Verb::Watch => "WATCH",
@@ -46,7 +45,7 @@ fn verb(request: &Request, info: &RequestInfo) -> &'static str {
             Verb::DeleteCollection => "DELETECOLLECTION",
             Verb::Unknown => "other",
         },
-        RequestInfo::Other => match request.method {
+        RequestTarget::NonResource => match request.http.method {
             Method::GET => "GET",
             Method::HEAD => "HEAD",
             Method::POST => "POST",
@@ -55,13 +54,8 @@ fn verb(request: &Request, info: &RequestInfo) -> &'static str {
     }
 }
 
-fn is_apply(request: &Request) -> bool {
-    request.header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/apply-patch"))
-}
-
-fn dry_run(request: &Request) -> &'static str {
-    // Most requests have no query, and reading one costs more than all of this.
-    if request.query.contains("dryRun=") && !request.query().text("dryRun").is_empty() { "All" } else { "" }
+fn is_apply(request: &RequestInfo) -> bool {
+    request.http.header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/apply-patch"))
 }
 
 fn scope(info: &ResourceInfo) -> &'static str {
@@ -74,13 +68,24 @@ fn scope(info: &ResourceInfo) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use http::HeaderMap;
+    use listwatch_storage::MemoryEngine;
+
+    use super::*;
+    use crate::cache::Cache;
+    use crate::http::request::Request;
+    use crate::registry::Registry;
+
+    fn registry() -> Registry {
+        Registry::builtin(&Cache::new(
+            std::sync::Arc::new(MemoryEngine::default()),
+            crate::CacheLimits::default(),
+        ))
+    }
 
     fn labels(method: Method, target: &str) -> String {
         let request = Request::new(method, target, HeaderMap::new(), true);
-        let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
-        super::labels(&request, &info).to_string()
+        super::labels(&RequestInfo::new(request, &registry(), None)).to_string()
     }
 
     #[test]

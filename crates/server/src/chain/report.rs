@@ -11,7 +11,7 @@ use crate::http::request::Request;
 use crate::observe::{RecentErrors, RequestError};
 
 /// The outcome of a request.
-pub(super) struct Outcome<'a> {
+pub(super) struct RequestOutcome<'a> {
     pub(super) code: StatusCode,
     pub(super) took: Duration,
     /// The message of the Status, if there was one.
@@ -21,12 +21,12 @@ pub(super) struct Outcome<'a> {
 }
 
 /// Logs a server error as a warning and a slow request as information; keeps what was refused or failed.
-pub(super) fn report(api: &Api, request: &Request, outcome: Outcome<'_>) {
+pub(super) fn report(api: &Api, request: &Request, outcome: RequestOutcome<'_>) {
     let slow = outcome.took >= api.options.requests.slow;
     if !slow && !RecentErrors::keeps(outcome.code) {
         return;
     }
-    let Outcome { code, took, message, user } = outcome;
+    let RequestOutcome { code, took, message, user } = outcome;
     let (method, path, status) = (&request.method, &request.path, code.as_u16());
     let (user, message) =
         (user.map(|user| user.name.to_string()).unwrap_or_default(), message.unwrap_or_default());

@@ -10,31 +10,29 @@ use crate::chain::service::Service;
 use crate::endpoints::{debug, discovery, health, metrics, openapi, openid, version};
 use crate::fairness::Flow;
 use crate::http::body::Response;
-use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
-use crate::request::info::{RequestInfo, ResourceInfo, Verb, parts};
+use crate::request::info::{RequestInfo, RequestTarget, ResourceInfo, Verb, parts};
 use crate::respond;
 use crate::verbs::{get, list, watch, write};
 
 /// Finds the handler and calls it.
 pub(crate) async fn route(
     service: &Service,
-    request: &Request,
-    info: &RequestInfo,
+    request: &Arc<RequestInfo>,
     (user, flow): (Arc<User>, Flow),
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
-    match info {
-        RequestInfo::Other => other(service, request).await,
-        RequestInfo::Resource(info) => resource(service, request, info.clone(), (user, flow), body).await,
+    match &request.target {
+        RequestTarget::NonResource => other(service, &request.http).await,
+        RequestTarget::Resource(info) => resource(service, request, info, (user, flow), body).await,
     }
 }
 
-/// Whether a request takes its seats only once its body has been read.
-pub(crate) fn waits_for_body(info: &RequestInfo) -> bool {
-    let RequestInfo::Resource(info) = info else { return false };
+/// True for a request that takes its seats only once its body has been read.
+pub(crate) fn waits_for_body(request: &RequestInfo) -> bool {
+    let RequestTarget::Resource(info) = &request.target else { return false };
     match info.verb {
         Verb::Get => info.subresource.is_some(),
         Verb::List | Verb::Watch => false,
@@ -77,31 +75,26 @@ fn takes_any_method(path: &str) -> bool {
 
 async fn resource(
     service: &Service,
-    request: &Request,
-    mut info: ResourceInfo,
+    request: &Arc<RequestInfo>,
+    info: &Arc<ResourceInfo>,
     (user, flow): (Arc<User>, Flow),
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
-    let Some(resource) = service.api.registry.find(&info.group, &info.version, &info.resource) else {
-        return unknown_resource(service, &info);
-    };
-    if let Some(refusal) = check_path(&resource, &info) {
+    let Some(resource) = &request.resource else { return unknown_resource(service, info) };
+    if let Some(refusal) = check_path(resource, info) {
         return refusal;
     }
-    if resource.is_custom() && info.verb == Verb::Create && info.subresource.is_none() {
-        // Where nothing but the object names it, a name in the path is passed over.
-        info.name = None;
-    }
-    let target = ResourceRequest { resource, info, user, flow };
+    let (resource, info, request) = (Arc::clone(resource), Arc::clone(info), Arc::clone(request));
+    let target = ResourceRequest { resource, info, request, user, flow };
     match target.info.verb {
-        Verb::Get if target.info.subresource.is_none() => get::read(&service.api, request, &target).await,
-        Verb::List => list::list(&service.api, request, &target).await,
-        Verb::Watch => watch::watch(&service.api, request, &target).await,
-        _ => write::write(&service.api, request, target, body).await,
+        Verb::Get if target.info.subresource.is_none() => get::read(&service.api, &target).await,
+        Verb::List => list::list(&service.api, &target).await,
+        Verb::Watch => watch::watch(&service.api, &target).await,
+        _ => write::write(&service.api, target, body).await,
     }
 }
 
-/// Outside the built-in groups it is like any unknown page; inside it is a Status.
+/// The response for a resource that is not served: a Status in built-in groups, a plain 404 elsewhere, as in kube-apiserver.
 fn unknown_resource(service: &Service, info: &ResourceInfo) -> Result<Response, Status> {
     let served = service.api.registry.served();
     if served.has_builtin_group(&info.group) {
@@ -111,7 +104,7 @@ fn unknown_resource(service: &Service, info: &ResourceInfo) -> Result<Response, 
     }
 }
 
-/// Whether path and method fit the resource; if not, what to answer.
+/// Checks that path and method fit the resource. Returns the response if they do not.
 fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
     let refusal =
         if resource.is_custom() { check_custom(resource, info) } else { check_builtin(resource, info) };
@@ -157,7 +150,7 @@ fn is_offered(resource: &Resource, info: &ResourceInfo) -> bool {
         }
 }
 
-/// One handler serves all paths of custom kinds: what it does not feel responsible for is like any unknown page.
+/// Custom resources share one handler in kube-apiserver. Requests it does not serve get a 404 without a Status body.
 fn check_custom(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
     let over_all = resource.namespaced && info.namespace.is_none();
     let wrong_scope = !resource.namespaced && info.namespace.is_some();
@@ -188,7 +181,7 @@ fn check_custom(resource: &Resource, info: &ResourceInfo) -> Option<Result<Respo
     Some(Err(refusal))
 }
 
-/// Why a name can be no part of a path, and so no object has it.
+/// Returns the reason why a name cannot be a path segment; no object has such a name.
 fn bad_segment(name: &str) -> Option<&'static str> {
     match name {
         "." => Some("may not be '.'"),

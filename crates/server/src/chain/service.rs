@@ -1,6 +1,8 @@
-//! [`Service`]: what happens to every request before and after its handler.
+//! [`Service`]: what happens to every request before and after its handler: it is read, authenticated, classified, authorized,
+//! given seats, answered, counted and audited, in this order. [`super::route`] is next.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,15 +10,17 @@ use std::time::Duration;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, StatusCode};
 use listwatch_wire::Status;
+use rustls::pki_types::CertificateDer;
 use tokio_util::sync::CancellationToken;
 
 use crate::HttpLimits;
 use crate::api::Api;
 use crate::audit::{AuditLog, Draft, Stage};
+use crate::auth::x509::CertificateUser;
 use crate::auth::{Impersonation, User};
 use crate::chain::contain::{self, contain};
 use crate::chain::labels::labels;
-use crate::chain::report::{Outcome, report};
+use crate::chain::report::{RequestOutcome, report};
 use crate::chain::route;
 use crate::endpoints::{console, health};
 use crate::fairness::gate::{self, Headers};
@@ -24,14 +28,14 @@ use crate::fairness::{Flow, width};
 use crate::http::body::{Body, Response};
 use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
+use crate::listen::Connect;
 use crate::observe::Labels;
-use crate::request::attributes::with_attributes;
 use crate::request::deadline;
-use crate::request::info::{RequestInfo, ResourceInfo, Verb};
+use crate::request::info::{RequestInfo, RequestTarget, Verb};
 use crate::request::negotiate;
 use crate::respond;
 
-/// The headers that say how a request was classified.
+/// Response headers with the FlowSchema and the priority level of a request.
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
@@ -55,8 +59,8 @@ impl Service {
     }
 
     /// Answers a request.
-    async fn serve(&self, mut request: Request, body: &mut dyn BodySource) -> Response {
-        // No such request reaches a handler of the reference: its HTTP library answers for it.
+    async fn serve(&self, request: Request, peer: &Peer, body: &mut dyn BodySource) -> Response {
+        // Go's HTTP library answers such a request before kube-apiserver sees it.
         if request.malformed {
             return respond::text(StatusCode::BAD_REQUEST, "400 Bad Request");
         }
@@ -66,12 +70,11 @@ impl Service {
         {
             return respond::finish(response, audit_id);
         }
-        let form = negotiate::status_form(&request);
-        let info = RequestInfo::new(&request.method, &request.path, request.query().flag("watch"));
         let started = tokio::time::Instant::now();
-        request.audit = self.api.audit.as_ref().map(|log| Arc::new(draft(log, &request, &audit_id)));
+        let audit = self.api.audit.as_ref().map(|log| Arc::new(draft(log, &request, peer, &audit_id)));
+        let request = Arc::new(RequestInfo::new(request, &self.api.registry, audit));
         let mut known = Known::default();
-        let answered = contain(self.answer(&request, &info, body, &mut known)).await;
+        let answered = contain(self.answer(&request, peer, body, &mut known)).await;
         let message = match &answered {
             Ok(Err(status)) if status.code >= 400 => Some(status.message.clone()),
             _ => None,
@@ -79,16 +82,16 @@ impl Service {
         let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(status)) if status.code == 429 && status.message == gate::TOO_MANY => too_many(&status),
-            Ok(Err(status)) => respond::status(&status, form),
+            Ok(Err(status)) => respond::status(&status, negotiate::status_form(&request.http)),
             Err(panic) => {
                 self.api.metrics.panics.fetch_add(1, Ordering::Relaxed);
-                let (method, path) = (&request.method, &request.path);
+                let (method, path) = (&request.http.method, &request.http.path);
                 tracing::error!(audit_id = ?audit_id, %method, path, panic, "the handler of a request panicked");
-                respond::status(&contain::answer(), form)
+                respond::status(&contain::answer(), negotiate::status_form(&request.http))
             }
         };
         let code = response.status();
-        let series = self.api.metrics.requests.series(&self.labels(&request, &info, code));
+        let series = self.api.metrics.requests.series(&served_labels(&request, code));
         if let Some(audit) = &request.audit {
             match response.body() {
                 Body::Watch(_) | Body::WebSocket(_) => audit.answered(Stage::ResponseStarted, code, None),
@@ -96,8 +99,8 @@ impl Service {
                 _ => audit.answered(Stage::ResponseComplete, code, None),
             }
         }
-        let outcome = Outcome { code, took: started.elapsed(), message, user: known.user.as_deref() };
-        report(&self.api, &request, outcome);
+        let outcome = RequestOutcome { code, took: started.elapsed(), message, user: known.user.as_deref() };
+        report(&self.api, &request.http, outcome);
         match response.body_mut() {
             Body::Watch(watch) | Body::WebSocket(watch) => watch.count_as(series, code),
             _ => series.done(code, started.elapsed()),
@@ -106,54 +109,28 @@ impl Service {
             response.headers_mut().insert(FLOW_SCHEMA, headers.schema);
             response.headers_mut().insert(PRIORITY_LEVEL, headers.level);
         }
-        let response = self.with_deprecation(&info, response);
-        respond::finish(response, audit_id)
-    }
-
-    /// Names in labels are those of what is served, and asked for by somebody who is known: others are for strangers to
-    /// make up.
-    fn labels<'a>(&self, request: &Request, info: &'a RequestInfo, code: StatusCode) -> Labels<'a> {
-        let labels = labels(request, info);
-        let RequestInfo::Resource(info) = info else { return labels };
-        let resource = self.api.registry.find(&info.group, &info.version, &info.resource);
-        let served = resource.is_some_and(|resource| {
-            info.subresource.as_deref().is_none_or(|name| resource.subresource(name).is_some())
-        });
-        if served && code != StatusCode::UNAUTHORIZED { labels } else { labels.anything() }
-    }
-
-    /// Whoever uses a deprecated kind is told so in every answer, before anything else.
-    fn with_deprecation(&self, info: &RequestInfo, mut response: Response) -> Response {
-        let RequestInfo::Resource(info) = info else { return response };
-        if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return response;
-        }
-        let resource = self.api.registry.find(&info.group, &info.version, &info.resource);
-        if let Some(text) = resource.as_ref().and_then(|resource| resource.deprecation()) {
-            respond::warn_first(&mut response, text);
-        }
-        response
+        respond::finish(with_deprecation(&request, response), audit_id)
     }
 
     async fn answer(
         &self,
-        request: &Request,
-        info: &RequestInfo,
+        request: &Arc<RequestInfo>,
+        peer: &Peer,
         body: &mut dyn BodySource,
         known: &mut Known,
     ) -> Result<Response, Status> {
-        let long_running = is_long_running(info);
+        let long_running = request.is_long_running();
         let allowed = match long_running {
             true => Duration::MAX,
-            false => deadline::allowed(request, self.api.options.requests.timeout)?,
+            false => deadline::allowed(&request.http.query, self.api.options.requests.timeout)?,
         };
-        let user = self.authenticated(request, info)?;
-        let user = self.impersonated(request, info, user)?;
+        let user = self.authenticated(request, peer)?;
+        let user = self.impersonated(request, user)?;
         known.user = Some(Arc::clone(&user));
-        let flow = with_attributes(request, info, |attributes| self.api.fairness.classify(&user, attributes));
+        let flow = request.with_attributes(|attributes| self.api.fairness.classify(&user, attributes));
         known.classified = Some(flow.headers.clone());
-        self.authorize(request, info, &user)?;
-        let work = self.in_turn(request, info, (user, flow), body);
+        request.with_attributes(|attributes| self.api.authorizer.require(&user, attributes))?;
+        let work = self.in_turn(request, (user, flow), body);
         if long_running {
             return work.await;
         }
@@ -163,87 +140,139 @@ impl Service {
         }
     }
 
-    fn authenticated(&self, request: &Request, info: &RequestInfo) -> Result<Arc<User>, Status> {
-        let proof = request.peer.certificate.as_ref();
-        let user = self.api.authenticator.authenticate_peer(&request.headers, proof);
+    fn authenticated(&self, request: &RequestInfo, peer: &Peer) -> Result<Arc<User>, Status> {
+        let headers = &request.http.headers;
+        let user = self.api.authenticator.authenticate_peer(headers, peer.certificate.as_ref());
         if let Some(audit) = &request.audit {
-            // Of those who prove nothing it is told that they tried.
+            // An attempt without valid credentials is recorded too.
             let known = user.clone().unwrap_or_default();
-            with_attributes(request, info, |attributes| audit.authenticated(&known, attributes));
+            request.with_attributes(|attributes| audit.authenticated(&known, attributes));
         }
         user.ok_or_else(Status::unauthorized)
     }
 
-    /// Calls the handler when it is the request's turn. One that has a body waits when the body is there.
+    /// Calls the handler once the request has its seats. One with a body takes them after the body was read.
     async fn in_turn(
         &self,
-        request: &Request,
-        info: &RequestInfo,
+        request: &Arc<RequestInfo>,
         (user, flow): (Arc<User>, Flow),
         body: &mut dyn BodySource,
     ) -> Result<Response, Status> {
-        let mutating = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let mutating = !matches!(request.http.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let _counted =
-            (!is_long_running(info)).then(|| self.api.metrics.requests.in_flight.enter(mutating).0);
-        // Whether the server is well is told at any time.
-        let exempt = health::serves(&request.path) || route::waits_for_body(info);
-        let _seats = if exempt { None } else { Some(flow.enter(self.width(request, info)).await?) };
-        route::route(self, request, info, (user, flow), body).await
+            (!request.is_long_running()).then(|| self.api.metrics.requests.in_flight.enter(mutating).0);
+        // Health checks are answered under any load.
+        let exempt = health::serves(&request.http.path) || route::waits_for_body(request);
+        let _seats = if exempt { None } else { Some(flow.enter(seats(request)).await?) };
+        route::route(self, request, (user, flow), body).await
     }
 
-    /// The seats that a request takes.
-    fn width(&self, request: &Request, info: &RequestInfo) -> u32 {
-        let RequestInfo::Resource(info) = info else { return 1 };
-        if !matches!(info.verb, Verb::List | Verb::Watch) {
-            return 1;
-        }
-        let Some(resource) = self.api.registry.find(&info.group, &info.version, &info.resource) else {
-            return 1;
-        };
-        width::seats(info.verb, info.name.is_some(), &request.query(), &resource.collection)
+    fn impersonated(&self, request: &RequestInfo, user: Arc<User>) -> Result<Arc<User>, Status> {
+        let Some(wanted) = Impersonation::read(&request.http.headers)? else { return Ok(user) };
+        request
+            .with_attributes(|attributes| {
+                self.api.impersonator.impersonate(&wanted, &user, &*self.api.authorizer, attributes)
+            })
+            .map(|user| {
+                let user = Arc::new(user);
+                request.audit.iter().for_each(|audit| audit.impersonated(&user));
+                user
+            })
     }
 
-    fn impersonated(
-        &self,
-        request: &Request,
-        info: &RequestInfo,
-        user: Arc<User>,
-    ) -> Result<Arc<User>, Status> {
-        let Some(wanted) = Impersonation::read(&request.headers)? else { return Ok(user) };
-        with_attributes(request, info, |attributes| {
-            self.api.impersonator.impersonate(&wanted, &user, &*self.api.authorizer, attributes)
-        })
-        .map(|user| {
-            let user = Arc::new(user);
-            request.audit.iter().for_each(|audit| audit.impersonated(&user));
-            user
-        })
-    }
-
-    fn authorize(&self, request: &Request, info: &RequestInfo, user: &User) -> Result<(), Status> {
-        with_attributes(request, info, |attributes| self.api.authorizer.require(user, attributes))
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
     }
 }
 
-impl Handler for Service {
-    fn handle(&self, request: Request, body: &mut dyn BodySource) -> impl Future<Output = Response> + Send {
-        self.serve(request, body)
+/// The other end of a connection.
+#[derive(Debug)]
+struct Peer {
+    address: SocketAddr,
+    /// The result of verifying its certificate, if it presented one.
+    certificate: Option<CertificateUser>,
+}
+
+/// The service as the requests of one connection see it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    service: Arc<Service>,
+    peer: Peer,
+}
+
+impl Connect for Service {
+    type Handler = Connection;
+
+    fn connect(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        certificates: Option<&[CertificateDer<'_>]>,
+    ) -> Connection {
+        let certificate = certificates.map(|chain| self.api.authenticator.check_certificates(chain));
+        Connection { service: Arc::clone(self), peer: Peer { address: peer, certificate } }
     }
 
     fn limits(&self) -> &HttpLimits {
         &self.api.options.http
     }
+}
+
+impl Handler for Connection {
+    fn handle(&self, request: Request, body: &mut dyn BodySource) -> impl Future<Output = Response> + Send {
+        self.service.serve(request, &self.peer, body)
+    }
+
+    fn limits(&self) -> &HttpLimits {
+        &self.service.api.options.http
+    }
 
     fn is_stopping(&self) -> bool {
-        self.stop.is_cancelled()
+        self.service.is_stopping()
     }
 
     fn stopping(&self) -> impl Future<Output = ()> + Send {
-        self.stop.cancelled()
+        self.service.stop.cancelled()
     }
 }
 
-/// The answer to whoever is turned away: a text, as in the reference.
+/// Metric labels with the names of served resources only, for authenticated requests only: other names would let strangers
+/// create as many series as they like.
+fn served_labels(request: &RequestInfo, code: StatusCode) -> Labels<'_> {
+    let labels = labels(request);
+    let RequestTarget::Resource(info) = &request.target else { return labels };
+    let served = request.resource.as_ref().is_some_and(|resource| {
+        info.subresource.as_deref().is_none_or(|name| resource.subresource(name).is_some())
+    });
+    if served && code != StatusCode::UNAUTHORIZED { labels } else { labels.anything() }
+}
+
+/// Adds the deprecation warning of the resource, before all other warnings.
+fn with_deprecation(request: &RequestInfo, mut response: Response) -> Response {
+    if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return response;
+    }
+    if let Some(text) = request.resource.as_ref().and_then(|resource| resource.deprecation()) {
+        respond::warn_first(&mut response, text);
+    }
+    response
+}
+
+/// The seats that a request takes: more than one if it reads a collection.
+fn seats(request: &RequestInfo) -> u32 {
+    let (RequestTarget::Resource(info), Some(resource)) = (&request.target, &request.resource) else {
+        return 1;
+    };
+    let query = &request.http.query;
+    let reads_collection = match info.verb {
+        Verb::List => true,
+        // A watch that does not begin with the state is cheap.
+        Verb::Watch => query.flag("sendInitialEvents") || matches!(query.text("resourceVersion"), "" | "0"),
+        _ => false,
+    };
+    if reads_collection && info.name.is_none() { width::seats(query, &resource.collection) } else { 1 }
+}
+
+/// The response to a request without a seat: plain text, as in kube-apiserver.
 fn too_many(status: &Status) -> Response {
     let mut response = respond::text(StatusCode::TOO_MANY_REQUESTS, format!("{}\n", status.message));
     let seconds = status.retry_after().unwrap_or(1);
@@ -251,17 +280,13 @@ fn too_many(status: &Status) -> Response {
     response
 }
 
-fn is_long_running(info: &RequestInfo) -> bool {
-    matches!(info, RequestInfo::Resource(ResourceInfo { verb: Verb::Watch, .. }))
-}
-
-fn draft(log: &Arc<AuditLog>, request: &Request, id: &HeaderValue) -> Draft {
-    let uri = match request.query.as_str() {
+fn draft(log: &Arc<AuditLog>, request: &Request, peer: &Peer, id: &HeaderValue) -> Draft {
+    let uri = match request.raw_query.as_str() {
         "" => request.path.clone(),
         query => format!("{}?{query}", request.path),
     };
     let agent = request.header(USER_AGENT).unwrap_or_default().to_owned();
-    log.begin(id.clone(), uri, agent, request.peer.address)
+    log.begin(id.clone(), uri, agent, Some(peer.address))
 }
 
 fn audit_id(request: &Request) -> HeaderValue {

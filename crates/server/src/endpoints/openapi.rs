@@ -164,7 +164,7 @@ fn written(api: &Api, path: &str) -> Option<(Arc<str>, Vec<u8>)> {
 async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<Response> {
     let name = path.to_owned();
     let (hash, document) = blocking(move || written(&api, &name)).await??;
-    let query = request.query();
+    let query = &request.query;
     let asked = query.first("hash").filter(|asked| !asked.is_empty());
     if asked.is_some_and(|asked| *asked != *hash) {
         let url = format!("/openapi/v3/{path}?hash={hash}");

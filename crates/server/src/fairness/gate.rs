@@ -122,8 +122,8 @@ impl Fairness {
         }
     }
 
-    /// What the configuration is made from; others if it has changed.
-    pub(super) fn snapshots(&self) -> (Arc<Snapshot>, Arc<Snapshot>) {
+    /// The objects that the configuration is compiled from. Other snapshots mean that it has changed.
+    pub(crate) fn snapshots(&self) -> (Arc<Snapshot>, Arc<Snapshot>) {
         (self.schemas.snapshot(), self.levels.snapshot())
     }
 

@@ -1,9 +1,8 @@
-//! The seats that a request takes: one, and more for lists, which hold more memory at once.
+//! The seats that a list takes, by the memory it holds at once. All other requests take one.
 
 use listwatch_wire::options::Query;
 
 use crate::cache::Collection;
-use crate::request::info::Verb;
 
 /// The bytes of a list that one seat stands for; kube-apiserver's.
 const BYTES_PER_SEAT: u64 = 100_000;
@@ -12,17 +11,8 @@ const STREAMED_BYTES: u64 = 1_000_000;
 /// The most seats of a list, before the bound of its level.
 pub(super) const MOST: u32 = 10;
 
-/// The seats of a request for a collection.
-pub(crate) fn seats(verb: Verb, named: bool, query: &Query<'_>, collection: &Collection) -> u32 {
-    let listing = match verb {
-        Verb::List => true,
-        // A watch that does not begin with the state is cheap.
-        Verb::Watch => query.flag("sendInitialEvents") || matches!(query.text("resourceVersion"), "" | "0"),
-        _ => false,
-    };
-    if !listing || named {
-        return 1;
-    }
+/// The seats of a request that reads a collection with these options.
+pub(crate) fn seats(query: &Query<'_>, collection: &Collection) -> u32 {
     let snapshot = collection.snapshot();
     let limit = query.text("limit").parse().ok().filter(|limit| *limit > 0);
     of_list(snapshot.len() as u64, snapshot.bytes() as u64, limit)

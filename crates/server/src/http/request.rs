@@ -1,15 +1,11 @@
 //! A request as the handlers see it, whichever HTTP version brought it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, Method};
 use listwatch_wire::options::Query;
-
-use crate::audit::Draft;
-use crate::identity::clients::Proof;
 
 /// Why a request body could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,22 +33,12 @@ pub(crate) struct Request {
     /// Whether the path has a percent sign that begins no escape.
     pub(crate) malformed: bool,
     /// The query as sent, without the question mark.
-    pub(crate) query: String,
+    pub(crate) raw_query: String,
+    /// Its parameters, decoded once for everything that reads them.
+    pub(crate) query: Arc<Query<'static>>,
     pub(crate) headers: HeaderMap,
     /// Whether the connection can become a WebSocket: HTTP/1.1 only.
     pub(crate) upgradable: bool,
-    /// Who is at the other end of the connection.
-    pub(crate) peer: Peer,
-    /// What will be told about it in the audit log.
-    pub(crate) audit: Option<Arc<Draft>>,
-}
-
-/// Who is at the other end of a connection.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Peer {
-    pub(crate) address: Option<SocketAddr>,
-    /// What the client's certificate proves, if it showed one.
-    pub(crate) certificate: Option<Proof>,
 }
 
 impl Request {
@@ -66,22 +52,16 @@ impl Request {
             method,
             path,
             malformed,
-            query: query.to_owned(),
+            raw_query: query.to_owned(),
+            query: Arc::new(Query::parse(query).into_owned()),
             headers,
             upgradable,
-            peer: Peer::default(),
-            audit: None,
         }
     }
 
     /// A header as text, if present and text.
     pub(crate) fn header(&self, name: impl Into<HeaderName>) -> Option<&str> {
         self.headers.get(name.into()).and_then(|v| v.to_str().ok())
-    }
-
-    /// The query parameters.
-    pub(crate) fn query(&self) -> Query<'_> {
-        Query::parse(&self.query)
     }
 }
 

@@ -2,14 +2,18 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::allocate::services::KUBERNETES_ADDRESS;
-
-/// What clients may call a server that listens here: what was said, what every cluster calls it, and where it can be reached.
-pub(crate) fn names(listening: SocketAddr, advertised: Option<IpAddr>, said: &[String]) -> Vec<String> {
+/// Returns the names and addresses under which clients may reach a server that listens here: those in `said`, the names and the
+/// address of the `kubernetes` Service, and its own addresses.
+pub(crate) fn names(
+    listening: SocketAddr,
+    advertised: Option<IpAddr>,
+    service: IpAddr,
+    said: &[String],
+) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
-    let service = ["", ".default", ".default.svc", ".default.svc.cluster.local"];
-    names.extend(service.map(|rest| format!("kubernetes{rest}")));
-    names.push(KUBERNETES_ADDRESS.to_string());
+    let domains = ["", ".default", ".default.svc", ".default.svc.cluster.local"];
+    names.extend(domains.map(|rest| format!("kubernetes{rest}")));
+    names.push(service.to_string());
     let ip = listening.ip();
     if ip.is_unspecified() {
         names.extend(own_addresses().into_iter().map(|ip| ip.to_string()));
@@ -24,7 +28,7 @@ pub(crate) fn names(listening: SocketAddr, advertised: Option<IpAddr>, said: &[S
     names
 }
 
-/// Where clients on this machine, or those told of `advertised`, reach a server that listens here.
+/// The address at which clients reach a server that listens here: `advertised`, or loopback if it listens on all addresses.
 pub(crate) fn reachable(listening: SocketAddr, advertised: Option<IpAddr>) -> SocketAddr {
     let mut address = listening;
     if let Some(ip) = advertised {
@@ -82,8 +86,9 @@ mod tests {
         let all = "0.0.0.0:6443".parse().unwrap();
         assert_eq!(reachable(all, None).to_string(), "127.0.0.1:6443");
         assert_eq!(reachable(all, Some([10, 0, 0, 1].into())).to_string(), "10.0.0.1:6443");
-        let names = names(all, Some([10, 0, 0, 1].into()), &["api.example.com".to_owned()]);
-        for name in ["10.0.0.1", "api.example.com", "127.0.0.1", "kubernetes.default.svc"] {
+        let names =
+            names(all, Some([10, 0, 0, 1].into()), [10, 96, 0, 1].into(), &["api.example.com".to_owned()]);
+        for name in ["10.0.0.1", "10.96.0.1", "api.example.com", "127.0.0.1", "kubernetes.default.svc"] {
             assert!(names.iter().any(|known| known == name), "{name}");
         }
     }

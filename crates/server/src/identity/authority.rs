@@ -9,7 +9,7 @@ use rcgen::{
 };
 
 use crate::Error;
-use crate::identity::keep::Keep;
+use crate::identity::secrets::SecretStore;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How long the CA holds. It is renewed by hand, since everybody who trusts it must learn of the new one.
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Authority {
 
 impl Authority {
     /// The CA that is kept, or a new one.
-    pub(crate) async fn load_or_make(keep: &Keep) -> Result<Self, Error> {
+    pub(crate) async fn load_or_make(keep: &SecretStore) -> Result<Self, Error> {
         let key = keep.secret("ca.key", || KeyPair::generate().map(|key| key.serialize_pem()).map_err(tls));
         let key = key.await?;
         let certificate = keep.secret("ca.crt", || {

@@ -1,8 +1,8 @@
-//! [`Driver`]: follows the log and does what it leads to, one piece at a time.
+//! [`Driver`]: follows the log of changes and runs the tasks they lead to, one at a time.
 //!
-//! Nothing is done at once: whoever deleted something may want to look at it first, and an owner may be written after its
-//! dependents. [`LifecycleOptions::settle`](crate::LifecycleOptions) says how long things rest before they are acted on. Every piece
-//! of work looks at the store again before it changes anything, so a late or repeated one does no harm.
+//! Tasks run after a delay, [`LifecycleOptions::settle`](crate::LifecycleOptions): an owner may be written after its
+//! dependents, and users expect to see a deleted object for a moment. Every task reads the store again before it changes anything, so
+//! that a late or repeated task is harmless.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,23 +18,24 @@ use crate::lifecycle::graph;
 use crate::lifecycle::graph::Graph;
 use crate::lifecycle::place::split;
 use crate::lifecycle::queue::Queue;
-use crate::lifecycle::{birth, garbage, namespaces, protection, quotas};
+use crate::lifecycle::{bootstrap, garbage, namespaces, protection, quotas};
 
-/// How soon something that waits for others is looked at again.
+/// The delay before a task that waits for other objects runs again.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How long to wait before asking for the log again after it broke.
+/// The delay before the log is read again after an error.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
 
+/// One piece of work, due at some time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Task {
+enum LifecycleTask {
     /// Decide about an object that names owners.
     Dependent(Arc<str>),
     /// Do what a finalizer of the collector asks for.
     Owner(Arc<str>),
     /// Empty a namespace.
     Namespace(Arc<str>),
-    /// Give a namespace what every namespace has.
-    Furnish(Arc<str>),
+    /// Create the default ServiceAccount and the `kube-root-ca.crt` ConfigMap of a namespace.
+    BootstrapNamespace(Arc<str>),
     /// Remove the protection of a deleted claim or volume that is not used: collection and path.
     Release(Arc<str>, Arc<str>),
     /// Count the usage of the quotas of a namespace.
@@ -48,12 +49,12 @@ enum Task {
 pub(super) struct Driver {
     api: Arc<Api>,
     ca_pem: Option<String>,
-    queue: Queue<Task>,
+    queue: Queue<LifecycleTask>,
     graph: Graph,
     /// Owners that wait for dependents, by uid.
     waiting: HashMap<Arc<str>, Arc<str>>,
-    /// Namespaces that were furnished, so that not every Pod asks again.
-    furnished: HashSet<Arc<str>>,
+    /// Namespaces whose bootstrap objects exist, so that not every Pod leads to a check.
+    bootstrapped: HashSet<Arc<str>>,
 }
 
 impl Driver {
@@ -64,7 +65,7 @@ impl Driver {
             queue: Queue::new(),
             graph: Graph::default(),
             waiting: HashMap::new(),
-            furnished: HashSet::new(),
+            bootstrapped: HashSet::new(),
         }
     }
 
@@ -137,35 +138,37 @@ impl Driver {
         let soon = self.soon();
         match collection {
             "namespaces" if options.empty_namespaces && namespaces::terminating(value) => {
-                self.queue.add(Task::Namespace(path.into()), soon);
+                self.queue.add(LifecycleTask::Namespace(path.into()), soon);
             }
-            "namespaces" if options.namespace_objects == NamespaceObjects::AtOnce => self.furnish(path),
+            "namespaces" if options.namespace_objects == NamespaceObjects::AtOnce => {
+                self.bootstrap_namespace(path)
+            }
             "pods" if options.namespace_objects == NamespaceObjects::WithFirstPod => {
                 if let Some((namespace, _)) = path.split_once('/') {
-                    self.furnish(namespace);
+                    self.bootstrap_namespace(namespace);
                 }
             }
             "events" => {
                 if let Some(ttl) = options.event_ttl {
                     let age = if at_start { age(value) } else { Duration::ZERO };
                     let due = Instant::now() + ttl.saturating_sub(age);
-                    self.queue.add(Task::Expire(Arc::clone(key), revision), due);
+                    self.queue.add(LifecycleTask::Expire(Arc::clone(key), revision), due);
                 }
             }
             _ => {}
         }
         if options.storage_protection && protection::waits(collection, value) {
-            self.queue.add(Task::Release(collection.into(), path.into()), soon);
+            self.queue.add(LifecycleTask::Release(collection.into(), path.into()), soon);
         }
         if options.quota_status {
             self.note_quotas(collection, path, value);
         }
         if options.collect_garbage {
             if self.graph.set(key, value) {
-                self.queue.add(Task::Dependent(Arc::clone(key)), soon);
+                self.queue.add(LifecycleTask::Dependent(Arc::clone(key)), soon);
             }
             if garbage::waits(value) {
-                self.queue.add(Task::Owner(Arc::clone(key)), soon);
+                self.queue.add(LifecycleTask::Owner(Arc::clone(key)), soon);
             }
         }
     }
@@ -187,20 +190,20 @@ impl Driver {
             && quotas::limits(&self.api, namespace)
         {
             let soon = self.soon();
-            self.queue.add(Task::Quotas(namespace.into()), soon);
+            self.queue.add(LifecycleTask::Quotas(namespace.into()), soon);
         }
     }
 
-    fn furnish(&mut self, namespace: &str) {
-        if !self.furnished.contains(namespace) {
-            self.queue.add(Task::Furnish(namespace.into()), Instant::now());
+    fn bootstrap_namespace(&mut self, namespace: &str) {
+        if !self.bootstrapped.contains(namespace) {
+            self.queue.add(LifecycleTask::BootstrapNamespace(namespace.into()), Instant::now());
         }
     }
 
     /// An object is gone: those that named it are looked at, and those it named may go on.
     fn gone(&mut self, key: &Arc<str>, last: Option<&[u8]>) {
         if let Some(("namespaces", name)) = split(key) {
-            self.furnished.remove(name);
+            self.bootstrapped.remove(name);
         }
         if let Some((collection, path)) = split(key)
             && collection != "events"
@@ -211,13 +214,13 @@ impl Driver {
         let now = Instant::now();
         for uid in self.graph.remove(key) {
             if let Some(owner) = self.waiting.remove(&uid) {
-                self.queue.add(Task::Owner(owner), now);
+                self.queue.add(LifecycleTask::Owner(owner), now);
             }
         }
         let soon = self.soon();
         let dependents = last.and_then(graph::uid).map(|uid| self.graph.dependents(&uid)).unwrap_or_default();
         for dependent in dependents {
-            self.queue.add(Task::Dependent(dependent), soon);
+            self.queue.add(LifecycleTask::Dependent(dependent), soon);
         }
     }
 
@@ -234,33 +237,33 @@ impl Driver {
         }
     }
 
-    async fn perform(&mut self, task: &Task) -> Result<(), Status> {
+    async fn perform(&mut self, task: &LifecycleTask) -> Result<(), Status> {
         match task {
-            Task::Dependent(key) => garbage::check_dependent(&self.api, &self.graph, key).await,
-            Task::Owner(key) => self.release(key).await,
-            Task::Namespace(name) => {
+            LifecycleTask::Dependent(key) => garbage::check_dependent(&self.api, &self.graph, key).await,
+            LifecycleTask::Owner(key) => self.release(key).await,
+            LifecycleTask::Namespace(name) => {
                 if !namespaces::empty(&self.api, name).await? {
-                    self.queue.add(Task::Namespace(Arc::clone(name)), Instant::now() + AGAIN);
+                    self.queue.add(LifecycleTask::Namespace(Arc::clone(name)), Instant::now() + AGAIN);
                 }
                 Ok(())
             }
-            Task::Furnish(namespace) => {
-                match birth::furnish(&self.api, namespace, self.ca_pem.as_deref()).await {
+            LifecycleTask::BootstrapNamespace(namespace) => {
+                match bootstrap::bootstrap_namespace(&self.api, namespace, self.ca_pem.as_deref()).await {
                     // A namespace that is going, or gone, needs nothing.
                     Err(status) if matches!(status.code, 403 | 404) => return Ok(()),
                     other => other?,
                 }
-                self.furnished.insert(Arc::clone(namespace));
+                self.bootstrapped.insert(Arc::clone(namespace));
                 Ok(())
             }
-            Task::Release(collection, path) => {
+            LifecycleTask::Release(collection, path) => {
                 if !protection::release(&self.api, collection, path).await? {
                     self.queue.add(task.clone(), Instant::now() + AGAIN);
                 }
                 Ok(())
             }
-            Task::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await,
-            Task::Expire(key, revision) => {
+            LifecycleTask::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await,
+            LifecycleTask::Expire(key, revision) => {
                 let write = Write { key: Arc::clone(key), value: None, expect: Expect::At(*revision) };
                 self.api.engine.write(write).await.map(drop).map_err(Status::internal)
             }
@@ -279,14 +282,14 @@ impl Driver {
             self.waiting.insert(uid, Arc::clone(key));
         }
         for dependent in dependents {
-            self.queue.add(Task::Dependent(dependent), now);
+            self.queue.add(LifecycleTask::Dependent(dependent), now);
         }
-        self.queue.add(Task::Owner(Arc::clone(key)), now + AGAIN);
+        self.queue.add(LifecycleTask::Owner(Arc::clone(key)), now + AGAIN);
         Ok(())
     }
 }
 
-/// How old an event was when the server started.
+/// Returns the age of an event, by its creation time.
 fn age(value: &[u8]) -> Duration {
     let created = listwatch_wire::json::raw::lookup(value, &["metadata", "creationTimestamp"]);
     let text = created.and_then(|raw| std::str::from_utf8(raw).ok()).unwrap_or_default().trim_matches('"');

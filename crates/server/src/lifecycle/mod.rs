@@ -1,22 +1,23 @@
-//! What users expect to happen by itself: objects that are there at birth, namespaces that empty and go, dependents that follow
-//! their owners, events that expire.
+//! Controllers inside the server: bootstrap objects, deletion of namespaces, garbage collection, expiry of events.
 //!
 //! In a cluster most of this is the work of a controller manager; a server without one would keep terminating namespaces and
 //! orphans for ever. Everything here can be switched off ([`LifecycleOptions`](crate::LifecycleOptions)), and then the server is
 //! only the API.
 //!
-//! * [`birth`] writes the first objects, once, before the server listens.
+//! * [`bootstrap`] writes the bootstrap objects, once, before the server listens. [`flow_control`] maintains those of API priority and
+//!   fairness.
 //! * [`driver`] follows the engine's log and keeps a queue of what is to be done when ([`queue`]); one task, one piece of work at
 //!   a time.
 //! * [`definitions`] serves custom kinds as their definitions come and go; it is no option. [`known`] is what it has read of them.
 //! * [`quotas`] counts what resource quotas limit.
 //! * [`graph`] knows who depends on whom; [`garbage`] acts on it. [`namespaces`] empties namespaces.
 
-mod birth;
+mod bootstrap;
 mod bootstrap_policy;
 pub(crate) mod definitions;
 mod driver;
 mod first_objects;
+pub(crate) mod flow_control;
 mod garbage;
 mod graph;
 mod known;
@@ -34,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 
-/// Writes the objects at birth and starts following the log.
+/// Writes the bootstrap objects and starts following the log.
 ///
 /// # Errors
 /// If the first objects cannot be written.
@@ -46,7 +47,7 @@ pub(crate) async fn start(
 ) -> Result<Option<JoinHandle<()>>, Status> {
     let options = api.options.lifecycle;
     if options.first_objects {
-        birth::write(&api, port, ca_pem.as_deref()).await?;
+        bootstrap::write(&api, port, ca_pem.as_deref()).await?;
         // Roles and flow schemas are seldom written again: their trees would be a megabyte of an idle server.
         api.recent.clear();
     }

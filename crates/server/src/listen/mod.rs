@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -13,20 +14,35 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::HttpLimits;
-use crate::http::body::Response;
 use crate::http::handler::Handler;
-use crate::http::request::{BodySource, Peer, Request};
 use crate::http::{h1, h2};
 use crate::listen::tls::Tls;
 
 /// After a failed accept (out of file descriptors, mostly) it is no use to try again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until told to stop.
+/// Makes the handler of each new connection.
+pub(crate) trait Connect: Send + Sync + 'static {
+    /// Answers the requests of one connection.
+    type Handler: Handler;
+
+    /// Returns the handler for a connection from `peer`, which presented this chain of certificates, its own first.
+    /// The client has proven that it holds the key; nobody has verified who signed the chain.
+    fn connect(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        certificates: Option<&[CertificateDer<'_>]>,
+    ) -> Self::Handler;
+
+    /// The bounds of connections.
+    fn limits(&self) -> &HttpLimits;
+}
+
+/// Accepts connections until `stop` is cancelled.
 pub(crate) async fn accept(
     listener: TcpListener,
     tls: Option<Tls>,
-    service: Arc<impl Handler>,
+    service: Arc<impl Connect>,
     stop: CancellationToken,
     connections: TaskTracker,
 ) {
@@ -53,13 +69,11 @@ pub(crate) async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: Arc<impl Handler>) {
+async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: Arc<impl Connect>) {
     // Events are written when they are complete; waiting for more to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    let from = |certificate| Peer { address: Some(peer), certificate };
     let Some(tls) = tls else {
-        let service = Arc::new(Identified { service, peer: from(None) });
-        return h1::connection::serve(stream, service, peer).await;
+        return h1::connection::serve(stream, Arc::new(service.connect(peer, None)), peer).await;
     };
     if speaks_plainly(&stream, service.limits().head_timeout).await {
         return refuse_plain(stream).await;
@@ -71,41 +85,11 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: A
         Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
         Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
     };
-    let certificate = stream.get_ref().1.peer_certificates().map(|chain| tls.clients.check(chain));
-    let service = Arc::new(Identified { service, peer: from(certificate) });
+    let handler = Arc::new(service.connect(peer, stream.get_ref().1.peer_certificates()));
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        Box::pin(h2::serve(stream, service, peer)).await;
+        Box::pin(h2::serve(stream, handler, peer)).await;
     } else {
-        h1::connection::serve(stream, service, peer).await;
-    }
-}
-
-/// Tells a handler with each request whose connection it came over.
-struct Identified<H> {
-    service: Arc<H>,
-    peer: Peer,
-}
-
-impl<H: Handler> Handler for Identified<H> {
-    fn handle(
-        &self,
-        mut request: Request,
-        body: &mut dyn BodySource,
-    ) -> impl Future<Output = Response> + Send {
-        request.peer = self.peer.clone();
-        self.service.handle(request, body)
-    }
-
-    fn limits(&self) -> &HttpLimits {
-        self.service.limits()
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.service.is_stopping()
-    }
-
-    fn stopping(&self) -> impl Future<Output = ()> + Send {
-        self.service.stopping()
+        h1::connection::serve(stream, handler, peer).await;
     }
 }
 

@@ -1,9 +1,6 @@
 //! TLS: which certificate is shown, to whom it is renewed or read again, and what clients may show.
 
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +16,8 @@ use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureSc
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::Error;
 use crate::identity::authority::{Authority, Issued, RENEW_BEFORE, VALIDITY};
-use crate::identity::clients::ClientCertificates;
+use crate::{Error, files};
 
 /// How often files are read again, and the age of a certificate is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -30,7 +26,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
-    pub(crate) clients: Arc<ClientCertificates>,
     shown: Arc<Shown>,
 }
 
@@ -53,7 +48,7 @@ impl Source {
         match self {
             Self::Issued(authority, names) => authority.serving(names),
             Self::Files { certificate, key } => {
-                Ok(Issued { certificate: read(certificate)?, key: read(key)? })
+                Ok(Issued { certificate: files::read(certificate)?, key: files::read(key)? })
             }
         }
     }
@@ -69,8 +64,8 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// Lets clients show any certificate, or none: what it proves is for [`ClientCertificates`] to say, and a request that proves
-/// nothing is answered 401 instead of with a broken handshake. That the client has the key is verified here.
+/// Lets clients show any certificate, or none: the authenticator decides what it proves, so that a request with a
+/// certificate of an unknown CA is answered 401 instead of with a broken handshake. That the client has the key is verified here.
 #[derive(Debug)]
 struct Anybody(Arc<dyn ClientCertVerifier>);
 
@@ -116,17 +111,18 @@ impl ClientCertVerifier for Anybody {
 }
 
 impl Tls {
-    /// Shows what the source has now; [`Tls::renew`] keeps it so.
-    pub(crate) fn new(source: &Source, clients: ClientCertificates) -> Result<Self, Error> {
+    /// Shows the certificate that the source has now; [`Tls::renew`] replaces it. `clients` names the CAs that clients choose
+    /// their certificate by, and verifies handshake signatures.
+    pub(crate) fn new(source: &Source, clients: Arc<dyn ClientCertVerifier>) -> Result<Self, Error> {
         let shown = Arc::new(Shown(ArcSwap::from_pointee(certified(&source.get()?)?)));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(tls)?
-            .with_client_cert_verifier(Arc::new(Anybody(Arc::clone(clients.verifier()))))
+            .with_client_cert_verifier(Arc::new(Anybody(clients)))
             .with_cert_resolver(Arc::<Shown>::clone(&shown));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), clients: Arc::new(clients), shown })
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), shown })
     }
 
     /// Renews the certificate before it ends, or reads files again that changed, without a restart.
@@ -170,23 +166,4 @@ fn certified(issued: &Issued) -> Result<CertifiedKey, Error> {
 
 fn tls(error: impl std::fmt::Display) -> Error {
     Error::Tls(error.to_string())
-}
-
-pub(crate) fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })
-}
-
-/// Writes a file that only its owner may read, in place at once or not at all.
-pub(crate) fn write_private(path: &Path, content: &str) -> Result<(), Error> {
-    let failed = |source| Error::File { path: path.to_owned(), source };
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(failed)?;
-    }
-    let mut draft = PathBuf::from(path);
-    draft.as_mut_os_string().push(".new");
-    let mut options = fs::OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(failed)?;
-    file.write_all(content.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::rename(&draft, path).map_err(failed)
 }

@@ -4,7 +4,7 @@ use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
-use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+use listwatch_wire::options::{WriteKind, WriteOptions};
 use listwatch_wire::status::StatusReason;
 
 use crate::allocate::services::Reservation;
@@ -26,7 +26,7 @@ const NAME_ATTEMPTS: usize = 8;
 /// The Status to answer with.
 pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;
-    let options = WriteOptions::parse(&Query::parse(&request.query));
+    let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
     let content_type = request.content_type.as_deref();
     let check = |object: &mut Value| resource.rules.decode(object, None);

@@ -42,7 +42,7 @@ pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -
         resource,
         name: None,
         subresource: None,
-        query: String::new(),
+        query: Arc::default(),
         content_type: None,
         body: listwatch_wire::json::encode(object).into(),
         user: Arc::new(own_user()),

@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use listwatch_wire::Status;
+use listwatch_wire::options::Query;
 
 use crate::api::{Api, Attributes, Operation, Record, RequestOptions};
 use crate::auth::User;
@@ -49,8 +50,8 @@ pub(crate) struct WriteRequest {
     pub name: Option<String>,
     /// The subresource in the path.
     pub subresource: Option<String>,
-    /// The query as sent.
-    pub query: String,
+    /// The query parameters.
+    pub query: Arc<Query<'static>>,
     /// The media type of the body, as sent.
     pub content_type: Option<String>,
     /// The body.

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
+use listwatch_wire::options::Query;
 use listwatch_wire::{Status, go};
-
-use crate::http::request::Request;
 
 /// The time a request has.
 ///
 /// # Errors
 /// 400 if the client's `timeout` cannot be understood.
-pub(crate) fn allowed(request: &Request, limit: Duration) -> Result<Duration, Status> {
-    let query = request.query();
+pub(crate) fn allowed(query: &Query<'_>, limit: Duration) -> Result<Duration, Status> {
     let text = query.text("timeout");
     if text.is_empty() {
         return Ok(limit);

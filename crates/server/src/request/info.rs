@@ -1,17 +1,101 @@
-//! [`RequestInfo`]: what a request is about, from its method and path alone. Pure.
+//! [`RequestInfo`]: a request as Kubernetes sees it.
+//!
+//! It is made once, when a request arrives, and passed along: its path is split, its query decoded, its resource looked up and
+//! its field selector parsed here and nowhere else. The form of the response is negotiated by the verb, which alone knows
+//! what is on offer ([`super::negotiate`]). Pure, apart from the look-up in the registry.
+
+use std::sync::Arc;
 
 use http::Method;
+use listwatch_wire::options::Query;
+use listwatch_wire::selector::FieldSelector;
 
-/// What a request is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RequestInfo {
-    /// A resource, or a collection of them.
-    Resource(ResourceInfo),
-    /// Everything else: health, discovery, the root.
-    Other,
+use crate::audit::Draft;
+use crate::auth::Attributes;
+use crate::http::request::Request;
+use crate::registry::{Registry, Resource};
+
+/// A request, read once and shared by everything that handles it.
+#[derive(Debug)]
+pub(crate) struct RequestInfo {
+    /// Method, path, query and headers.
+    pub(crate) http: Request,
+    /// The resource that the path names, or none.
+    pub(crate) target: RequestTarget,
+    /// The served resource; `None` if the path names none, or one that is not served.
+    pub(crate) resource: Option<Arc<Resource>>,
+    /// The audit event in the making, if there is an audit log.
+    pub(crate) audit: Option<Arc<Draft>>,
+    /// The field selector of a request for several objects, if it has one that can be parsed.
+    fields: Option<FieldSelector>,
 }
 
-/// A request for a resource.
+impl RequestInfo {
+    /// Reads a request.
+    pub(crate) fn new(http: Request, registry: &Registry, audit: Option<Arc<Draft>>) -> Self {
+        let target = RequestTarget::read(&http.method, &http.path, http.query.flag("watch"));
+        let (resource, fields) = match &target {
+            RequestTarget::Resource(info) => {
+                (registry.find(&info.group, &info.version, &info.resource), fields(info, &http.query))
+            }
+            RequestTarget::NonResource => (None, None),
+        };
+        Self { http, target, resource, audit, fields }
+    }
+
+    /// Calls `ask` with the attributes that authorizers, flow schemas and audit policies decide by.
+    pub(crate) fn with_attributes<T>(&self, ask: impl FnOnce(&Attributes<'_>) -> T) -> T {
+        match &self.target {
+            RequestTarget::NonResource => {
+                let method = self.http.method.as_str().to_ascii_lowercase();
+                ask(&Attributes { verb: &method, path: &self.http.path, ..Attributes::default() })
+            }
+            RequestTarget::Resource(info) => ask(&Attributes {
+                verb: info.verb.as_str(),
+                group: &info.group,
+                version: &info.version,
+                resource: &info.resource,
+                subresource: info.subresource.as_deref().unwrap_or_default(),
+                namespace: info.namespace.as_deref().unwrap_or_default(),
+                name: info.name.as_deref().or(self.selected_name(info.verb)).unwrap_or_default(),
+                path: &self.http.path,
+                fields: self.fields.as_ref(),
+            }),
+        }
+    }
+
+    /// The name that a list or watch selects. Such a request counts as one for that name, so that permissions for single
+    /// names apply to it. A deletion of a collection does not: permission to delete one object is none to delete collections.
+    fn selected_name(&self, verb: Verb) -> Option<&str> {
+        let fields = self.fields.as_ref().filter(|_| verb != Verb::DeleteCollection)?;
+        let name = fields.exact("metadata.name")?;
+        listwatch_kinds::names::path_segment(name, false).is_empty().then_some(name)
+    }
+
+    /// True for watches, which have no deadline and take no part in the count of requests in flight.
+    pub(crate) fn is_long_running(&self) -> bool {
+        matches!(&self.target, RequestTarget::Resource(info) if info.verb == Verb::Watch)
+    }
+}
+
+/// The field selector of a request for several objects.
+fn fields(info: &ResourceInfo, query: &Query<'_>) -> Option<FieldSelector> {
+    if !matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) {
+        return None;
+    }
+    query.first("fieldSelector")?.parse().ok()
+}
+
+/// The resource that a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RequestTarget {
+    /// A resource, or a collection of them.
+    Resource(Arc<ResourceInfo>),
+    /// Everything else: health, discovery, the root.
+    NonResource,
+}
+
+/// A request for a resource, by its method and path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceInfo {
     pub(crate) group: String,
@@ -84,14 +168,14 @@ pub(crate) fn parts(path: &str) -> Vec<&str> {
 /// Subresources of namespaces themselves; any other third segment is a resource inside the namespace.
 const OF_NAMESPACES: &[&str] = &["status", "finalize"];
 
-impl RequestInfo {
-    /// Reads a decoded path. `watch` says whether the query asks for a watch.
-    pub(crate) fn new(method: &Method, path: &str, watch: bool) -> Self {
+impl RequestTarget {
+    /// Reads a decoded path. `watch` is true if the query asks for a watch.
+    fn read(method: &Method, path: &str, watch: bool) -> Self {
         let parts = parts(path);
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
-            _ => return Self::Other,
+            _ => return Self::NonResource,
         };
         let (legacy_watch, rest) = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
@@ -104,7 +188,7 @@ impl RequestInfo {
             ..ResourceInfo::default()
         };
         let rest = match rest {
-            [] => return Self::Other,
+            [] => return Self::NonResource,
             ["namespaces", name, sub, ..] if OF_NAMESPACES.contains(sub) => {
                 info.namespace = Some((*name).to_owned());
                 rest
@@ -130,7 +214,7 @@ impl RequestInfo {
             (true, _) => Verb::Unknown,
             (false, _) => Verb::of(method, info.name.is_some(), watch),
         };
-        Self::Resource(info)
+        Self::Resource(Arc::new(info))
     }
 }
 
@@ -139,9 +223,9 @@ mod tests {
     use super::*;
 
     fn info(method: Method, path: &str) -> String {
-        match RequestInfo::new(&method, path, path.contains("watch=1")) {
-            RequestInfo::Other => "other".to_owned(),
-            RequestInfo::Resource(i) => format!(
+        match RequestTarget::read(&method, path, path.contains("watch=1")) {
+            RequestTarget::NonResource => "other".to_owned(),
+            RequestTarget::Resource(i) => format!(
                 "{} {}/{} ns={} {} name={} sub={}{}",
                 i.verb.as_str(),
                 i.group,

@@ -1,9 +1,8 @@
-//! A request as Kubernetes sees it: [`info`] (verb, resource, name), the negotiated form of the response ([`negotiate`]), the
-//! [`deadline`] and the [`selectors`] of lists and watches.
+//! A request as Kubernetes sees it: [`info`] (verb, resource, name), read once; the negotiated form of the response
+//! ([`negotiate`]), the [`deadline`] and the [`selectors`] of lists and watches.
 //!
 //! Values only: nothing here answers a request. The handler chain (`chain/`) makes these values, the verbs (`verbs/`) use them.
 
-pub(crate) mod attributes;
 pub(crate) mod deadline;
 pub(crate) mod info;
 pub(crate) mod negotiate;
@@ -14,15 +13,17 @@ use std::sync::Arc;
 use crate::auth::User;
 use crate::fairness::Flow;
 use crate::registry::Resource;
-use crate::request::info::ResourceInfo;
+use crate::request::info::{RequestInfo, ResourceInfo};
 
 /// An authorized request for a resource that is served.
 #[derive(Debug)]
 pub(crate) struct ResourceRequest {
     pub(crate) resource: Arc<Resource>,
-    pub(crate) info: ResourceInfo,
+    pub(crate) info: Arc<ResourceInfo>,
+    /// The rest of what was read of it: headers, query, audit event.
+    pub(crate) request: Arc<RequestInfo>,
     pub(crate) user: Arc<User>,
-    /// The flow in which it waits for its turn.
+    /// The flow of API priority and fairness in which it waits for seats.
     pub(crate) flow: Flow,
 }
 

@@ -191,7 +191,7 @@ pub(crate) fn status_form(request: &Request) -> Form {
 
 /// Whether JSON should be spread over lines: asked for, or the client is a person's.
 pub(crate) fn wants_pretty(request: &Request) -> bool {
-    let query = request.query();
+    let query = &request.query;
     if let Some(value) = query.first("pretty") {
         return matches!(value, "true" | "1");
     }

@@ -31,7 +31,7 @@ impl Include {
     /// # Errors
     /// 400 for any other word.
     fn parse(request: &Request) -> Result<Self, Status> {
-        let query = request.query();
+        let query = &request.query;
         match query.text("includeObject") {
             "None" => Ok(Self::Nothing),
             "" | "Metadata" => Ok(Self::Metadata),

@@ -44,7 +44,7 @@ pub(crate) async fn connect(api: &Api, request: WriteRequest) -> Result<Answer, 
         ("pods", connection) => {
             let pod = object(api, &request, name).await?;
             if connection != "portforward" {
-                container(&Query::parse(&request.query), &pod)?;
+                container(&request.query, &pod)?;
             }
             if pod.at("spec").text("nodeName").is_empty() {
                 return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
@@ -65,7 +65,7 @@ async fn admit(api: &Api, request: &WriteRequest, name: &str) -> Result<(), Stat
     let Some(kind) = request.resource.subresource(subresource).filter(|_| subresource != "log") else {
         return Ok(());
     };
-    let query = Query::parse(&request.query);
+    let query = &request.query;
     let mut options = json!({"kind": &*kind.kind, "apiVersion": "v1"});
     for key in ["container", "path"] {
         if let Some(text) = query.first(key) {
@@ -103,10 +103,10 @@ async fn object(api: &Api, request: &WriteRequest, name: &str) -> Result<Value, 
 
 /// A Pod that runs nowhere has an empty log.
 async fn log(api: &Api, request: &WriteRequest, name: &str) -> Result<Answer, Status> {
-    let query = Query::parse(&request.query);
-    check_log_options(&query, name)?;
+    let query = &request.query;
+    check_log_options(query, name)?;
     let pod = object(api, request, name).await?;
-    container(&query, &pod)?;
+    container(query, &pod)?;
     if pod.at("spec").text("nodeName").is_empty() {
         return Ok(Answer { code: 204, body: AnswerBody::Empty, warnings: Vec::new() });
     }

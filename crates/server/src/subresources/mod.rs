@@ -7,7 +7,7 @@ pub(crate) mod tokens;
 
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
-use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+use listwatch_wire::options::{WriteKind, WriteOptions};
 
 use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
@@ -86,7 +86,7 @@ pub(crate) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result
 /// A question about rights or identities: the answer is the question with its status filled in.
 async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;
-    let options = WriteOptions::parse(&Query::parse(&request.query));
+    let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
     let check = |object: &mut Value| resource.rules.decode(object, None);
     let content_type = request.content_type.as_deref();

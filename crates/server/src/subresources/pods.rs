@@ -7,7 +7,7 @@ use listwatch_kinds::validate::selector_matches;
 use listwatch_kinds::{field, schema};
 use listwatch_wire::Status;
 use listwatch_wire::json::{Map, Value};
-use listwatch_wire::options::{DeleteOptions, FieldValidation, Query, WriteKind, WriteOptions};
+use listwatch_wire::options::{DeleteOptions, FieldValidation, WriteKind, WriteOptions};
 use listwatch_wire::status::Outcome;
 
 use crate::api::Api;
@@ -50,7 +50,7 @@ pub(crate) fn read_body(
 
 /// POST of a Binding: the Pod runs there from now on.
 pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&Query::parse(&request.query));
+    let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
     let decoded = read_body(request, BINDING, options.validation())?;
     let mut binding = decoded.object;
@@ -102,7 +102,7 @@ fn pods(api: &Api) -> Result<std::sync::Arc<Resource>, Status> {
 
 /// POST of an Eviction: a deletion that asks the disruption budgets first.
 pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&Query::parse(&request.query));
+    let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
     let mut decoded = read_body(request, EVICTION, options.validation())?;
     let name = request.name.as_deref().unwrap_or_default();

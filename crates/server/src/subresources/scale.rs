@@ -7,7 +7,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_kinds::{schema, typecheck};
 use listwatch_merge::patch::merge_patch;
 use listwatch_wire::json::{Map, Value, json};
-use listwatch_wire::options::{PatchType, Query, WriteKind, WriteOptions};
+use listwatch_wire::options::{PatchType, WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Revision, Status};
 
@@ -92,7 +92,7 @@ pub(crate) async fn read(api: &Api, request: &WriteRequest) -> Result<Answer, St
 
 /// PUT.
 pub(crate) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&Query::parse(&request.query));
+    let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Update)?;
     let decoded =
         body::decode(request.content_type.as_deref(), &request.body, SCALE, &decode, options.validation())?;

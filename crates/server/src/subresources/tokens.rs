@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
-use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+use listwatch_wire::options::{WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
 
 use crate::api::Api;
@@ -28,7 +28,7 @@ const MAX_SECONDS: i64 = 1 << 32;
 
 /// Issues a token for the account that the request names. A dry run checks everything and issues none.
 pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&Query::parse(&request.query));
+    let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
     let decoded = read_body(request, EXPECTED, options.validation())?;
     let mut asked = decoded.object;

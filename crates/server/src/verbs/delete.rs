@@ -1,7 +1,7 @@
 //! DELETE: the options of the request and its answer. What becomes of the object is in `pipeline/delete.rs`.
 
 use listwatch_kinds::tree::Tree;
-use listwatch_wire::options::{DeleteOptions, Query};
+use listwatch_wire::options::DeleteOptions;
 use listwatch_wire::{Status, json};
 
 use crate::api::Api;
@@ -31,11 +31,8 @@ pub(crate) async fn delete(api: &Api, request: WriteRequest) -> Result<Answer, S
 
 /// The options of a DELETE: in the body, or in the query if there is none.
 pub(crate) fn read_options(request: &WriteRequest) -> Result<DeleteOptions, Status> {
-    let options = if request.body.is_empty() {
-        DeleteOptions::parse(&Query::parse(&request.query))?
-    } else {
-        from_body(request)?
-    };
+    let options =
+        if request.body.is_empty() { DeleteOptions::parse(&request.query)? } else { from_body(request)? };
     options.check()?;
     Ok(options)
 }

@@ -1,7 +1,7 @@
 //! DELETE of everything that a selector takes.
 
 use listwatch_wire::Status;
-use listwatch_wire::options::{ListOptions, Query};
+use listwatch_wire::options::ListOptions;
 
 use crate::api::Api;
 use crate::pipeline::collected::Collected;
@@ -17,7 +17,7 @@ use crate::verbs::list;
 /// # Errors
 /// The Status to answer with. What was deleted before an error stays deleted.
 pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
-    let listing = ListOptions::parse(&Query::parse(&request.query))?;
+    let listing = ListOptions::parse(&request.query)?;
     listing.check()?;
     let options = read_options(&request)?;
     let listed = listed(api, &request, &listing).await?;

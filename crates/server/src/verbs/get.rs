@@ -18,26 +18,24 @@ use crate::respond;
 use crate::verbs::write;
 
 /// Answers a GET of one object.
-pub(crate) async fn read(
-    api: &Arc<Api>,
-    request: &Request,
-    target: &ResourceRequest,
-) -> Result<Response, Status> {
+pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
+    let request = &target.request.http;
     let form = negotiated(request, Subject::Object, !target.resource.is_custom())?;
-    if request.query().flag("export") {
+    if request.query.flag("export") {
         return Err(Status::bad_request(
             "the export parameter, deprecated since v1.14, is no longer supported",
         ));
     }
-    let version = parse_version(request.query().text("resourceVersion"))?;
+    let version = parse_version(request.query.text("resourceVersion"))?;
     let name = target.info.name.as_deref().unwrap_or_default();
     let object = find(api, &target.resource, target.namespace(), name, version).await?;
     let object = convert::shown_one(api, &target.resource, object).await?;
     if is_copied(form) || !api.heavy.takes(object.stored().len()) {
         return show(api, request, &target.resource, form, &object);
     }
-    let (beside, request, resource) = (Arc::clone(api), request.clone(), Arc::clone(&target.resource));
-    api.heavy.run(async move { show(&beside, &request, &resource, form, &object) }).await
+    let (beside, request, resource) =
+        (Arc::clone(api), Arc::clone(&target.request), Arc::clone(&target.resource));
+    api.heavy.run(async move { show(&beside, &request.http, &resource, form, &object) }).await
 }
 
 /// Whether the bytes are sent as they are stored.

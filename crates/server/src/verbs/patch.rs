@@ -8,7 +8,7 @@ use listwatch_merge::patch::merge_patch;
 use listwatch_storage::Write;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
-use listwatch_wire::options::{FieldValidation, PatchType, Query, WriteKind, WriteOptions};
+use listwatch_wire::options::{FieldValidation, PatchType, WriteKind, WriteOptions};
 
 use crate::allocate::services::Reservation;
 use crate::api::stored::{Stored, fresh};
@@ -90,7 +90,7 @@ fn read_options(request: &WriteRequest) -> Result<(PatchType, WriteOptions), Sta
     let kind = PatchType::from_media_type(media)
         .filter(|kind| *kind != PatchType::Strategic || !request.resource.is_custom());
     let Some(kind) = kind else { return Err(unsupported(&request.resource)) };
-    let options = WriteOptions::parse(&Query::parse(&request.query));
+    let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Patch(kind))?;
     Ok((kind, options))
 }

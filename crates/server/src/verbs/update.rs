@@ -4,7 +4,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_storage::Write;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
-use listwatch_wire::options::{Query, WriteKind, WriteOptions};
+use listwatch_wire::options::{WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
 
 use crate::allocate::services::Reservation;
@@ -29,7 +29,7 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     }
     let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
     let resource = &*request.resource;
-    let options = WriteOptions::parse(&Query::parse(&request.query));
+    let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Update)?;
     let content_type = request.content_type.as_deref();
     let check = |object: &mut Value| resource.rules.decode(object, None);

@@ -28,10 +28,10 @@ use crate::verbs::{create, delete, delete_collection, patch, update};
 /// Answers a write, or a request for a subresource.
 pub(crate) async fn write(
     api: &Arc<Api>,
-    request: &Request,
     target: ResourceRequest,
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
+    let request = &target.request.http;
     let subject = match target.info.verb {
         Verb::DeleteCollection => Subject::List,
         _ if is_answered_only(&target) => Subject::Plain,
@@ -41,28 +41,30 @@ pub(crate) async fn write(
     let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
     let form = negotiate::negotiated(request, subject, typed)?;
     let body = read_body(api, body).await?;
-    request.audit.iter().for_each(|audit| audit.read(&body));
+    target.request.audit.iter().for_each(|audit| audit.read(&body));
     // Not before the body is there: somebody who sends it slowly would keep the seat.
     let _seats = target.flow.enter(1).await?;
-    let resource = target.resource.clone();
-    let verb = target.info.verb;
+    let (resource, info) = (&target.resource, &target.info);
+    let verb = info.verb;
+    // A custom object that is created is named by its body alone: kube-apiserver ignores a name in the path.
+    let names_itself = resource.is_custom() && verb == Verb::Create && info.subresource.is_none();
     let writing = WriteRequest {
-        resource: target.resource,
-        namespace: target.info.namespace.filter(|_| resource.namespaced),
-        name: target.info.name,
-        subresource: target.info.subresource,
-        query: request.query.clone(),
+        resource: Arc::clone(resource),
+        namespace: info.namespace.clone().filter(|_| resource.namespaced),
+        name: info.name.clone().filter(|_| !names_itself),
+        subresource: info.subresource.clone(),
+        query: Arc::clone(&request.query),
         content_type: request.header(CONTENT_TYPE).map(str::to_owned),
         body,
-        user: target.user,
+        user: Arc::clone(&target.user),
         user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
         record: Arc::default(),
     };
     if !api.heavy.takes(weight(&writing)) {
-        return perform(api, verb, writing, &resource, form, request).await;
+        return perform(api, verb, writing, resource, form, request).await;
     }
-    let (beside, request) = (Arc::clone(api), request.clone());
-    let work = async move { perform(&beside, verb, writing, &resource, form, &request).await };
+    let (beside, resource, request) = (Arc::clone(api), Arc::clone(resource), Arc::clone(&target.request));
+    let work = async move { perform(&beside, verb, writing, &resource, form, &request.http).await };
     // Boxed, or every write would hold the room for it.
     api.heavy.run(Box::pin(work)).await
 }

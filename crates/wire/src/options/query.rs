@@ -35,6 +35,15 @@ impl<'a> Query<'a> {
         Self { pairs: decoded.collect() }
     }
 
+    /// Copies the pairs, so that they outlive the text they were read from.
+    #[must_use]
+    pub fn into_owned(self) -> Query<'static> {
+        let own = |(key, value): (Cow<'a, str>, Cow<'a, str>)| {
+            (Cow::Owned(key.into_owned()), Cow::Owned(value.into_owned()))
+        };
+        Query { pairs: self.pairs.into_iter().map(own).collect() }
+    }
+
     /// The first value of a key.
     #[must_use]
     pub fn first(&self, key: &str) -> Option<&str> {

@@ -19,7 +19,6 @@ use crate::api::convert::{self, Freshness};
 use crate::cache::{Filter, Object, push_number};
 use crate::http::body::{Body, Broken, PieceStream, Response};
 use crate::http::gzip;
-use crate::http::request::Request;
 use crate::pipeline::collected::{Collected, More};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
@@ -37,13 +36,10 @@ use crate::verbs::list::text::Text;
 const LOOK: usize = 128;
 
 /// Answers a list.
-pub(crate) async fn list(
-    api: &Arc<Api>,
-    request: &Request,
-    target: &ResourceRequest,
-) -> Result<Response, Status> {
+pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
+    let request = &target.request.http;
     let form = negotiate::negotiated(request, Subject::List, !target.resource.is_custom())?;
-    let options = ListOptions::parse(&request.query())?;
+    let options = ListOptions::parse(&request.query)?;
     options.check()?;
     let resource = &target.resource;
     let filter = selectors::filter(resource, target.namespace(), None, &options)?;

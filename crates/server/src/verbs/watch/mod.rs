@@ -21,12 +21,9 @@ use crate::api::convert::{self, Freshness};
 use crate::auth::{Recheck, TOKEN_PROTOCOL};
 use crate::cache::{Cursor, Lost, Portion, Sight, Snapshot, View, Walk};
 use crate::http::body::{Body, EventStream, Frames, Response};
-use crate::http::request::Request;
 use crate::http::{gzip, websocket};
 use crate::observe::{Backlog, Series, WatchInfo, WatchTicket};
 use crate::request::ResourceRequest;
-use crate::request::attributes::with_attributes;
-use crate::request::info::RequestInfo;
 use crate::request::negotiate::negotiated;
 use crate::request::negotiate::{Form, Subject};
 use crate::request::selectors;
@@ -36,15 +33,12 @@ use crate::respond::table::Include;
 use crate::verbs::watch::format::Format;
 
 /// Answers a watch.
-pub(crate) async fn watch(
-    api: &Arc<Api>,
-    request: &Request,
-    target: &ResourceRequest,
-) -> Result<Response, Status> {
+pub(crate) async fn watch(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
+    let request = &target.request.http;
     let upgrade = websocket::negotiate(request, TOKEN_PROTOCOL)?;
     let form = negotiated(request, Subject::Stream, !target.resource.is_custom())?;
     let legacy = target.info.legacy_watch;
-    let mut options = ListOptions::parse(&request.query())?;
+    let mut options = ListOptions::parse(&request.query)?;
     if !legacy {
         options.watch = true;
         options.set_watch_defaults();
@@ -55,8 +49,7 @@ pub(crate) async fn watch(
     let compressed =
         upgrade.is_none() && start.initial && options.allow_watch_bookmarks && gzip::accepted(request);
     let mut stream = open(api, target, &options, start, form, include, compressed).await?;
-    stream.guard =
-        api.options.watch.recheck_every.map(|every| Box::new(recheck(api, request, target, every)));
+    stream.guard = api.options.watch.recheck_every.map(|every| Box::new(recheck(api, target, every)));
     stream.schedule(Instant::now());
     Ok(match upgrade {
         Some(upgrade) => upgrade.accept(stream),
@@ -142,12 +135,12 @@ async fn open(
     Ok(stream)
 }
 
-/// What the watch was allowed by.
-fn recheck(api: &Api, request: &Request, target: &ResourceRequest, every: Duration) -> Recheck {
-    let info = RequestInfo::Resource(target.info.clone());
-    with_attributes(request, &info, |wanted| {
-        Recheck::new(&api.authenticator, &target.user, &request.headers, wanted, every)
-    })
+/// The credentials and attributes that the watch was authorized with.
+fn recheck(api: &Api, target: &ResourceRequest, every: Duration) -> Recheck {
+    let headers = &target.request.http.headers;
+    target
+        .request
+        .with_attributes(|wanted| Recheck::new(&api.authenticator, &target.user, headers, wanted, every))
 }
 
 impl Backlog for View {

@@ -1,20 +1,22 @@
-//! [`Keep`]: where secrets are kept that must outlive a process or be shared by several.
+//! [`SecretStore`]: the CA key, the token-signing key and the administrator's token, which must outlive a process or be shared by
+//! several servers.
+//!
+//! Not for Secrets of the API: those are objects like all others.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use listwatch_storage::{Engine, Expect, Write, Written};
 
-use crate::listen::tls;
-use crate::{Error, KeepKeys, Options, Security};
+use crate::{Error, KeepKeys, Options, Security, files};
 
-/// What the keys of secrets in a store begin with: outside of everything that the API serves.
+/// The prefix of the keys of secrets in the storage engine, outside of everything that the API serves.
 const PREFIX: &str = "/bootstrap/";
 
-/// A place for secrets.
+/// A place for secrets, chosen by [`Options::keys`].
 #[derive(Debug)]
-pub(crate) enum Keep {
-    /// With the process they are gone.
+pub(crate) enum SecretStore {
+    /// In memory: gone with the process.
     Process,
     /// One file each, which only its owner may read.
     Directory(PathBuf),
@@ -22,7 +24,7 @@ pub(crate) enum Keep {
     Store(Arc<dyn Engine>),
 }
 
-impl Keep {
+impl SecretStore {
     pub(crate) fn new(options: &Options, engine: &Arc<dyn Engine>) -> Self {
         match (&options.security, &options.keys) {
             (Security::SelfMade { dir: Some(dir) }, _) | (_, KeepKeys::Directory(dir)) => {
@@ -33,7 +35,7 @@ impl Keep {
         }
     }
 
-    /// A secret that is made once and found again from then on.
+    /// Returns the secret with this name. The first call makes and stores it.
     ///
     /// # Errors
     /// If it cannot be made, kept or read. An empty one is an error: a secret that everybody knows is none.
@@ -64,10 +66,10 @@ impl Keep {
 
 fn in_file(path: PathBuf, make: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
     if path.exists() {
-        return tls::read(&path);
+        return files::read(&path);
     }
     let secret = make()?;
-    tls::write_private(&path, &secret)?;
+    files::write_private(&path, &secret)?;
     Ok(secret)
 }
 
@@ -108,7 +110,7 @@ mod tests {
     #[tokio::test]
     async fn servers_on_one_store_have_the_same_secrets() {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
-        let (one, other) = (Keep::Store(Arc::clone(&engine)), Keep::Store(engine));
+        let (one, other) = (SecretStore::Store(Arc::clone(&engine)), SecretStore::Store(engine));
         let first = one.secret("ca.key", || Ok("a".to_owned())).await.unwrap();
         let second = other.secret("ca.key", || Ok("b".to_owned())).await.unwrap();
         assert_eq!((first.as_str(), second.as_str()), ("a", "a"));
@@ -119,7 +121,7 @@ mod tests {
     async fn an_empty_secret_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("admin.token"), "\n").unwrap();
-        let keep = Keep::Directory(directory.path().to_owned());
+        let keep = SecretStore::Directory(directory.path().to_owned());
         let error = keep.secret("admin.token", || Ok("x".to_owned())).await.unwrap_err();
         assert!(error.to_string().contains("empty"), "{error}");
         assert_eq!(keep.secret("other", || Ok("x".to_owned())).await.unwrap(), "x");

@@ -1,4 +1,4 @@
-//! The objects that are there from the start.
+//! The bootstrap objects: namespaces, RBAC policy, the `kubernetes` Service, priority classes, flow schemas.
 
 use std::sync::Arc;
 
@@ -10,15 +10,14 @@ use listwatch_wire::json::{Value, json};
 
 use crate::allocate::services::KUBERNETES_ADDRESS;
 use crate::api::Api;
-use crate::fairness::bootstrap;
-use crate::lifecycle::{bootstrap_policy, first_objects};
+use crate::lifecycle::{bootstrap_policy, first_objects, flow_control};
 use crate::pipeline::internal::{amend, ensure};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Writes what is missing of the first objects. All that do not need each other are written at once: a durable store then
-/// syncs once for many, and a server is ready the sooner.
+/// Writes the bootstrap objects that are missing. Objects that do not depend on each other are written concurrently, so that a
+/// durable store syncs once for many of them and the server is ready sooner.
 ///
 /// # Errors
 /// If the store fails.
@@ -27,10 +26,10 @@ pub(super) async fn write(api: &Api, port: u16, ca_pem: Option<&str>) -> Result<
     try_join_all(NAMESPACES.map(namespace)).await?;
     let policy = bootstrap_policy::objects().into_iter().map(|(plural, object)| grant(api, plural, object));
     let service = put(api, "", "services", kubernetes(port));
-    let furniture = NAMESPACES.map(|name| furnish(api, name, ca_pem));
-    let fairness = bootstrap::maintain(api);
+    let contents = NAMESPACES.map(|name| bootstrap_namespace(api, name, ca_pem));
+    let fairness = flow_control::maintain(api);
     let others = first_objects::objects().into_iter().map(|object| first(api, object));
-    try_join!(fairness, try_join_all(policy), service, try_join_all(furniture), try_join_all(others))?;
+    try_join!(fairness, try_join_all(policy), service, try_join_all(contents), try_join_all(others))?;
     Ok(())
 }
 
@@ -73,11 +72,15 @@ fn kubernetes(port: u16) -> Value {
     })
 }
 
-/// Gives a namespace its default ServiceAccount and the CA that its Pods verify the server with.
+/// Creates the `default` ServiceAccount of a namespace and the `kube-root-ca.crt` ConfigMap, with which Pods verify the server.
 ///
 /// # Errors
-/// If the store fails or the namespace is on its way out.
-pub(super) async fn furnish(api: &Api, namespace: &str, ca_pem: Option<&str>) -> Result<(), Status> {
+/// If the store fails or the namespace is being deleted.
+pub(super) async fn bootstrap_namespace(
+    api: &Api,
+    namespace: &str,
+    ca_pem: Option<&str>,
+) -> Result<(), Status> {
     put(api, "", "serviceaccounts", json!({"metadata": {"name": "default", "namespace": namespace}})).await?;
     let Some(ca_pem) = ca_pem else { return Ok(()) };
     let about = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";

@@ -1,4 +1,5 @@
-//! [`ClientCertificates`]: from a client's certificate to a user: the common name, and a group for each organization.
+//! [`ClientCertificates`]: authentication by client certificate. The user name is the common name, and each organization is a
+//! group, as in kube-apiserver's x509 authenticator.
 
 use std::sync::Arc;
 
@@ -13,22 +14,22 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::Error;
 use crate::auth::User;
 
-/// Says whom certificates stand for.
+/// The CAs that client certificates are verified against.
 #[derive(Debug)]
 pub(crate) struct ClientCertificates {
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
-/// What a connection's certificate proves.
+/// The result of verifying the certificate of a connection, kept for all of its requests.
 #[derive(Clone, Debug)]
-pub(crate) enum Proof {
+pub(crate) enum CertificateUser {
     /// It is this user's, until that second.
     User(Arc<User>, i64),
     /// Nothing: nobody we know has signed it, or it does not hold now.
     None,
 }
 
-impl Proof {
+impl CertificateUser {
     /// The user, as long as the certificate holds.
     pub(crate) fn user(&self, now: Timestamp) -> Option<&Arc<User>> {
         match self {
@@ -39,7 +40,7 @@ impl Proof {
 }
 
 impl ClientCertificates {
-    /// Takes what these CAs (in PEM) have signed.
+    /// Accepts certificates that these CAs (in PEM) have signed.
     pub(crate) fn new(authorities: &[&str]) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         for pem in authorities {
@@ -52,25 +53,25 @@ impl ClientCertificates {
         Ok(Self { verifier: verifier.allow_unauthenticated().build().map_err(tls)? })
     }
 
-    /// The names of the CAs, for clients with several certificates to choose by.
+    /// The verifier of TLS handshakes. It names the CAs, by which clients choose among several certificates.
     pub(crate) fn verifier(&self) -> &Arc<dyn ClientCertVerifier> {
         &self.verifier
     }
 
-    /// What a chain of certificates, the client's own first, proves now.
-    pub(crate) fn check(&self, chain: &[CertificateDer<'_>]) -> Proof {
-        let Some((own, rest)) = chain.split_first() else { return Proof::None };
+    /// Verifies a chain of certificates, the client's own first, at the present time.
+    pub(crate) fn check(&self, chain: &[CertificateDer<'_>]) -> CertificateUser {
+        let Some((own, rest)) = chain.split_first() else { return CertificateUser::None };
         match self.verifier.verify_client_cert(own, rest, UnixTime::now()) {
-            Ok(_) => user(own).unwrap_or(Proof::None),
+            Ok(_) => user(own).unwrap_or(CertificateUser::None),
             Err(error) => {
                 tracing::debug!(%error, "a client's certificate was not accepted");
-                Proof::None
+                CertificateUser::None
             }
         }
     }
 }
 
-fn user(certificate: &CertificateDer<'_>) -> Option<Proof> {
+fn user(certificate: &CertificateDer<'_>) -> Option<CertificateUser> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
@@ -83,7 +84,7 @@ fn user(certificate: &CertificateDer<'_>) -> Option<Proof> {
     let credential = format!("X509SHA256={digest}");
     let extra = [("authentication.kubernetes.io/credential-id".to_owned(), vec![credential])].into();
     let user = User { name, groups, extra, ..User::default() };
-    Some(Proof::User(Arc::new(user), parsed.validity().not_after.timestamp()))
+    Some(CertificateUser::User(Arc::new(user), parsed.validity().not_after.timestamp()))
 }
 
 fn tls(error: impl std::fmt::Display) -> Error {
@@ -94,10 +95,10 @@ fn tls(error: impl std::fmt::Display) -> Error {
 mod tests {
     use super::*;
     use crate::identity::authority::Authority;
-    use crate::identity::keep::Keep;
+    use crate::identity::secrets::SecretStore;
 
     async fn authority() -> Authority {
-        Authority::load_or_make(&Keep::Process).await.unwrap()
+        Authority::load_or_make(&SecretStore::Process).await.unwrap()
     }
 
     fn chain(pem: &str) -> Vec<CertificateDer<'static>> {
