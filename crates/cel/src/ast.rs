@@ -74,7 +74,7 @@ pub(crate) enum Kind {
         fields: Vec<Entry<Text>>,
     },
     Fold(Box<Fold>),
-    /// What stands where something could not be read. Only in trees that come with errors.
+    /// A placeholder for an expression that could not be parsed. Only in trees that come with errors.
     Missing,
 }
 

@@ -6,7 +6,7 @@ pub const OBJECT_BUDGET: u64 = 10_000_000;
 /// The budget of all match conditions of one webhook or policy binding.
 pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 
-/// What is left to spend on evaluations.
+/// The cost that is left for evaluations.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget(Option<u64>);
 
@@ -28,13 +28,13 @@ impl Budget {
         self.0 = None;
     }
 
-    /// Whether it was overspent.
+    /// Returns true if it was overspent.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.0.is_none()
     }
 
-    /// What is left, or `None` if it was overspent.
+    /// The cost that is left, or `None` if it was overspent.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         self.0

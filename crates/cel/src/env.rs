@@ -25,7 +25,7 @@ static STORED: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(true
 static NEW_MUTATION: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(false, true)));
 static STORED_MUTATION: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(true, true)));
 
-/// What expressions may refer to. Made with [`Env::new`], then extended; copying it is cheap.
+/// The variables, types and functions that expressions may use. Made with [`Env::new`], then extended; copying it is cheap.
 #[derive(Clone, Debug)]
 pub struct Env {
     functions: &'static Functions,

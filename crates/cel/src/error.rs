@@ -29,13 +29,13 @@ impl EvalError {
         Self(Box::new(Inner { message: COST_LIMIT_EXCEEDED.into(), over_limit: true }))
     }
 
-    /// Whether the evaluation was ended because it cost too much.
+    /// Returns true if the evaluation was ended because it cost too much.
     #[must_use]
     pub fn is_over_limit(&self) -> bool {
         self.0.over_limit
     }
 
-    /// What went wrong, in cel-go's words.
+    /// The message, in cel-go's words.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message

@@ -13,7 +13,7 @@ const MAX_SNIPPET: usize = 16384;
 pub struct Issue {
     /// The offset in code points, if the error has a place.
     pub at: Option<usize>,
-    /// What is wrong, without the place.
+    /// The message, without the place.
     pub message: String,
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn native(name: &str) -> Option<Native> {
         .or_else(|| authz::native(name))
 }
 
-/// What stands for a function that is declared but not implemented.
+/// The implementation of a function that is declared but not implemented.
 pub(crate) fn missing<'a>(_: &mut Meter, _: &[Value<'a>]) -> Evaluated<'a> {
     Err(EvalError::no_such_overload())
 }

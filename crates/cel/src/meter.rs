@@ -1,4 +1,4 @@
-//! What an evaluation costs, and when it has cost enough.
+//! The meter of an evaluation, which ends it when it costs too much.
 
 use crate::error::EvalError;
 

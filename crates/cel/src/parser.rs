@@ -55,7 +55,7 @@ pub(crate) const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// What can begin an operand, as ANTLR lists it.
+/// The tokens that can begin an operand, as ANTLR lists them.
 const OPERANDS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
                         BYTES, IDENTIFIER}";
 

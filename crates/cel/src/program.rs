@@ -45,7 +45,7 @@ impl Expression {
         self.checked.ty(self.checked.ast.root)
     }
 
-    /// Whether it reads a variable.
+    /// Returns true if it reads a variable.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
         self.checked.variables.iter().any(|known| known == variable)

@@ -17,7 +17,7 @@ pub const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 /// The longest name of an object.
 const MAX_NAME: u64 = 253;
 
-/// How a value is represented, as its schema says.
+/// The representation of a value, by its schema.
 #[derive(Debug)]
 pub(crate) enum Shape {
     Bool,
@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     },
 }
 
-/// How the elements of a list are told apart.
+/// The identity of the elements of a list.
 #[derive(Debug)]
 pub(crate) enum ListKind {
     Atomic,
@@ -48,7 +48,7 @@ pub(crate) enum ListKind {
     Map(Vec<Text>),
 }
 
-/// What a schema declares: the type of a value, its representation and its bounds.
+/// The declaration of a schema: the type of a value, its representation and its bounds.
 #[derive(Debug)]
 pub struct Decl {
     pub(crate) shape: Shape,
@@ -105,7 +105,7 @@ impl Decl {
         matches!(self.shape, Shape::Object { .. })
     }
 
-    /// Whether expressions see a field: all of a map, the declared ones of an object.
+    /// Returns true if expressions see a field: all of a map, the declared ones of an object.
     pub(crate) fn has_field(&self, name: &str) -> bool {
         if let Shape::Object { fields } = &self.shape { fields.contains_key(name) } else { true }
     }

@@ -56,9 +56,9 @@ pub struct ObjectType {
     pub name: Text,
     /// The fields by name, as expressions write it (escaped).
     pub fields: BTreeMap<Text, Type>,
-    /// Whether expressions may construct it: `Name{field: value}`.
+    /// True if expressions may construct it: `Name{field: value}`.
     pub constructible: bool,
-    /// Whether it has other fields, too, of any type.
+    /// True if it has other fields, too, of any type.
     pub open: bool,
 }
 
@@ -102,7 +102,7 @@ impl Type {
         Self::Object(Arc::new(ObjectType { name: name.into(), fields, constructible: true, open: false }))
     }
 
-    /// Whether the two are known to be the same type. Types of more than some thousand parts are never the same.
+    /// Returns true if the two are known to be the same type. Types of more than some thousand parts are never the same.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         same(self, other, &mut MAX_PARTS.clone())
@@ -148,7 +148,7 @@ impl Type {
 /// Types with more parts than this are not told apart: an expression can double its type with each step.
 pub(crate) const MAX_PARTS: usize = 2000;
 
-/// Whether two types are the same, looking at no more parts than the budget allows.
+/// Returns true if two types are the same, looking at no more parts than the budget allows.
 pub(crate) fn same(a: &Type, b: &Type, budget: &mut usize) -> bool {
     if *budget == 0 {
         return false;

@@ -74,7 +74,7 @@ fn same_types(checked: &Checked, items: impl Iterator<Item = (Id, bool)>, issues
     }
 }
 
-/// Whether two types are the same up to what is not known of them.
+/// Returns true if two types are the same up to their unknown parts.
 fn equivalent(a: &Type, b: &Type, budget: &mut usize) -> bool {
     if *budget == 0 {
         return true;

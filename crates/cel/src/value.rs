@@ -38,7 +38,7 @@ pub trait HostObject: fmt::Debug + Send + Sync {
     /// The value of a field, or `None` if there is none. Evaluating it counts on the meter of the expression that asks.
     ///
     /// # Errors
-    /// What evaluating the field failed with.
+    /// The error of evaluating the field.
     fn field<'s>(&'s self, name: &str, meter: &mut Meter) -> Result<Option<Value<'s>>, EvalError>;
 }
 
@@ -192,7 +192,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether this is the zero value of its type.
+    /// Returns true for the zero value of its type.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

@@ -101,7 +101,7 @@ impl Secure {
         Ok(())
     }
 
-    /// How connections are protected, and where keys are kept: servers that share a store share those, too.
+    /// The protection of connections, and the place of keys: servers that share a store share those, too.
     pub(crate) fn protection(&self, store: &Store) -> (Security, KeepKeys) {
         let keys = match store.directory() {
             _ if store.is_shared() => KeepKeys::Store,

@@ -15,11 +15,11 @@ pub(crate) struct Store {
     #[arg(long, value_name = "DIR", default_value = "./listwatch-data")]
     pub(crate) data_dir: PathBuf,
 
-    /// How long changes stay readable, so that watches can resume [1h, 30m, …]
+    /// The time for which changes stay readable, so that watches can resume [1h, 30m, …]
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     history_age: Duration,
 
-    /// How many bytes of changes stay readable, if that is less [2GiB, 500MiB, …]
+    /// The bytes of changes that stay readable, if that is less [2GiB, 500MiB, …]
     #[arg(long, value_name = "BYTES", default_value = "2GiB", value_parser = bytes)]
     history_bytes: u64,
 
@@ -69,7 +69,7 @@ impl Store {
         (!self.memory).then_some(self.data_dir.as_path())
     }
 
-    /// Whether several servers may share it.
+    /// Returns true if several servers may share it.
     pub(crate) fn is_shared(&self) -> bool {
         !self.etcd.etcd_endpoints.is_empty()
     }

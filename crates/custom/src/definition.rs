@@ -24,7 +24,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// What objects of a kind are called.
+/// The names of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Names {
@@ -47,9 +47,9 @@ pub struct Names {
 pub struct Version {
     /// For example `v1beta1`.
     pub name: String,
-    /// Whether it can be asked for.
+    /// True if the version is served.
     pub served: bool,
-    /// Whether objects are stored in this version.
+    /// True if objects are stored in this version.
     pub storage: bool,
     /// The parsed schema.
     pub schema: Arc<Schema>,
@@ -59,7 +59,7 @@ pub struct Version {
     pub rules: Arc<Rules>,
     /// The columns of its tables.
     pub columns: Columns,
-    /// Whether status is written at its own path only.
+    /// True if status is written at its own path only.
     pub status: bool,
     /// The paths of the scale subresource, if there is one.
     pub scale: Option<Scale>,
@@ -112,7 +112,7 @@ pub struct Definition {
     pub group: String,
     /// Where objects live.
     pub scope: Scope,
-    /// What objects are called.
+    /// The names of the kind.
     pub names: Names,
     /// The names that were accepted; empty until they are.
     pub accepted: Names,
@@ -120,9 +120,9 @@ pub struct Definition {
     pub versions: Vec<Version>,
     /// The webhook that converts between them; `None` if they differ in name only.
     pub conversion: Option<ConversionWebhook>,
-    /// Whether it is served.
+    /// True if it is served.
     pub established: bool,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub terminating: bool,
 }
 
@@ -241,7 +241,7 @@ pub struct NameConflict {
     pub message: String,
 }
 
-/// Whether a name is taken by another definition of the same group that was accepted before.
+/// Returns true if a name is taken by another definition of the same group that was accepted before.
 ///
 /// The last conflict found decides the reason: plural, singular, short names, kind, list kind, in this order.
 #[must_use]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Whether the text has the form; unknown and empty forms always fit.
+/// Returns true if the text has the form; unknown and empty forms always fit.
 pub(crate) fn is_valid(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => DATE_TIME.as_ref().is_some_and(|regex| regex.is_match(text)),

@@ -23,7 +23,7 @@ const METADATA: [&str; 15] = [
     "uid",
 ];
 
-/// Removes unknown fields from a whole custom object and returns their paths in the order of the reference: those of its
+/// Removes unknown fields from a whole custom object and returns their paths in kube-apiserver's order: those of its
 /// own metadata, those that the schema does not have, those in the metadata of objects inside it; each sorted.
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     let mut walk = Walk::default();
@@ -34,14 +34,14 @@ pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     [walk.of_metadata, walk.unknown, walk.of_inner_metadata].concat()
 }
 
-/// Whether a part of an object has fields that its schema does not know.
+/// Returns true if a part of an object has fields that its schema does not know.
 pub(crate) fn has_unknown(schema: &Schema, value: &Value) -> bool {
     let mut walk = Walk::default();
     walk.value(schema, &mut value.clone());
     !walk.unknown.is_empty()
 }
 
-/// The most unknown fields reported, as in the reference; all are dropped. More would only make the answer large.
+/// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the answer large.
 const MAX_UNKNOWN: usize = 100;
 /// The most bytes of their paths: a key may be as long as the object.
 const MAX_UNKNOWN_BYTES: usize = 64 << 10;

@@ -24,7 +24,7 @@ pub struct Rules {
 /// A node of the schema with rules at or below it.
 #[derive(Debug)]
 struct Node {
-    /// What expressions know of values here, if they can read them.
+    /// The schema of values here as expressions see it, if they can read them.
     decl: Option<Arc<Decl>>,
     type_name: Text,
     rules: Vec<Rule>,
@@ -83,7 +83,7 @@ impl Rules {
         Self { root: compile::root(schema, &Env::new(Version::New)) }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.is_none()

@@ -16,13 +16,13 @@ pub struct Schema {
     /// `object`, `array`, `string`, `integer`, `number`, `boolean`, or empty.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Whether `null` is a value of its own here.
+    /// True if `null` is a value of its own here.
     pub nullable: bool,
     /// Known fields of an object.
     pub properties: BTreeMap<String, Schema>,
-    /// What unnamed fields of an object look like.
+    /// The schema of unnamed fields of an object.
     pub additional_properties: Option<Additional>,
-    /// What elements of an array look like.
+    /// The schema of the elements of an array.
     pub items: Option<Box<Schema>>,
     /// Fields that must be there.
     pub required: Vec<String>,
@@ -39,9 +39,9 @@ pub struct Schema {
     pub minimum: Option<f64>,
     /// The greatest number allowed.
     pub maximum: Option<f64>,
-    /// Whether `minimum` itself is refused.
+    /// True if `minimum` itself is refused.
     pub exclusive_minimum: bool,
-    /// Whether `maximum` itself is refused.
+    /// True if `maximum` itself is refused.
     pub exclusive_maximum: bool,
     /// The number must be a multiple of this.
     pub multiple_of: Option<f64>,
@@ -53,7 +53,7 @@ pub struct Schema {
     pub min_items: Option<usize>,
     /// The most elements.
     pub max_items: Option<usize>,
-    /// Whether elements must differ.
+    /// True if elements must differ.
     pub unique_items: bool,
     /// The fewest fields.
     pub min_properties: Option<usize>,
@@ -90,7 +90,7 @@ pub struct Schema {
     pub validations: Vec<Value>,
 }
 
-/// What a schema says of fields it does not name.
+/// The rule of a schema for fields it does not name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Additional {
@@ -124,13 +124,13 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether the value matches. A pattern that does not compile was refused with its definition.
+    /// Returns true if the value matches. A pattern that does not compile was refused with its definition.
     #[must_use]
     pub fn matches(&self, value: &str) -> bool {
         self.text.is_empty() || self.regex().is_none_or(|regex| regex.is_match(value))
     }
 
-    /// Whether the pattern is a valid expression.
+    /// Returns true if the pattern is a valid expression.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.text.is_empty() || self.regex().is_some()
@@ -159,13 +159,13 @@ impl Schema {
         }
     }
 
-    /// Whether fields without a schema stay.
+    /// Returns true if fields without a schema stay.
     #[must_use]
     pub fn keeps_unknown(&self) -> bool {
         self.preserve_unknown || matches!(self.additional_properties, Some(Additional::Any(true)))
     }
 
-    /// Whether this list is keyed by [`Self::list_map_keys`].
+    /// Returns true if this list is keyed by [`Self::list_map_keys`].
     #[must_use]
     pub fn is_keyed_list(&self) -> bool {
         self.list_type == "map"

@@ -1,4 +1,4 @@
-//! Whether a schema is structural: what a definition must satisfy before anything is stored under it.
+//! Structural schemas: the rules that a definition must satisfy before anything is stored under it.
 
 pub(crate) mod keywords;
 
@@ -16,7 +16,7 @@ pub const MAX_DEPTH: usize = 64;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// What is wrong with the schema of one version, given parsed and as JSON, at paths under `path`. It has no
+/// Returns the errors in the schema of one version, given parsed and as JSON, at paths under `path`. It has no
 /// [unsupported keywords](keywords::unsupported_anywhere).
 #[must_use]
 pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<FieldError> {

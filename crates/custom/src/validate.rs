@@ -11,7 +11,7 @@ use listwatch_wire::status::{FieldError, FieldErrors};
 use crate::format;
 use crate::schema::Schema;
 
-/// What `x-kubernetes-int-or-string` means.
+/// The types that `x-kubernetes-int-or-string` allows.
 static EITHER: LazyLock<[Schema; 2]> = LazyLock::new(|| {
     ["integer", "string"].map(|name| Schema { type_name: name.to_owned(), ..Schema::default() })
 });
@@ -59,7 +59,7 @@ impl Walk {
             "number" => self.expect_type(matches!(actual, "integer" | "number"), "number", actual),
             "integer" if actual == "number" => {
                 self.expect_type(false, "integer", actual);
-                // The reference checks the default integer format too and loses the path on the way.
+                // kube-apiserver checks the default integer format too and loses the path on the way.
                 let detail =
                     format!("Checked value must be of type integer (default format) in {}", self.path);
                 self.errors.push(FieldError::invalid("<nil>", "", detail));
@@ -119,7 +119,7 @@ impl Walk {
         }
     }
 
-    /// Whether a number fits into the memory its format has for it. As with types, the reference loses the path.
+    /// Returns true if a number fits the range of its format. As with types, kube-apiserver reports no path.
     fn number_format(&mut self, schema: &Schema, number: f64) {
         let fits = match schema.format.as_str() {
             "int32" => (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number),
@@ -265,7 +265,7 @@ impl Walk {
         self.errors.extend(closest.into_iter().flatten());
     }
 
-    /// Refuses a value for all of it. The reference loses the path of such errors and names it in their text.
+    /// Refuses a value for all of it. kube-apiserver loses the path of such errors and names it in their text.
     fn refuse_whole(&mut self, what: &str) {
         let detail = format!("{:?} {what}", self.field());
         self.errors.push(FieldError::invalid("<nil>", "", detail));

@@ -4,7 +4,7 @@
 //! [`Store::wait_for`] is the strict cure: wait. This is the one without waiting: tell it the objects that the server
 //! returned, read through it, and each read gives the newer of the two.
 //!
-//! What makes it simple is that a [`Store`] knows up to which resource version it is complete. An own write that is
+//! It is simple because a [`Store`] knows up to which resource version it is complete. An own write that is
 //! not newer than that is in the store, or has been overwritten or deleted since: either way the store is right, and the
 //! write is forgotten. So a late call with a stale write cannot bring a deleted object back.
 //!

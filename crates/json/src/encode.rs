@@ -32,14 +32,14 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
     encode_after(object, None).bytes
 }
 
-/// What an encoding came to.
+/// The result of encoding a tree.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The canonical bytes.
     pub bytes: Vec<u8>,
     /// Where the object's containers are in them.
     pub spans: Spans,
-    /// Whether parsing the bytes yields the same tree. A float without a fraction reads back as an integer.
+    /// True if parsing the bytes yields the same tree. A float without a fraction reads back as an integer.
     pub exact: bool,
     /// The containers inside each other. Above [`MAX_DEPTH`] the bytes are not those of the object.
     pub depth: usize,
@@ -107,7 +107,7 @@ impl<'a> Encoder<'a> {
         for (i, (key, value)) in first.chain(rest).enumerate() {
             self.key(i, key);
             match value {
-                // The name comes first, for people who look at raw objects; the reference has it there, too.
+                // The name comes first, for people who look at raw objects; kube-apiserver has it there, too.
                 Value::Object(metadata) if key == "metadata" => {
                     let name = metadata.get_key_value("name");
                     let rest = metadata.iter().filter(|(key, _)| *key != "name" && wanted(key));

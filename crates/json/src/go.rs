@@ -1,6 +1,6 @@
-//! How Go prints and reads the things that reach error texts.
+//! Go's formatting and parsing of values that appear in error messages.
 //!
-//! Users search for error texts, and some tools match on them; so ours are the reference's, which are written with
+//! Users search for error texts, and some tools match on them; so ours are kube-apiserver's, which are written with
 //! Go's `%q`, `strconv` and `%v`. Nothing here is needed to be correct, only to be recognised.
 
 use std::fmt::Write as _;
@@ -62,7 +62,7 @@ fn push_formatted(out: &mut String, args: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(args);
 }
 
-/// Whether Go's `unicode.IsPrint` holds: letters, marks, numbers, punctuation, symbols and the ASCII space.
+/// Go's `unicode.IsPrint`: true for letters, marks, numbers, punctuation, symbols and the ASCII space.
 ///
 /// The tables of all categories are not worth carrying; controls, separators, surrogates, private use and the
 /// format characters people meet are told apart.
@@ -144,7 +144,7 @@ fn push_value(out: &mut String, value: &Value) {
     }
 }
 
-/// What Go's JSON decoder calls the type of a value: `object`, `array`, `string`, `number`, `bool`, `null`.
+/// The name that Go's JSON decoder has for the type of a value: `object`, `array`, `string`, `number`, `bool`, `null`.
 #[must_use]
 pub fn json_type(value: &Value) -> &'static str {
     match value {

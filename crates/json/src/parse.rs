@@ -17,7 +17,7 @@ mod scalars;
 /// recursive walk, and a worker's stack is 2 MiB.
 pub const MAX_DEPTH: usize = 512;
 
-/// The most duplicates reported, as in the reference; more would only make the answer large.
+/// The most duplicates reported, as in kube-apiserver; more would only make the answer large.
 const MAX_DUPLICATES: usize = 100;
 
 /// A tree, and what was wrong with it that a lenient reader would pass over.
@@ -41,7 +41,7 @@ pub enum ParseError {
     InvalidCharacter {
         /// The byte.
         byte: u8,
-        /// What was being read.
+        /// The construct that was being read.
         context: &'static str,
     },
     /// A byte that ends a literal too early.
@@ -91,7 +91,7 @@ impl Value {
     }
 }
 
-/// Whether the bytes have the syntax of JSON, whatever their encoding.
+/// Returns true if the bytes have the syntax of JSON, whatever their encoding.
 ///
 /// # Errors
 /// See [`ParseError`].

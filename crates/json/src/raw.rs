@@ -43,7 +43,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Whether the key is this one. Keys with escapes are compared by meaning.
+    /// Returns true if the key is this one. Keys with escapes are compared by meaning.
     #[must_use]
     pub fn is(&self, bytes: &[u8], key: &str) -> bool {
         match bytes.get(self.key.clone()) {
@@ -68,7 +68,7 @@ impl Fields<'_> {
         self.at
     }
 
-    /// Whether the walk ended at the brace that closes the object.
+    /// True once the walk has ended at the brace that closes the object.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.bytes.get(self.at) == Some(&b'}')
@@ -160,7 +160,7 @@ fn skip_string(bytes: &[u8], at: usize) -> Option<usize> {
     Some(bytes.len() - tail.len())
 }
 
-/// What follows the closing quote, given what follows the opening one.
+/// The bytes after the closing quote, given those after the opening one.
 fn skip_string_tail(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
         let (end, tail) = rest.get(quote_or_backslash(rest)?..)?.split_first()?;
@@ -171,7 +171,7 @@ fn skip_string_tail(mut rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// How many words are searched one by one before the vector search is worth its start.
+/// The words that are searched one by one before the vector search is worth its start.
 const WORDS: usize = 8;
 
 /// The first quote or backslash. Most strings are short, so the first bytes are searched eight at a time in a

@@ -1,4 +1,4 @@
-//! How long ago something was, the way `kubectl get` says it: two digits of precision, never a fraction.
+//! Ages the way `kubectl get` shows them: two digits of precision, never a fraction.
 
 use jiff::Timestamp;
 

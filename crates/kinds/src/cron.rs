@@ -6,9 +6,9 @@ pub enum ScheduleError {
     /// There are five fields: minute, hour, day of month, month, day of week.
     #[error("expected exactly 5 fields, found {found}: [{fields}]")]
     FieldCount {
-        /// How many there are.
+        /// The number of fields.
         found: usize,
-        /// What they are.
+        /// The fields, in order.
         fields: String,
     },
     /// A field is neither a number, a name, a range nor a step.
@@ -41,7 +41,7 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// Checks a schedule.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem with the expression.
 pub fn check(schedule: &str) -> Result<(), ScheduleError> {
     let schedule = schedule
         .strip_prefix("TZ=")

@@ -130,7 +130,7 @@ impl Errors {
         self.into_vec().into_iter().map(|error| error.field).collect()
     }
 
-    /// Whether nothing was found wrong.
+    /// Returns true if there are no errors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,4 +1,4 @@
-//! What a built-in kind is: one entry of data.
+//! [`Kind`]: one built-in kind as a row of data.
 //!
 //! A [`Kind`] says everything about a resource that the write path, discovery and routing need to know, and nothing about the
 //! fields of its objects: those are in the schema table ([`crate::schema`]). The entries themselves stand in [`crate::table`].
@@ -12,7 +12,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// How names of a kind are checked.
+/// The validation of the names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// RFC 1123 subdomain of at most 253 characters: almost every kind.

@@ -239,7 +239,7 @@ pub(crate) fn qualified_finalizer(name: &str, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// What to tell the writer of finalizers without a domain, where they are allowed.
+/// Warnings about finalizers without a domain, where they are allowed.
 #[must_use]
 pub fn unqualified_finalizers(meta: &Value, before: Option<&Value>) -> Vec<String> {
     let known = before.map(|meta| meta.list("finalizers")).unwrap_or_default();

@@ -16,7 +16,7 @@ const ENV_NAME: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
 
 impl NameRule {
-    /// What is wrong with a name, or with the prefix of a generated one.
+    /// The errors in a name, or in the prefix of a generated one.
     #[must_use]
     pub fn check(self, name: &str, prefix: bool) -> Vec<String> {
         let name = if prefix { mask_trailing_dash(name) } else { Cow::Borrowed(name) };
@@ -104,10 +104,10 @@ pub fn env_name(text: &str) -> Vec<String> {
     }
 }
 
-/// What is said about a text that is no range of addresses.
+/// The message for a text that is no CIDR.
 pub const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
-/// Whether a text is a range of addresses.
+/// Returns true if a text is a CIDR.
 #[must_use]
 pub fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
@@ -136,7 +136,7 @@ pub(crate) fn canonical_cidr(text: &str) -> String {
     format!("{address}/{bits}")
 }
 
-/// Whether a range of addresses is part of another one, but not all of it.
+/// Returns true if a CIDR is part of another one, but not all of it.
 #[must_use]
 pub fn is_strict_subset(inner: &str, outer: &str) -> bool {
     match (range(inner), range(outer)) {

@@ -6,7 +6,7 @@
 
 use listwatch_wire::json::{Map, Text, Value};
 
-/// What reading an absent field yields.
+/// The value of an absent field.
 static NULL: Value = Value::Null;
 
 /// Reading and filling in fields by name.
@@ -27,7 +27,7 @@ pub trait Tree {
         rest.iter().fold(self.at(first), |value, key| value.at(key))
     }
 
-    /// Whether the field is present and not `null`.
+    /// Returns true if the field is present and not `null`.
     fn has(&self, key: &str) -> bool {
         !self.at(key).is_null()
     }
@@ -57,7 +57,7 @@ pub trait Tree {
         self.at(key).as_object().into_iter().flatten()
     }
 
-    /// How many elements or entries the field has.
+    /// The number of elements or entries of the field.
     fn count(&self, key: &str) -> usize {
         match self.at(key) {
             Value::Array(items) => items.len(),

@@ -1,4 +1,4 @@
-//! How a server fails to start or to stop.
+//! Errors of starting and stopping a server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub enum Error {
     Bind {
         /// The address asked for.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file could not be read or written: check path and rights.
@@ -20,7 +20,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file was read but its content is wrong: correct it.
@@ -28,7 +28,7 @@ pub enum Error {
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the content.
         problem: String,
     },
     /// Certificates could not be made or loaded.

@@ -8,44 +8,44 @@ use std::time::Duration;
 use crate::admission::AdmissionOptions;
 use crate::auth::AuthorizationMode;
 
-/// How a server is set up. `Options::default()` is a server on a free loopback port with TLS and a CA that lives in
+/// The configuration of a server. `Options::default()` is a server on a free loopback port with TLS and a CA that lives in
 /// memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where to listen. Port 0 takes any free one.
     pub bind: SocketAddr,
-    /// How connections are protected.
+    /// The protection of connections.
     pub security: Security,
     /// A CSV of static tokens in the form of kube-apiserver: `token,user,uid,"group1,group2"`.
     pub token_file: Option<PathBuf>,
     /// Where the keys that make identities are kept, unless [`Security::SelfMade`] names a directory.
     pub keys: KeepKeys,
-    /// How the server is called by its clients.
+    /// The names and addresses under which clients reach the server.
     pub serving: ServingOptions,
-    /// What is taken for proof of an identity.
+    /// Keys and CAs that credentials are verified with.
     pub identity: IdentityOptions,
-    /// Who decides what may be done, in this order; what none allows is refused. Kubelets are limited to what their Pods
+    /// The authorizers, in the order they are asked; what none allows is refused. Kubelets are limited to what their Pods
     /// need, as in clusters made by kubeadm; kube-apiserver itself allows everything unless it is told otherwise.
     pub authorization: Vec<AuthorizationMode>,
     /// The audit log; none if there is nothing here.
     pub audit: Option<AuditOptions>,
-    /// Whether requests without credentials are served as `system:anonymous`.
+    /// Serves requests without credentials as `system:anonymous`.
     pub anonymous: bool,
     /// Serves the web console under `/console/`.
     pub console: bool,
-    /// What connections may cost.
+    /// Bounds on connections.
     pub http: HttpLimits,
-    /// What requests may cost.
+    /// Bounds on requests.
     pub requests: RequestLimits,
-    /// What the cache may hold.
+    /// Bounds on the watch cache.
     pub cache: CacheLimits,
-    /// How watches behave.
+    /// Timeouts and bounds of watches.
     pub watch: WatchLimits,
-    /// What happens by itself.
+    /// The controllers that run inside the server.
     pub lifecycle: LifecycleOptions,
     /// Admission plugins that are switched on and off.
     pub admission: AdmissionOptions,
-    /// What `/version` says about the program.
+    /// The program that `/version` names.
     pub build: BuildInfo,
 }
 
@@ -76,7 +76,7 @@ pub enum KeepKeys {
     Store,
 }
 
-/// How the server is called by its clients.
+/// The names and addresses under which clients reach the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServingOptions {
     /// Names and addresses that the serving certificate covers besides those that are known.
@@ -85,7 +85,7 @@ pub struct ServingOptions {
     pub advertise: Option<IpAddr>,
 }
 
-/// What is taken for proof of an identity.
+/// Keys and CAs that credentials are verified with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityOptions {
     /// CAs whose client certificates are believed, besides the server's own.
@@ -113,13 +113,13 @@ impl Default for IdentityOptions {
 /// The audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditOptions {
-    /// What is told about which requests, in kube-apiserver's format.
+    /// The audit log: a policy and a file, in kube-apiserver's format.
     pub policy_file: PathBuf,
     /// Where it is told.
     pub log_file: PathBuf,
 }
 
-/// What happens by itself. In a cluster most of it is the work of a controller manager; switch off what one does for you.
+/// The controllers that run inside the server. In a cluster most of this is the work of a controller manager; switch off what one does for you.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifecycleOptions {
     /// The namespaces, roles and the Service that every cluster has are written at the first start.
@@ -136,7 +136,7 @@ pub struct LifecycleOptions {
     pub quota_status: bool,
     /// Events are deleted so long after their last change, as by kube-apiserver's `--event-ttl`.
     pub event_ttl: Option<Duration>,
-    /// How long things rest before they are acted on, so that whoever deleted something still sees the mark, and owners
+    /// The delay before a change is acted on, so that a client still sees the deletion mark of what it deleted, and owners
     /// may be written after their dependents.
     pub settle: Duration,
 }
@@ -184,7 +184,7 @@ pub enum NamespaceObjects {
     AtOnce,
 }
 
-/// How connections are protected.
+/// The protection of connections.
 #[derive(Clone, Debug)]
 pub enum Security {
     /// TLS with a CA and a serving certificate made at the first start. With a directory they are kept there (mode
@@ -206,7 +206,7 @@ pub enum Security {
     InsecureHttp,
 }
 
-/// What connections may cost.
+/// Bounds on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     /// Connections at one time. Beyond it new ones wait in the listen queue rather than eat memory.
@@ -217,7 +217,7 @@ pub struct HttpLimits {
     pub head_lines: usize,
     /// Time for TLS handshake, and again for a request head once its first byte came: holds off slow-loris clients.
     pub head_timeout: Duration,
-    /// How long a connection may stay between requests.
+    /// The longest time a connection may be idle between requests.
     pub idle_timeout: Duration,
     /// Time a request body may take to arrive.
     pub body_timeout: Duration,
@@ -226,7 +226,7 @@ pub struct HttpLimits {
     pub http2_streams: u32,
 }
 
-/// What requests may cost.
+/// Bounds on requests.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
     /// Bytes of a request body (413 above it), as in kube-apiserver.
@@ -237,11 +237,11 @@ pub struct RequestLimits {
     /// Objects and bodies above this many bytes are worked on beside the async workers, each of which answers nobody
     /// meanwhile. What is smaller takes less time than the way to another thread and back is worth.
     pub heavy_above: usize,
-    /// How long an ordinary request may take (504 after it).
+    /// The longest time for an ordinary request (504 after it).
     pub timeout: Duration,
     /// Requests that take longer are logged: far above what any request needs on a healthy machine.
     pub slow: Duration,
-    /// How long a read waits for a resourceVersion that has not come yet (504 "Too large resource version" after it).
+    /// The longest wait of a read for a resourceVersion that has not come yet (504 "Too large resource version" after it).
     pub version_wait: Duration,
     /// Seats of ordinary requests, which priority levels share: `--max-requests-inflight` and
     /// `--max-mutating-requests-inflight` of kube-apiserver together. More requests wait, or are answered 429.
@@ -256,14 +256,14 @@ pub struct RequestLimits {
     pub piece_bytes: usize,
 }
 
-/// What the cache may hold besides the current objects.
+/// Bounds on what the cache holds besides the current objects.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheLimits {
     /// Bytes of recent events kept in memory for watchers. Older ones are read from the engine.
     pub log_bytes: usize,
     /// Snapshots kept for continue tokens. An older token is served from the engine.
     pub pinned_snapshots: usize,
-    /// How long such a snapshot is kept at most: it holds on to every object that has changed since. Real token lives
+    /// The longest time such a snapshot is kept: it holds on to every object that has changed since. Real token lives
     /// are as short.
     pub pinned_for: Duration,
     /// Bytes of objects, as they are stored, whose trees are kept after a write for the next one. A tree takes about
@@ -273,16 +273,16 @@ pub struct CacheLimits {
     pub engine_page: usize,
 }
 
-/// How watches behave.
+/// Timeouts and bounds of watches.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchLimits {
     /// A watch without timeoutSeconds ends after a random time between this and twice this, so that clients spread.
     pub min_timeout: Duration,
-    /// How often a watch that asked for them gets a bookmark.
+    /// The interval of bookmarks, for watches that asked for them.
     pub bookmark_every: Duration,
     /// A last bookmark comes so long before the deadline.
     pub bookmark_before_end: Duration,
-    /// How often a watch is looked at again: it ends when its user's rights were withdrawn or its token no longer holds.
+    /// The interval at which a watch is authorized again: it ends when its user's rights were withdrawn or its token no longer holds.
     /// kube-apiserver never looks again; `None` does as it does.
     pub recheck_every: Option<Duration>,
     /// Bytes of objects a watcher takes at a time when it has much to catch up with: what one that does not read holds.

@@ -40,7 +40,7 @@ use crate::registry::custom::Hashes;
 use crate::registry::recent::Recent;
 use crate::{Error, files};
 
-/// How long connections may take to finish once the server stops: a slow client must not keep it alive.
+/// The longest time for connections to finish once the server stops: a slow client must not keep it alive.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Connections the system holds for us until they are accepted: a thousand clients may come back at once.
@@ -122,7 +122,7 @@ impl Server {
         let modes = options.authorization.iter().map(|mode| mode.authorizer(&cache));
         let authorizer = Arc::new(Modes(modes.collect()));
         let feeder = cache.start().await?;
-        // As in the reference a request waits for its turn a quarter of the time it has.
+        // As in kube-apiserver a request waits for its turn a quarter of the time it has.
         let fairness = Fairness::new(&cache, options.requests.in_flight, options.requests.timeout / 4);
         let api = Arc::new(Api {
             engine,
@@ -276,7 +276,7 @@ impl Handle {
         self.api.metrics.tasks.first_end().await
     }
 
-    /// What request handlers work with, for programs that embed the server.
+    /// The shared state of request handlers, for programs that embed the server.
     #[must_use]
     pub fn api(&self) -> &Arc<Api> {
         &self.api

@@ -20,7 +20,7 @@ pub struct KeyValue {
     pub revision: Revision,
 }
 
-/// What must be true of a key for a write to take place.
+/// The condition on a key under which a write takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// Nothing: put in any case, delete if there.
@@ -32,7 +32,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// Whether the condition holds for a key last written at `current`, or absent.
+    /// Returns true if the condition holds for a key last written at `current`, or absent.
     #[must_use]
     pub fn holds(self, current: Option<Revision>) -> bool {
         match self {
@@ -75,14 +75,14 @@ impl Write {
         Ok(())
     }
 
-    /// Whether the write takes place on a key last written at `current`, or absent. Deleting nothing is no write.
+    /// Returns true if the write takes place on a key last written at `current`, or absent. Deleting nothing is no write.
     #[must_use]
     pub fn applies(&self, current: Option<Revision>) -> bool {
         self.expect.holds(current) && (self.value.is_some() || current.is_some())
     }
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// It is durable at this revision.
@@ -92,7 +92,7 @@ pub enum Written {
     },
     /// The condition did not hold (or a delete found nothing); nothing changed.
     Refused {
-        /// What the key holds instead, so that the caller can retry without another read.
+        /// The value that the key holds instead, so that the caller can retry without another read.
         current: Option<KeyValue>,
     },
 }
@@ -107,7 +107,7 @@ pub enum Transacted {
     },
     /// At least one condition did not hold; nothing changed.
     Refused {
-        /// What each key holds, in the order of the writes.
+        /// The values that the keys hold, in the order of the writes.
         current: Vec<Option<KeyValue>>,
     },
 }
@@ -137,7 +137,7 @@ impl Range {
         Self { start: prefix.into(), end: after_prefix(prefix).into(), limit: 0, at: None }
     }
 
-    /// Whether the range can hold no key at all.
+    /// Returns true if no key can be in the range.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.end.is_empty() && self.end <= self.start
@@ -169,7 +169,7 @@ pub struct Page {
     pub revision: Revision,
     /// The entries in key order.
     pub items: Vec<KeyValue>,
-    /// How many keys the whole range has at that revision.
+    /// The number of keys in the whole range at that revision.
     pub count: u64,
 }
 
@@ -182,7 +182,7 @@ pub struct Change {
     pub key: Arc<str>,
     /// The new value, or `None` if it was deleted.
     pub value: Option<Bytes>,
-    /// What the key held before, if it existed.
+    /// The revision and value before the change, if the key existed.
     pub previous: Option<(Revision, Bytes)>,
 }
 
@@ -209,7 +209,7 @@ pub trait Changes: Send + Debug {
     async fn next(&mut self) -> Result<Batch, Error>;
 }
 
-/// Whether a store can do its work, for readiness.
+/// The state of a store, for readiness checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Health {
     /// Reads and writes work.
@@ -257,7 +257,7 @@ pub trait Engine: Send + Sync + Debug + 'static {
     /// Where history begins: the oldest revision that can be read, and after which the log can be read.
     async fn compacted(&self) -> Result<Revision, Error>;
 
-    /// Whether the store can do its work, without asking it: cheap enough for every readiness probe.
+    /// Returns the last known state of the store without asking it: cheap enough for every readiness probe.
     fn health(&self) -> Health {
         Health::Ready
     }

@@ -1,15 +1,15 @@
-//! How a store fails.
+//! Errors of the store.
 
 use listwatch_wire::Revision;
 
-/// How a store fails. Every variant says what the caller can do about it.
+/// The errors of a store. Every variant says what the caller can do about it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The asked revision is no longer in history: read at a newer one.
     #[error("revision {asked} has been compacted, the oldest readable one is {oldest}")]
     Compacted {
-        /// What was asked for.
+        /// The revision that was asked for.
         asked: Revision,
         /// The oldest revision that can still be read.
         oldest: Revision,
@@ -17,7 +17,7 @@ pub enum Error {
     /// The asked revision has not happened yet: wait, or read at the current one.
     #[error("revision {asked} is in the future, the current one is {current}")]
     Future {
-        /// What was asked for.
+        /// The revision that was asked for.
         asked: Revision,
         /// The newest revision.
         current: Revision,

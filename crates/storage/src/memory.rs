@@ -20,9 +20,9 @@ use crate::{Batch, Change, Changes, Engine, Error, KeyValue, Page, Range, Transa
 /// The bounds of a [`MemoryEngine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
-    /// How many changes of the past can be read. 100,000 are minutes of a busy cluster.
+    /// The number of past changes that can be read. 100,000 are minutes of a busy cluster.
     pub history_changes: usize,
-    /// How many bytes those may take. 64 MiB, about half of what 100,000 objects of a usual size would.
+    /// The bytes that those may take. 64 MiB, about half of what 100,000 objects of a usual size would.
     pub history_bytes: usize,
 }
 
@@ -99,7 +99,7 @@ impl MemoryEngine {
     }
 }
 
-/// What keys held at an older revision, where that differs from a newer state.
+/// The values of keys at an older revision, where they differ from a newer state.
 struct Undo(HashMap<Arc<str>, Option<Version>>);
 
 impl Undo {

@@ -16,10 +16,10 @@ use tokio::sync::watch;
 
 use crate::{Batch, Change, Changes, Error};
 
-/// What one change costs beside its bytes: its own fields, two counters and the slot in the queue.
+/// The memory of one change beside its bytes: its own fields, two counters and the slot in the queue.
 const CHANGE_OVERHEAD: usize = size_of::<Change>() + 64;
 
-/// How much of the log stays in memory; whichever bound is reached first counts.
+/// The part of the log that stays in memory; the bound that is reached first counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TailBounds {
     pub(crate) changes: usize,
@@ -31,7 +31,7 @@ pub(crate) struct TailBounds {
 pub(crate) struct Tail {
     bounds: TailBounds,
     recent: RwLock<Recent>,
-    /// How far the log reaches. A separate channel, so that a waiting cursor takes no lock that the writer needs.
+    /// The newest revision in the log. A separate channel, so that a waiting cursor takes no lock that the writer needs.
     reached: watch::Sender<Reached>,
 }
 
@@ -50,7 +50,7 @@ struct Recent {
     bytes: usize,
 }
 
-/// What the tail knows about the log after some position.
+/// The contents of the tail after some position.
 enum Found {
     Batch(Batch),
     Nothing,
@@ -68,7 +68,7 @@ impl Tail {
         }
     }
 
-    /// How far the log reaches.
+    /// The newest revision in the log.
     pub(crate) fn upto(&self) -> Revision {
         self.reached.borrow().upto
     }
@@ -78,7 +78,7 @@ impl Tail {
         self.recent.read().floor
     }
 
-    /// Whether [`Tail::close`] was called.
+    /// Returns true after [`Tail::close`].
     pub(crate) fn is_closed(&self) -> bool {
         self.reached.borrow().closed
     }
@@ -201,7 +201,7 @@ impl Recent {
     }
 }
 
-/// What a batch keeps in memory. Previous values are not counted: each is the value of an earlier change, or the reader's.
+/// The memory of a batch. Previous values are not counted: each is the value of an earlier change, or the reader's.
 fn cost(batch: &Batch) -> usize {
     let one = |change: &Change| {
         CHANGE_OVERHEAD + change.key.len() + change.value.as_ref().map_or(0, |value| value.len())
@@ -249,7 +249,7 @@ impl LogCursor {
         moved.map(drop).map_err(|_| Error::Closed)
     }
 
-    /// What is there to deliver now. An await here loses nothing: the position moves only with the answer.
+    /// The changes to deliver now. An await here loses nothing: the position moves only with the answer.
     async fn poll(&self) -> Result<Option<Batch>, Error> {
         if self.tail.is_closed() {
             return Err(Error::Closed);

@@ -77,7 +77,7 @@ impl fmt::Display for GroupVersion {
     }
 }
 
-/// What an object is.
+/// Group, version and kind of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersionKind {
     /// The group; empty for core.
@@ -108,7 +108,7 @@ impl GroupVersionKind {
     }
 }
 
-/// The form of the reference's error texts: `apps/v1, Kind=Deployment`, with a slash even for the core group.
+/// The form of kube-apiserver's error texts: `apps/v1, Kind=Deployment`, with a slash even for the core group.
 impl fmt::Display for GroupVersionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Kind={}", self.group, self.version, self.kind)
@@ -160,7 +160,7 @@ impl GroupVersionResource {
     }
 }
 
-/// The form of the reference's error texts: `apps/v1, Resource=deployments`.
+/// The form of kube-apiserver's error texts: `apps/v1, Resource=deployments`.
 impl fmt::Display for GroupVersionResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Resource={}", self.group, self.version, self.resource)

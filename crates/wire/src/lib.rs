@@ -1,4 +1,4 @@
-//! What a list-watch server and its clients agree on.
+//! The language of list and watch that a server and its clients share.
 //!
 //! **It is** the wire: names, versions, selectors, request options, statuses and watch events. Everything takes bytes or values
 //! and returns bytes or values.

@@ -1,4 +1,4 @@
-//! What names, label keys and label values may look like, with the reference's explanations.
+//! Validation of names, label keys and label values, with kube-apiserver's messages.
 //!
 //! Each function returns the list of complaints, empty if there are none; callers put them behind a field path.
 
@@ -102,7 +102,7 @@ pub fn label_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// `text (e.g. 'a',  or 'b', regex used for validation is 'pattern')`, with the reference's two blanks before "or".
+/// `text (e.g. 'a',  or 'b', regex used for validation is 'pattern')`, with kube-apiserver's two blanks before "or".
 #[must_use]
 pub fn pattern_error(text: &str, pattern: &str, examples: &[&str]) -> String {
     let mut out = format!("{text} (");

@@ -1,6 +1,6 @@
 //! Where producers leave keys for whoever looks at the state next.
 //!
-//! What is in here is in the order in which it was added, of normal priority or delayed, and not yet told apart from
+//! Keys in the inbox are in the order in which they were added, of normal priority or delayed, and not yet told apart from
 //! duplicates. A key takes as few bytes as possible: each cache line of the inbox travels from the producer's processor to the
 //! consumer's and back.
 

@@ -17,7 +17,7 @@ use crate::shared::Shared;
 /// A key whose consumer panics is not lost: it is released *and* retried with the queue's rate limiter. For tasks that
 /// may be cancelled [`Item::at_least_once`] asks for the same.
 ///
-/// What became of the work is said by how the item ends:
+/// The way the item ends says what became of the work:
 /// [`finish`](Self::finish) (success), [`retry`](Self::retry) (failure), [`retry_after`](Self::retry_after) (look again
 /// later), or just a drop, which leaves the failure count alone.
 #[must_use = "dropping an item marks its key done"]

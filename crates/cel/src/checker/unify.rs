@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::declarations::Overload;
 use crate::types::{MAX_PARTS, Type, same};
 
-/// What is known of the unknown types.
+/// The substitutions of type variables.
 #[derive(Debug, Default)]
 pub(super) struct Mapping {
     known: Vec<Option<Type>>,
@@ -30,7 +30,7 @@ impl Mapping {
         }
     }
 
-    /// Whether a value of one type can stand where the other is wanted. Remembers what that says of unknown types.
+    /// Returns true if a value of one type is assignable to the other. Records the substitutions that this needs.
     pub(super) fn assignable(&mut self, a: &Type, b: &Type) -> bool {
         self.attempt(|mapping, budget| mapping.fits(a, b, budget))
     }
@@ -112,7 +112,7 @@ impl Mapping {
         }
     }
 
-    /// Whether a type can stand for an unknown one, and whether something was known of that.
+    /// Tries to substitute a type for a type variable: the result, and true if a substitution existed.
     fn stands_for(&mut self, ty: &Type, var: usize, unknown: &Type, budget: &mut usize) -> (bool, bool) {
         if matches!(ty, Type::Var(other) if *other == var) {
             return (true, true);
@@ -137,7 +137,7 @@ impl Mapping {
         (false, false)
     }
 
-    /// Whether an unknown type is part of another type.
+    /// Returns true if a type variable is part of another type.
     fn occurs(&self, unknown: &Type, within: &Type, budget: &mut usize) -> bool {
         if *budget == 0 {
             return true;
@@ -187,7 +187,7 @@ impl Mapping {
     }
 }
 
-/// Whether `null` can stand for a value of a type.
+/// Returns true if `null` is assignable to a type.
 fn nullable(ty: &Type) -> bool {
     matches!(
         ty,

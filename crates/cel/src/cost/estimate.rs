@@ -1,4 +1,4 @@
-//! What an expression may cost at most: a walk over the checked tree with the largest sizes that schemas allow.
+//! The cost estimate of an expression: a walk over the checked tree with the largest sizes that schemas allow.
 //!
 //! The rules are those of cel-go and of Kubernetes' estimator. Which definitions are accepted depends on them, so that they
 //! are followed to the letter, also where they are odd.
@@ -317,7 +317,7 @@ impl Coster<'_> {
     }
 }
 
-/// Whether a comprehension is made to bind a name.
+/// Returns true if a comprehension only binds a name.
 fn is_binding(checked: &Checked, fold: &Fold) -> bool {
     matches!(checked.ast.kind(fold.range), Kind::List { items, .. } if items.is_empty())
         && matches!(checked.ast.kind(fold.condition), Kind::Literal(Literal::Bool(false)))

@@ -11,7 +11,7 @@ pub(super) const STRING_FACTOR: f64 = 0.1;
 /// The cost of one character of a pattern, for each unit of the text.
 pub(super) const REGEX_FACTOR: f64 = 0.25;
 
-/// How the cost of a call follows from its arguments.
+/// The dependence of the cost of a call on its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallCost {
     Fixed(u64),

@@ -7,7 +7,7 @@ use super::{Evaluated, Native, format, no_overload};
 use crate::error::EvalError;
 use crate::value::{Str, Value};
 
-/// What is asked of the authorizer.
+/// A question to the authorizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessRequest {
     /// Another user to ask for: namespace and name of a service account. The user of the request otherwise.
@@ -32,14 +32,14 @@ pub struct AccessRequest {
     pub verb: String,
 }
 
-/// What the authorizer answers.
+/// The decision of the authorizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessDecision {
-    /// Whether the request is allowed.
+    /// True if the request is allowed.
     pub allowed: bool,
     /// Why.
     pub reason: String,
-    /// What went wrong in deciding.
+    /// The error in deciding.
     pub error: Option<String>,
 }
 

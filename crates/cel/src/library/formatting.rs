@@ -9,7 +9,7 @@ use crate::value::{List, Value};
 /// The most digits after the point. Go has no bound here; nobody needs more.
 const MAX_PRECISION: usize = 1000;
 
-/// What a format string asks for.
+/// A directive of a format string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clause {
     String,
@@ -31,7 +31,7 @@ pub(crate) enum Piece<'f> {
 /// Splits a format string.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem with the format string.
 pub(crate) fn pieces(format: &str) -> Result<Vec<Piece<'_>>, String> {
     let (mut pieces, mut rest) = (Vec::new(), format);
     while let Some(at) = rest.find('%') {

@@ -175,7 +175,7 @@ fn unsupported(name: &str, args: &[Value<'_>]) -> EvalError {
     if known { EvalError::no_such_overload() } else { EvalError::new(format!("no such overload: {name}")) }
 }
 
-/// Whether a list has an element, as `in` says.
+/// Returns true if a list has an element, as `in` says.
 pub(super) fn has_element<'a>(
     list: &List<'a>,
     item: &Value<'a>,

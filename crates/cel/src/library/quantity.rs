@@ -98,7 +98,7 @@ fn change<'a>(args: &[Value<'a>], name: &str, sign: i128) -> Evaluated<'a> {
     Ok(Value::Quantity(Arc::new(changed)))
 }
 
-/// What a suffix multiplies by: a power of two or of ten.
+/// The factor of a suffix: a power of two or of ten.
 enum Scale {
     Binary(u32),
     Decimal(i32),

@@ -167,7 +167,7 @@ fn escape(escaped: char, in_class: bool, out: &mut String) {
     out.push_str(plain);
 }
 
-/// Whether a brace begins a repetition such as `{2,3}`.
+/// Returns true if a brace begins a repetition such as `{2,3}`.
 fn is_repetition(rest: &str) -> bool {
     let Some(inside) = rest.get(1..).and_then(|rest| rest.split_once('}')) else { return false };
     let (least, most) = inside.0.split_once(',').unwrap_or((inside.0, ""));
@@ -175,14 +175,14 @@ fn is_repetition(rest: &str) -> bool {
     !least.is_empty() && digits(least) && digits(most)
 }
 
-/// Whether a closing brace ends a repetition, or an escape such as `\p{Greek}` or `\x{41}`.
+/// Returns true if a closing brace ends a repetition, or an escape such as `\p{Greek}` or `\x{41}`.
 fn closes_repetition(pattern: &str, at: usize) -> bool {
     let before = pattern.get(..at).unwrap_or("");
     let Some(open) = before.rfind('{') else { return false };
     after_name(pattern, open) || is_repetition(pattern.get(open..).unwrap_or(""))
 }
 
-/// Whether a brace stands after `\\p`, `\\P` or `\\x`.
+/// Returns true if a brace stands after `\\p`, `\\P` or `\\x`.
 fn after_name(pattern: &str, at: usize) -> bool {
     pattern.get(..at).is_some_and(|head| ["\\p", "\\P", "\\x"].iter().any(|name| head.ends_with(name)))
 }

@@ -22,7 +22,7 @@ impl Url {
     /// Reads a URL that is absolute or a path.
     ///
     /// # Errors
-    /// What is wrong with it, in Go's words.
+    /// The message, in Go's words.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("parse {text:?}: {why}");
         if text.chars().any(|c| c < ' ' || c == '\x7f') {

@@ -99,7 +99,7 @@ impl<'s> Lexer<'s> {
     }
 }
 
-/// How much of the source is passed over when no token begins there: an unfinished string is passed over whole.
+/// The length of the source to skip when no token begins there: an unfinished string is skipped whole.
 fn broken(rest: &str) -> usize {
     match rest.starts_with(['"', '\'']) {
         true => rest.find('\n').unwrap_or(rest.len()),

@@ -11,7 +11,7 @@ use crate::library::time;
 use crate::meter::Meter;
 use crate::schema::{ListKind, Shape};
 
-/// Whether two values are equal, as `==` says. Numbers of different types are compared by their value.
+/// Returns true if two values are equal, as `==` says. Numbers of different types are compared by their value.
 pub(crate) fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     meter.work(1)?;
     Ok(match (a, b) {
@@ -110,7 +110,7 @@ fn unordered<'a>(
     Ok(seen.len() == known.len())
 }
 
-/// What tells the elements of a set, or of a list with keys, apart.
+/// The identity of an element of a set, or of a list with keys.
 pub(crate) fn identity(item: &Value<'_>, keys: Option<&[Text]>) -> Vec<Option<String>> {
     match (keys, item) {
         (Some(keys), Value::Map(Map::Json(map, _))) => {

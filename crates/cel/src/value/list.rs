@@ -36,7 +36,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -97,7 +97,7 @@ impl<'a> List<'a> {
         Iter { rest: vec![self], at: 0 }
     }
 
-    /// What the schema says of the list.
+    /// The schema of the list.
     pub(crate) fn decl(&self) -> Option<&'a Decl> {
         if let Self::Json(_, decl) = self { *decl } else { None }
     }

@@ -93,7 +93,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if the map is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -105,7 +105,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// What a whole list came to.
+/// The result of a whole list.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     pub(super) rows: usize,

@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::counters::{Counters, Who};
 use super::{Arguments, Demo, LABEL, PATIENCE};
 
-/// What was wished for last, by key, and every acknowledgement.
+/// The last desired state, by key, and every acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     pub(crate) last: BTreeMap<ObjectKey, String>,

@@ -34,7 +34,7 @@ const LABEL: &str = "listwatch-demo";
 /// Bounds the wait for stragglers on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How far the slow handler may fall behind before its backlog is folded to the latest change of each key.
+/// The number of events the slow handler may fall behind before its backlog is folded to the latest change of each key.
 const SLOW_BACKLOG: usize = 64;
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ const SLOW_BACKLOG: usize = 64;
     after_help = "Keys: q or Ctrl-C ends it early; what was written until then is still checked.\n\nExit code 1 means that a promise was broken.\n\nExamples:\n  listwatch demo\n  listwatch demo --seconds 60 --rate 2000\n  listwatch demo --seconds 3 | cat"
 )]
 pub(crate) struct Arguments {
-    /// How long writers write
+    /// The time for which writers write
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
     /// Writes per second, of all writers together

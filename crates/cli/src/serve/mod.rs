@@ -100,7 +100,7 @@ impl Admission {
     }
 }
 
-/// What happens by itself; all of it does, unless it is switched off.
+/// The controllers inside the server; all of them run unless switched off.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Lifecycle")]
 struct Lifecycle {
@@ -120,7 +120,7 @@ struct Lifecycle {
     #[arg(long)]
     no_quota_status: bool,
 
-    /// How long Events are kept [1h, 30m, …]; 0s keeps them for ever
+    /// The time for which Events are kept [1h, 30m, …]; 0s keeps them for ever
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     event_ttl: Duration,
 }
@@ -138,7 +138,7 @@ impl Lifecycle {
     }
 }
 
-/// How long a server that has failed may take to close its store.
+/// The longest time for a server that has failed to close its store.
 const LAST_WORDS: Duration = Duration::from_secs(15);
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {

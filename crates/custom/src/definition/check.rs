@@ -1,4 +1,4 @@
-//! Whether a definition may be stored.
+//! Validation of definitions.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use listwatch_wire::status::FieldError;
 use super::{parts, text};
 use crate::{Rules, Schema, structural};
 
-/// What is wrong with a new definition.
+/// Returns the errors in a new definition.
 #[must_use]
 pub fn validate_create(object: &Value) -> Vec<FieldError> {
     let mut errors = name(object);
@@ -19,7 +19,7 @@ pub fn validate_create(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with the status of a definition: it must know every version that objects may be stored in.
+/// Returns the errors in the status of a definition: it must list every version that objects may be stored in.
 #[must_use]
 pub fn validate_status(object: &Value) -> Vec<FieldError> {
     let field = "status.storedVersions";
@@ -50,7 +50,7 @@ fn is_stored(version: &Value) -> bool {
     version.get("storage") == Some(&Value::Bool(true))
 }
 
-/// What is wrong with a changed definition: besides all else, what its name is made of stays, and so does, once it is
+/// Returns the errors in a changed definition: besides all else, its names stay, and so does, once it is
 /// established, what its objects are stored by.
 #[must_use]
 pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
@@ -180,7 +180,7 @@ fn version_names(versions: &[Value]) -> Vec<FieldError> {
             errors.push(FieldError::invalid(format!("spec.versions[{index}].name"), name, LABEL_RULE));
         }
     }
-    // The reference also keeps the first one's name in a field of its own.
+    // kube-apiserver also keeps the first one's name in a field of its own.
     let first = versions.first().and_then(|version| text(version, "name")).unwrap_or_default();
     if !versions.is_empty() && !is_label(first) {
         errors.push(FieldError::invalid("spec.version", first, LABEL_RULE));

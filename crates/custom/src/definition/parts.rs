@@ -1,4 +1,4 @@
-//! Whether the parts of a definition beside its schemas make sense: columns, subresources, selectable fields,
+//! Validation of the parts of a definition beside its schemas: columns, subresources, selectable fields,
 //! conversion, deprecation.
 
 use listwatch_wire::json::{Map, Value};
@@ -15,7 +15,7 @@ const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-/// What is wrong with the parts of a spec.
+/// Returns the errors in the parts of a spec.
 pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, version) in versions.iter().enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
     errors
 }
 
-/// Where the reference reports on a part of versions: once, at the old place of a shared part, if all versions have the
+/// Where kube-apiserver reports on a part of versions: once, at the old place of a shared part, if all versions have the
 /// same; else at each version.
 pub(super) fn places<'a>(versions: &'a [Value], part: &str, shared: &str) -> Vec<(String, &'a Value)> {
     let alike = versions.windows(2).all(|pair| matches!(pair, [a, b] if a.get(part) == b.get(part)));
@@ -116,7 +116,7 @@ fn column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
         errors.push(FieldError::invalid(format!("{path}.format"), format, one_of(&COLUMN_FORMATS)));
     }
-    // The reference has this name in capitals only here.
+    // kube-apiserver has this name in capitals only here.
     let field = format!("{path}.JSONPath");
     match get("jsonPath") {
         "" => errors.push(FieldError::required(field, "")),
@@ -160,7 +160,7 @@ fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// How objects get from one version to another; reported under the names that the parts had before they were grouped.
+/// Validation of the conversion between versions, reported under the names that the fields had before they were grouped.
 fn conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
     const CLIENT: &str = "spec.conversion.webhookClientConfig";
     const VERSIONS: &str = "spec.conversion.conversionReviewVersions";

@@ -1,4 +1,4 @@
-//! What is wrong with the rules of a definition: those that do not compile, and those that may cost too much.
+//! Errors in the rules of a definition: those that do not compile, and those that may cost too much.
 
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;

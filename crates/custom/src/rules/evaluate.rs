@@ -283,7 +283,7 @@ impl Walk {
     }
 }
 
-/// What tells the elements of a list with keys apart.
+/// The identity of the elements of a list with keys.
 fn identity(item: &Value, keys: &[listwatch_wire::json::Text]) -> Vec<String> {
     keys.iter().map(|key| item.get(key).map(Value::to_string).unwrap_or_default()).collect()
 }

@@ -1,7 +1,7 @@
-//! What a schema may not say, looked for in its JSON: keywords that structural schemas have no place for, rules of the
+//! Forbidden parts of a schema, looked for in its JSON: keywords that structural schemas have no place for, rules of the
 //! parts that every object has anyway, and expression rules that cannot be meant.
 //!
-//! What a schema must say is checked on its parsed form, in the module above.
+//! Required parts of a schema are checked on its parsed form, in the module above.
 
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
@@ -13,7 +13,7 @@ use super::MAX_DEPTH;
 /// Keywords of JSON Schema that have no meaning here.
 const UNSUPPORTED: [&str; 6] =
     ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
-/// What only the structure itself may say, not the alternatives beside it.
+/// Keywords of the structure itself, which alternatives beside it may not have.
 const STRUCTURE: [&str; 9] = [
     "type",
     "additionalProperties",
@@ -39,7 +39,7 @@ struct Place {
     no_defaults: bool,
 }
 
-/// What is wrong with the JSON of a schema, at paths under `path`.
+/// Returns the errors in the JSON of a schema, at paths under `path`.
 pub(super) fn check(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if schema.get("nullable") == Some(&Value::Bool(true)) {
@@ -140,7 +140,7 @@ fn unsupported(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// How lists and maps merge can be said of lists and maps only.
+/// The merge keywords of lists and maps are for lists and maps only.
 fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let found = text(schema, "type");
     for (key, wanted) in [("x-kubernetes-map-type", "object"), ("x-kubernetes-list-type", "array")] {
@@ -170,7 +170,7 @@ fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What holds for the fields that objects, and objects inside objects, have anyway.
+/// Rules for the fields that objects, and embedded objects, have anyway.
 fn own_fields(schema: &Value, path: &str, place: Place, errors: &mut Vec<FieldError>) {
     let embedded = schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     if place.depth > 0 && !embedded {
@@ -264,7 +264,7 @@ fn restriction(
     alternatives(value, structure, path, structure_path, errors);
 }
 
-/// What can be said of expression rules without understanding them.
+/// Checks of expression rules that need no parser.
 fn validations(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
     for (index, rule) in rules.enumerate() {

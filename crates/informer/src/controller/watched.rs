@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::processor::enqueue::priority_of;
 use crate::processor::{Event, HandlerOptions, Registration};
 
-/// Whatever a controller can watch: a [`SharedInformer`] or an informer of a factory, which others may use too, or the
+/// A source that a controller can watch: a [`SharedInformer`] or an informer of a factory, which others may use too, or the
 /// source of a new one: a `kube::Api`, a [`KubeSource`](crate::kube::KubeSource), an
 /// [`InMemory`](crate::lister_watcher::InMemory) collection.
 pub trait IntoInformer<K> {

@@ -7,9 +7,9 @@ use kube::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What the API server accepts in a note; longer ones are cut.
+/// The longest note that the API server accepts; longer ones are cut.
 const NOTE_MAX: usize = 1024;
-/// What the API server accepts in a reason, an action, the name of an instance.
+/// The longest reason, action or instance name that the API server accepts.
 const WORD_MAX: usize = 128;
 /// The longest name of an object.
 const NAME_MAX: usize = 253;

@@ -97,7 +97,7 @@ pub(crate) struct Core<K> {
     pub(crate) roster: Mutex<Roster<K>>,
     /// Set if the cache is saved.
     pub(crate) saver: Option<Arc<Saver>>,
-    /// What is saved last: the state before unread events were dropped.
+    /// The state to save last: as it was before unread events were dropped.
     pub(crate) last: Mutex<Option<Arc<Capture<K>>>>,
     pub(crate) monitor: Arc<Monitor>,
     pub(crate) resync: Option<Duration>,
@@ -434,7 +434,7 @@ impl<K> SharedInformer<K> {
         *self.core.synced.borrow()
     }
 
-    /// How much of the present the cache holds.
+    /// The freshness of the cache.
     #[must_use]
     pub fn freshness(&self) -> Freshness {
         match (*self.core.synced.borrow(), *self.core.usable.borrow()) {

@@ -13,7 +13,7 @@ use super::{Core, InformerError};
 use crate::lister_watcher::{ListerWatcher, OpenNamespaces, Partition, Sources};
 use crate::reflector::{Apply, Reflector, ReflectorOptions, Transform};
 
-/// What it takes to start a reflector.
+/// The parts that a reflector is started with.
 pub(super) struct Launch<K> {
     pub(super) runtime: Handle,
     pub(super) options: ReflectorOptions,

@@ -19,7 +19,7 @@ pub struct InformerStatus {
     pub phase: &'static str,
     /// True if the store holds the initial state.
     pub synced: bool,
-    /// How much of the present the store holds.
+    /// The freshness of the store.
     pub freshness: Freshness,
     /// The number of objects.
     pub objects: usize,

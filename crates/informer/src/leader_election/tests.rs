@@ -179,7 +179,7 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 proptest! {
-    /// Whatever is lost and however long anybody sleeps: one leader at a time, and each term its own token.
+    /// One leader at a time, and a token for each term, whatever messages are lost and however long anybody sleeps.
     #[test]
     fn never_two_leaders(moves in prop::collection::vec((0..3_usize, 0..4_000_u64, fault()), 1..200)) {
         let (start, lock) = (Instant::now(), InMemoryLease::default());
@@ -202,7 +202,7 @@ proptest! {
     }
 }
 
-/// What the hooks of all candidates heard, in order.
+/// The calls of the hooks of all candidates, in order.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);
 

@@ -76,7 +76,7 @@ pub trait ListerWatcher: Send + Sync + 'static {
 /// The freshness that a list must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {
-    /// Whatever a server has at hand: `resourceVersion=0`.
+    /// Any state that the server has at hand: `resourceVersion=0`.
     Any,
     /// The latest state: `resourceVersion` left out.
     MostRecent,
@@ -209,7 +209,7 @@ pub(crate) struct Partition {
 
 pub(crate) type MakeSource = dyn Fn(&str) -> Arc<dyn ListerWatcher> + Send + Sync;
 
-/// How to read namespaces that are added later.
+/// The reader of namespaces that are added later.
 #[derive(Clone)]
 pub(crate) struct OpenNamespaces {
     pub(crate) make: Arc<MakeSource>,

@@ -44,7 +44,7 @@ impl<K> Work<K> {
     }
 }
 
-/// What a handler has not been told, or not told to the end.
+/// The events that a handler has not received, or not completely.
 pub(crate) struct Unread<K> {
     /// It has yet to be told the state it started from.
     pub(crate) replaying: bool,

@@ -1,6 +1,6 @@
 //! [`Folded`]: many changes of a key told as one.
 //!
-//! What a handler needs to hear about a key is decided by three things only: what it was told last, whether that
+//! The event that a handler needs for a key depends on three things only: what it was told last, whether that
 //! object is gone, and what is there now. So that is all that is kept, whatever happened in between. An object that
 //! came and went while the handler was busy is not told at all; one that was deleted and created again is told as a
 //! deletion and an addition, because its identity changed.

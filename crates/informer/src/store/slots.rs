@@ -1,6 +1,6 @@
 //! [`Slots`]: a persistent vector. Cloning it costs a reference count; a change after that copies one path.
 //!
-//! What makes it different from a general one is how little a change copies. Copying a node means touching the
+//! It differs from a general one in how little a change copies. Copying a node means touching the
 //! reference count of everything in it, and in a leaf those are objects scattered over all of memory: a leaf of 16
 //! costs the writer a quarter of what one of 64 does whenever a reader holds a snapshot, which is always.
 

@@ -8,7 +8,7 @@ use crate::processor::backlog::Unread;
 use crate::processor::{Deleted, Event};
 use crate::store::Snapshot;
 
-/// What is saved: the store, where each source stands in it, and what handlers have yet to be told of it.
+/// The state to save: the store, the position of each source in it, and the events that handlers have not received yet.
 pub(crate) struct Capture<K> {
     pub(crate) snapshot: Snapshot<K>,
     pub(crate) positions: Vec<SavedPosition>,
@@ -17,7 +17,7 @@ pub(crate) struct Capture<K> {
     pub(crate) changes: u64,
 }
 
-/// What one handler has yet to be told.
+/// The events that one handler has not received yet.
 pub(crate) struct Mark<K> {
     pub(crate) name: String,
     /// None if it must be told everything.

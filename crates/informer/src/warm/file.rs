@@ -48,7 +48,7 @@ pub(crate) struct SavedPosition {
     pub(crate) revision: u64,
 }
 
-/// What a handler has yet to be told of the saved state.
+/// The events of the saved state that a handler has not received yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SavedMark {
     pub(super) name: String,

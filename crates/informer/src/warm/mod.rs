@@ -10,7 +10,7 @@
 //!    └──── no cache, or one that cannot be used: an ordinary list ─────────────▲
 //! ```
 //!
-//! What is saved is used only if it is whole (checksums), of the same server (the uid of its `kube-system` namespace), of
+//! A saved cache is used only if it is whole (checksums), of the same server (the uid of its `kube-system` namespace), of
 //! the same collection with the same selectors, and written by a compatible version of this library. If not, the problem
 //! hook is given a [`Problem::SavedCache`](crate::Problem::SavedCache) with a [`WarmError`], and the collection is listed.
 //!
@@ -120,13 +120,13 @@ impl WarmOptions {
     }
 }
 
-/// How much of the present the cache of an informer holds.
+/// The freshness of an informer's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Freshness {
     /// Nothing yet, or only the state of some of its namespaces.
     #[default]
     Empty,
-    /// What was saved when the program last ran. It is complete and was true then.
+    /// The state that was saved when the program last ran. It is complete and was true then.
     Stale,
     /// The state of the server when it was last heard of. It stays current while changes are received; how old they are is
     /// in [`InformerStatus::last_event_age`](crate::InformerStatus::last_event_age).
@@ -162,7 +162,7 @@ pub enum WarmError {
     Damaged {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem with the file.
         reason: &'static str,
     },
     /// It was written by a version of this library with another format.

@@ -21,7 +21,7 @@ impl List {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Whether both are the same allocation, so that they are equal without a look inside.
+    /// Returns true if both are the same allocation, so that they are equal without a look inside.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

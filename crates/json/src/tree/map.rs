@@ -38,7 +38,7 @@ impl Map {
         }
     }
 
-    /// Whether both are the same allocation, or both empty, so that they are equal without a look inside.
+    /// Returns true if both are the same allocation, or both empty, so that they are equal without a look inside.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
@@ -53,7 +53,7 @@ impl Map {
         self.0.as_ref().map_or(0, |fields| Arc::as_ptr(fields).addr())
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     #[must_use]
     pub fn len(&self) -> usize {
         match self.0.as_deref() {
@@ -63,7 +63,7 @@ impl Map {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -86,7 +86,7 @@ impl Map {
         }
     }
 
-    /// Whether there is such a field.
+    /// Returns true if there is such a field.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()

@@ -6,7 +6,7 @@ use serde_json::Number;
 
 use super::{List, Map, Text, steps};
 
-/// What reading an absent field yields.
+/// The value of an absent field.
 static NULL: Value = Value::Null;
 
 /// A JSON value. Copies share their containers.
@@ -28,55 +28,55 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether this is `null`.
+    /// Returns true for `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Whether this is an object.
+    /// Returns true for an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
     }
 
-    /// Whether this is an array.
+    /// Returns true for an array.
     #[must_use]
     pub fn is_array(&self) -> bool {
         matches!(self, Self::Array(_))
     }
 
-    /// Whether this is a string.
+    /// Returns true for a string.
     #[must_use]
     pub fn is_string(&self) -> bool {
         matches!(self, Self::String(_))
     }
 
-    /// Whether this is a number.
+    /// Returns true for a number.
     #[must_use]
     pub fn is_number(&self) -> bool {
         matches!(self, Self::Number(_))
     }
 
-    /// Whether this is a boolean.
+    /// Returns true for a boolean.
     #[must_use]
     pub fn is_boolean(&self) -> bool {
         matches!(self, Self::Bool(_))
     }
 
-    /// Whether this is a number that fits `i64`.
+    /// Returns true for a number that fits `i64`.
     #[must_use]
     pub fn is_i64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_i64())
     }
 
-    /// Whether this is a number that fits `u64`.
+    /// Returns true for a number that fits `u64`.
     #[must_use]
     pub fn is_u64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_u64())
     }
 
-    /// Whether this is a number with a fraction or an exponent.
+    /// Returns true for a number with a fraction or an exponent.
     #[must_use]
     pub fn is_f64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_f64())
@@ -184,7 +184,7 @@ impl Value {
         std::mem::take(self)
     }
 
-    /// Whether the two are known to be equal without walking them: the same containers, or equal scalars.
+    /// Returns true if the two are known to be equal without walking them: the same containers, or equal scalars.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {

@@ -49,7 +49,7 @@ const UNSET: &str = "<unset>";
 
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
-/// What a kind shows. The name comes first on its own, unless the kind puts it elsewhere.
+/// The columns of a kind. The name comes first on its own, unless the kind puts it elsewhere.
 struct Shape {
     columns: &'static [Column],
     cells: Cells,

@@ -6,7 +6,7 @@ use listwatch_wire::json::Value;
 use super::{AGE, NAME, NONE, Shape, UNSET, age_of, labels, name, or_none, selector, text, wide};
 use crate::tree::Tree;
 
-/// How much of a list is shown before `+ N more...`.
+/// The elements of a list that are shown before `+ N more...`.
 const SHOWN: usize = 3;
 
 pub(super) fn shape(kind: &str) -> Option<Shape> {

@@ -147,7 +147,7 @@ fn flat_names(source: &str, side: &Side) -> [String; 3] {
 
 const NESTED_NAMES: [&str; 3] = ["value", "averageValue", "averageUtilization"];
 
-/// What a source calls the object it is about, and its selector, in `v1`.
+/// The names that a metric source has in `v1` for its object and selector.
 fn selector_name(source: &str) -> &'static str {
     if source == "external" { "metricSelector" } else { "selector" }
 }

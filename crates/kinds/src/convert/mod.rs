@@ -2,7 +2,7 @@
 //!
 //! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod autoscalers
 //! (`v1` and `v2`). [`field@crate::Kind::stored_as`] says which form is stored. Nothing is lost on the way: what the older form has
-//! no field for travels in annotations, as clients of the reference know it.
+//! no field for travels in annotations, as clients of kube-apiserver know it.
 
 mod autoscaler;
 

@@ -1,4 +1,4 @@
-//! What governs a cluster: rights, limits, flow control, admission, API extension.
+//! Defaults of cluster-wide kinds: RBAC, quotas, flow control, admission, API extension.
 
 use listwatch_wire::json::{Map, json};
 

@@ -23,7 +23,7 @@ pub fn apply_change(kind: &Kind, object: &mut Value, before: &Value) {
     }
 }
 
-/// Whether all but metadata and status is shared, and nothing was taken away that may have a default.
+/// Returns true if all but metadata and status is shared, and nothing was removed that may have a default.
 fn is_settled(object: &Value, before: &Value) -> bool {
     let settled = |(key, value): (&Text, &Value)| {
         matches!(key.as_str(), "metadata" | "status") || before.get(key).is_some_and(|old| value.is_same(old))

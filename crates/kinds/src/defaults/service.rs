@@ -7,7 +7,7 @@ use crate::tree::Tree;
 
 type Fields = Map;
 
-/// How long a client sticks to one endpoint: three hours.
+/// The default timeout of session affinity: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
 
 pub(super) fn service(object: &mut Fields) {

@@ -11,7 +11,7 @@ use super::operation::PathItem;
 use super::overlay::Overlay;
 use crate::schema::{Field, StructId, Type, schema};
 
-/// What a document defines.
+/// The definitions of a document.
 pub(super) struct Components {
     structs: HashSet<StructId>,
     /// Types that are no structs, by definition.

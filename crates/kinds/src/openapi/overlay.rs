@@ -1,4 +1,4 @@
-//! What kube-apiserver's documents say beyond the schema table: enums and their texts, defaults, unions, the order of required
+//! The parts of kube-apiserver's documents that the schema table lacks: enums and their texts, defaults, unions, the order of required
 //! fields, and the types of discovery.
 //!
 //! A compressed JSON object: under `all` a merge patch for each definition as v3 has it, under `v2` what is different there.

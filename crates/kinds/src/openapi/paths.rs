@@ -63,7 +63,7 @@ struct Subject<'a> {
     object: Option<String>,
     /// Parameters that the path itself has.
     in_path: Vec<Parameter<'static>>,
-    /// What the operation's name ends with.
+    /// The suffix of the operation's name.
     suffix: &'static str,
     namespaced: bool,
 }

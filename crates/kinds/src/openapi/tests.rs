@@ -1,4 +1,4 @@
-//! What clients look for in the documents.
+//! Tests of the documents, by the parts that clients read.
 
 use listwatch_wire::json::Value;
 

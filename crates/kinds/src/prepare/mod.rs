@@ -1,4 +1,4 @@
-//! What becomes of an object on its way into the store: which parts of a request count, and what the server adds.
+//! PrepareForCreate and PrepareForUpdate: the parts of a request that count, and the fields that the server sets.
 //!
 //! A write goes through [`create`], [`update`] or [`status_update`] after the defaults and before validation. `metadata` has been
 //! stamped or carried over by then ([`crate::meta`]). Custom resources have their own, simpler rules; they share
@@ -85,7 +85,7 @@ fn add_taint(object: &mut Value) {
     }
 }
 
-/// How often the template of a DaemonSet changed is kept in an annotation, where a field of an earlier version went.
+/// The generation of a DaemonSet's template is kept in an annotation, where a field of an earlier version went.
 fn count_templates(new: &mut Value, old: Option<&Value>) {
     const COUNT: &str = "deprecated.daemonset.template.generation";
     let read =
@@ -221,7 +221,7 @@ pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
     }
 }
 
-/// How much of the metadata a status write may change differs by kind, for no better reason than history.
+/// The metadata that a status write may change differs by kind, for historical reasons.
 fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
     let kept: &[&str] = match (kind.group, kind.kind) {
         ("apps", "Deployment") => &["labels"],

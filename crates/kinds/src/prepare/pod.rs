@@ -30,7 +30,7 @@ pub(super) fn status_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// How a Pod is treated when its node runs short, from what its containers ask for.
+/// The QoS class of a Pod, from the resources of its containers.
 #[must_use]
 pub fn qos_class(spec: &Value) -> &'static str {
     let containers = || spec.list("containers").iter().chain(spec.list("initContainers"));

@@ -6,7 +6,7 @@ use listwatch_wire::json::{Value, json};
 
 use crate::tree::Tree;
 
-/// What a Service wants from the allocator.
+/// The addresses and ports that a Service needs from the allocator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// An address of the service range.
@@ -19,7 +19,7 @@ pub struct Needs {
     pub wanted_ports: Vec<i64>,
 }
 
-/// What is missing in the spec of a Service.
+/// The allocations missing in the spec of a Service.
 #[must_use]
 pub fn needs(spec: &Value) -> Needs {
     let kind = spec.text("type");

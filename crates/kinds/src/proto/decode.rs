@@ -6,7 +6,7 @@ use super::wire::Reader;
 use super::{Error, MAX_DEPTH, special};
 use crate::schema::{Field, StructId, Type, schema};
 
-/// What a value needs to know of its place: the field's name for messages, and how deep it is.
+/// The place of a value: the field's name for messages, and its depth.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     pub(super) name: &'static str,

@@ -145,7 +145,7 @@ impl ListWriter {
         Ok(Self { item, envelope: envelope_head(api_version, &kind), head })
     }
 
-    /// What stands before the items, which have so many bytes.
+    /// The bytes before the items, which have so many bytes.
     #[must_use]
     pub fn begin(&self, items: u64) -> Vec<u8> {
         let mut out = self.envelope.clone();
@@ -163,7 +163,7 @@ impl ListWriter {
         put_nested(out, 2, |out| encode_message(self.item, object, out))
     }
 
-    /// What stands behind the items.
+    /// The bytes after the items.
     #[must_use]
     pub fn end(&self) -> &'static [u8] {
         ENVELOPE_END

@@ -22,10 +22,10 @@ use wire::{Reader, put_bytes, put_string};
 
 pub use encode::ListWriter;
 
-/// What every object starts with.
+/// The magic bytes of every object.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// How deep messages may nest. Built-in types need about 20; only JSON schemas nest without bound.
+/// The depth to which messages may nest. Built-in types need about 20; only JSON schemas nest without bound.
 pub const MAX_DEPTH: u32 = 128;
 
 /// Why bytes are no object, or an object has no bytes.
@@ -73,7 +73,7 @@ pub enum Error {
     Json {
         /// Name of the field in JSON.
         field: &'static str,
-        /// What the JSON parser says.
+        /// The error of the JSON parser.
         reason: String,
     },
     /// A value cannot be what its type wants: a quantity, a time, a number in range.
@@ -81,7 +81,7 @@ pub enum Error {
     Value {
         /// Name of the field in JSON.
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }
@@ -200,7 +200,7 @@ pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What stands before the message: the magic bytes and the names of the kind.
+/// The bytes before the message: the magic bytes and the names of the kind.
 fn envelope_head(api_version: &str, kind: &str) -> Vec<u8> {
     let mut meta = Vec::with_capacity(api_version.len() + kind.len() + 4);
     put_string(&mut meta, 1, api_version);
@@ -211,7 +211,7 @@ fn envelope_head(api_version: &str, kind: &str) -> Vec<u8> {
     out
 }
 
-/// Content encoding and content type (fields 3 and 4). The reference always writes both, empty.
+/// Content encoding and content type (fields 3 and 4). kube-apiserver always writes both, empty.
 const ENVELOPE_END: &[u8] = &[0x1a, 0, 0x22, 0];
 
 /// One event of a watch: four bytes of length, then type and object. The object is an envelope, the event itself is not.

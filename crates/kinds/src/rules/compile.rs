@@ -54,7 +54,7 @@ impl Rules {
         self.by_struct.get(&id).copied()
     }
 
-    /// What to do at a struct, in order.
+    /// The checks at a struct, in order.
     pub(super) fn stops(&self, set: SetId) -> &[Stop] {
         self.sets.get(set).map(Vec::as_slice).unwrap_or_default()
     }

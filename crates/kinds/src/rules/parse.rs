@@ -48,7 +48,7 @@ pub(super) enum Rule {
     Check(Check),
 }
 
-/// How a rule takes text that is empty. A text that is a pointer in Go can be given and empty; any other is then absent.
+/// The treatment of empty text by a rule. A text that is a pointer in Go can be given and empty; any other is then absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Empty {
     /// As Go tells it: absent unless it is a pointer.

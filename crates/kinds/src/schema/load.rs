@@ -11,7 +11,7 @@ use super::{ElementId, Field, KindEntry, Schema, Struct, StructId, Type, prefix}
 
 const SCHEMA_PROPS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
-/// What is needed only while reading.
+/// State that is needed only while reading.
 struct Loader {
     ids: HashMap<&'static str, StructId>,
     elements: HashMap<Type, ElementId>,

@@ -51,7 +51,7 @@ impl Schema for Node {
         self.field.map(|f| f.patch).unwrap_or_default()
     }
 
-    /// What is written in more than one way, such as quantities and times, is left to the type check.
+    /// Types that are written in more than one way, such as quantities and times, are left to the type check.
     fn shape(self) -> Shape {
         match self.ty {
             Type::String | Type::Bytes => Shape::String,

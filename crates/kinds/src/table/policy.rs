@@ -1,4 +1,4 @@
-//! Who may do what: rbac, authentication, authorization, admission, certificates, flow control.
+//! Kinds of access control: rbac, authentication, authorization, admission, certificates, flow control.
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
 

@@ -1,4 +1,4 @@
-//! What runs, how it scales and how it is reached: apps, batch, autoscaling, events, networking, discovery, policy.
+//! Kinds of workloads and networking: apps, batch, autoscaling, events, networking, discovery, policy.
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
 

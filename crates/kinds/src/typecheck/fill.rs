@@ -1,4 +1,4 @@
-//! What structs write even when nobody set it.
+//! Fields that Go structs write even when they are not set.
 
 use listwatch_wire::json::{Map, Text, Value};
 
@@ -9,7 +9,7 @@ use crate::schema::{Node, StructId, Type, schema};
 ///
 /// Belongs at the end of a write: `"status":{}` of a new Deployment, `"rules":null` of an empty Role.
 ///
-/// What the object shares with the one `before` has them.
+/// Parts that the object shares with `before` have them already.
 pub fn fill(node: Node, object: &mut Value, before: Option<&Value>) {
     value(node.ty(), object, before);
 }
@@ -35,7 +35,7 @@ fn value(ty: Type, v: &mut Value, before: Option<&Value>) {
     }
 }
 
-/// Whether anything can be missing from a value of this type.
+/// Returns true if anything can be missing from a value of this type.
 fn fills(ty: Type) -> bool {
     match ty {
         Type::Struct(id) => schema().structure(id).fills,

@@ -2,7 +2,7 @@
 
 use crate::schema::{Type, schema};
 
-/// What a type is called: the table's own word for it, or the obvious one.
+/// The Go name of a type: the table's own word for it, or the obvious one.
 pub(super) fn type_name(ty: Type, known: Option<&'static str>) -> String {
     if let Some(name) = known {
         return name.to_owned();

@@ -1,6 +1,6 @@
-//! What typed decoding does to a body: one walk of an object against its schema, in place.
+//! Typed decoding of a body: one walk of an object against its schema, in place.
 //!
-//! The reference server decodes JSON into Go structs and writes them back. What its users see of that is reproduced here
+//! kube-apiserver decodes JSON into Go structs and writes them back. What its users see of that is reproduced here
 //! without the structs: fields that no struct has disappear (and are reported), values of the wrong type are errors in Go's
 //! words, nulls and empty optional values vanish, quantities and times take their canonical form. [`decode`] does all of it
 //! in one pass; [`fill()`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after
@@ -26,12 +26,12 @@ use path::Path;
 pub use fill::fill;
 pub(crate) use scalar::BASE64;
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Paths of fields the schema does not have, such as `spec.containers[0].foo`; they are no longer in the object.
     pub unknown: Vec<String>,
-    /// The first value of the wrong type, in the words of the reference: the object must be refused.
+    /// The first value of the wrong type, in kube-apiserver's words: the object must be refused.
     pub error: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> Report 
     walk.report
 }
 
-/// The most unknown fields reported, as in the reference; all are dropped. More would only make the answer large.
+/// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the answer large.
 pub const MAX_UNKNOWN: usize = 100;
 
 /// The most bytes of their paths: a key may be as long as the body.
@@ -90,7 +90,7 @@ struct Place<'a> {
 }
 
 impl Walk {
-    /// What must go is made null first and removed at the end, since most objects have nothing to remove.
+    /// Fields to remove are made null first and removed at the end, since most objects have none.
     fn structure(&mut self, id: StructId, map: &mut Map, path: &Path<'_>, before: Option<&Value>) {
         let mut dirty = false;
         for (name, value) in map.iter_mut() {
@@ -173,7 +173,7 @@ impl Walk {
         }
     }
 
-    /// JSON schemas may stand where a list, a bool or names may stand; what is neither is ignored, as the reference does.
+    /// JSON schemas may stand where a list, a bool or names may stand; what is neither is ignored, as kube-apiserver does.
     fn schema_or(&mut self, ty: Type, value: &mut Value, place: Place<'_>) {
         let props = self.schema.schema_props();
         match (ty, &mut *value) {
@@ -208,13 +208,13 @@ impl Walk {
     }
 }
 
-/// Whether a value is the stored one. Scalars are cheaper to look at again than to compare, and null is for the struct
+/// Returns true if a value is the stored one. Scalars are cheaper to check again than to compare, and null is for the struct
 /// around it to drop.
 fn is_passed(value: &Value, before: Option<&Value>) -> bool {
     matches!(value, Value::Object(_) | Value::Array(_)) && before.is_some_and(|before| value.is_same(before))
 }
 
-/// Whether a struct would not write the value back.
+/// Returns true if a Go struct would not write the value back.
 fn left_out(field: &Field, value: &Value) -> bool {
     match value {
         Value::Null => true,

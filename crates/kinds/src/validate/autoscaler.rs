@@ -18,7 +18,7 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
     metric_describes_its_type,
 ];
 
-/// What was stored before versions were checked may stay.
+/// Objects that were stored before versions were checked may stay as they are.
 fn autoscaler_target_has_a_group(at: &At<'_>, errors: &mut Errors) {
     let target = at.value.at("spec").at("scaleTargetRef");
     let before = at.old.map(|old| old.at("spec").at("scaleTargetRef"));
@@ -139,7 +139,7 @@ fn resource(key: &str, source: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What holds for the target of any metric.
+/// Rules for the target of any metric.
 fn target(target: &Value, path: &Path<'_>, errors: &mut Errors) {
     let kind = target.text("type");
     if kind.is_empty() {

@@ -59,7 +59,7 @@ fn signer_is_well_formed(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// What was approved, denied or failed was so.
+/// The Approved, Denied and Failed conditions cannot be removed or changed.
 fn verdict_is_true(at: &At<'_>, errors: &mut Errors) {
     let status = at.value.as_str().unwrap_or_default();
     let known: &[&str] = match at.parent.text("type") {

@@ -39,7 +39,7 @@ fn config_map_fits(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// How many bytes padded base64 stands for.
+/// The number of bytes that padded base64 stands for.
 fn decoded_len(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)

@@ -1,4 +1,4 @@
-//! What a Job makes of Pods that fail or succeed.
+//! Validation of the Pod failure policy and the success policy of a Job.
 
 use std::collections::HashSet;
 
@@ -136,7 +136,7 @@ fn success(completions: i64, rule: &Value, path: &Path<'_>, errors: &mut Errors)
     }
 }
 
-/// How many indexes a list of intervals names (`1,3-5`).
+/// The number of indexes that a list of intervals names (`1,3-5`).
 fn indexes(text: &str, completions: i64) -> Result<i64, String> {
     let number = |digits: &str| match digits.parse::<i64>() {
         Err(_) => Err(format!("cannot convert string to integer for index: {digits:?}")),

@@ -11,7 +11,7 @@ use crate::tree::Tree;
 pub(super) const CHECKS: &[(&str, Check)] =
     checks![labels_are_well_formed, selector_operator_is_known, selector_is_not_empty, selector_is_usable];
 
-/// Whether a `LabelSelector` takes the labels; the empty one takes all.
+/// Returns true if a `LabelSelector` matches the labels; the empty one matches all.
 #[must_use]
 pub fn matches(selector: &Value, labels: &Value) -> bool {
     selector.entries("matchLabels").all(|(key, value)| labels.at(key) == value)

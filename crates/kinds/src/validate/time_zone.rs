@@ -19,7 +19,7 @@ fn time_zone_is_known(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a name is in the form and from the areas of the IANA database. Places come and go with its releases, and a
+/// Returns true if a name is in the form and from the areas of the IANA database. Places come and go with its releases, and a
 /// server need not have one installed.
 fn is_zone(name: &str) -> bool {
     const AREAS: [&str; 16] = [

@@ -1,4 +1,4 @@
-//! What changed between two objects, as sets of paths.
+//! The difference between two objects, as sets of paths.
 //!
 //! A path is *changed* if it was added or has another value, *removed* if it is no longer there. Where a whole subtree
 //! comes or goes, every path of it counts, the inner ones too. Fields that belong to nobody, such as names and
@@ -31,7 +31,7 @@ pub(super) const UNOWNED_METADATA: [&str; 9] = [
     "uid",
 ];
 
-/// What changed.
+/// Added, modified and removed paths.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// Added or modified.

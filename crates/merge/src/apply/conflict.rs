@@ -33,7 +33,7 @@ pub enum ApplyError {
     /// The configuration has `managedFields`: a 400. They are the server's to write.
     #[error("metadata.managedFields must be nil")]
     ManagedFieldsPresent,
-    /// The configuration does not fit the schema: a 500, as in the reference.
+    /// The configuration does not fit the schema: a 500, as in kube-apiserver.
     #[error("failed to create typed patch object ({object}): {}", join(.errors))]
     Untypable {
         /// Which object.

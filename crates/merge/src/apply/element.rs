@@ -23,7 +23,7 @@ pub(super) fn field_name(element: &str) -> Option<&str> {
 /// The element by which a list knows one of its items.
 ///
 /// # Errors
-/// Why the item has none, in the reference's words.
+/// Why the item has none, in kube-apiserver's words.
 pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String> {
     match list.list_kind() {
         ListKind::Map(keys) => keyed(item, keys, list),
@@ -89,7 +89,7 @@ pub(super) fn show(element: &str) -> String {
     }
 }
 
-/// Whether this has the form of an element. The JSON within is not parsed: what the server wrote is sound, and what a
+/// Returns true if this has the form of an element. The JSON within is not parsed: what the server wrote is sound, and what a
 /// client made up can only fail to name anything.
 pub(super) fn is_valid(element: &str) -> bool {
     match element.split_once(':') {

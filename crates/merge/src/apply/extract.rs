@@ -1,4 +1,4 @@
-//! What a configuration sets, and what is wrong with it.
+//! The field set of an applied configuration, and the errors in it.
 
 use std::collections::HashSet;
 
@@ -124,9 +124,9 @@ impl Walk {
     }
 }
 
-/// What is wrong with a value of the wrong shape. Null fits everywhere.
+/// The error for a value of the wrong shape. Null fits everywhere.
 ///
-/// The reference shows some values through Go's formatting of its own wrapper type; the shape of that is copied.
+/// kube-apiserver shows some values through Go's formatting of its own wrapper type; the shape of that is copied.
 fn misfit(value: &Value, shape: Shape) -> Option<String> {
     let go_type = || match value {
         Value::Bool(_) => "bool",

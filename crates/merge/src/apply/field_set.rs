@@ -88,7 +88,7 @@ impl FieldSet {
         Value::Object(self.0)
     }
 
-    /// Whether there is no path in it.
+    /// Returns true if there is no path in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -179,7 +179,7 @@ fn subtract(a: &mut Trie, b: &Trie) {
     }
 }
 
-/// Whether anything is left.
+/// Returns true if anything is left.
 fn subtract_node(a: &mut Trie, b: &Trie) -> bool {
     let member = is_member(a) && !is_member(b);
     if a.is_empty() {

@@ -1,6 +1,6 @@
 //! From `kubectl apply` as it was, which kept its last configuration in an annotation, to applying on the server.
 //!
-//! Whoever applied an object that way and now applies it here meets itself as another manager. The reference lets it take
+//! A client that applied an object that way and now applies it here meets itself as another manager. kube-apiserver lets it take
 //! what the annotation says it set and nobody has changed since, and keeps the annotation for clients that still read it.
 
 use std::collections::HashSet;

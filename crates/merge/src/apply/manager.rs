@@ -35,12 +35,12 @@ pub struct FieldManager<'a, S> {
     pub now: &'a str,
 }
 
-/// What applying a configuration came to.
+/// The result of applying a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
     /// The object with its new record; defaults are not set yet.
     pub object: Value,
-    /// Whether anything but the record differs from before.
+    /// True if anything but `managedFields` differs from before.
     pub changed: bool,
 }
 
@@ -202,7 +202,7 @@ fn describe(config: &Value) -> String {
     format!("{}/{}; {kind}", metadata("namespace"), metadata("name"))
 }
 
-/// Whether two objects differ, records aside.
+/// Returns true if two objects differ, `managedFields` aside.
 fn differs(before: &Value, after: &Value) -> bool {
     let (Value::Object(before), Value::Object(after)) = (before, after) else { return before != after };
     let is_same = |key: &str, a: &Value, b: &Value| match (key, a, b) {

@@ -66,7 +66,7 @@ fn places(ids: &[String]) -> HashMap<&str, Option<usize>> {
     places
 }
 
-/// What comes next in a merged list.
+/// The next element of a merged list.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// The object's element at this position, which the configuration does not mention.

@@ -5,7 +5,7 @@ use listwatch_json::{Map, Value};
 /// The key under which a node says that it belongs to the set itself.
 pub(super) const SELF: &str = ".";
 
-/// Whether a path belongs to the set, and what of the paths below it does.
+/// A node of a field set: true if the path belongs to the set, and the nodes of the paths below it.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) member: bool,
@@ -39,7 +39,7 @@ impl Node {
     }
 }
 
-/// Whether a node in its wire shape belongs to the set itself: it is empty, or says so.
+/// Returns true if a node in its wire form belongs to the set itself: it is empty, or has the entry `.`.
 pub(super) fn is_member(node: &Map) -> bool {
     node.is_empty() || node.contains_key(SELF)
 }

@@ -7,7 +7,7 @@ use super::field_set::FieldSet;
 use super::node::{SELF, is_member};
 use crate::patch::{ListKind, MapKind, Schema};
 
-/// What goes: everything the manager applied last time that nobody owns now.
+/// The fields to remove: everything the manager applied last time that nobody owns now.
 ///
 /// `owned` are the sets of all managers as they will be, with the one that applies.
 pub(super) fn abandoned<'a, S: Schema>(

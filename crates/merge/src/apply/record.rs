@@ -32,7 +32,7 @@ pub fn manager_from_user_agent(user_agent: &str) -> String {
     out
 }
 
-/// How a manager came by its fields.
+/// The operation by which a manager owns its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
@@ -60,7 +60,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Whether both stand for the same manager. An applier is the same through all versions.
+    /// Returns true if both stand for the same manager. An applier is the same through all versions.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.operation == other.operation
             && self.manager == other.manager
@@ -119,7 +119,7 @@ impl Entry {
     }
 }
 
-/// What an object says about its managers.
+/// The `managedFields` of an object.
 pub(super) enum Given {
     /// Nothing, or nothing that can be read.
     Nothing,
@@ -167,7 +167,7 @@ pub(super) fn read(object: &Value) -> Vec<Entry> {
     entries.unwrap_or_default()
 }
 
-/// Puts entries into an object, in the order of the reference; none leave no trace.
+/// Puts entries into an object, in kube-apiserver's order; none leave no trace.
 pub(super) fn put(object: &mut Value, mut entries: Vec<Entry>) {
     entries.retain(|entry| !entry.fields.is_empty());
     entries.sort_by(|a, b| a.order().cmp(&b.order()));

@@ -14,13 +14,13 @@ pub enum PatchError {
     TooManyOperations {
         /// The limit.
         max: usize,
-        /// How many there are.
+        /// The number of operations.
         got: usize,
     },
     /// The patch does not apply to this object: a 422, which tells the caller nothing more.
     #[error("{0}")]
     Failed(String),
-    /// A directive or element the strategy cannot handle: a 500, as in the reference.
+    /// A directive or element the strategy cannot handle: a 500, as in kube-apiserver.
     #[error("{0}")]
     Unforeseen(String),
 }

@@ -1,4 +1,4 @@
-//! JSON patch (RFC 6902), with the reference's three liberties: `replace` of a missing key adds it, a negative index
+//! JSON patch (RFC 6902), with kube-apiserver's three liberties: `replace` of a missing key adds it, a negative index
 //! counts from the end, and `test` takes a missing key for null.
 
 use listwatch_json::{List, Text, Value};
@@ -9,9 +9,9 @@ use listwatch_json::{self as json, go};
 /// Bounds of a JSON patch: a few bytes of patch can ask for much work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonPatchLimits {
-    /// The most operations; the reference's 10000.
+    /// The most operations; kube-apiserver's 10000.
     pub operations: usize,
-    /// The most bytes that `copy` operations may add together; the reference's 3 MiB, the size of a body.
+    /// The most bytes that `copy` operations may add together; kube-apiserver's 3 MiB, the size of a body.
     pub copied_bytes: usize,
     /// The most list elements moved aside by insertions and removals, and nodes measured on their way to a deeper
     /// place, so that many operations on a large object end within a fraction of a second.
@@ -98,7 +98,7 @@ impl JsonPatch {
         Ok(Self { operations, limits, complaints })
     }
 
-    /// What a strict reader says about fields that no operation has, or that one has twice.
+    /// The strict-decoding errors: fields that no operation has, or that one has twice.
     #[must_use]
     pub fn complaints(&self) -> &[String] {
         &self.complaints
@@ -139,7 +139,7 @@ fn operation_of(complaint: &str) -> Option<usize> {
     complaint.split_once('[')?.1.split_once(']')?.0.parse().ok()
 }
 
-/// What is left of the limits.
+/// The rest of the limits.
 struct Budget {
     copied: usize,
     moved: usize,
@@ -157,7 +157,7 @@ impl Budget {
         }
     }
 
-    /// Whether a value of this depth may stand at a path.
+    /// Returns true if a value of this depth may stand at a path.
     fn allows(&self, path: &Pointer, depth: usize) -> Applied {
         if path.0.len() + depth > self.depth { failed("exceeded max depth") } else { Ok(()) }
     }
@@ -216,7 +216,7 @@ impl Operation {
     }
 
     fn value(&self, path: &Pointer, budget: &Budget) -> Applied<Value> {
-        // The reference takes a missing value for null.
+        // kube-apiserver takes a missing value for null.
         let value = self.value.clone().unwrap_or(Value::Null);
         budget.allows(path, Size::of(&value).depth)?;
         Ok(value)
@@ -241,7 +241,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// How large a value is, found in one walk.
+/// The size of a value, found in one walk.
 #[derive(Clone, Copy)]
 struct Size {
     /// About the encoded size.

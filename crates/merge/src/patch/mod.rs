@@ -1,4 +1,4 @@
-//! How an object changes: JSON patch, JSON merge patch, strategic merge patch.
+//! Patches: JSON patch, JSON merge patch, strategic merge patch.
 //!
 //! The first two need nothing but the object; the strategic one asks a [`Schema`] which lists merge by which key.
 //! Server-side apply, which also keeps record of who owns what, has a module of its own: [`crate::apply`].

@@ -1,6 +1,6 @@
 //! [`Schema`]: what schema-driven patches must know of a field.
 
-/// How the elements of a list are owned and merged by server-side apply.
+/// The `listType`: how server-side apply owns and merges the elements of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind<'a> {
     /// As a whole.
@@ -11,7 +11,7 @@ pub enum ListKind<'a> {
     Map(&'a [&'a str]),
 }
 
-/// How the entries of a map are owned and merged by server-side apply.
+/// The `mapType`: how server-side apply owns and merges the entries of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapKind {
     /// Each entry for itself, any key.
@@ -39,7 +39,7 @@ pub enum Shape {
     List,
 }
 
-/// What a strategic merge patch does with a field.
+/// The strategy of a strategic merge patch for a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
     /// Lists are merged element by element instead of replaced.
@@ -48,7 +48,7 @@ pub struct PatchStrategy {
     pub retain_keys: bool,
 }
 
-/// What schema-driven patches must know of a value: one node of a kind's schema.
+/// The facts about a value that schema-driven patches need: one node of a kind's schema.
 ///
 /// A node is a small copyable handle. Its questions are asked once per field of an object, so they should be lookups.
 pub trait Schema: Copy {
@@ -58,16 +58,16 @@ pub trait Schema: Copy {
     /// The schema of the elements of a list; `None` if this is no list.
     fn items(self) -> Option<Self>;
 
-    /// How a list is owned; asked of lists only.
+    /// The `listType` of a list.
     fn list_kind(&self) -> ListKind<'_>;
 
-    /// How a map is owned; asked of objects only.
+    /// The `mapType` of an object.
     fn map_kind(self) -> MapKind;
 
     /// The field by which a strategic merge patch knows the elements of this list.
     fn merge_key(&self) -> Option<&str>;
 
-    /// What a strategic merge patch does with this field.
+    /// The strategy of a strategic merge patch for this field.
     fn patch_strategy(self) -> PatchStrategy;
 
     /// Which JSON stands here; [`Shape::Any`] leaves it to later validation.

@@ -144,7 +144,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// What is newly added, without directives; nothing if it says of itself that it be deleted.
+/// The value to add, without directives; `None` if its directive is to delete it.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) => {

@@ -96,7 +96,7 @@ pub struct AdmissionOptions {
     pub enable: Vec<String>,
     /// Plugins not to use.
     pub disable: Vec<String>,
-    /// What webhooks may cost.
+    /// Bounds on webhooks.
     pub webhooks: WebhookLimits,
 }
 

@@ -1,6 +1,6 @@
 //! Addresses and node ports of Services.
 //!
-//! What is taken is asked of the Services themselves, by the cache's indexes, so there is no second record that could disagree.
+//! The addresses in use are read from the Services themselves, by the cache's indexes, so there is no second record that could disagree.
 //! Between handing something out and the Service that has it reaching the cache lies a moment; [`Allocator`] remembers what was
 //! handed out for longer than that. It does not know what another server on the same store hands out in that moment.
 
@@ -29,7 +29,7 @@ pub(crate) const RANGE_CIDR: &str = "10.0.0.0/16";
 /// The address of `default/kubernetes`.
 pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
-/// How long something handed out is remembered: far longer than the cache is ever behind.
+/// The time for which an allocation is remembered: far longer than the cache is ever behind.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Random tries before the range is searched in order.
 const TRIES: usize = 16;
@@ -40,7 +40,7 @@ enum Thing {
     Port(i64),
 }
 
-/// What was handed out lately.
+/// The latest allocations.
 #[derive(Debug, Default)]
 pub(crate) struct Allocator {
     recent: Mutex<HashMap<Thing, Instant>>,
@@ -73,7 +73,7 @@ impl Allocator {
     }
 }
 
-/// What one write was given. It goes back when the write fails or was a dry run: when this is dropped without [`keep`].
+/// The allocations of one write. They are released when the write fails or was a dry run: when this is dropped without [`keep`].
 ///
 /// [`keep`]: Reservation::keep
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// What the stored Services have, apart from one of them.
+/// The addresses and ports of the stored Services, apart from one of them.
 struct Taken<'a> {
     collection: &'a Collection,
     snapshot: Arc<Snapshot>,

@@ -24,7 +24,7 @@ impl Heavy {
         Self { above, room: Arc::new(Semaphore::new(threads.max(1))) }
     }
 
-    /// Whether something of that many bytes belongs here.
+    /// Returns true if something of that many bytes belongs here.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
         bytes > self.above
     }
@@ -33,7 +33,7 @@ impl Heavy {
     /// same. A panic is passed on.
     ///
     /// # Errors
-    /// What the work fails with; 503 if the server is going down.
+    /// The error of the work; 503 if the server is shutting down.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Status>> + Send + 'static,

@@ -36,7 +36,7 @@ pub(crate) use heavy::Heavy;
 pub(crate) use plugin::Plugin;
 pub(crate) use record::Record;
 
-/// What every request handler works with: the store, the state, the kinds, and the rules for using them.
+/// The shared state of all request handlers: the store, the cache, the registry, and the rules for using them.
 #[derive(Debug)]
 pub struct Api {
     /// The durable store. Writes go here; the cache follows.
@@ -45,31 +45,31 @@ pub struct Api {
     pub cache: Arc<Cache>,
     /// Which kinds exist.
     pub registry: Registry,
-    /// Who asks.
+    /// Authenticates requests.
     pub authenticator: Authenticator,
-    /// Whether they may.
+    /// Authorizes requests.
     pub authorizer: Arc<dyn Authorizer>,
-    /// What may change or reject a write.
+    /// The admission plugins.
     pub(crate) admission: Chain,
     /// Where is told who asked for what.
     pub(crate) audit: Option<Arc<AuditLog>>,
-    /// Who may act as whom.
+    /// Decides who may act as whom.
     pub(crate) impersonator: Impersonator,
     /// Connections to webhooks.
     pub(crate) webhooks: WebhookClient,
-    /// How the server is set up.
+    /// The configuration of the server.
     pub options: Options,
     /// Which addresses and ports Services were given lately.
     pub(crate) allocator: Allocator,
-    /// What the documents of custom kinds hash to.
+    /// The hashes of the OpenAPI documents of custom kinds.
     pub(crate) openapi: Hashes,
-    /// Who waits for whom.
+    /// API priority and fairness.
     pub(crate) fairness: Fairness,
     /// Where large objects are worked on.
     pub(crate) heavy: Heavy,
-    /// What was written lately.
+    /// The trees of objects written lately.
     pub(crate) recent: Recent,
-    /// What is counted.
+    /// The counters of the server.
     pub metrics: Metrics,
 }
 

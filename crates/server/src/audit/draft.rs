@@ -13,7 +13,7 @@ use crate::audit::log::AuditLog;
 use crate::audit::policy::{Level, Verdict};
 use crate::auth::{Attributes, User};
 
-/// How far a request has come.
+/// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     RequestReceived,
@@ -31,7 +31,7 @@ impl Stage {
     }
 }
 
-/// What is known about a request while it is served. It is shared by those who learn more, each of whom tells once.
+/// The audit event of a request in the making. It is shared by all who add to it, each of them once.
 #[derive(Debug)]
 pub(crate) struct Draft {
     log: Arc<AuditLog>,
@@ -40,7 +40,7 @@ pub(crate) struct Draft {
     uri: String,
     user_agent: String,
     peer: Option<SocketAddr>,
-    /// What the policy says, and what the request wants; known once its sender is.
+    /// The decision of the policy and the attributes of the request, known after authentication.
     known: OnceLock<Known>,
     impersonated: OnceLock<Arc<User>>,
     body: OnceLock<Bytes>,

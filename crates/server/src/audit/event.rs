@@ -14,7 +14,7 @@ use crate::auth::User;
 /// Bytes of a body that are shown; of longer ones it is only said that they are left out.
 const MAX_BODY: usize = 256 << 10;
 
-/// What is written about a request. It is made quickly; turning it into text is left to the one who writes.
+/// An audit event. Making it is quick; the writer of the log encodes it.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) level: Level,

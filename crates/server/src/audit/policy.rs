@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth::{Attributes, User};
 
-/// How much is told about a request.
+/// The audit level: how much is recorded about a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub(crate) enum Level {
     /// Nothing.
     #[default]
     None,
-    /// Who asked for what, and how it was answered.
+    /// User, attributes and response code.
     Metadata,
     /// The body of the request as well.
     Request,
@@ -50,7 +50,7 @@ struct Resources {
     resource_names: Vec<String>,
 }
 
-/// What the policy says about one request.
+/// The decision of the policy about one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) level: Level,
@@ -61,7 +61,7 @@ impl Policy {
     /// Reads a policy file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the policy.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let policy: Self = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
         if policy.kind != "Policy" || policy.api_version != "audit.k8s.io/v1" {

@@ -9,7 +9,7 @@ use listwatch_wire::selector::FieldSelector;
 use crate::auth::User;
 use crate::auth::rbac::{PolicyRule, RoleRef};
 
-/// What somebody wants to do.
+/// The attributes of a request that authorizers decide by.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes<'a> {
     /// `get`, `list`, `watch`, `create`, … for resources; the lower-case method for other paths.
@@ -69,7 +69,7 @@ impl Attributes<'_> {
     }
 }
 
-/// Whether it may be done.
+/// The decision of an authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Yes.
@@ -80,10 +80,10 @@ pub enum Decision {
 
 /// Decides. Asked once at the beginning of each request.
 pub trait Authorizer: Send + Sync + Debug {
-    /// Whether `user` may do it.
+    /// Decides if `user` may do it.
     fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
 
-    /// What allows `user` to do it, in words, if something does and it can say so.
+    /// The reason why `user` may do it, in words, if it is allowed and there is one to give.
     fn reason(&self, _user: &User, _attributes: &Attributes<'_>) -> Option<String> {
         None
     }
@@ -99,7 +99,7 @@ pub trait Authorizer: Send + Sync + Debug {
     /// The rules of a role, for those who grant it; `None` if there is no such role.
     fn role(&self, role: &RoleRef, namespace: &str) -> Option<Vec<PolicyRule>>;
 
-    /// Whether `user` may do it, and if not, the 403 to answer with.
+    /// Checks that `user` may do it; otherwise returns the 403 to answer with.
     ///
     /// # Errors
     /// 403.

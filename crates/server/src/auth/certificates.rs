@@ -98,7 +98,7 @@ pub(crate) fn check_approved_elsewhere(new: &Value, old: &Value) -> Result<(), S
     Err(Status::invalid(GROUP, "CertificateSigningRequest", name, &[error]))
 }
 
-/// Whether the user has the verb on the signer, or on all signers of its domain.
+/// Returns true if the user has the verb on the signer, or on all signers of its domain.
 fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
     [signer, &domain].iter().any(|name| {
@@ -114,7 +114,7 @@ fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bo
     })
 }
 
-/// Whether a field changed; what is empty is as good as not there.
+/// Returns true if a field changed. Empty and absent are the same.
 fn differs(before: &Value, after: &Value, key: &str) -> bool {
     let (before, after) = (before.at(key), after.at(key));
     let empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);

@@ -22,13 +22,13 @@ pub struct Grant<'a> {
     pub asked: &'a str,
     /// The object.
     pub object: &'a Value,
-    /// What it replaces.
+    /// The object that it replaces.
     pub old: Option<&'a Value>,
 }
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Whether the user may grant what the object grants: they hold it themselves, or have the right to give more.
+/// Returns true if the user may grant the permissions of the object: they hold them, or may `escalate` or `bind`.
 ///
 /// # Errors
 /// 403 that names what they do not hold, 404 for a binding of a role that does not exist.
@@ -99,7 +99,7 @@ fn everything() -> [PolicyRule; 2] {
 }
 
 impl Grant<'_> {
-    /// Whether the user holds all of these rules.
+    /// Returns true if the user holds all of these rules.
     fn confirm(&self, authorizer: &dyn Authorizer, user: &User, wanted: &[PolicyRule]) -> Result<(), Status> {
         let missing = uncovered(&authorizer.rules(user, self.namespace), wanted)
             .ok_or_else(|| self.refuse("its rules have too many combinations to be checked"))?;
@@ -119,7 +119,7 @@ impl Grant<'_> {
     }
 }
 
-/// Whether nothing changes but what the garbage collector works with: owners and finalizers.
+/// Returns true if nothing changes but owners and finalizers, which the garbage collector writes.
 fn only_releases(new: &Value, old: &Value) -> bool {
     const OWN: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
     let without = |object: &Value| {

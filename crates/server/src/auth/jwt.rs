@@ -81,7 +81,7 @@ impl SigningKey {
         Ok(token)
     }
 
-    /// What a token says, if this key signed it.
+    /// Returns the claims of a token, if this key signed it.
     pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         self.verifying.verify(token)
     }
@@ -115,7 +115,7 @@ impl VerifyingKey {
         json!({"use": "sig", "kty": "EC", "kid": &*self.id, "crv": "P-256", "alg": "ES256", "x": x, "y": y})
     }
 
-    /// What a token says, if this key signed it.
+    /// Returns the claims of a token, if this key signed it.
     pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         if token.len() > MAX_BYTES {
             return None;

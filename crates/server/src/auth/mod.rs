@@ -1,4 +1,4 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization.
 //!
 //! [`Authenticator`] turns a request's credentials into a [`User`], who may ask to act as another (`impersonate`);
 //! [`ServiceAccounts`] are users that are programs, whose signed tokens this server issues itself (`jwt`). An
@@ -42,7 +42,7 @@ pub use token_file::{Token, parse_token_file};
 /// The group whose members may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
 
-/// Who asks.
+/// A user, as authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The name.
@@ -51,7 +51,7 @@ pub struct User {
     pub uid: String,
     /// The groups, including `system:authenticated` or `system:unauthenticated`.
     pub groups: Vec<String>,
-    /// Whatever else the authenticator knows, for reviews to show.
+    /// Further facts from the authenticator, for reviews to show.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -66,7 +66,7 @@ impl User {
         }
     }
 
-    /// Whether the user is in the group.
+    /// Returns true if the user is in the group.
     #[must_use]
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)

@@ -36,10 +36,10 @@ impl AuthorizationMode {
     }
 }
 
-/// What everybody may ask for, whatever the modes say: whoever looks after the server must see whether it lives.
+/// Paths that are allowed to everybody, whatever the modes say: health probes must work without credentials.
 const OPEN: &[&str] = &["/healthz", "/readyz", "/livez"];
 
-/// What one of the authorizers allows is allowed.
+/// A union of authorizers: what one of them allows is allowed.
 ///
 /// Members of `system:masters` may do everything without any object, so that a server whose roles were deleted can still be
 /// mended.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::auth::{Attributes, Authenticator, Authorizer, Decision, User, bearer};
 
-/// What a long request was allowed by, to be asked again now and then. kube-apiserver asks only once.
+/// The credentials and attributes of a watch, to be authorized again at intervals. kube-apiserver authorizes only once.
 #[derive(Debug)]
 pub(crate) struct Recheck {
     user: Arc<User>,
@@ -50,7 +50,7 @@ impl Recheck {
         self.due
     }
 
-    /// Whether the request still may, if it is time to ask.
+    /// Authorizes the request again if it is time. Returns false if it may no longer go on.
     pub(crate) fn holds(
         &mut self,
         authenticator: &Authenticator,

@@ -13,20 +13,20 @@ use crate::auth::{Attributes, Authenticator, Authorizer, Decision, ISSUER, User}
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// Whether objects of this resource are questions rather than things to store.
+/// Returns true if objects of this resource are reviews, which are answered rather than stored.
 #[must_use]
 pub fn is_review(group: &str, plural: &str) -> bool {
     matches!(group, AUTHORIZATION | AUTHENTICATION) && plural.ends_with("reviews")
 }
 
-/// Who asks, and whom to ask.
+/// The user that asks, and the authorizer that answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Reviewer<'a> {
     /// Knows the rights.
     pub authorizer: &'a dyn Authorizer,
     /// Knows the identities.
     pub authenticator: &'a Authenticator,
-    /// Who asks.
+    /// The user that asks.
     pub user: &'a User,
 }
 
@@ -61,14 +61,14 @@ impl Reviewer<'_> {
             review.insert("status".to_owned(), status);
             review.entry("metadata").or_insert_with(|| json!({}));
             if plural == "selfsubjectrulesreviews" {
-                // Of this question the reference forgets what it was about.
+                // kube-apiserver clears `spec` in the response to this review.
                 review.insert("spec".to_owned(), json!({}));
             }
         }
         Ok(())
     }
 
-    /// Whether the user may do what the question asks about.
+    /// Decides if the user may do what the review asks about.
     fn access(&self, user: &User, spec: &Value) -> Value {
         let asked = spec.at("resourceAttributes");
         // A question about no resource in particular is one about all of them, not about a path.
@@ -205,7 +205,7 @@ fn local_errors(spec: &Value, namespace: &str) -> Vec<FieldError> {
     vec![FieldError::invalid("spec.resourceAttributes.namespace", asked, detail)]
 }
 
-/// A path as the texts of the reference show it.
+/// A path as the texts of kube-apiserver show it.
 fn shown(path: &Value) -> Value {
     json!({"Path": path.text("path"), "Verb": path.text("verb")})
 }

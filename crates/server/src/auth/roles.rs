@@ -31,7 +31,7 @@ enum Part {
     RoleBinding,
 }
 
-/// What feeds one kind of objects to the policy.
+/// The follower that feeds one kind of objects to the policy.
 #[derive(Debug)]
 struct Feed {
     part: Part,
@@ -131,7 +131,7 @@ impl Authorizer for Roles {
     }
 }
 
-/// What a refusal says about roles that bindings name and that do not exist.
+/// The part of a refusal about roles that bindings name and that do not exist.
 fn not_found(missing: &[&RoleRef]) -> String {
     let texts = missing.iter().map(|role| {
         let kind = role.kind.to_ascii_lowercase();

@@ -15,7 +15,7 @@ use crate::auth::jwt::{SigningKey, VerifyingKey};
 use crate::auth::{User, quoted};
 use crate::cache::{Cache, Collection};
 
-/// Who issues the tokens, and the audience that this server itself is.
+/// The issuer of the tokens, which is also the audience of this server.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Tokens whose signature is known to be good. A program sends the same token with each request, and checking a signature
@@ -25,7 +25,7 @@ const VERIFIED_TOKENS: usize = 4096;
 /// Seconds that something may have been deleted before tokens bound to it no longer hold.
 const LEEWAY: i64 = 60;
 
-/// What a token may be bound to besides its account.
+/// The object that a token may be bound to besides its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// A Pod of the account's namespace.
@@ -55,7 +55,7 @@ pub struct Ticket {
     pub account: Identity,
     /// Whom the token is for.
     pub audiences: Vec<String>,
-    /// What it is bound to.
+    /// The object that it is bound to.
     pub bound: Option<(Bound, Identity)>,
     /// The node that the Pod it is bound to runs on.
     pub runs_on: Option<Identity>,
@@ -125,7 +125,7 @@ impl ServiceAccounts {
     /// A signed token.
     ///
     /// # Errors
-    /// What keeps the server from signing.
+    /// The reason why the server cannot sign.
     pub fn issue(&self, ticket: Ticket) -> Result<String, String> {
         let Ticket { namespace, account, audiences, bound, runs_on, issued, expires } = ticket;
         let bound_to =
@@ -149,7 +149,7 @@ impl ServiceAccounts {
         self.key.sign(&claims)
     }
 
-    /// Whose token this is, if it holds now and is for one of these audiences; and for which of them.
+    /// Returns the user of a token that is valid now for one of these audiences, and those audiences.
     ///
     /// # Errors
     /// Why the token is not believed.
@@ -199,7 +199,7 @@ impl ServiceAccounts {
         Some(verified)
     }
 
-    /// Whether the account and what the token is bound to are still there, and the same.
+    /// Checks that the account and the object the token is bound to still exist and are the same.
     fn is_alive(&self, claims: &Claims, now: i64) -> bool {
         let Kubernetes { namespace, node, pod, secret, serviceaccount } = &claims.kubernetes;
         let inside = Some(namespace.as_str());
@@ -215,7 +215,7 @@ impl ServiceAccounts {
     }
 }
 
-/// Whether an object is there, the same, and not deleted for longer than clocks differ.
+/// Returns true if an object exists, is the same, and was not deleted for longer than clocks differ.
 fn is_there(collection: &Collection, namespace: Option<&str>, identity: &Identity, now: i64) -> bool {
     let snapshot = collection.snapshot();
     let Some(object) = snapshot.get(&collection.key(namespace, &identity.name)) else { return false };
@@ -224,7 +224,7 @@ fn is_there(collection: &Collection, namespace: Option<&str>, identity: &Identit
         && deleted.is_none_or(|time| time.as_second() >= now - LEEWAY)
 }
 
-/// What is said about a token that is for others.
+/// The error for a token that is meant for other audiences.
 pub(super) fn wrong_audience(own: &[String], wanted: &[&str]) -> String {
     let wanted: Vec<String> = wanted.iter().map(|&audience| audience.to_owned()).collect();
     let (own, wanted) = (quoted(own), quoted(&wanted));
@@ -250,7 +250,7 @@ fn user(claims: &Claims) -> User {
     }
 }
 
-/// What a token tells besides whose it is.
+/// The `extra` fields of a user that come from its token.
 fn extra(claims: &Claims) -> BTreeMap<String, Vec<String>> {
     let Kubernetes { node, pod, .. } = &claims.kubernetes;
     let mut extra = BTreeMap::new();

@@ -7,7 +7,7 @@ use crate::auth::User;
 pub struct Token {
     /// The secret.
     pub secret: String,
-    /// Whose it is.
+    /// The user of the token.
     pub user: User,
 }
 

@@ -69,7 +69,7 @@ impl Collection {
         &self.name
     }
 
-    /// What all its storage keys begin with.
+    /// The prefix of its storage keys.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -103,7 +103,7 @@ impl Collection {
         Snapshot::walk_at(&self.prefix, index.map(|index| (index, value.into())))
     }
 
-    /// What the storage keys of all objects that can match begin with.
+    /// The prefix of the storage keys of all objects that can match.
     #[must_use]
     pub fn scope(&self, filter: &Filter) -> String {
         scope(&self.prefix, filter)
@@ -141,7 +141,7 @@ impl Collection {
         followers.push(follower);
     }
 
-    /// How many events are kept, how many views are open, and since which revision events are kept.
+    /// The number of events that are kept, the number of open views, and the revision since which events are kept.
     #[must_use]
     pub fn log_state(&self) -> (usize, usize, Revision) {
         let log = self.log.lock();

@@ -57,7 +57,7 @@ impl Cursor {
         self.position
     }
 
-    /// What the watcher looks through.
+    /// The view that the watcher reads.
     #[must_use]
     pub fn view(&self) -> &Arc<View> {
         &self.view

@@ -16,9 +16,9 @@ use crate::cache::object::Object;
 pub struct Event {
     /// The revision of the change.
     pub revision: Revision,
-    /// What the object is now; `None` if it was deleted.
+    /// The object after the change; `None` if it was deleted.
     pub object: Option<Arc<Object>>,
-    /// What it was before; `None` if it was created.
+    /// The object before the change; `None` if it was created.
     pub previous: Option<Arc<Object>>,
     /// When the cache learnt of it.
     pub seen: Instant,
@@ -27,7 +27,7 @@ pub struct Event {
     /// The same as protobuf. Few watchers want it, and every event is kept for a while, so that it takes up no more than
     /// a pointer until one does.
     protobuf: OnceLock<Box<Frames>>,
-    /// How many bytes of protobuf the log has been told of, or [`LEFT`].
+    /// The bytes of protobuf that the log has counted, or [`LEFT`].
     counted: AtomicUsize,
 }
 
@@ -45,7 +45,7 @@ impl Event {
         Self { revision, object, previous, seen: Instant::now(), frames, protobuf, counted }
     }
 
-    /// What somebody with this filter is told about it, if anything: an object that begins to match is added, one that
+    /// The change as a watcher with this filter sees it, if it does: an object that begins to match is added, one that
     /// no longer does is deleted.
     #[must_use]
     pub fn seen_through(&self, filter: &Filter) -> Option<Change> {
@@ -103,7 +103,7 @@ impl Event {
         out.freeze()
     }
 
-    /// What the event keeps in memory: the objects, and about the same again for a frame as JSON. What it keeps as
+    /// The memory of the event: the objects, and about the same again for a frame as JSON. What it keeps as
     /// protobuf is counted as it comes, see [`super::frames`].
     #[must_use]
     pub fn weight(&self) -> usize {
@@ -120,7 +120,7 @@ pub(crate) fn frame(kind: EventType, out: &mut BytesMut, object: impl FnOnce(&mu
     out.extend_from_slice(SUFFIX);
 }
 
-/// What a watcher is told about an object.
+/// The type of a watch event, by the filter of the watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is there now, and was not before, as far as the watcher can see.

@@ -14,13 +14,13 @@ use crate::cache::event::Event;
 use crate::cache::snapshot::Snapshot;
 use crate::cache::view::View;
 
-/// What all storage keys of objects begin with.
+/// The prefix of the storage keys of all objects.
 const ROOT: &str = "/registry/";
-/// How many objects are read at a time when the state is loaded.
+/// The number of objects read at a time when the state is loaded.
 const LOAD_PAGE: usize = 2000;
-/// How long to wait before a broken engine is asked again.
+/// The delay before a broken engine is asked again.
 const RETRY: Duration = Duration::from_millis(200);
-/// How often views that see nothing new are made to let go of old events.
+/// The interval at which views without new events drop old ones.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
 /// Follows the engine's log and publishes what it says.
@@ -34,7 +34,7 @@ pub(crate) struct Feeder {
     trimmed: Instant,
 }
 
-/// What a batch does to one collection.
+/// The changes of one collection in a batch.
 struct Work {
     collection: Arc<Collection>,
     snapshot: Snapshot,

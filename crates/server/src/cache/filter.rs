@@ -30,9 +30,9 @@ pub struct Filter {
     pub name: Option<Arc<str>>,
     labels: LabelSelector,
     fields: FieldSelector,
-    /// How the fields named in the selector are found.
+    /// The paths of the fields named in the selector.
     lookups: Vec<FieldLookup>,
-    /// Whether objects have no namespace, so that a name alone is a key.
+    /// True if objects have no namespace, so that a name alone is a key.
     cluster_scoped: bool,
 }
 
@@ -83,7 +83,7 @@ impl Filter {
         self
     }
 
-    /// Whether a selector is set: then what remains of a list cannot be counted without looking at it.
+    /// Returns true if a selector is set: then the rest of a list cannot be counted without reading it.
     #[must_use]
     pub fn has_selector(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
@@ -95,7 +95,7 @@ impl Filter {
         self.fields.exact(label)
     }
 
-    /// Whether the object is wanted.
+    /// Returns true if the object matches.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
         self.in_scope(object)

@@ -14,7 +14,7 @@ use crate::cache::event::{Change, Event};
 pub(crate) struct LateFrames(AtomicIsize);
 
 impl LateFrames {
-    /// How many bytes.
+    /// The number of bytes.
     pub(crate) fn get(&self) -> usize {
         // A frame may be forgotten an instant before it is counted.
         usize::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)

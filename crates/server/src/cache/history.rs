@@ -21,7 +21,7 @@ pub(crate) struct History {
     collection: Arc<Collection>,
     /// Read but not yet handed out.
     waiting: VecDeque<Sight>,
-    /// How far what was read reaches.
+    /// The last revision that was read.
     read: Revision,
     handed: Revision,
 }

@@ -114,7 +114,7 @@ impl Cache {
         self.collections.load().values().cloned().collect()
     }
 
-    /// How far the cache has come.
+    /// The revision up to which the cache has applied all changes.
     #[must_use]
     pub fn position(&self) -> &Position {
         &self.position

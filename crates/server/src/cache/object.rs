@@ -108,7 +108,7 @@ impl Object {
         &self.value
     }
 
-    /// What this version costs in memory.
+    /// The memory of this version.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.value.len() + self.key.len() + size_of::<Self>() + ENTRY_BYTES
@@ -166,7 +166,7 @@ impl Object {
         out.extend_from_slice(b"}");
     }
 
-    /// How long [`Object::write`] makes it, at most.
+    /// The largest length of the output of [`Object::write`].
     #[must_use]
     pub fn written_len(&self, type_prefix: &[u8]) -> usize {
         self.value.len() + type_prefix.len() + VERSION_BYTES
@@ -220,7 +220,7 @@ fn labels_and_splice(value: &[u8], metadata: usize) -> Option<(usize, usize)> {
 /// `,"resourceVersion":"` and twenty digits.
 const VERSION_BYTES: usize = 40;
 
-/// What an entry costs around the object: the counters of its three allocations and its place in the map.
+/// The memory of an entry around the object: the counters of its three allocations and its place in the map.
 const ENTRY_BYTES: usize = 96;
 
 /// Decimal digits without going through the formatting machinery: this runs once per object of every list.

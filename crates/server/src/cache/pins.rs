@@ -80,7 +80,7 @@ impl Pins {
         pin.remaining.push_back((from.to_owned(), remaining));
     }
 
-    /// How many objects remain from a key on, if that was remembered.
+    /// The number of objects from a key on, if it was remembered.
     pub(crate) fn remaining(&self, collection: &Collection, revision: Revision, from: &str) -> Option<u64> {
         let pins = self.pins.lock();
         let pin = pins.iter().find(|pin| pin.is(collection, revision))?;

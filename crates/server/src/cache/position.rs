@@ -6,7 +6,7 @@ use std::time::Duration;
 use listwatch_wire::Revision;
 use tokio::sync::Notify;
 
-/// How far the cache has come: every change up to here is in every collection and view.
+/// The position of the cache: every change up to this revision is in every collection and view.
 #[derive(Debug, Default)]
 pub struct Position {
     reached: AtomicU64,

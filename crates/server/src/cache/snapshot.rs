@@ -21,7 +21,7 @@ pub struct Snapshot {
     indexes: Vec<Index>,
     /// The newest change in it.
     revision: Revision,
-    /// What the objects weigh.
+    /// The bytes of all objects.
     bytes: usize,
 }
 
@@ -88,19 +88,19 @@ impl Snapshot {
         self.revision
     }
 
-    /// How many objects.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// What the objects weigh.
+    /// The bytes of all objects.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -173,7 +173,7 @@ impl Snapshot {
         }
     }
 
-    /// How many objects a walk still has before it.
+    /// The number of objects that a walk has not reached yet.
     #[must_use]
     pub fn count(&self, walk: &Walk) -> usize {
         self.range(walk).count()
@@ -198,7 +198,7 @@ impl Walk {
     }
 }
 
-/// What all keys that can match begin with.
+/// The prefix of all keys that can match.
 pub(crate) fn scope(prefix: &str, filter: &Filter) -> String {
     match &filter.namespace {
         Some(namespace) => format!("{prefix}{namespace}/"),

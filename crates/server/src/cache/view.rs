@@ -16,7 +16,7 @@ use crate::cache::filter::Filter;
 /// One event as a filter sees it.
 #[derive(Clone, Debug)]
 pub struct Sight {
-    /// What the watcher is told.
+    /// The change as the watcher sees it.
     pub change: Change,
     /// The change itself.
     pub event: Arc<Event>,
@@ -25,7 +25,7 @@ pub struct Sight {
 /// A few events at a time.
 pub type Sights = SmallVec<[Sight; 8]>;
 
-/// How much is handed out at a time: a watcher holds what it has not sent yet, for as long as its client does not read.
+/// The bounds of a portion: a watcher holds what it has not sent yet, for as long as its client does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portion {
     /// At most so many events.
@@ -35,7 +35,7 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// How many of the sights that come next it takes.
+    /// The number of events it takes.
     pub(super) fn of<'a>(self, sights: impl Iterator<Item = &'a Sight>) -> usize {
         let mut bytes = 0;
         let fits = |sight: &&Sight| {
@@ -62,7 +62,7 @@ pub struct View {
     filter: Filter,
     recent: Mutex<Recent>,
     changed: Notify,
-    /// How many watchers look through it; at zero the collection forgets it.
+    /// The number of watchers of the view; at zero the collection drops it.
     watchers: AtomicUsize,
     /// Set when its watches are to end: the server stops, or the kind is gone.
     closed: AtomicBool,
@@ -93,13 +93,13 @@ impl View {
         }
     }
 
-    /// What it shows.
+    /// The filter of the view.
     #[must_use]
     pub fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// What comes after a position.
+    /// The events after a position.
     ///
     /// # Errors
     /// [`Behind`] if the position is older than what is kept.
@@ -120,7 +120,7 @@ impl View {
         Ok(sights.range(start..end).cloned().collect())
     }
 
-    /// How many events a watcher at a position has before it, and since when the first of them.
+    /// The number of events after a position, and the time of the first of them.
     ///
     /// # Errors
     /// [`Behind`] if the position is older than what is kept.
@@ -143,7 +143,7 @@ impl View {
         self.changed.notify_waiters();
     }
 
-    /// Whether its watches are to end.
+    /// Returns true if its watches should end.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)

@@ -9,7 +9,7 @@ use listwatch_wire::Status;
 
 /// Runs a handler; the text of its panic if it did.
 ///
-/// What a handler shares with others is locked for single steps or replaced as a whole, so that a panic leaves nothing
+/// State that handlers share is locked for single steps or replaced as a whole, so that a panic leaves nothing
 /// behind that is half done.
 pub(crate) async fn contain<T>(
     handler: impl Future<Output = Result<T, Status>>,
@@ -23,7 +23,7 @@ pub(crate) fn text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }
 
-/// The answer to a request whose handler panicked, in the words of the reference.
+/// The answer to a request whose handler panicked, in kube-apiserver's words.
 pub(crate) fn answer() -> Status {
     Status::failure(
         500,

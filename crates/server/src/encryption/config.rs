@@ -53,7 +53,7 @@ impl EncryptionConfig {
     /// Reads an EncryptionConfiguration. Of the providers, `aesgcm` and `identity` are there.
     ///
     /// # Errors
-    /// What is wrong with it; never a secret.
+    /// The problem with the configuration; never a secret.
     pub fn parse(text: &str) -> Result<Self, String> {
         // An error of the parser would show the text.
         let file: File =
@@ -75,7 +75,7 @@ impl EncryptionConfig {
         Ok(Self { parts: parts.collect::<Result<_, String>>()? })
     }
 
-    /// How the value of a storage key is stored; `None` if as it is.
+    /// The transformation of the value of a storage key; `None` if it is stored as it is.
     pub(super) fn transform(&self, key: &str) -> Option<&Transform> {
         if key.starts_with("/bootstrap/") {
             return self.parts.first().map(|(_, transform)| transform);

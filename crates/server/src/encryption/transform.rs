@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// What values encrypted this way begin with; the name of the key and a colon follow.
+/// The prefix of values encrypted this way; the name of the key and a colon follow.
 const PREFIX: &str = "k8s:enc:aesgcm:v1:";
 
 /// A key with its name.
@@ -60,11 +60,11 @@ impl Key {
     }
 }
 
-/// How values are stored: the first provider writes, all of them read.
+/// The providers of a resource: the first one encrypts, all of them decrypt.
 #[derive(Debug)]
 pub(super) struct Transform {
     keys: Vec<Key>,
-    /// Whether new values are stored as they are.
+    /// True if new values are stored in plain text.
     plain: bool,
 }
 

@@ -75,7 +75,7 @@ struct ResponseKind {
     kind: Arc<str>,
 }
 
-/// Whether the aggregated form comes before the plain one in what the client accepts.
+/// Returns true if the client prefers the aggregated form to the plain one.
 pub(crate) fn wanted(request: &Request) -> bool {
     let accept = request.header(ACCEPT).unwrap_or_default();
     for clause in accept.split(',') {

@@ -49,7 +49,7 @@ struct Check {
     failure: Option<String>,
 }
 
-/// Whether a path, without a slash at its end, is one of these.
+/// Returns true if a path, without a slash at its end, is one of these.
 pub(crate) fn serves(path: &str) -> bool {
     ["/healthz", "/livez", "/readyz"]
         .iter()

@@ -1,4 +1,4 @@
-//! What others need to check service account tokens themselves: the OpenID discovery document and the public key.
+//! OpenID discovery: the document and the public keys with which others verify service account tokens.
 
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, HOST, HeaderValue};

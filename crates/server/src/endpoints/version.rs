@@ -10,7 +10,7 @@ use crate::observe::{escape, family, line};
 /// The Kubernetes version whose behaviour is served.
 const MINOR: &str = "37";
 
-/// What the tree was when it was built is not known: the build script reads the commit alone. kube-apiserver leaves it empty
+/// The state of the tree at build time is unknown: the build script reads the commit alone. kube-apiserver leaves it empty
 /// then, too.
 const TREE_STATE: &str = "";
 

@@ -6,7 +6,7 @@ use super::config::{FlowSchema, Named, PathRule, ResourceRule, Rule, Subject};
 use crate::auth::{Attributes, User};
 
 impl FlowSchema {
-    /// Whether it takes a request.
+    /// Returns true if the schema matches a request.
     pub(super) fn takes(&self, user: &User, request: &Attributes<'_>) -> bool {
         self.spec.rules.iter().any(|rule| rule.takes(user, request))
     }
@@ -66,7 +66,7 @@ impl ResourceRule {
     }
 }
 
-/// Whether `pods` or `pods/status` names what is asked for.
+/// Returns true if `pods` or `pods/status` names the requested resource.
 fn names(wanted: &str, request: &Attributes<'_>) -> bool {
     match wanted.split_once('/') {
         None => request.subresource.is_empty() && wanted == request.resource,

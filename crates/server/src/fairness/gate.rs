@@ -23,7 +23,7 @@ use crate::cache::{Cache, Collection, Filter, Snapshot};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
-/// The answer to whoever is turned away, in the words of the reference.
+/// The answer to whoever is turned away, in kube-apiserver's words.
 pub(crate) const TOO_MANY: &str = "Too many requests, please try again later.";
 
 /// When to come again, in seconds.
@@ -33,7 +33,7 @@ const RETRY_AFTER: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Fairness {
     total: u32,
-    /// How long a request may wait for its turn.
+    /// The longest wait of a request for its seats.
     patience: Duration,
     schemas: Arc<Collection>,
     levels: Arc<Collection>,
@@ -58,7 +58,7 @@ struct Schema {
     headers: Headers,
 }
 
-/// What the answer says about the classification of its request.
+/// The values of the response headers about the classification of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Headers {
     pub(crate) schema: HeaderValue,

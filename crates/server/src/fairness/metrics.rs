@@ -1,4 +1,4 @@
-//! What is counted of each priority level, under the names of kube-apiserver.
+//! Metrics of each priority level, under the names of kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::gate::{Fairness, Level};
 use crate::observe::{escape, family, line};
 
-/// What became of the requests of a level, by their schema.
+/// The dispatched and rejected requests of a level, by their schema.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     dispatched: Mutex<BTreeMap<Arc<str>, u64>>,

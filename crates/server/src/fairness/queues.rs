@@ -13,7 +13,7 @@ use super::shuffle::hand;
 /// The seconds that a request is guessed to take; kube-apiserver's.
 const GUESS: f64 = 0.003;
 
-/// How requests of a level wait.
+/// The queue settings of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// The number of queues; zero if nobody waits and what does not fit is rejected.
@@ -24,7 +24,7 @@ pub(super) struct Settings {
     pub(super) length: usize,
 }
 
-/// What became of a request that arrived.
+/// The result of the arrival of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// It has its seats.
@@ -67,7 +67,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// How many seats were wanted over a while.
+/// The demand for seats over a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Demand {
     pub(super) high: f64,

@@ -2,11 +2,11 @@
 
 use super::queues::Demand;
 
-/// How slowly a level forgets what it needed; kube-apiserver's. At one adjustment in ten seconds half of it is forgotten after
+/// The decay of the smoothed demand of a level; kube-apiserver's. At one adjustment in ten seconds half of it is forgotten after
 /// five minutes.
 const MEMORY: f64 = 0.977;
 
-/// What a level is given by its configuration.
+/// The shares in the configuration of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) shares: u32,

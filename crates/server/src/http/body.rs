@@ -1,4 +1,4 @@
-//! What an answer consists of.
+//! Bodies of responses: whole, in pieces, or a stream of events.
 
 use std::io;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) trait EventStream: Send {
     /// The next frames to write; `None` at the end. Dropping the future loses nothing.
     fn next(&mut self) -> BoxFuture<'_, Option<Frames>>;
 
-    /// Whether events are bytes with their length before them, rather than lines of text.
+    /// True if events are bytes with their length before them, rather than lines of text.
     fn is_binary(&self) -> bool;
 
     /// The time at which the stream ends by itself.

@@ -15,7 +15,7 @@ use crate::http::request::Request;
 /// The fastest level: the point is the network, and the CPU is shared with every other client.
 const LEVEL: Compression = Compression::new(1);
 
-/// Whether the client takes gzip. Qualities are ignored, as in the reference.
+/// Returns true if the client accepts gzip. Qualities are ignored, as in kube-apiserver.
 pub(crate) fn accepted(request: &Request) -> bool {
     let accepted = request.headers.get_all(ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok());
     accepted.flat_map(|v| v.split(',')).any(|v| v.split(';').next().is_some_and(|v| v.trim() == "gzip"))

@@ -14,7 +14,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// The bounds of connections.
     fn limits(&self) -> &HttpLimits;
 
-    /// Whether the server is shutting down.
+    /// Returns true if the server is shutting down.
     fn is_stopping(&self) -> bool;
 
     /// Completes when the server begins to shut down.

@@ -30,14 +30,14 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// The path, percent-decoded.
     pub(crate) path: String,
-    /// Whether the path has a percent sign that begins no escape.
+    /// True if the path has a percent sign that begins no escape.
     pub(crate) malformed: bool,
     /// The query as sent, without the question mark.
     pub(crate) raw_query: String,
     /// Its parameters, decoded once for everything that reads them.
     pub(crate) query: Arc<Query<'static>>,
     pub(crate) headers: HeaderMap,
-    /// Whether the connection can become a WebSocket: HTTP/1.1 only.
+    /// True if the connection can become a WebSocket: HTTP/1.1 only.
     pub(crate) upgradable: bool,
 }
 

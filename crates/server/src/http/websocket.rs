@@ -167,7 +167,7 @@ fn push_frame(out: &mut BytesMut, opcode: u8, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// What a client may have to say.
+/// The frames of a client that matter.
 #[derive(Debug, PartialEq, Eq)]
 enum Control {
     Ping(Vec<u8>),

@@ -12,11 +12,11 @@ use crate::Error;
 use crate::identity::secrets::SecretStore;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// How long the CA holds. It is renewed by hand, since everybody who trusts it must learn of the new one.
+/// The validity of the CA. It is renewed by hand, since everybody who trusts it must learn of the new one.
 const CA_VALIDITY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// How long what it issues holds, as in kubeadm.
+/// The validity of the certificates it issues, as in kubeadm.
 pub(crate) const VALIDITY: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How long before its end a certificate is replaced.
+/// The time before its end at which a certificate is replaced.
 pub(crate) const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The CA of a cluster.

@@ -16,9 +16,9 @@ use crate::lifecycle::known::{Known, Stored};
 use crate::registry::{Resource, custom};
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// How often a definition that is going is looked at again: its objects may be held by finalizers of their own.
+/// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own.
 const TERMINATING_RETRY: Duration = Duration::from_millis(200);
-/// How many changes are taken at a time; any number of them asks for one look at everything.
+/// The number of changes taken at a time; any number of them leads to one look at everything.
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
 /// Keeps what is served in step with the definitions in the store.

@@ -18,7 +18,7 @@ use crate::pipeline::internal::{amend, remove};
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// How an owner is.
+/// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// There, and staying; or of a kind nobody here knows.
@@ -29,7 +29,7 @@ enum Owner {
     Gone,
 }
 
-/// Whether an object waits for the collector, by its bytes.
+/// Returns true if an object waits for the collector, by its bytes.
 pub(super) fn waits(value: &[u8]) -> bool {
     let mentions = |word| super::graph::mentions(value, word);
     mentions("\"deletionTimestamp\"") && (mentions("\"orphan\"") || mentions("\"foregroundDeletion\""))
@@ -116,7 +116,7 @@ async fn forget_owners(api: &Api, place: &Place, uids: &[&str]) -> Result<(), St
     .await
 }
 
-/// What is left to do for an owner that is held by one of the collector's finalizers.
+/// The remaining work for an owner that is held by one of the collector's finalizers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Nothing.
@@ -159,7 +159,7 @@ pub(super) async fn release_owner(api: &Api, graph: &Graph, key: &str) -> Result
     Ok(Progress::Done)
 }
 
-/// Whether a dependent is still there and asks its owner to wait.
+/// Returns true if a dependent exists and blocks the deletion of its owner.
 async fn blocks(api: &Api, key: &str, uid: &str) -> Result<bool, Status> {
     let Some(object) = read(api, key).await? else { return Ok(false) };
     let owners = object.at("metadata").list("ownerReferences");

@@ -12,7 +12,7 @@ use memchr::memmem;
 type Uid = Arc<str>;
 type Key = Arc<str>;
 
-/// Who depends on whom.
+/// The graph of owners and dependents.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     dependents: HashMap<Uid, HashSet<Key>>,
@@ -57,7 +57,7 @@ impl Graph {
     }
 }
 
-/// Whether the bytes of an object have this word as a key or value somewhere.
+/// Returns true if the bytes of an object have this word as a key or value somewhere.
 pub(super) fn mentions(value: &[u8], word: &str) -> bool {
     memmem::find(value, word.as_bytes()).is_some()
 }

@@ -20,9 +20,9 @@ pub(super) struct Known(BTreeMap<Arc<str>, Stored>);
 pub(super) struct Stored {
     pub(super) definition: Arc<Definition>,
     pub(super) object: Arc<Object>,
-    /// Whether it has been served as it is here.
+    /// True if it has been served as it is here.
     pub(super) served: bool,
-    /// Whether its status says what it should. It depends on the names of the others in its group, too.
+    /// True if its status is up to date. It depends on the names of the others in its group, too.
     pub(super) settled: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::registry::Resource;
 
 const FINALIZER: &str = "kubernetes";
 
-/// Whether the bytes are those of a namespace on its way out.
+/// Returns true if the bytes are those of a namespace in deletion.
 pub(super) fn terminating(value: &[u8]) -> bool {
     super::graph::mentions(value, "\"deletionTimestamp\"")
 }

@@ -18,7 +18,7 @@ pub(super) fn split(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("/registry/")?.split_once('/')
 }
 
-/// Whether objects are stored in the form of this resource, as far as that matters: all versions of a custom kind will do.
+/// Returns true if objects are stored in the form of this resource, as far as that matters: all versions of a custom kind will do.
 pub(super) fn keeps_form(resource: &Resource) -> bool {
     resource.builtin.is_none_or(|kind| kind.stored_as.is_none())
 }

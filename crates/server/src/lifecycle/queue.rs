@@ -1,4 +1,4 @@
-//! What is to be done and when. Time is passed in.
+//! A queue of tasks by due time, with retries. Time is passed in.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;

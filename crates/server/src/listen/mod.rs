@@ -93,7 +93,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: A
     }
 }
 
-/// Whether the first bytes are those of a request in the clear.
+/// Returns true if the first bytes are those of a request without TLS.
 async fn speaks_plainly(stream: &TcpStream, patience: Duration) -> bool {
     let mut first = [0; 5];
     let peeked = tokio::time::timeout(patience, stream.peek(&mut first)).await;

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::identity::authority::{Authority, Issued, RENEW_BEFORE, VALIDITY};
 use crate::{Error, files};
 
-/// How often files are read again, and the age of a certificate is looked at.
+/// The interval at which files are read again and the age of a certificate is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// TLS as connections use it.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often values came that are not larger than a bound. Writing is two additions; a reader sees each count as it is, the
+/// A cumulative histogram. Writing is two additions; a reader sees each count as it is, the
 /// whole perhaps an instant apart, as scrapers have to live with anyway.
 #[derive(Debug)]
 pub(crate) struct Histogram<const N: usize> {
@@ -27,7 +27,7 @@ impl<const N: usize> Histogram<N> {
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// How many values came.
+    /// The number of values.
     pub(crate) fn count(&self) -> u64 {
         let counted = self.buckets.iter().chain([&self.beyond]);
         counted.map(|bucket| bucket.load(Ordering::Relaxed)).sum()

@@ -6,7 +6,7 @@ use std::fmt;
 /// The part of kube-apiserver that would have answered.
 pub(crate) const COMPONENT: &str = "apiserver";
 
-/// What a request is counted under.
+/// The metric labels of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Labels<'a> {
     pub(crate) verb: &'static str,

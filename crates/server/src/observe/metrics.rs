@@ -11,12 +11,12 @@ use crate::observe::requests::{Requests, SECOND};
 use crate::observe::tasks::Tasks;
 use crate::observe::watches::{OpenWatch, WatchLag, Watches};
 
-/// What is counted.
+/// The counters of the server.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Every open watch.
     pub watches: Watches,
-    /// What runs in the background.
+    /// The background tasks.
     pub tasks: Arc<Tasks>,
     /// Requests whose handler panicked.
     pub(crate) panics: AtomicU64,

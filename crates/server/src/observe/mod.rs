@@ -1,4 +1,4 @@
-//! What can be seen from outside: counters under the names that existing dashboards know, and every open watch.
+//! Metrics under the names that existing dashboards know, and the list of open watches.
 
 mod histogram;
 mod labels;

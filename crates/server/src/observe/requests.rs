@@ -35,7 +35,7 @@ const CODES: [u16; 23] = [
     503, 504,
 ];
 
-/// What there was to do.
+/// Counters and latencies of requests, by their labels.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     table: ArcSwap<Table>,
@@ -112,7 +112,7 @@ impl Series {
         self.durations.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// How many were answered with each code that occurred.
+    /// The number of responses with each code that occurred.
     pub(crate) fn codes(&self) -> impl Iterator<Item = (u16, u64)> {
         let counts = CODES.into_iter().zip(&self.codes).chain([(0, &self.other)]);
         counts.map(|(code, count)| (code, count.load(Ordering::Relaxed))).filter(|(_, count)| *count > 0)

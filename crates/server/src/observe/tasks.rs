@@ -27,7 +27,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Whether it ended though the server goes on.
+    /// Returns true if it ended while the server goes on.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }

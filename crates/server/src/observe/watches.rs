@@ -112,13 +112,13 @@ pub struct Watches {
     series: Mutex<BTreeMap<String, Arc<Series>>>,
 }
 
-/// What was sent to all watches of one resource.
+/// The events and bytes sent to all watches of one resource.
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) labels: String,
     /// Of every event, bookmarks and errors included.
     pub(crate) sizes: Histogram<8>,
-    /// How many events were the present state of an object when the watch began.
+    /// The number of events that were the initial state of an object.
     pub(crate) initial: AtomicU64,
 }
 
@@ -136,7 +136,7 @@ impl Watches {
         self.open.lock().values().cloned().collect()
     }
 
-    /// How many are open.
+    /// The number of open watches.
     #[must_use]
     pub fn count(&self) -> usize {
         self.open.lock().len()
@@ -146,7 +146,7 @@ impl Watches {
         &self.totals
     }
 
-    /// What was sent, by resource.
+    /// The events and bytes sent, by resource.
     pub(crate) fn series(&self) -> Vec<Arc<Series>> {
         self.series.lock().values().cloned().collect()
     }

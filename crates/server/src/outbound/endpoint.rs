@@ -32,7 +32,7 @@ impl Endpoint {
     /// Reads a `clientConfig`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the configuration.
     pub(crate) fn read(config: &Value) -> Result<Self, String> {
         let bundle = config.text("caBundle");
         let pem = STANDARD.decode(bundle).map_err(|error| error.to_string())?;

@@ -176,7 +176,7 @@ impl WebhookClient {
     }
 }
 
-/// How an exchange failed.
+/// The failure of an exchange.
 enum Broken {
     /// The connection was closed before an answer began: a kept connection may have been too old.
     Unsent(String),

@@ -15,10 +15,10 @@ use crate::pipeline::yaml;
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const YAML: &str = "application/yaml";
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// How much of a body that cannot be read is shown to whoever sent it.
+/// The bytes of an unreadable body that its error message shows.
 const SHOWN_BYTES: usize = 30;
 
-/// What kind of object a path takes.
+/// The kind of object that a path takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected<'a> {
     pub(crate) group: &'a str,
@@ -96,13 +96,13 @@ pub(crate) fn duplicate(paths: &[String]) -> impl Iterator<Item = String> {
     paths.iter().map(|path| format!("duplicate field {path:?}"))
 }
 
-/// What the text is told off for, then the fields that do not exist.
+/// Returns the strict-decoding errors: duplicate fields first, then unknown fields, in kube-apiserver's order.
 pub(crate) fn complaints(text: impl IntoIterator<Item = String>, unknown: &[String]) -> Vec<String> {
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     text.into_iter().chain(unknown).collect()
 }
 
-/// What complaints come to: nothing, warnings, or an error.
+/// The effect of strict-decoding errors by the `fieldValidation` of the request: nothing, warnings, or an error.
 pub(crate) fn judge(complaints: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, String> {
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),

@@ -30,7 +30,7 @@ pub(crate) struct Change<'a> {
     pub(crate) options: RequestOptions<'a>,
     pub(crate) tracking: Tracking<'a>,
     pub(crate) view: View,
-    /// What the object was given, if it is a Service.
+    /// The addresses and ports allocated to the object, if it is a Service.
     pub(crate) reservation: Reservation<'a>,
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Collected {
     pub(crate) more: Option<More>,
 }
 
-/// What a page says about those after it.
+/// The continue token of a page and the number of objects after it.
 #[derive(Clone, Debug)]
 pub(crate) struct More {
     pub(crate) token: String,

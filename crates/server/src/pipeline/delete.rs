@@ -19,7 +19,7 @@ use crate::pipeline::{Writer, seconds};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-/// How long a Pod gets that does not say.
+/// The default grace period of a Pod, in seconds.
 const DEFAULT_GRACE: i64 = 30;
 
 /// A deletion of one object.
@@ -109,7 +109,7 @@ fn check_preconditions(
     revision: Revision,
 ) -> Result<(), Status> {
     let Some(conditions) = &options.preconditions else { return Ok(()) };
-    // Only here the reference names the kind instead of the resource.
+    // Only here kube-apiserver names the kind instead of the resource.
     let conflict =
         |why: &str| Status::conflict(&target.resource.group, &target.resource.kind, target.name, why);
     let found = stored.at("metadata").text("uid");
@@ -127,7 +127,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// What a deletion does to an object.
+/// The effect of a deletion on an object.
 fn decide(
     graceful: bool,
     held_by: Option<&str>,
@@ -157,7 +157,7 @@ fn without_mark(object: Value, stored: &Value) -> Value {
     if stored.at("metadata").has("deletionTimestamp") { object } else { stored.clone() }
 }
 
-/// How long a Pod may take to end.
+/// The grace period of a Pod.
 fn grace_period(options: &DeleteOptions, pod: &Value) -> i64 {
     let finished = matches!(pod.at("status").text("phase"), "Succeeded" | "Failed");
     if pod.at("spec").text("nodeName").is_empty() || finished {

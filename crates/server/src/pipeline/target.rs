@@ -50,7 +50,7 @@ pub(crate) fn place(object: &mut Value, namespace: Option<&str>) -> Result<(), S
     }
 }
 
-/// What a path of the resource itself takes.
+/// The kind that a path of the resource itself takes.
 pub(crate) fn expected(resource: &Resource) -> Expected<'_> {
     Expected {
         group: &resource.group,

@@ -21,7 +21,7 @@ use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody};
 use crate::registry::recent::Version;
 
-/// What a verb wants done.
+/// The decision of a verb about the stored object.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Store a new object where there is none.
@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
     Keep,
 }
 
-/// What was done.
+/// The result of a transaction.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// Stored, or already so.
@@ -239,7 +239,7 @@ fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Re
     match encoded {
         encoded if fits(&encoded) => Ok(encoded),
         Encoded { depth, .. } if depth > json::MAX_DEPTH => Err(Status::bad_request("exceeded max depth")),
-        // The text that clients know, which comes from the store of the reference.
+        // The text that clients know, which comes from the store of kube-apiserver.
         _ => Err(Status::unforeseen("etcdserver: request is too large")),
     }
 }
@@ -307,7 +307,7 @@ pub(crate) async fn remove_unreadable(
     }
 }
 
-/// What is known of an object without reading it.
+/// The revision and size of an object, known without reading it.
 fn identity(target: &Target<'_>, bytes: &[u8]) -> Value {
     let uid = raw::lookup(bytes, &["metadata", "uid"]).and_then(raw::scalar).unwrap_or_default();
     let mut object = json!({
@@ -347,7 +347,7 @@ pub(crate) fn shown(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Re
     object.ok_or_else(|| Status::internal("the object that was written cannot be read"))
 }
 
-/// What a dry run would have led to: a changed object keeps its version, a new one has none.
+/// The response to a dry run: a changed object keeps its resourceVersion, a new one has none.
 fn dry(target: &Target<'_>, verdict: Verdict, seen: Option<Stored>) -> Result<Done, Status> {
     let revision = seen.as_ref().map(|stored| stored.revision);
     let (mut object, created, removed) = match verdict {

@@ -1,6 +1,6 @@
 //! YAML bodies: the tree, and the keys that a mapping has twice.
 //!
-//! As in the reference the last of equal keys wins, and each repetition is told with its line: to a client that asks for
+//! As in kube-apiserver the last of equal keys wins, and each repetition is told with its line: to a client that asks for
 //! strictness as an error, to others as a warning.
 
 use std::cell::RefCell;
@@ -37,7 +37,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, String> {
     }
 }
 
-/// What the strict reader of the reference says about repeated keys.
+/// The strict-decoding errors for repeated keys, as kube-apiserver words them.
 pub(crate) fn unmarshal_errors(repeated: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", repeated.join("\n  "))
 }

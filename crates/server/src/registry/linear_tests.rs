@@ -49,7 +49,7 @@ pub(super) fn cost(rules: &dyn Rules, object: &Value) -> u64 {
     steps::taken() - before
 }
 
-/// What could be applied: without what only the server writes.
+/// The object as a client could apply it: without the fields that only the server writes.
 fn new_configuration(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object.inner("metadata") {
@@ -69,7 +69,7 @@ fn reversed(value: &Value) -> Value {
     }
 }
 
-/// What is to be said if the cost of `make(4n)` is far above four times that of `make(n)`.
+/// The failure message if the cost of `make(4n)` is far above four times that of `make(n)`.
 pub(super) fn steepness(what: &str, rules: &dyn Rules, make: impl Fn(usize) -> Value) -> Option<String> {
     let [few, many] = [ELEMENTS, 4 * ELEMENTS].map(|n| cost(rules, &make(n)));
     let ratio = many as f64 / few.max(1) as f64;

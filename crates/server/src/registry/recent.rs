@@ -1,6 +1,6 @@
 //! [`Recent`]: the trees of objects written lately.
 //!
-//! What was written just now is what is most likely written next: a controller changes the status of the same objects again and
+//! An object that was just written is the most likely to be written next: a controller changes the status of the same objects again and
 //! again. Their trees are at hand after a write, and keeping a few saves the next one from parsing the stored bytes. This
 //! is not where objects are read from: a tree counts only for the revision it was written at, which may be a moment ahead of
 //! the cache, and the engine has the last word.
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::registry::strategy::Rules;
 
-/// What an entry weighs besides its bytes.
+/// The weight of an entry besides its bytes.
 const ENTRY_BYTES: usize = 256;
 
 /// The trees of objects written lately, bounded by the bytes they are stored as.

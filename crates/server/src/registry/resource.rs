@@ -34,9 +34,9 @@ pub struct Resource {
     pub short_names: Vec<Arc<str>>,
     /// Categories, for clients.
     pub categories: Vec<Arc<str>>,
-    /// Whether objects live in namespaces.
+    /// True if objects live in namespaces.
     pub namespaced: bool,
-    /// What may be done with it.
+    /// The verbs of the resource.
     pub verbs: Vec<Arc<str>>,
     /// Its subresources.
     pub subresources: Vec<Subresource>,
@@ -44,15 +44,15 @@ pub struct Resource {
     pub fields: Vec<FieldLookup>,
     /// The table entry, for built-in kinds; `None` for custom ones.
     pub builtin: Option<&'static Kind>,
-    /// What the definition says of this version, for custom kinds; `None` for built-in ones.
+    /// The version in its definition, for custom kinds; `None` for built-in ones.
     pub custom: Option<Arc<Version>>,
-    /// How its objects are treated when they are written.
+    /// The strategy of its writes.
     pub(crate) rules: Arc<dyn Rules>,
     /// Group and version its objects are stored in.
     pub stored_as: (Arc<str>, Arc<str>),
     /// Where its objects are: shared by all versions of one kind.
     pub collection: Arc<Collection>,
-    /// How stored objects become what this version shows; `None` if they are shown as they are stored.
+    /// The conversion from stored objects to this version; `None` if they are shown as they are stored.
     pub present: Option<Presenter>,
     /// The webhook that converts between versions, for custom kinds that have one; then it shows objects, not `present`.
     pub(crate) conversion: Option<Conversion>,
@@ -103,7 +103,7 @@ pub struct Subresource {
     pub version: Arc<str>,
     /// Kind of the object it speaks.
     pub kind: Arc<str>,
-    /// What may be done with it.
+    /// The verbs of the subresource.
     pub verbs: Vec<Arc<str>>,
 }
 
@@ -150,7 +150,7 @@ impl Resource {
         }
     }
 
-    /// Whether discovery lists the verb.
+    /// Returns true if discovery lists the verb.
     #[must_use]
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| &**v == verb)
@@ -162,7 +162,7 @@ impl Resource {
         self.subresources.iter().find(|s| &*s.name == name)
     }
 
-    /// What every answer about it warns of.
+    /// The deprecation warning of every response about it.
     #[must_use]
     pub fn deprecation(&self) -> Option<&str> {
         match (self.builtin, &self.custom) {
@@ -172,7 +172,7 @@ impl Resource {
         }
     }
 
-    /// Whether it was defined at run time.
+    /// Returns true for custom resources.
     #[must_use]
     pub fn is_custom(&self) -> bool {
         self.builtin.is_none()
@@ -193,7 +193,7 @@ impl Resource {
     }
 }
 
-/// What objects of a kind begin with.
+/// The first bytes of objects of a kind.
 #[must_use]
 pub(crate) fn type_prefix(kind: &str, api_version: &str) -> Bytes {
     format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").into()

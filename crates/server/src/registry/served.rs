@@ -89,19 +89,19 @@ impl Served {
         self.resources.get(&(group.into(), version.into(), plural.into())).cloned()
     }
 
-    /// Whether anything is served under the group.
+    /// Returns true if anything is served under the group.
     #[must_use]
     pub fn has_group(&self, group: &str) -> bool {
         self.order.iter().any(|r| &*r.group == group)
     }
 
-    /// Whether the group has kinds that were not defined at run time.
+    /// Returns true if the group has built-in kinds.
     #[must_use]
     pub fn has_builtin_group(&self, group: &str) -> bool {
         self.order.iter().any(|r| &*r.group == group && !r.is_custom())
     }
 
-    /// Whether anything is served under the group and version.
+    /// Returns true if anything is served under the group and version.
     #[must_use]
     pub fn has_version(&self, group: &str, version: &str) -> bool {
         self.order.iter().any(|r| &*r.group == group && &*r.version == version)

@@ -20,7 +20,7 @@ use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
 
-/// How objects of one kind are treated on the way into the store, in the order a write meets them.
+/// The rules for writing objects of one kind, in the order a write meets them.
 pub(crate) trait Rules: Debug + Send + Sync {
     /// Checks types, drops what the schema does not know, and writes scalars in their canonical form. What the object
     /// shares with the stored one, if it was made from it, has been through this.
@@ -47,19 +47,19 @@ pub(crate) trait Rules: Debug + Send + Sync {
     /// Complaints about a changed object.
     fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError>;
 
-    /// What to tell the writer though nothing is wrong.
+    /// Returns warnings about a valid object.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String>;
 
-    /// Whether a PUT without a resourceVersion is "last write wins".
+    /// Returns true if a PUT without a resourceVersion overwrites unconditionally.
     fn unconditional_update(&self) -> bool;
 
-    /// Whether a PUT to a free name creates.
+    /// Returns true if a PUT to a free name creates.
     fn create_on_update(&self) -> bool;
 
-    /// Whether a DELETE answers with the object.
+    /// Returns true if a DELETE answers with the object.
     fn returns_deleted_object(&self) -> bool;
 
-    /// What holds an object of this kind from the moment it is deleted, besides its own finalizers.
+    /// The finalizers that an object of this kind gets when it is deleted, besides its own.
     fn held_by(&self) -> Option<&'static str> {
         None
     }
@@ -70,7 +70,7 @@ pub(crate) trait Rules: Debug + Send + Sync {
     /// Merges a strategic merge patch into an object.
     ///
     /// # Errors
-    /// If the kind has no merge keys (415) or the patch makes no sense (500, as in the reference).
+    /// If the kind has no merge keys (415) or the patch makes no sense (500, as in kube-apiserver).
     fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status>;
 
     /// Records who wrote what in a create, update or patch.
@@ -96,11 +96,11 @@ pub(crate) struct Builtin {
     node: Option<Node>,
     /// An object with nothing set, against which a new one is compared.
     zero: Value,
-    /// What the object's own path does not take.
+    /// The fields that the object's own path resets.
     ignored: FieldSet,
-    /// What the path of its status does not take.
+    /// The fields that the path of its status resets.
     ignored_by_status: FieldSet,
-    /// What other paths do not take.
+    /// The fields that other paths reset.
     nothing: FieldSet,
 }
 
@@ -127,7 +127,7 @@ impl Builtin {
         }
     }
 
-    /// Whether objects of this kind define other kinds.
+    /// Returns true for CustomResourceDefinitions.
     fn is_definition(&self) -> bool {
         (self.kind.group, self.kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
     }

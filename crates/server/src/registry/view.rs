@@ -13,13 +13,13 @@ pub(crate) enum View {
     Whole,
     /// The status.
     Status,
-    /// What holds a namespace.
+    /// The `finalize` subresource of a namespace.
     Finalize,
     /// Containers added to a running Pod for a look around.
     EphemeralContainers,
-    /// What a running Pod's containers may use.
+    /// The `resize` subresource of a Pod.
     Resize,
-    /// Whether a certificate may be issued.
+    /// The `approval` subresource of a CertificateSigningRequest.
     Approval,
 }
 

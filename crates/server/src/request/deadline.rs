@@ -1,4 +1,4 @@
-//! How long a request may take: the server's limit, or less if the client says so. Pure.
+//! The deadline of a request: the server's limit, or less if the client says so. Pure.
 
 use std::time::Duration;
 

@@ -113,7 +113,7 @@ pub(crate) struct ResourceInfo {
     pub(crate) head: bool,
 }
 
-/// What is to be done.
+/// The verb of a request, as authorizers and admission name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verb {
     #[default]

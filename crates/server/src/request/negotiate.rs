@@ -1,4 +1,4 @@
-//! What form of an answer a client accepts. Pure.
+//! Content negotiation: the form of a response, by the `Accept` header. Pure.
 
 use http::header::{ACCEPT, USER_AGENT};
 use listwatch_wire::Status;
@@ -10,7 +10,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The media type of a watch in protobuf.
 const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// How an answer is written down.
+/// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -18,7 +18,7 @@ pub(crate) enum Encoding {
     Protobuf,
 }
 
-/// What an answer shows of an object.
+/// The part of an object that a response shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// All of it.
@@ -52,7 +52,7 @@ impl Meta {
         }
     }
 
-    /// What metadata-only objects begin with.
+    /// The first bytes of metadata-only objects.
     pub(crate) fn partial_prefix(self) -> &'static [u8] {
         match self {
             Self::V1 => b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",",
@@ -70,7 +70,7 @@ pub(crate) struct Form {
     pub(crate) pretty: bool,
 }
 
-/// What is asked for: the kind of metadata-only answer differs between one object and a list of them.
+/// The kind of response: the kind of metadata-only responses differs between one object and a list of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Object,
@@ -189,7 +189,7 @@ pub(crate) fn status_form(request: &Request) -> Form {
     Form { shape: Shape::Whole, pretty: form.pretty || wants_pretty(request), ..form }
 }
 
-/// Whether JSON should be spread over lines: asked for, or the client is a person's.
+/// Returns true if JSON should be indented: the query asks for it, or the client is a browser, curl or wget.
 pub(crate) fn wants_pretty(request: &Request) -> bool {
     let query = &request.query;
     if let Some(value) = query.first("pretty") {

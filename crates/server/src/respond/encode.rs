@@ -53,7 +53,7 @@ pub(crate) fn partial(object: &Object, revision: Revision, meta: Meta) -> Bytes 
     out.freeze()
 }
 
-/// YAML with sorted keys, as the reference writes it.
+/// YAML with sorted keys, as kube-apiserver writes it.
 pub(crate) fn yaml(value: &listwatch_wire::json::Value) -> Vec<u8> {
     serde_saphyr::to_string(value).unwrap_or_default().into_bytes()
 }
@@ -71,7 +71,7 @@ pub(crate) struct Pretty {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Whether the last byte opened an object or array.
+    /// True if the last byte opened an object or array.
     opened: bool,
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
     response
 }
 
-/// What a path that nobody serves answers.
+/// The 404 for a path that is not served.
 pub(crate) fn no_such_page() -> Response {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
@@ -65,7 +65,7 @@ const ALL_WARNINGS: usize = 4096;
 /// Of each that many, if they are too many together.
 const ONE_WARNING: usize = 256;
 
-/// Warnings, each once, cut as the reference cuts them: headers are for programs, and their room is limited.
+/// Warnings, each once, cut as kube-apiserver cuts them: headers are for programs, and their room is limited.
 fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<Cow<'a, str>> {
     let mut seen = HashSet::new();
     let sendable = |text: &&str| !text.is_empty() && !text.contains(char::is_control);

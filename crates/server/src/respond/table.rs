@@ -12,7 +12,7 @@ use crate::http::request::Request;
 use crate::registry::Resource;
 use crate::request::negotiate::{Form, Meta, Shape};
 
-/// What each row carries of its object.
+/// The part of its object that each row carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,
@@ -21,7 +21,7 @@ pub(crate) enum Include {
 }
 
 impl Include {
-    /// What rows carry in an answer of this form, if it has any.
+    /// The part of its object that each row carries in a response of this form.
     pub(crate) fn wanted(form: Form, request: &Request) -> Result<Self, Status> {
         if matches!(form.shape, Shape::Table(_)) { Self::parse(request) } else { Ok(Self::Metadata) }
     }

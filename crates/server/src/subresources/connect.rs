@@ -15,7 +15,7 @@ use crate::api::stored::fresh;
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 
-/// Whether a request is for one of these.
+/// Returns true if a request is for one of these.
 #[must_use]
 pub(crate) fn is_connection(request: &WriteRequest) -> bool {
     let name = request.subresource.as_deref().unwrap_or_default();

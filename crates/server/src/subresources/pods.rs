@@ -1,4 +1,4 @@
-//! What can be done to a Pod besides changing it: placing it and evicting it.
+//! Subresources of Pods that do not change them by themselves: `binding` and `eviction`.
 
 use listwatch_kinds::prepare;
 use listwatch_kinds::tree::Tree;

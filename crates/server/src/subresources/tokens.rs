@@ -20,7 +20,7 @@ const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
 const EXPECTED: Expected<'static> = Expected { group: GROUP, version: "v1", kind: KIND, builtin: true };
 
-/// How long a token holds if the request does not say.
+/// The default lifetime of a token, in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
 /// Shorter, and clients would do little else than fetch tokens.
 const MIN_SECONDS: i64 = 600;
@@ -90,7 +90,7 @@ fn check_namespace(asked: &Value, name: &str, namespace: &str) -> Result<(), Sta
     Err(Status::invalid(GROUP, KIND, name, &[FieldError::invalid("metadata.namespace", given, detail)]))
 }
 
-/// What is asked for, with what is left out filled in.
+/// The TokenRequest with its defaults filled in.
 struct Spec {
     audiences: Vec<String>,
     seconds: i64,

@@ -34,7 +34,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
     Ok(Answer { code: 200, body: AnswerBody::List(listed), warnings: Vec::new() })
 }
 
-/// What a list with the same options shows.
+/// The objects of a list with the same options.
 async fn listed(api: &Api, request: &WriteRequest, listing: &ListOptions) -> Result<Collected, Status> {
     let resource = &*request.resource;
     let filter = selectors::filter(resource, request.namespace.as_deref(), None, listing)?;

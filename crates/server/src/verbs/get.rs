@@ -38,7 +38,7 @@ pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     api.heavy.run(async move { show(&beside, &request.http, &resource, form, &object) }).await
 }
 
-/// Whether the bytes are sent as they are stored.
+/// Returns true if the bytes are sent as they are stored.
 fn is_copied(form: Form) -> bool {
     form.encoding == Encoding::Json && !form.pretty && !matches!(form.shape, Shape::Table(_))
 }

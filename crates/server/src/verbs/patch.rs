@@ -83,7 +83,7 @@ async fn refusal(api: &Api, target: &Target<'_>, kind: PatchType, status: Status
     Ok(if missing { target.not_found() } else { status })
 }
 
-/// What kind of patch it is and how it should be taken. Unlike other media types these are told apart by case, too.
+/// The type of a patch and its options. Unlike other media types, those of patches are compared by case, too.
 fn read_options(request: &WriteRequest) -> Result<(PatchType, WriteOptions), Status> {
     let media = request.content_type.as_deref().unwrap_or_default();
     let media = media.split(';').next().unwrap_or_default().trim();
@@ -105,7 +105,7 @@ fn unsupported(resource: &Resource) -> Status {
     status
 }
 
-/// What is the same for every try.
+/// The part of a patch that is the same for every attempt.
 struct Work<'a> {
     change: Change<'a>,
     target: &'a Target<'a>,
@@ -157,7 +157,7 @@ impl Work<'_> {
         Err(refused(why))
     }
 
-    /// What was applied is held to strictness only once it could be.
+    /// Strict field validation of an applied configuration comes after it was merged.
     fn strictly(&self, applied: Result<Verdict, Status>, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let (verdict, parsed) = (applied?, &self.parsed);
         match self.options.validation() {

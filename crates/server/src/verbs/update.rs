@@ -94,14 +94,14 @@ impl Decide for &mut Replacing<'_> {
     }
 }
 
-/// What the sender says about the object it means to replace must be true.
+/// Checks the uid and resourceVersion in the body against the stored object.
 fn check_conditions(target: &Target<'_>, sent: &Value, stored: &Stored) -> Result<(), Status> {
     let meta = sent.at("metadata");
     target.check_uid(meta.text("uid"), &stored.value)?;
     let version = meta.text("resourceVersion");
     if matches!(version, "" | "0") && !target.resource.rules.unconditional_update() {
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-        // Only here the reference names the resource instead of the kind.
+        // Only here kube-apiserver names the resource instead of the kind.
         let Target { resource, name, .. } = target;
         return Err(Status::invalid(&resource.group, &resource.plural, name, &[error]));
     }

@@ -64,7 +64,7 @@ pub(super) struct Staged {
     pub(super) changes: Vec<Change>,
     /// The heads after those changes, for the index.
     pub(super) heads: HashMap<Arc<str>, Head, foldhash::fast::RandomState>,
-    /// How many bytes the changes have.
+    /// The bytes of all changes.
     pub(super) bytes: u64,
 }
 

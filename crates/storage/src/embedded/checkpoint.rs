@@ -14,10 +14,10 @@ use tokio::sync::mpsc::WeakSender;
 use super::schema::{Role, connect};
 use super::writer::{Request, Writer};
 
-/// What a batch costs in the write-ahead log beside its content: the page it began in and the one it ended in.
+/// The cost of a batch in the write-ahead log beside its content: the page it began in and the one it ended in.
 pub(super) const BATCH_OVERHEAD: u64 = 8192;
 
-/// How often the writer looks whether history must end, or whether a broken disk works again.
+/// The interval at which the writer checks for history that has ended, and for a broken disk that works again.
 const TICK: Duration = Duration::from_secs(1);
 
 /// As little as that is left to the writer, a fraction of a batch's time …

@@ -1,4 +1,4 @@
-//! What SQLite's and the operating system's errors mean to a caller.
+//! Conversion of SQLite's and the operating system's errors to the engine's.
 
 use rusqlite::ErrorCode;
 

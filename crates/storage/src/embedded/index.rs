@@ -17,9 +17,9 @@ use crate::Error;
 pub(super) struct Head {
     /// Its revision.
     pub(super) revision: Revision,
-    /// Whether it put a value.
+    /// True if the last change put a value.
     pub(super) live: bool,
-    /// Whether the table of keys has the key as live, which it may no longer be. Lets a count be corrected without
+    /// True if the table of keys has the key as live, which may be out of date. Lets a count be corrected without
     /// looking there.
     pub(super) stored: bool,
 }

@@ -1,4 +1,4 @@
-//! What a person does with a store: check, back up, restore, compact. The command line is a thin layer over this.
+//! Maintenance of a store that no server uses: check, back up, restore, compact. The command line is a thin layer over this.
 //!
 //! All of these block: they belong on a thread of their own. Backing up works while a server has the store; the others
 //! need it for themselves.
@@ -26,18 +26,18 @@ pub enum Keys {
     LeftOut,
 }
 
-/// What a store holds.
+/// The contents of a store, in figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The newest revision.
     pub revision: Revision,
     /// Where readable history begins.
     pub compacted: Revision,
-    /// How many keys there are.
+    /// The number of keys.
     pub keys: u64,
-    /// How many changes the log has, including the newest of every key.
+    /// The number of changes in the log, including the newest of every key.
     pub changes: u64,
-    /// How large the main file is.
+    /// The size of the main file.
     pub bytes: u64,
 }
 

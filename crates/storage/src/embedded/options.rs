@@ -5,10 +5,10 @@ use std::time::Duration;
 /// The bounds of an [`EmbeddedEngine`](super::EmbeddedEngine). The defaults suit a cluster of some thousand nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbeddedOptions {
-    /// How long changes stay readable, in time that the store was open. One hour lets clients resume their watches after
+    /// The time for which changes stay readable, while the store is open. One hour lets clients resume their watches after
     /// a long absence, and a store that was shut over night still has the evening's changes.
     pub history_age: Duration,
-    /// How many bytes of changes stay readable, if that is less. 2 GiB is an hour at 600 KiB/s.
+    /// The bytes of changes that stay readable, if that is less. 2 GiB is an hour at 600 KiB/s.
     pub history_bytes: u64,
     /// History may be as large as the live data, and this large in any case: a small store that changes all the time must
     /// not fill a disk with its past, and 64 MiB are still minutes of a busy one.
@@ -16,21 +16,21 @@ pub struct EmbeddedOptions {
     /// Disk space held back for deletions and for the clearing of history when the disk is full. More than
     /// `checkpoint_bytes`, so that the write-ahead log can be moved to its place and emptied.
     pub reserve_bytes: u64,
-    /// How many bytes of the newest changes stay in memory, for those who follow the log closely. Whoever is further
+    /// The bytes of the newest changes that stay in memory, for cursors that follow the log closely. Those further
     /// behind reads from disk.
     pub tail_bytes: usize,
-    /// How many changes stay in memory, if that is less.
+    /// The number of changes that stay in memory, if that is less.
     pub tail_changes: usize,
-    /// How many writes may wait for the disk before callers have to wait for a place in the queue.
+    /// The writes that may wait for the disk before callers have to wait for a place in the queue.
     pub queue: usize,
-    /// How many writes share one transaction at most: bounds how long the first of a batch waits for the last.
+    /// The most writes in one transaction: bounds the wait of the first of a batch for the last.
     pub batch: usize,
-    /// How many reads use the disk at the same time. More would only fight for it.
+    /// The reads that use the disk at the same time. More would only compete for it.
     pub readers: usize,
-    /// How many bytes may be written before they are moved from the write-ahead log to their place. Bounds what a start
+    /// The bytes that may be written before a checkpoint moves them from the write-ahead log. Bounds what a start
     /// after a crash has to look through.
     pub checkpoint_bytes: u64,
-    /// How many changes may be newer than the table of keys. Bounds what every start has to look through, and memory.
+    /// The changes that may be newer than the table of keys. Bounds what every start has to read, and memory.
     pub unindexed_changes: u64,
     /// The largest size of the main file in pages, or zero for what the disk gives.
     pub max_pages: u32,

@@ -21,7 +21,7 @@ use super::snapshot::Snapshot;
 use crate::tail::Backlog;
 use crate::{Batch, Error};
 
-/// How long to wait for the writer to publish what it has committed, which it does next.
+/// The longest wait for the writer to publish a batch that it has committed, which is its next step.
 const PAUSE: Duration = Duration::from_micros(50);
 /// Many seconds: only a writer that died in between makes a reader give up.
 const MAX_ATTEMPTS: usize = 100_000;

@@ -1,4 +1,4 @@
-//! What opening finds in the database, and whether it can be.
+//! Recovery at start: reads the state of the database and checks that it is consistent.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(super) struct Recovered {
     pub(super) swept: Revision,
     pub(super) indexed: Revision,
     pub(super) marks: VecDeque<Mark>,
-    /// How many bytes were written since the last mark.
+    /// The bytes written since the last mark.
     pub(super) unmarked: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How much history to keep: a pure function of marks that are set as the store goes along.
+//! The amount of history to keep: a pure function of marks that are set as the store is written.
 //!
 //! Age counts the time that the store was open and never looks at the wall clock: neither a clock that jumps nor a long
 //! shutdown throws history away.
@@ -18,13 +18,13 @@ const MARK_EVERY_BYTES: u64 = 4 << 20;
 pub(super) struct Mark {
     /// The newest revision then.
     pub(super) revision: Revision,
-    /// How long the store had been open in all.
+    /// The total time the store had been open.
     pub(super) uptime_ms: u64,
-    /// How many bytes had been written in all.
+    /// The total bytes that had been written.
     pub(super) bytes: u64,
 }
 
-/// How much to keep.
+/// The bounds of history.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retention {
     pub(super) age: Duration,
@@ -41,7 +41,7 @@ impl Retention {
     }
 }
 
-/// Whether it is time for a mark at `now`.
+/// Returns true if a mark is due at `now`.
 pub(super) fn mark_due(last: Option<Mark>, now: Mark) -> bool {
     let last = last.unwrap_or(Mark { revision: Revision::ZERO, uptime_ms: 0, bytes: 0 });
     let grown = now.revision > last.revision;

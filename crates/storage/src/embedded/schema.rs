@@ -24,7 +24,7 @@ const FORMAT_WITHOUT_CHECKSUMS: i32 = 1;
 /// Objects of one to two KiB waste less of a page of this size than of SQLite's usual 4 KiB.
 const PAGE: u32 = 8192;
 
-/// How long a connection waits for another one that holds a lock, which is only ever for moments.
+/// The longest wait of a connection for another one that holds a lock, which takes moments only.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 const TABLES: &str = "
@@ -55,7 +55,7 @@ CREATE TABLE state (
 INSERT INTO state VALUES (1, 0, 0, 0, 0);
 ";
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// The only one that writes. May create the tables.

@@ -1,4 +1,4 @@
-//! What the writer publishes and everyone else reads.
+//! The state that the writer publishes and everyone else reads.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::tail::Tail;
 use crate::usage::SyncCounter;
 use crate::{Error, Health};
 
-/// What the writer publishes and everyone else reads.
+/// The state that the writer publishes and everyone else reads.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) index: RwLock<Index>,

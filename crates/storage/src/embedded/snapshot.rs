@@ -1,4 +1,4 @@
-//! What the store looks like in one read transaction, at the newest or an older revision.
+//! The state of the store in one read transaction, at the newest or an older revision.
 //!
 //! A key's changes form a chain through the log, each naming the one before. Reading at an older revision follows it from
 //! the newest change back, so it costs as much as the keys in question have changed since.
@@ -87,7 +87,7 @@ impl Snapshot<'_> {
         Ok(Page { revision: self.revision, items, count })
     }
 
-    /// How many keys are live from `start` to `end` at the newest revision: what the table says, put right by the index.
+    /// The number of live keys from `start` to `end` at the newest revision: the count of the table, corrected by the index.
     fn count(&self, start: &str, end: &str, recent: &[(Arc<str>, Head)]) -> Sql<u64> {
         let query = "SELECT count(*) FROM keys WHERE key >= ?1 AND (key < ?2 OR ?2 = '') AND live";
         let stored: i64 = self.connection.prepare_cached(query)?.query_row([start, end], |row| row.get(0))?;

@@ -13,22 +13,22 @@ use rusqlite::{Connection, Result, params};
 
 use super::schema::{revision, sql};
 
-/// How many rows a span dooms: half a megabyte of memory at most, and enough to find neighbours.
+/// The rows that a span marks for deletion: half a megabyte of memory at most, and enough to find neighbours.
 const SPAN: usize = 8192;
 
 /// A row to delete; with the key if it is a deletion, after which the key is gone for good.
 type Doomed = (Revision, Option<Arc<str>>);
 
-/// How far sweeping has come.
+/// The progress of a sweep.
 #[derive(Debug)]
 pub(super) struct Sweep {
     /// Everything up to here is cleared, as the database says.
     swept: Revision,
     /// Where reading the span goes on.
     next: Revision,
-    /// What the span doomed, the first to delete at the end.
+    /// The rows that the span marked, the first to delete at the end.
     doomed: Vec<Doomed>,
-    /// Whether the span has been read, and up to where.
+    /// The end of the span that has been read, if one has.
     end: Option<Revision>,
 }
 
@@ -37,12 +37,12 @@ impl Sweep {
         Self { swept, next: swept, doomed: Vec::new(), end: None }
     }
 
-    /// Whether there is something to do for history to begin at `goal`.
+    /// Returns true if rows must go for history to begin at `goal`.
     pub(super) fn due(&self, goal: Revision) -> bool {
         self.swept < goal
     }
 
-    /// Whether the next step only reads.
+    /// Returns true if the next step only reads.
     pub(super) fn reads(&self) -> bool {
         self.end.is_none()
     }

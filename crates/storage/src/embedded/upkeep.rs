@@ -1,4 +1,4 @@
-//! What the writer does between batches, in small steps: bring the table of keys up to date, clear the log of what is no
+//! The work of the writer between batches, in small steps: bring the table of keys up to date, clear the log of what is no
 //! longer history, and decide what still is.
 //!
 //! None of this changes what the store says, so these transactions are not synced: a crash may undo the newest of them,
@@ -23,13 +23,13 @@ use crate::Error;
 /// The most rows of one step: a few milliseconds.
 const STEP: usize = 512;
 
-/// How many rows a step may take for every write of the batch before it. Clearing has to be faster than filling.
+/// The rows that a step may take for every write of the batch before it. Clearing has to be faster than filling.
 const ROWS_PER_WRITE: usize = 4;
 
 /// About what a row changed by a step costs in the write-ahead log.
 const STEP_ROW_BYTES: u64 = 1024;
 
-/// How far upkeep has come.
+/// The progress of upkeep.
 #[derive(Debug)]
 pub(super) struct Upkeep {
     indexed: Revision,
@@ -94,7 +94,7 @@ fn relaxed<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Result<
 }
 
 impl Writer<'_> {
-    /// Whether a step would find something to do.
+    /// Returns true if a step would find something to do.
     pub(super) fn upkeep_due(&self) -> bool {
         let compacted = self.shared.index.read().compacted;
         let unindexed = self.upkeep.pass.is_some() || self.unindexed() >= self.upkeep.unindexed_changes;

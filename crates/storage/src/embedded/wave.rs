@@ -1,6 +1,6 @@
-//! How long to wait for more writes before a batch is committed.
+//! The wait for more writes before a batch is committed.
 //!
-//! Whoever was answered by the last batch often comes back at once. If a batch is committed as soon as the first of them
+//! A client whose write was answered often writes again at once. If a batch is committed as soon as the first of them
 //! is there, the others wait for the next one, and the disk syncs twice for what one sync could do. How many there may be
 //! is known: those that were just answered, and those that waited meanwhile. So it pays to wait for them for a moment, a
 //! fraction of what a sync takes; and where they do not come back, to wait only now and then. A writer that is alone
@@ -18,7 +18,7 @@ const SLEEP: Duration = Duration::from_micros(20);
 /// Not to wait for so many batches at most, after waiting was in vain again and again.
 const MAX_SKIPPED: u32 = 63;
 
-/// How many writers there seem to be, and whether they are worth waiting for.
+/// An estimate of the number of writers, and of whether waiting for them pays.
 #[derive(Debug, Default)]
 pub(super) struct Wave {
     expected: usize,
@@ -28,7 +28,7 @@ pub(super) struct Wave {
 }
 
 impl Wave {
-    /// Whether to look once more for writes although there are none, with `here` in the batch. Waits a little if so.
+    /// Returns true if the queue should be read once more although it is empty, with `here` in the batch. Waits a little if so.
     pub(super) fn wait(&mut self, here: usize) -> bool {
         if here >= self.expected || self.skip > 0 || self.waited >= YIELDS + SLEEPS {
             return false;

@@ -24,7 +24,7 @@ use crate::{Batch, Error, Health, Transacted, Write, Written};
 
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
-/// What the writer is asked to do.
+/// A request to the writer.
 #[derive(Debug)]
 pub(super) enum Request {
     Write(Write, Answer<Written>),
@@ -57,7 +57,7 @@ pub(super) struct Writer<'c> {
     reserve: Reserve,
 }
 
-/// What waits to be decided in the next transaction.
+/// A request that waits to be decided in the next transaction.
 enum Pending {
     One(Write, Answer<Written>),
     All(Vec<Write>, Answer<Transacted>),

@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::options::EtcdOptions;
 use crate::Error;
 
-/// How long to wait before another attempt: members are tried in turn, so this is short.
+/// The delay before another attempt. Members are tried in turn, so it is short.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How a call went wrong.
+/// The kinds of failure of a call, by what can be done about them.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The revision is no longer there.
@@ -28,7 +28,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// What the caller hears if there are no more attempts. Errors about revisions must have been dealt with before.
+    /// Converts to the error that the caller gets when no attempt is left. Errors about revisions must have been handled before.
     pub(super) fn into_error(self) -> Error {
         match self {
             Self::Compacted => Error::Unavailable("etcd: the revision has been compacted".to_owned()),
@@ -61,7 +61,7 @@ impl From<etcd_client::Error> for Failure {
     }
 }
 
-/// Whether a call may be made again if nobody knows how it ended.
+/// True for calls that may be repeated after an unknown outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repeat {
     /// It changes nothing.

@@ -1,6 +1,6 @@
 //! The one watch over everything under the prefix, which feeds the [tail](crate::tail).
 //!
-//! Whatever breaks, it begins anew where the tail ends, at any member: nothing is missed and nothing comes twice. Only if
+//! After any failure it begins again where the tail ends, at any member: nothing is missed and nothing comes twice. Only if
 //! etcd has compacted that position away meanwhile does the tail start over, and everyone who follows it learns that from
 //! their own position.
 //!
@@ -32,7 +32,7 @@ const WHOLE_STREAM: i64 = -1;
 /// The longest pause between attempts to watch.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the engine, its feed and its backlog share.
+/// State shared by the engine, its feed and its backlog.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) client: ClientBox,
@@ -103,7 +103,7 @@ impl Shared {
         Ok(read.await?.header().map_or(Revision::ZERO, |header| revision(header.revision())))
     }
 
-    /// Whether all members can be trusted to answer a request for progress in order.
+    /// True if all members answer a request for progress in order.
     async fn ordered_progress(&self) -> bool {
         for endpoint in &self.options.endpoints {
             let Ok(mut client) = connect(std::slice::from_ref(endpoint), &self.options).await else {
@@ -235,7 +235,7 @@ async fn move_on(shared: Arc<Shared>) {
     }
 }
 
-/// What a cursor that fell behind the tail gets: the first changes that a watch of its own shows.
+/// The backlog of a cursor that fell behind the tail: the first changes that a watch of its own shows.
 pub(super) async fn catch_up(shared: &Shared, after: Revision) -> Result<Batch, Error> {
     let stream = shared.watch(after).await.map_err(|error| Failure::from(error).into_error());
     let mut stream = stream?;

@@ -29,7 +29,7 @@ use call::{Failure, Repeat, call};
 use feed::{ClientBox, MAX_MESSAGE, Shared};
 use keyspace::{Keyspace, number, revision};
 
-/// How many keys are read at a time: keeps messages small, and other users of etcd served.
+/// The keys that are read at a time: keeps messages small, and other users of etcd served.
 const CHUNK: usize = 1000;
 
 /// A store on an etcd cluster. Dropping it ends its watch.
@@ -137,7 +137,7 @@ impl EtcdEngine {
     }
 }
 
-/// What must be true in etcd for a write to take place, or nothing if it never can.
+/// The conditions of etcd's transaction for a write; `None` if they can never hold.
 fn conditions(key: &str, write: &Write) -> Option<Vec<Compare>> {
     let exists = || Compare::create_revision(key, CompareOp::Greater, 0);
     match (write.expect, &write.value) {
@@ -306,7 +306,7 @@ impl Drop for EtcdEngine {
     }
 }
 
-/// What the tail no longer has, from etcd's own history.
+/// Changes that the tail no longer has, read from etcd's own history.
 #[derive(Debug)]
 struct EtcdBacklog(Arc<Shared>);
 

@@ -1,30 +1,30 @@
-//! How to reach etcd, and the bounds of the engine on it.
+//! Options of the etcd engine: addresses, credentials, bounds.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How to reach etcd, and the bounds of an [`EtcdEngine`](super::EtcdEngine).
+/// Addresses, credentials and bounds of an [`EtcdEngine`](super::EtcdEngine).
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
     /// The members, for example `http://10.0.0.1:2379`. All belong to one cluster; any that answers will do.
     pub endpoints: Vec<String>,
-    /// What every key starts with in etcd. All servers on one cluster that show the same objects use the same.
+    /// The prefix of every key in etcd. All servers on one cluster that serve the same objects use the same.
     pub prefix: String,
     /// For endpoints with `https`.
     pub tls: Option<EtcdTls>,
     /// For clusters with authentication.
     pub user: Option<EtcdUser>,
-    /// How long one operation may take in all, with whatever is tried again.
+    /// The longest time for one operation, retries included.
     pub deadline: Duration,
-    /// How long one attempt of a read may take, so that there is time for another member.
+    /// The longest time for one attempt of a read, so that there is time for another member.
     pub attempt: Duration,
-    /// How long to wait for a connection to a member.
+    /// The longest time to wait for a connection to a member.
     pub connect: Duration,
-    /// How long the log waits to reach a revision by itself before it asks etcd to move it on.
+    /// The time in which the log should reach a revision by itself, before etcd is asked for progress.
     pub progress: Duration,
-    /// How many bytes of the newest changes stay in memory. Whoever is further behind reads from etcd.
+    /// The bytes of the newest changes that stay in memory. Cursors further behind read from etcd.
     pub tail_bytes: usize,
-    /// How many changes stay in memory, if that is less.
+    /// The number of changes that stay in memory, if that is less.
     pub tail_changes: usize,
 }
 
@@ -48,7 +48,7 @@ impl Default for EtcdOptions {
 /// Certificates for etcd, all in PEM.
 #[derive(Clone, Default)]
 pub struct EtcdTls {
-    /// Who signed etcd's certificates.
+    /// The CA that signed etcd's certificates.
     pub ca: Option<Vec<u8>>,
     /// Our certificate and key, if etcd asks for them.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,

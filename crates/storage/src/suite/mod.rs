@@ -1,4 +1,4 @@
-//! What every engine must do, as tests: for whoever writes another one.
+//! The requirements on every engine, as tests, for authors of another one.
 //!
 //! Each [`Case`] gets an empty engine, does something with it and panics if the engine breaks the contract of
 //! [`Engine`]. No case expects revisions to start at a particular number or to be free of gaps: in etcd others write too.
@@ -38,7 +38,7 @@ use listwatch_wire::Revision;
 
 use crate::{Change, Changes, Engine, Expect, Range, Write, Written};
 
-/// How long anything may take that must happen: far more than the slowest engine on a loaded machine needs.
+/// The longest time for anything that must happen: far more than the slowest engine on a loaded machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Run = fn(Arc<dyn Engine>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -46,7 +46,7 @@ type Run = fn(Arc<dyn Engine>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// One property that engines have.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// What it shows.
+    /// The requirement that it tests.
     pub name: &'static str,
     run: Run,
 }

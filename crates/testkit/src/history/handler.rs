@@ -18,7 +18,7 @@ pub enum Told {
     Added(Seen),
     /// An object changed.
     Updated {
-        /// What the handler was told last.
+        /// The last event of the handler.
         old: Seen,
         /// The new state.
         new: Seen,

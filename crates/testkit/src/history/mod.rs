@@ -1,4 +1,4 @@
-//! What happened, and whether it may have happened.
+//! Recorded histories, and the promises that they are checked against.
 //!
 //! A test records what the store committed ([`Truth`]), what each watch delivered ([`Watch`]), what each list answered
 //! ([`List`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::Told`]);

@@ -21,7 +21,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// How a watch with this filter must see the change, and with which content; `None` if it must not see it at all.
+    /// The event and content that a watch with this filter must see for the change; `None` if it must not see it at all.
     #[must_use]
     pub fn seen_through(&self, filter: &Filter) -> Option<(EventType, &Value)> {
         let matching = |content: &Option<Value>| {

@@ -61,7 +61,7 @@ impl Faulty {
     }
 }
 
-/// How far some data brings a body towards its place.
+/// The progress of a body towards its place.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
     Before(Place),

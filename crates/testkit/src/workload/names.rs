@@ -1,4 +1,4 @@
-//! What is written and what is asked for: labels with few values, so that random selectors split the objects and every
+//! Keys, labels and selectors of a workload: labels with few values, so that random selectors split the objects and every
 //! change may cross the border of somebody's selector.
 
 use http::Method;

@@ -23,7 +23,7 @@ impl Default for DecoderOptions {
 /// An event with its object left as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The type of the event.
     pub event_type: EventType,
     /// The object. Shares the memory of the chunk it came in; copy it if it is to be kept for long.
     pub object: Bytes,
@@ -66,7 +66,7 @@ pub enum DecodeError {
 #[derive(Debug, Default)]
 pub struct Decoder {
     options: DecoderOptions,
-    /// What came last and is not yet searched.
+    /// Bytes that came last and are not yet searched.
     chunk: Bytes,
     /// The beginning of an event whose end is not there yet; holds no newline.
     partial: BytesMut,

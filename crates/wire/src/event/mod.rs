@@ -9,7 +9,7 @@ pub use decoder::{DecodeError, Decoder, DecoderOptions, Event};
 
 use std::fmt;
 
-/// What happened to the object of an event.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// It came to be, or came to match the selector.
@@ -37,7 +37,7 @@ impl EventType {
         }
     }
 
-    /// What stands before the object.
+    /// The bytes before the object.
     #[must_use]
     pub const fn prefix(self) -> &'static [u8] {
         match self {
@@ -62,7 +62,7 @@ impl fmt::Display for EventType {
     }
 }
 
-/// What stands behind the object.
+/// The bytes after the object.
 pub const SUFFIX: &[u8] = b"}\n";
 
 /// Appends an event around an object's bytes, which are copied and not looked at.

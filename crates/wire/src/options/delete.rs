@@ -6,7 +6,7 @@ use super::query::{Query, QueryWriter};
 use super::write::dry_run_complaint;
 use crate::status::{FieldError, Result, Status};
 
-/// What becomes of an object's dependents.
+/// The propagation of a deletion to dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Propagation {
     /// Deleted later.
@@ -17,7 +17,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// What must hold of the object for the deletion to take place.
+/// The preconditions of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Preconditions {
@@ -29,7 +29,7 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// How an object should go. Comes in the body of a DELETE or, if there is none, in its query.
+/// The options of a deletion. They come in the body of a DELETE or, if there is none, in its query.
 ///
 /// ```
 /// use listwatch_wire::options::{DeleteOptions, Propagation};
@@ -43,10 +43,10 @@ pub struct Preconditions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// How long the object may take to stop; zero for no time at all.
+    /// The grace period in seconds; zero deletes at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// What must hold of the object.
+    /// The preconditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
     /// The older form of the policy.
@@ -84,13 +84,13 @@ impl DeleteOptions {
         })
     }
 
-    /// Whether nothing may be deleted.
+    /// Returns true if nothing may be deleted.
     #[must_use]
     pub fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
-    /// What becomes of the dependents, if the request says so in either form.
+    /// The propagation policy, if the request has one in either form.
     #[must_use]
     pub fn propagation(&self) -> Option<Propagation> {
         match (self.propagation_policy.as_deref(), self.orphan_dependents) {

@@ -4,7 +4,7 @@ use super::query::{Query, QueryWriter};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::{FieldError, Result, Status};
 
-/// How [`ListOptions::resource_version`] is meant.
+/// The meaning of [`ListOptions::resource_version`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
     /// Exactly that version.
@@ -36,7 +36,7 @@ impl VersionMatch {
     }
 }
 
-/// What a list, a watch or a collection deletion asks.
+/// The options of a list, a watch or a collection deletion.
 ///
 /// ```
 /// use listwatch_wire::options::{ListOptions, Query};
@@ -59,7 +59,7 @@ pub struct ListOptions {
     pub allow_watch_bookmarks: bool,
     /// Empty for the latest, `0` for any, else a position. Kept as text, as it may be no number.
     pub resource_version: String,
-    /// How the version is meant.
+    /// The meaning of the version.
     pub resource_version_match: Option<VersionMatch>,
     /// End after so long; zero or absent leaves it to the server.
     pub timeout_seconds: Option<u32>,

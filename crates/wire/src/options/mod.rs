@@ -1,4 +1,4 @@
-//! What a request asks besides its path and body: [`ListOptions`], [`WriteOptions`], [`DeleteOptions`].
+//! The options in the query of a request: [`ListOptions`], [`WriteOptions`], [`DeleteOptions`].
 //!
 //! Each is parsed from a [`Query`] (a 400 if it cannot be read), validated (a 422 naming every field), and renders
 //! to a query again for clients. Unknown keys are ignored, as everywhere in this protocol.

@@ -24,7 +24,7 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// Decodes a query string without its question mark.
     ///
-    /// Pairs that cannot be decoded are left out, as the reference does.
+    /// Pairs that cannot be decoded are left out, as kube-apiserver does.
     #[must_use]
     pub fn parse(text: &'a str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
@@ -80,7 +80,7 @@ impl<'a> Query<'a> {
     pub fn integer(&self, key: &str) -> Result<Option<i64>> {
         match self.first(key) {
             None => Ok(None),
-            // The reference reads an empty value as zero.
+            // kube-apiserver reads an empty value as zero.
             Some("") => Ok(Some(0)),
             Some(text) => go::parse_int(text).map(Some).map_err(Status::bad_request),
         }

@@ -6,7 +6,7 @@ use crate::status::{FieldError, Result, Status};
 
 const MANAGER_MAX: usize = 128;
 
-/// What becomes of unknown and duplicate fields in a body.
+/// The treatment of unknown and duplicate fields in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// They are dropped silently.
@@ -67,7 +67,7 @@ pub enum WriteKind {
     Patch(PatchType),
 }
 
-/// What a create, update or patch asks besides its body.
+/// The options of a create, update or patch.
 ///
 /// ```
 /// use listwatch_wire::options::{PatchType, Query, WriteKind, WriteOptions};
@@ -81,7 +81,7 @@ pub enum WriteKind {
 pub struct WriteOptions {
     /// `All` to do everything but the write.
     pub dry_run: Vec<String>,
-    /// Who owns the fields set; empty to be named after the user agent.
+    /// The manager that owns the fields set; empty to be named after the user agent.
     pub field_manager: String,
     /// As sent; see [`WriteOptions::validation`].
     pub field_validation: String,
@@ -101,13 +101,13 @@ impl WriteOptions {
         }
     }
 
-    /// Whether nothing may be written.
+    /// Returns true if nothing may be written.
     #[must_use]
     pub fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
-    /// What becomes of unknown fields.
+    /// The treatment of unknown fields.
     #[must_use]
     pub fn validation(&self) -> FieldValidation {
         match self.field_validation.as_str() {

@@ -28,11 +28,11 @@ pub struct FieldTerm {
     pub field: String,
     /// The value to compare with.
     pub value: String,
-    /// Whether the field must differ from it.
+    /// True if the field must differ from the value.
     pub negated: bool,
 }
 
-/// Why a field selector was refused; the texts are the reference's.
+/// Why a field selector was refused; the texts are kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseFieldSelectorError {
@@ -47,7 +47,7 @@ pub enum ParseFieldSelectorError {
     /// A backslash before something that needs none.
     #[error("invalid field selector: invalid escape sequence: {0}")]
     InvalidEscape(String),
-    /// A second equal sign without a backslash. The reference prints the character's number.
+    /// A second equal sign without a backslash. kube-apiserver prints the character's number.
     #[error("invalid field selector: unescaped character in value: {}", u32::from(*.0))]
     Unescaped(char),
 }
@@ -65,7 +65,7 @@ impl FieldSelector {
         Self::new(vec![FieldTerm { field: field.into(), value: value.into(), negated: false }])
     }
 
-    /// Whether everything is selected.
+    /// Returns true if everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
@@ -83,7 +83,7 @@ impl FieldSelector {
         self.terms.iter().find(|t| !t.negated && t.field == field).map(|t| t.value.as_str())
     }
 
-    /// Whether an object with these field values is selected; a missing field counts as empty.
+    /// Returns true if an object with these field values is selected; a missing field counts as empty.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|t| (field(&t.field).unwrap_or_default() == t.value) != t.negated)
     }

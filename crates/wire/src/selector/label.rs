@@ -24,7 +24,7 @@ pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
-/// Why a label selector was refused; the text is the reference's.
+/// Why a label selector was refused; the text is kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseLabelSelectorError(pub String);
@@ -37,7 +37,7 @@ impl LabelSelector {
         Self { requirements }
     }
 
-    /// Whether everything is selected.
+    /// Returns true if everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
@@ -49,7 +49,7 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Whether an object with these labels is selected.
+    /// Returns true if an object with these labels is selected.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|r| r.matches(label(&r.key)))
     }
@@ -81,7 +81,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-/// How a label relates to the values of a [`Requirement`].
+/// The relation of a label to the values of a [`Requirement`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `key`
@@ -117,7 +117,7 @@ impl Requirement {
     /// A requirement with a valid key and as many valid values as its operator takes.
     ///
     /// # Errors
-    /// Every complaint, as the reference words them.
+    /// Every complaint, as kube-apiserver words them.
     pub fn new(
         key: &str,
         operator: Operator,
@@ -151,7 +151,7 @@ impl Requirement {
         &self.values
     }
 
-    /// Whether the value of the label, or its absence, meets the requirement.
+    /// Returns true if the value of the label, or its absence, meets the requirement.
     #[must_use]
     pub fn matches(&self, label: Option<&str>) -> bool {
         let listed = |value: &str| self.values.binary_search_by(|v| v.as_str().cmp(value)).is_ok();

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Recursive descent with one token of lookahead. `in` and `notin` are operators only where an operator may stand,
-//! so labels may have these names. The error texts are the reference's.
+//! so labels may have these names. The error texts are kube-apiserver's.
 
 use super::label::{Operator, Requirement};
 use crate::names::label_key_errors;
@@ -213,7 +213,7 @@ fn word(text: &str) -> (Token, usize) {
     let token = match text.get(..end) {
         Some("in") => Token::In,
         Some("notin") => Token::NotIn,
-        // The reference's lexer reads bytes up to a NUL, which ends its input; it is nothing a key or value may hold.
+        // kube-apiserver's lexer reads bytes up to a NUL, which ends its input; it is nothing a key or value may hold.
         Some(word) if word.contains('\0') => Token::Error,
         _ => Token::Identifier,
     };

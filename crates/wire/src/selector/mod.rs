@@ -1,4 +1,4 @@
-//! Label and field selectors: parsing with the reference's errors, printing, matching.
+//! Label and field selectors: parsing with kube-apiserver's errors, printing, matching.
 //!
 //! Both know nothing of objects: matching takes a function from a key to the value found there.
 

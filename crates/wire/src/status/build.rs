@@ -206,7 +206,7 @@ impl Status {
         Self::invalid("meta.k8s.io", kind, "", errors)
     }
 
-    /// 422 without a word why, which is how the reference refuses a JSON patch that does not apply.
+    /// 422 without a word why, which is how kube-apiserver refuses a JSON patch that does not apply.
     #[must_use]
     pub fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
@@ -227,7 +227,7 @@ impl Status {
             .with_cause("", text, "")
     }
 
-    /// 500 with an empty reason, which is what the reference sends for errors it did not foresee.
+    /// 500 with an empty reason, which is what kube-apiserver sends for errors it did not foresee.
     #[must_use]
     pub fn unforeseen(message: impl Into<String>) -> Self {
         Self::failure(500, StatusReason::Unknown, message)

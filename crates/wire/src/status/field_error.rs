@@ -82,7 +82,7 @@ impl FieldErrorKind {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// What is wrong with it.
+    /// The description of the error.
     pub kind: FieldErrorKind,
     /// The path, for example `spec.ports[0].name`; empty prints as `<nil>`.
     pub field: String,
@@ -90,7 +90,7 @@ pub struct FieldError {
     pub value: Value,
     /// The explanation; may be empty.
     pub detail: String,
-    /// Whether the value is left out, because it is large or says nothing.
+    /// True if the value is left out, because it is large or says nothing.
     omitted: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use super::FieldError;
 
-/// The most bytes of complaints that are kept, and told. The reference keeps all of them; but each may show the value it
+/// The most bytes of complaints that are kept, and told. kube-apiserver keeps all of them; but each may show the value it
 /// is about and the path to it, so that a small object could be given an answer of any size. Far above what people read.
 const MAX_BYTES: usize = 256 << 10;
 
@@ -31,7 +31,7 @@ impl FieldErrors {
         }
     }
 
-    /// Whether there is room for a complaint, which is then taken up.
+    /// Returns true if there is room for another error, and reserves it.
     pub(super) fn takes(&mut self, error: &FieldError) -> bool {
         if self.is_full() {
             return false;
@@ -41,30 +41,30 @@ impl FieldErrors {
         true
     }
 
-    /// Whether more complaints would be dropped, so that it is no use to look for any.
+    /// Returns true if more errors would be dropped, so that looking for them is of no use.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.bytes >= MAX_BYTES || self.taken >= MAX_ERRORS
     }
 
-    /// How many there are.
+    /// The number of errors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no errors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// What was kept so far.
+    /// The errors so far.
     pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
         self.kept.iter()
     }
 
-    /// What was kept.
+    /// Returns the errors.
     #[must_use]
     pub fn into_vec(self) -> Vec<FieldError> {
         self.kept

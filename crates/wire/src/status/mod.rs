@@ -1,7 +1,7 @@
-//! How a request fails: the `Status` object, exactly as the reference writes it.
+//! The `Status` object, with which a request fails, exactly as kube-apiserver writes it.
 //!
 //! [`Status`] is both the error type of everything that can be refused and the body that is sent. It serialises in
-//! the reference's key order, compact, because some clients read the body of a refused watch as one line.
+//! kube-apiserver's key order, compact, because some clients read the body of a refused watch as one line.
 //! [`FieldError`] is one complaint about one field; [`Status::invalid`] collects them.
 
 mod build;
@@ -42,7 +42,7 @@ pub struct Status {
     /// For machines.
     #[serde(skip_serializing_if = "StatusReason::is_unknown")]
     pub reason: StatusReason,
-    /// What the failure is about.
+    /// The object and the causes of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<StatusDetails>>,
     /// The HTTP code; zero (and left out) on success.
@@ -89,7 +89,7 @@ enum StatusVersion {
     V1,
 }
 
-/// Whether the request did what it asked.
+/// `Success` or `Failure`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// It did.
@@ -108,7 +108,7 @@ pub struct StatusMetadata {
     pub continue_token: String,
 }
 
-/// What a failure is about.
+/// The object and the causes of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatusDetails {
@@ -208,13 +208,13 @@ impl Status {
         self.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0)
     }
 
-    /// Whether this is the answer to a position that history no longer reaches; the client lists anew.
+    /// Returns true for `Expired` and `Gone`: history no longer reaches the position, and the client must list again.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.code == 410 || matches!(self.reason, StatusReason::Expired | StatusReason::Gone)
     }
 
-    /// Whether this is the answer to a resource version the server has not reached yet.
+    /// Returns true if the server has not reached the resource version yet.
     ///
     /// Three signs count, as servers of different ages give different ones.
     #[must_use]

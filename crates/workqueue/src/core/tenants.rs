@@ -224,7 +224,7 @@ impl Tenants {
         }
     }
 
-    /// Whoever has waited so long beyond its share that it is within it again goes first: nobody starves.
+    /// A tenant that has waited so long beyond its share that it is within it again goes first: nobody starves.
     fn promote(&mut self, level: usize) {
         let Some(tenant) = self.turns(level).beyond.front().copied() else { return };
         if self.savings(tenant) >= 1.0 {

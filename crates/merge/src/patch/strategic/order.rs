@@ -12,7 +12,7 @@ use super::{DIRECTIVE, Merged, SET_ORDER, list, without_directives};
 use crate::patch::{PatchError, Schema};
 use listwatch_json::go;
 
-/// What makes two elements the same one.
+/// The key by which two elements are the same.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Identity<'k> {
     /// The value of this field.

@@ -112,7 +112,7 @@ impl ByNode<'_> {
     }
 }
 
-/// Whether two values are the same; what is empty is as good as absent.
+/// Returns true if two values are the same. Empty and absent are the same.
 fn same(one: &Value, other: &Value) -> bool {
     let empty = |value: &Value| match value {
         Value::Null => true,

@@ -116,7 +116,7 @@ fn check_owner(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     by.require(given == uid, || format!("node {} UID mismatch: expected {given} got {uid}", by.node))
 }
 
-/// What a Pod needs of the API server, if anything.
+/// The first API object that a Pod needs, if any.
 fn needs(pod: &Value) -> Result<Option<&'static str>, String> {
     let spec = pod.at("spec");
     if !spec.text("serviceAccountName").is_empty() {

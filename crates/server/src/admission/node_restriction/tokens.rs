@@ -78,7 +78,7 @@ fn may(by: &ByNode<'_>, verb: &str, resource: &str, name: &str) -> bool {
     request.api.authorizer.authorize(request.user, &wanted) == Decision::Allow
 }
 
-/// Whether the Pod has a volume that needs a token for the audience.
+/// Returns true if the Pod has a volume that needs a token for the audience.
 fn asks_for(by: &ByNode<'_>, pod: &Value, audience: &str) -> Result<bool, String> {
     let mut errors = Vec::new();
     for volume in pod.at("spec").list("volumes") {

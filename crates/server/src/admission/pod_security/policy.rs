@@ -8,7 +8,7 @@ use listwatch_wire::status::FieldError;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// How much a standard restricts.
+/// The level of a Pod security standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Privileged,

@@ -47,7 +47,7 @@ impl Binding {
     /// Returns the parameters to evaluate a policy with, one after the other; null if it is evaluated without.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
+    /// The problem with the configuration.
     pub(super) async fn params(
         &self,
         request: &Attributes<'_>,

@@ -1,4 +1,4 @@
-//! What mutations return, applied to an object.
+//! Application of the results of mutations to an object.
 
 use listwatch_cel::{Value, to_json};
 use listwatch_kinds::tree::Tree;

@@ -200,7 +200,7 @@ fn sum(used: &Amounts, cost: &Amounts) -> Amounts {
     after
 }
 
-/// What the first has more than the second.
+/// The amounts by which the first exceeds the second.
 fn subtract(cost: &mut Amounts, before: &Amounts) {
     for (name, amount) in cost.iter_mut() {
         if let Some(before) = before.get(name) {

@@ -14,7 +14,7 @@ const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 const MUST_SPECIFY: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
-/// How objects of a resource are measured.
+/// The measurement of objects of a resource.
 pub(crate) struct Usage {
     kind: Kind,
     /// `count/plural.group`.

@@ -46,7 +46,7 @@ pub(super) struct Hook {
     endpoint: Result<Endpoint, String>,
 }
 
-/// How a call of a webhook failed.
+/// The failure of a call of a webhook.
 #[derive(Debug)]
 pub(in crate::admission) enum Failure {
     /// It could not be called, or its answer could not be used: a matter of the failure policy.

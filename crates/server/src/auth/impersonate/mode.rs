@@ -207,7 +207,7 @@ fn claim<'a>(verb: &'a str, group: &'a str, resource: &'a str) -> Attributes<'a>
     Attributes { verb, group, version: "v1", resource, ..Attributes::default() }
 }
 
-/// What is wrong with something claimed about a user, to those who may only claim what is well-formed.
+/// The error in a claim about a user, for those who may only claim what is well-formed.
 fn odd_extra(key: &str, values: &[String]) -> Option<String> {
     if key.is_empty() {
         return Some("impersonating the empty string key in extra is not allowed".to_owned());

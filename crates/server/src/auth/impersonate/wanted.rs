@@ -9,7 +9,7 @@ use listwatch_wire::go::quote;
 /// Groups and other claims of one request: each costs a decision.
 const MAX_CLAIMS: usize = 128;
 
-/// Who a request wants to be.
+/// The user that a request wants to act as.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Impersonation {
     pub(super) name: String,
@@ -50,7 +50,7 @@ impl Impersonation {
         }
     }
 
-    /// Whether nothing is asked for but the name.
+    /// Returns true if nothing but the name is given.
     pub(super) fn is_name_only(&self) -> bool {
         self.uid.is_empty() && self.groups.is_empty() && self.extra.is_empty()
     }
@@ -72,7 +72,7 @@ impl Impersonation {
     }
 }
 
-/// What `Impersonate-Extra-<key>` headers say; keys are percent-encoded where a header's name could not hold them.
+/// The `Impersonate-Extra-<key>` headers. Keys are percent-encoded where a header's name could not hold them.
 fn extra(headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, Status> {
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in headers {

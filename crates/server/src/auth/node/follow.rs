@@ -67,7 +67,7 @@ impl Follower for Feed {
 }
 
 impl Source {
-    /// Whether the change makes no difference to the graph.
+    /// Returns true if the change makes no difference to the graph.
     fn is_same(self, previous: &Object, object: &Object) -> bool {
         match self {
             Self::Pod => {
@@ -112,7 +112,7 @@ impl Source {
     }
 }
 
-/// What a Pod refers to; one that cannot be read refers to nothing.
+/// The objects that a Pod refers to; one that cannot be read refers to nothing.
 fn of_pod(object: &Object) -> Vec<Vertex> {
     let pod = Value::read(object.stored()).unwrap_or_default();
     debug_assert_eq!(pod.at("metadata").text("name"), object.name());

@@ -111,7 +111,7 @@ impl Graph {
         }
     }
 
-    /// Whether the node needs the object.
+    /// Returns true if the node needs the object.
     pub(super) fn needs(&self, node: &str, object: &Vertex) -> bool {
         self.refers(node, object)
             || self
@@ -120,7 +120,7 @@ impl Graph {
                 .is_some_and(|volumes| volumes.iter().any(|volume| self.needs_volume(node, volume)))
     }
 
-    /// Whether the node needs the PersistentVolume.
+    /// Returns true if the node needs the PersistentVolume.
     pub(super) fn needs_volume(&self, node: &str, volume: &str) -> bool {
         self.volumes.get(volume).is_some_and(|volume| self.refers(node, &volume.claim))
     }
@@ -129,7 +129,7 @@ impl Graph {
         self.needed.get(object).is_some_and(|nodes| nodes.contains_key(node))
     }
 
-    /// Whether nothing is known: what was forgotten left nothing behind.
+    /// Returns true if the graph is empty.
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         let Self { needed, placed, volumes, volumes_of } = self;

@@ -23,7 +23,7 @@ const OWN: &[&str] = &["get", "create", "update", "patch", "delete"];
 /// The namespace of the Leases that kubelets renew.
 pub(crate) const LEASES: &str = "kube-node-lease";
 
-/// What every kubelet may do, whatever runs on its node: group, resource, verbs.
+/// The permissions of every kubelet, whatever runs on its node: group, resource, verbs.
 const GENERAL: [(&str, &str, &[&str]); 11] = [
     ("authentication.k8s.io", "tokenreviews", &["create"]),
     ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
@@ -206,7 +206,7 @@ fn only_get(wanted: &Attributes<'_>) -> Result<(), String> {
     check(wanted.subresource.is_empty(), "cannot get subresource")
 }
 
-/// Whether only objects of this node are asked for.
+/// Returns true if only objects of this node are asked for.
 fn selects(wanted: &Attributes<'_>, node: &str) -> bool {
     let terms = wanted.fields.map(|selector| selector.terms()).unwrap_or_default();
     terms.iter().any(|term| !term.negated && term.field == "spec.nodeName" && term.value == node)

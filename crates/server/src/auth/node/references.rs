@@ -23,7 +23,7 @@ const SECRET_SOURCES: [(&str, &str); 8] = [
 /// The volume sources of PersistentVolumes that name a Secret without a namespace of its own: that of the claim is meant.
 const CLAIM_SECRET_SOURCES: [&str; 5] = ["cephfs", "flexVolume", "rbd", "scaleIO", "iscsi"];
 
-/// Whether a kubelet made the Pod for itself.
+/// Returns true if the kubelet created the Pod itself: a mirror Pod.
 pub(crate) fn is_mirror(pod: &Value) -> bool {
     pod.at("metadata").at("annotations").has(MIRROR)
 }
@@ -116,7 +116,7 @@ pub(super) fn of_pod(pod: &Value) -> Vec<Vertex> {
     all
 }
 
-/// What a PersistentVolume refers to; `None` if it is not bound to a claim.
+/// The objects that a PersistentVolume refers to; `None` if it is not bound to a claim.
 pub(super) fn of_volume(volume: &Value) -> Option<Volume> {
     let spec = volume.at("spec");
     let claim = spec.at("claimRef");

@@ -1,4 +1,4 @@
-//! What kubelets may and may not, case by case.
+//! Tests of the permissions of kubelets, case by case.
 
 use listwatch_wire::selector::FieldSelector;
 

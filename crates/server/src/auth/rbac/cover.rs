@@ -1,4 +1,4 @@
-//! Whether some rules cover others: what keeps those who grant rights from granting more than they hold.
+//! Rule covering: prevents privilege escalation by comparing the rules that are granted with those that are held.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::auth::rbac::rule::{PolicyRule, path_matches};
 /// thousand; a body of 3 MiB could ask for billions.
 const MAX_ATOMS: usize = 1 << 16;
 
-/// What of `wanted` no rule of `held` covers: empty if everything may be granted. `None` if there is more of it than
+/// Returns the part of `wanted` that no rule of `held` covers: empty if everything may be granted. `None` if there is more of it than
 /// can be looked at.
 #[must_use]
 pub fn uncovered(held: &[PolicyRule], wanted: &[PolicyRule]) -> Option<Vec<PolicyRule>> {
@@ -41,7 +41,7 @@ pub fn describe(missing: &[PolicyRule]) -> String {
     texts.into_iter().collect::<Vec<_>>().join("\n")
 }
 
-/// Whether one rule allows everything that the other does.
+/// Returns true if one rule allows everything that the other does.
 fn covers(have: &PolicyRule, want: &PolicyRule) -> bool {
     let names = have.resource_names.is_empty()
         || (!want.resource_names.is_empty() && has_all(&have.resource_names, &want.resource_names));
@@ -69,7 +69,7 @@ fn covers_resource(have: &[String], want: &str) -> bool {
         .any(|rule| rule == "*" || rule == want || (of_any.is_some() && rule.strip_prefix("*/") == of_any))
 }
 
-/// How many atoms a rule has.
+/// The number of atoms of a rule.
 fn count(rule: &PolicyRule) -> usize {
     let resources = [rule.api_groups.len(), rule.resources.len(), rule.resource_names.len().max(1)];
     let resources = resources.iter().fold(1_usize, |product, n| product.saturating_mul(*n));

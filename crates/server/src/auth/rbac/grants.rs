@@ -1,4 +1,4 @@
-//! Who was given which role: bindings, found by those they are for.
+//! The bindings, indexed by the subjects they are for.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ impl Binding {
 }
 
 impl Subject {
-    /// Whether a binding of the namespace means this user.
+    /// Returns true if a binding of the namespace has this user as a subject.
     pub(super) fn means(&self, user: &User, binding_namespace: &str) -> bool {
         match self.principal(binding_namespace) {
             Some(Principal::User(name)) => *user.name == *name,

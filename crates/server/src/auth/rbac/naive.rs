@@ -218,7 +218,7 @@ fn binding(namespaced: bool) -> impl Strategy<Value = Value> {
     )
 }
 
-/// What happens to the objects: each step puts one or takes one away.
+/// A change of the objects: each step puts one or removes one.
 #[derive(Clone, Debug)]
 enum Step {
     Put(usize, Value),

@@ -123,7 +123,7 @@ impl Meta {
 }
 
 impl Role {
-    /// Whether it takes rules from other roles.
+    /// Returns true if it aggregates rules of other roles.
     #[must_use]
     pub fn aggregates(&self) -> bool {
         self.aggregation_rule.is_some()
@@ -140,7 +140,7 @@ impl Role {
         selectors.filter_map(|selector| selector.0.as_ref())
     }
 
-    /// Whether this role aggregates the other one. No role aggregates itself.
+    /// Returns true if this role aggregates the other one. No role aggregates itself.
     pub(super) fn takes(&self, other: &Self) -> bool {
         self.metadata.name != other.metadata.name
             && self.selectors().any(|selector| selector.matches(|key| other.metadata.label(key)))

@@ -27,13 +27,13 @@ pub struct Policy {
     pub(super) aggregating: OrdSet<Arc<str>>,
     /// By namespace, then name: a binding only ever looks for the roles of its own namespace.
     roles: Map<Arc<str>, Map<Arc<str>, Arc<Role>>>,
-    /// What was given to whom, by the namespace it holds in; the empty one is the whole cluster.
+    /// The grants, by the namespace they hold in; the empty one is the whole cluster.
     pub(super) scopes: Map<Arc<str>, Scope>,
     /// By namespace, then name.
     bindings: Map<Arc<str>, Map<Arc<str>, Arc<Binding>>>,
 }
 
-/// What allowed an action: a binding, and for whom it was.
+/// The reason an action is allowed: a binding, and the subject it was for.
 #[derive(Debug)]
 pub struct Source<'a> {
     binding: &'a Binding,
@@ -70,7 +70,7 @@ impl Policy {
         }
     }
 
-    /// What allows the user to do this.
+    /// Returns the binding that allows the user to do this.
     ///
     /// # Errors
     /// The roles that bindings of the user name and that do not exist, if nothing allows it.

@@ -55,7 +55,7 @@ impl PolicyRule {
         Self { verbs: owned(verbs), non_resource_urls: owned(paths), ..Self::default() }
     }
 
-    /// Whether this rule alone allows the action.
+    /// Returns true if this rule alone allows the action.
     #[must_use]
     pub fn allows(&self, wanted: &Attributes<'_>) -> bool {
         let Attributes { verb, group, resource, subresource, name, path, .. } = *wanted;

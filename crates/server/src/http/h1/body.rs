@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::http::h1::head::Framing;
 use crate::http::request::{BodyProblem, BodySource};
 
-/// What is left unread of a small body is skipped so that the connection can be used again; above it the connection is
+/// The unread rest of a small body is skipped so that the connection can be used again; above it the connection is
 /// closed instead.
 const DRAIN_BYTES: u64 = 256 << 10;
 

@@ -24,7 +24,7 @@ use crate::http::websocket;
 /// The first read of a head: most fit, and the buffer goes away before a watch begins.
 const HEAD_BUFFER: usize = 2048;
 
-/// What a request leaves behind.
+/// The state of a connection after a request.
 enum Next {
     Again,
     Close,

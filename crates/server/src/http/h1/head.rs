@@ -8,7 +8,7 @@ use http::{Method, StatusCode, Version};
 
 use crate::HttpLimits;
 
-/// How the body of a request is delimited.
+/// The delimitation of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// So many bytes; zero if there is no body.
@@ -25,9 +25,9 @@ pub(crate) struct Head {
     pub(crate) target: String,
     pub(crate) headers: HeaderMap,
     pub(crate) framing: Framing,
-    /// Whether the client lets the connection be used again.
+    /// True if the client lets the connection be used again.
     pub(crate) keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
     pub(crate) version: Version,
 }
@@ -48,7 +48,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// What is said about it, as Go says it.
+    /// The message, as Go words it.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Malformed => "400 Bad Request",
@@ -65,12 +65,12 @@ impl Refused {
 #[derive(Debug, Default)]
 pub(crate) struct Scanner {
     seen: usize,
-    /// Whether the first line has been there, which is parsed early: what is not HTTP is told so at once.
+    /// True once the first line has been parsed. That is done early: what is not HTTP is rejected at once.
     begun: bool,
 }
 
 impl Scanner {
-    /// Whether to parse what is there now. Empty lines before a head are dropped.
+    /// Returns true if a head can be parsed now. Empty lines before it are dropped.
     pub(crate) fn look(&mut self, buf: &mut BytesMut, limits: &HttpLimits) -> bool {
         if self.seen == 0 {
             let empty = buf.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
@@ -156,13 +156,13 @@ fn framing(headers: &HeaderMap) -> Result<Framing, Refused> {
     }
 }
 
-/// Whether a comma-separated header has this token.
+/// Returns true if a comma-separated header has this token.
 pub(crate) fn lists(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     let mut values = headers.get_all(name).iter().filter_map(|v| v.to_str().ok());
     values.any(|v| v.split(',').any(|t| t.trim().eq_ignore_ascii_case(token)))
 }
 
-/// How the body of a response is delimited.
+/// The delimitation of a response body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Delimiter {
     /// `Content-Length`.

@@ -15,7 +15,7 @@ const TIME: Duration = Duration::from_secs(10);
 /// Several times the longest body allowed. Who sends more has been told, and a socket that is always full costs us as
 /// much as one that is read for a purpose.
 const BYTES: u64 = 16 << 20;
-/// What is thrown away at a time.
+/// The bytes that are discarded at a time.
 const BUFFER: usize = 16 << 10;
 
 /// Reads until the client closes, or one of the bounds is met. Our side has been shut down before.

@@ -183,7 +183,7 @@ impl Drop for Piece {
     }
 }
 
-/// How many pieces of a stream are not written yet, and whom to tell when none is left.
+/// The number of pieces of a stream that are not written yet, and the waker for when none is left.
 #[derive(Debug, Default)]
 struct Waiting {
     pieces: AtomicUsize,

@@ -29,9 +29,9 @@ use crate::http::request::{BodyProblem, BodySource, Request};
 
 /// Per-stream flow-control window, as in kube-apiserver: one slow watch must not hold back its neighbours.
 const STREAM_WINDOW: u32 = 256 << 10;
-/// What the connection may have in flight for all streams together.
+/// The bytes that the connection may have in flight for all streams together.
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// What one stream may have waiting to be sent.
+/// The bytes that one stream may have waiting to be sent.
 const SEND_BUFFER: usize = 256 << 10;
 
 /// Serves one connection until it ends.

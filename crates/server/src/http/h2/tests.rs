@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::http::body::{Body, STALL};
 use crate::http::h2::*;
 
-/// What an answer holds on to.
+/// The resources that a response holds.
 type Held = Arc<Vec<u8>>;
 
 fn held(size: usize) -> (Held, Weak<Vec<u8>>) {

@@ -1,6 +1,6 @@
 //! [`Conversion`]: the conversion webhook of a definition, as one of its versions uses it.
 //!
-//! What is asked and what an answer may change is decided here; `api/convert.rs` makes the calls.
+//! The request and the fields that a response may change are decided here; `api/convert.rs` makes the calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl Review {
     /// Reads the answer: the originals in the wanted version.
     ///
     /// # Errors
-    /// What is wrong with it, in the words of kube-apiserver.
+    /// The problem, in kube-apiserver's words.
     pub(crate) fn read(
         &self,
         answer: &[u8],

@@ -1,6 +1,6 @@
 //! Custom kinds: from a definition to resources that are served like any other.
 //!
-//! What a definition means is in `listwatch_custom`; when one is accepted, and what happens when it goes, is in
+//! The meaning of a definition is in `listwatch_custom`; when one is accepted, and what happens when it goes, is in
 //! `lifecycle/definitions`. Here the two meet the registry.
 
 mod conversion;
@@ -77,7 +77,7 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
         .collect()
 }
 
-/// What is on its way out takes nothing new.
+/// A resource whose definition is being deleted accepts no new objects.
 fn verbs(definition: &Definition) -> Vec<Arc<str>> {
     let going = |verb: &&str| !definition.terminating || !matches!(*verb, "create" | "update" | "patch");
     VERBS.into_iter().filter(going).map(Arc::from).collect()

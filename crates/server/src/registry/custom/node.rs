@@ -1,4 +1,4 @@
-//! What server-side apply must know of a custom object.
+//! The schema of a custom object as server-side apply sees it.
 
 use listwatch_custom::{Additional, Schema};
 use listwatch_kinds::schema as builtin;

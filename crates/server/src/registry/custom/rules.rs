@@ -1,4 +1,4 @@
-//! How custom objects are treated on the way into the store.
+//! The strategy of custom objects.
 
 use listwatch_custom::{Definition, Scope, Version, fill, prune, validate};
 use listwatch_kinds::field::Errors;
@@ -25,7 +25,7 @@ use crate::registry::view::View;
 pub(super) struct Custom {
     version: Version,
     namespaced: bool,
-    /// How what is stored becomes an object of this version.
+    /// The conversion of stored objects to this version.
     stages: Stages,
     /// Versions are converted by a webhook, which is called in `api/convert.rs`, and not here.
     by_webhook: bool,
@@ -33,9 +33,9 @@ pub(super) struct Custom {
     stored_api_version: String,
     /// An object with nothing set, against which a new one is compared.
     zero: Value,
-    /// What the object's own path does not take.
+    /// The fields that the object's own path resets.
     ignored: FieldSet,
-    /// What the path of its status does not take.
+    /// The fields that the path of its status resets.
     ignored_by_status: FieldSet,
 }
 
@@ -65,7 +65,7 @@ impl Custom {
         Node::Resource(&self.version.schema)
     }
 
-    /// What the schema and the expression rules say. The rules trust types and sizes, so that they wait for those.
+    /// The errors of the schema and of the expression rules. Rules rely on types and sizes, so they run only if those are right.
     fn judge(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = validate(&self.version.schema, object, old);
         if self.version.rules.is_empty() {
@@ -82,7 +82,7 @@ impl Custom {
     }
 }
 
-/// Whether rules cannot be evaluated on an object with such an error.
+/// Returns true if rules cannot be evaluated on an object with such an error.
 fn blocks_rules(kind: FieldErrorKind) -> bool {
     matches!(
         kind,

@@ -1,6 +1,6 @@
 //! [`Stages`]: how a stored custom object becomes one of the version that is asked for.
 //!
-//! What is stored is completed by the schema of the version it is stored in; then the version that is asked for drops what it
+//! Stored objects are completed by the schema of the version they are stored in; then the version that is asked for drops what it
 //! does not know. Its own defaults are for what is sent to it, not for what is read. Between the two, versions are converted
 //! by name only (the conversion strategy `None`), or by a webhook (`conversion.rs`, which is asynchronous and calls the stages
 //! one by one).
@@ -31,7 +31,7 @@ impl Stages {
         }
     }
 
-    /// Whether stored bytes are of this version already.
+    /// Returns true if stored bytes are of this version already.
     pub(super) fn stored_alike(&self, stored: &[u8]) -> bool {
         let found = json::raw::lookup(stored, &["apiVersion"]).unwrap_or_default();
         self.all.len() == 1

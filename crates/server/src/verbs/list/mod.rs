@@ -64,10 +64,10 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     Ok(gzip::compress(response, request, limits.gzip_above))
 }
 
-/// What is known before the first byte is written.
+/// The part of a list that is known before the first byte is written.
 struct Page {
     objects: Vec<Arc<Object>>,
-    /// Whether the list goes on to the end of the walk.
+    /// True if the list goes on to the end of the walk.
     whole: bool,
     more: Option<More>,
 }
@@ -239,7 +239,7 @@ struct Pieces {
     text: Text,
     /// The JSON of one item at a time, where it is not what is sent.
     scratch: BytesMut,
-    /// Whether no object has been written yet.
+    /// True if no object has been written yet.
     first: bool,
     finished: bool,
     piece_bytes: usize,

@@ -28,7 +28,7 @@ pub(crate) struct Encoder {
     scratch: BytesMut,
 }
 
-/// What is known of a list once all of it has been encoded.
+/// The sizes of a list once all of it has been encoded.
 struct Measured {
     /// All bytes of all items.
     items: u64,

@@ -14,16 +14,16 @@ use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
 use crate::registry::Resource;
 use crate::request::selectors::parse_version;
 
-/// What the reference reads from its store every time.
+/// Resources that kube-apiserver reads from its store every time.
 const UNCACHED: &str = "events";
 
-/// How many objects are looked at in one go: few enough not to hold up the thread.
+/// The number of objects read in one go: few enough not to hold up the thread.
 const REFILL: usize = 32;
 
 /// The state a list shows.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// What the list says it shows.
+    /// The revision that the list shows.
     pub(crate) revision: Revision,
     /// The storage key a continued list begins at.
     pub(crate) from: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Objects {
     converted: Option<(Arc<Api>, Arc<Resource>)>,
 }
 
-/// What a position in the state means.
+/// The meaning of a position in the state.
 enum Moment {
     /// At least as new as whatever was waited for.
     Now,
@@ -79,7 +79,7 @@ pub(crate) async fn resolve(
     let moment = moment(api, options, wanted, token.as_ref()).await?;
     let from = token.as_ref().map(|token| format!("{}{}", collection.scope(filter), token.start()));
     let (revision, walker) = open(api, collection, filter, moment, from.as_deref());
-    // Any version will do, so the whole of it is cheaper than pages: that is how the reference has it, too, for all that it
+    // Any version will do, so the whole of it is cheaper than pages: that is how kube-apiserver has it, too, for all that it
     // keeps in memory.
     let any = version == Some(Revision::ZERO) && token.is_none() && !uncached;
     let limit = if any { 0 } else { options.limit };
@@ -153,7 +153,7 @@ fn open(
 }
 
 impl Source {
-    /// What to tell a client whose state is forgotten. A continued list may go on at the latest one.
+    /// The error for a client whose state is no longer kept. A continued list may go on at the latest one.
     pub(crate) fn refusal(&self, error: &listwatch_storage::Error) -> Status {
         let mut status = storage_status(error);
         if let (true, Some(token)) = (status.is_expired(), &self.token) {
@@ -234,7 +234,7 @@ impl Walker {
         }
     }
 
-    /// How many objects come after the given key, which was handed out last; `held` were handed out after it.
+    /// The number of objects after the given key, which was handed out last; `held` were handed out after it.
     pub(crate) fn remaining(&self, held: usize) -> u64 {
         match self {
             Self::Memory { snapshot, walk } => (snapshot.count(walk) + held) as u64,

@@ -8,7 +8,7 @@ use listwatch_wire::json::{Map, Value};
 use crate::request::negotiate::{Encoding, Form};
 use crate::respond::encode::{Pretty, yaml};
 
-/// How a list is written.
+/// The text form of a list.
 pub(super) enum Text {
     /// As it comes.
     Compact,

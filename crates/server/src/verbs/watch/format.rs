@@ -14,7 +14,7 @@ use crate::respond::protobuf;
 use crate::respond::table;
 use crate::respond::table::Include;
 
-/// How a watcher wants to see events.
+/// The encoding of events for a watcher.
 #[derive(Debug)]
 pub(crate) struct Format {
     resource: Arc<Resource>,
@@ -32,12 +32,12 @@ impl Format {
         Self { resource, encoding, shape, include, columns_told: false, broken: false }
     }
 
-    /// Whether events are bytes with their length before them, rather than lines of text.
+    /// Returns true if events are bytes with their length before them, rather than lines of text.
     pub(crate) fn is_binary(&self) -> bool {
         self.encoding == Encoding::Protobuf
     }
 
-    /// Whether an event could not be written: the stream must not go on without it.
+    /// True if an event could not be encoded: the stream must not go on without it.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }

@@ -68,7 +68,7 @@ pub(crate) async fn watch(api: &Arc<Api>, target: &ResourceRequest) -> Result<Re
 #[derive(Clone, Copy, Debug)]
 struct Start {
     version: Option<Revision>,
-    /// Whether the present state comes first.
+    /// True if the present state comes first.
     initial: bool,
 }
 
@@ -164,7 +164,7 @@ fn describe(target: &ResourceRequest, view: &Arc<View>, bookmarks: bool) -> Watc
     }
 }
 
-/// How long a watch lasts: as asked, or long and random, so that watches that began together do not end together.
+/// The duration of a watch: as asked, or long and random, so that watches that began together do not end together.
 fn duration(api: &Api, asked: Option<u32>) -> Duration {
     match asked.filter(|s| *s > 0) {
         Some(seconds) => Duration::from_secs(u64::from(seconds)),
@@ -189,7 +189,7 @@ pub(crate) struct WatchStream {
     told: Revision,
     /// Compresses what is written, if the client takes it.
     gzip: Option<gzip::Member>,
-    /// What it was allowed by; the watch ends when that no longer holds.
+    /// The authorization of the watch, which ends when it no longer holds.
     guard: Option<Box<Recheck>>,
 }
 
