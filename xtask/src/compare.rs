@@ -22,9 +22,12 @@ pub(crate) struct Arguments {
     /// A token there of user alice in group devs, without rights
     #[arg(long)]
     user_token: Option<String>,
-    /// Only scenarios whose name matches; repeatable
+    /// Only scenarios whose name matches, or mutations of these kinds; repeatable
     #[arg(long)]
     only: Vec<String>,
+    /// Change one field of valid objects at a time, instead of the scenarios
+    #[arg(long, conflicts_with = "manifests")]
+    mutations: bool,
     /// Manifests to create on both as a dry run, instead of the scenarios
     manifests: Vec<PathBuf>,
 }
@@ -34,6 +37,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         bail!(missing);
     }
     let server = Server::start()?;
+    if arguments.mutations {
+        let status = mutations(arguments, &server)?;
+        server.stop()?;
+        return Ok(status);
+    }
     let mut command = Command::new(root().join("conformance/compare"));
     command.args(["--server", &server.url, "--token", ADMIN_TOKEN, "--user-token", USER_TOKEN]).args([
         "--reference",
@@ -49,5 +57,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let status = command.args(&arguments.manifests).status().context("cannot start conformance/compare")?;
     server.stop()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn mutations(arguments: &Arguments, server: &Server) -> anyhow::Result<ExitCode> {
+    let mut command = Command::new(root().join("conformance/mutate"));
+    command.args(["--server", &server.url, "--token", ADMIN_TOKEN]);
+    command.args(["--reference", &arguments.reference, "--reference-token", &arguments.token]);
+    for kind in &arguments.only {
+        command.args(["--only", kind]);
+    }
+    let status = command.status().context("cannot start conformance/mutate")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -16,6 +16,7 @@ pub(crate) fn steps() -> Vec<Step> {
     vec![
         Step { name: "conformance", about: "conversations recorded with kube-apiserver", run: conformance },
         Step { name: "samples", about: "every sample in the documents", run: samples::check },
+        Step { name: "mutations", about: "valid objects with one field changed", run: mutations },
         Step { name: "kubectl", about: "what people type", run: kubectl },
         Step { name: "python", about: "a program on the official Python client", run: python },
         Step { name: "javascript", about: "a program on the official JavaScript client", run: javascript },
@@ -39,6 +40,30 @@ fn conformance() -> anyhow::Result<Outcome> {
     let verdict = judge(&said, &gaps);
     server.stop()?;
     verdict
+}
+
+/// Holds the server to what kube-apiserver answered when each field of valid objects was changed.
+fn mutations() -> anyhow::Result<Outcome> {
+    if let Some(missing) = parts::python()? {
+        return Ok(Outcome::Skipped(missing));
+    }
+    let server = Server::start()?;
+    let folder = root().join("conformance");
+    let output = Command::new(folder.join("mutate"))
+        .args(["--few", "--server", &server.url, "--token", ADMIN_TOKEN, "--recorded"])
+        .arg(folder.join("mutations.json.gz"))
+        .arg("--gaps")
+        .arg(folder.join("mutations.gaps"))
+        .output()
+        .context("cannot start conformance/mutate")?;
+    server.stop()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let summary = said.lines().last().unwrap_or_default().to_owned();
+    if !output.status.success() {
+        println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+        bail!("{summary}");
+    }
+    Ok(Outcome::Passed(summary))
 }
 
 /// Compares the failures with the list of those known: a new one fails the step, and so does a known one that passes, so

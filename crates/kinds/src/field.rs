@@ -150,6 +150,11 @@ impl Errors {
         self.push(FieldErrorKind::Invalid, path, value.into(), detail);
     }
 
+    /// The rule could not be applied.
+    pub fn internal(&mut self, path: &Path<'_>, detail: impl Into<String>) {
+        self.push(FieldErrorKind::Internal, path, Value::Null, detail);
+    }
+
     /// The field may not be set here and now.
     pub fn forbidden(&mut self, path: &Path<'_>, detail: impl Into<String>) {
         self.push(FieldErrorKind::Forbidden, path, Value::Null, detail);

@@ -1,6 +1,6 @@
 //! Defaults of cluster-wide kinds: RBAC, quotas, flow control, admission, API extension.
 
-use listwatch_wire::json::{Map, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use super::empty;
 use crate::tree::Tree;
@@ -40,12 +40,14 @@ pub(super) fn node(object: &mut Fields) {
         status.put("allocatable", capacity);
     }
     let Some(spec) = object.inner("spec") else { return };
-    let (first, ranges) = (spec.text("podCIDR").to_owned(), spec.count("podCIDRs"));
-    if !first.is_empty() && ranges == 0 {
-        spec.put("podCIDRs", json!([first]));
-    } else if first.is_empty() && ranges > 0 {
-        let first = spec.list("podCIDRs").first().cloned().unwrap_or_default();
-        spec.put("podCIDR", first);
+    let (first, listed) = (spec.text("podCIDR").to_owned(), spec.list("podCIDRs").first().cloned());
+    match listed {
+        Some(listed) if first.is_empty() => spec.put("podCIDR", listed),
+        // The older field counts.
+        listed if !first.is_empty() && listed != Some(Value::from(first.as_str())) => {
+            spec.put("podCIDRs", json!([first]));
+        }
+        _ => {}
     }
 }
 

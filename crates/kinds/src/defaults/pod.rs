@@ -23,6 +23,19 @@ pub(super) fn pod(object: &mut Fields) {
     }
     spec.fill("enableServiceLinks", true);
     pod_spec(spec);
+    if spec.flag("hostNetwork") {
+        for key in ["containers", "initContainers"] {
+            spec.each(key).for_each(host_ports);
+        }
+    }
+}
+
+/// A Pod in the network of its node has the ports of the node.
+fn host_ports(container: &mut Fields) {
+    for port in container.each("ports") {
+        let number = port.at("containerPort").clone();
+        port.fill("hostPort", number);
+    }
 }
 
 /// The `template` of a workload.
@@ -54,11 +67,8 @@ fn pod_spec(spec: &mut Fields) {
     spec.fill("terminationGracePeriodSeconds", 30);
     spec.fill("securityContext", empty());
     service_account(spec);
-    let host_network = spec.flag("hostNetwork");
     for key in ["containers", "initContainers", "ephemeralContainers"] {
-        for item in spec.each(key) {
-            container(item, host_network);
-        }
+        spec.each(key).for_each(container);
     }
     for item in spec.each("volumes") {
         volume(item);
@@ -76,19 +86,13 @@ fn service_account(spec: &mut Fields) {
     spec.put("serviceAccount", name);
 }
 
-fn container(container: &mut Fields, host_network: bool) {
+fn container(container: &mut Fields) {
     let policy = pull_policy(container.text("image"));
     container.fill_text("imagePullPolicy", policy);
     container.fill_text("terminationMessagePath", "/dev/termination-log");
     container.fill_text("terminationMessagePolicy", "File");
     container.fill("resources", empty());
     port_protocols(container);
-    if host_network {
-        for port in container.each("ports") {
-            let number = port.at("containerPort").clone();
-            port.fill("hostPort", number);
-        }
-    }
     for probe_name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(found) = container.inner(probe_name) {
             probe(found);
@@ -214,7 +218,7 @@ fn downward(source: &mut Fields) {
 }
 
 /// Sources served by drivers outside of the tree today; their fields still have defaults.
-fn legacy_source(volume: &mut Fields) {
+pub(super) fn legacy_source(volume: &mut Fields) {
     let known = [
         ("iscsi", json!({"iscsiInterface": "default"})),
         ("rbd", json!({"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"})),

@@ -13,6 +13,7 @@ pub(super) fn volume(object: &mut Fields) {
     if let Some(host) = spec.inner("hostPath") {
         host.fill("type", "");
     }
+    super::pod::legacy_source(spec);
 }
 
 pub(super) fn claim(object: &mut Fields) {

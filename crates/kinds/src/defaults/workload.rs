@@ -46,8 +46,14 @@ pub(super) fn stateful_set(object: &mut Fields) {
     spec.fill_text("podManagementPolicy", "OrderedReady");
     spec.fill("revisionHistoryLimit", 10);
     if let Some(strategy) = spec.inner_or_new("updateStrategy") {
-        strategy.fill_text("type", "RollingUpdate");
-        rolling(strategy, &[("partition", json!(0)), ("maxUnavailable", json!(1))]);
+        if strategy.text("type").is_empty() {
+            strategy.put("type", "RollingUpdate");
+            strategy.fill("rollingUpdate", empty());
+        }
+        // Who names the type and no numbers gets none.
+        if strategy.has("rollingUpdate") {
+            rolling(strategy, &[("partition", json!(0)), ("maxUnavailable", json!(1))]);
+        }
     }
     if let Some(policy) = spec.inner_or_new("persistentVolumeClaimRetentionPolicy") {
         policy.fill_text("whenDeleted", "Retain");
@@ -136,7 +142,5 @@ fn scaling_rules(behavior: &mut Fields, direction: &str, policies: Value, window
     if let Some(window) = window {
         rules.fill("stabilizationWindowSeconds", window);
     }
-    if rules.count("policies") == 0 {
-        rules.put("policies", policies);
-    }
+    rules.fill("policies", policies);
 }

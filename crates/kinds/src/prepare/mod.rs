@@ -6,6 +6,7 @@
 
 mod disabled;
 mod pod;
+mod pod_new;
 mod service;
 
 use listwatch_wire::json::{Map, Text, Value, json};
@@ -13,7 +14,8 @@ use listwatch_wire::json::{Map, Text, Value, json};
 use crate::Kind;
 use crate::tree::Tree;
 
-pub use pod::{bind, qos_class};
+pub use pod::{bind, qos_class, set_condition};
+pub(crate) use pod_new::{APPARMOR, profile_of};
 pub use service::{Needs, assign as assign_service, needs as service_needs};
 
 /// The finalizer that holds a namespace until it is empty.
@@ -22,7 +24,12 @@ const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Makes a decoded object a new one: initial status, first generation, what only the server decides.
 pub fn create(kind: &Kind, object: &mut Value) {
     disabled::drop_disabled(kind, object, None);
+    if (kind.group, kind.kind) == ("", "Pod") {
+        pod_new::create(object);
+    }
+    // A CSIDriver has no generation before its first change.
     if kind.flags.generation
+        && kind.kind != "CSIDriver"
         && let Some(meta) = object.inner_or_new("metadata")
     {
         meta.put("generation", 1);
@@ -33,7 +40,7 @@ pub fn create(kind: &Kind, object: &mut Value) {
     match (kind.group, kind.kind) {
         ("", "Namespace") => add_namespace_finalizer(object),
         ("", "Node") => add_taint(object),
-        ("", "PersistentVolumeClaim") => same_data_sources(object),
+        ("", "PersistentVolumeClaim") => same_data_sources(object, false),
         ("", "ServiceAccount") => name_secrets(object),
         ("storage.k8s.io", "CSINode") => object.fill("status", json!({})),
         ("apps", "DaemonSet") => count_templates(object, None),
@@ -43,7 +50,7 @@ pub fn create(kind: &Kind, object: &mut Value) {
 }
 
 /// The older field of a claim's source takes claims and snapshots only, and is the same as the newer one.
-fn same_data_sources(object: &mut Value) {
+fn same_data_sources(object: &mut Value, any: bool) {
     fn copied(source: &Value) -> Value {
         let keys = ["apiGroup", "kind", "name"].into_iter().filter(|key| source.has(key));
         Value::Object(keys.map(|key| (key.to_owned(), source.at(key).clone())).collect())
@@ -59,10 +66,27 @@ fn same_data_sources(object: &mut Value) {
             ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot") => {
                 spec.put("dataSourceRef", copied(&source));
             }
+            _ if any => spec.put("dataSourceRef", copied(&source)),
             _ => drop(spec.remove("dataSource")),
         },
         (true, false) => spec.put("dataSource", copied(&reference)),
         _ => {}
+    }
+}
+
+/// A claim that has a source is held to it, however the update writes it.
+fn update_data_sources(new: &mut Value, old: &Value) {
+    const KEYS: [&str; 2] = ["dataSource", "dataSourceRef"];
+    fn given(source: &Value) -> Vec<(&Text, &Value)> {
+        source.fields().into_iter().flatten().filter(|(_, value)| !value.is_null()).collect()
+    }
+    let before = old.at("spec");
+    same_data_sources(new, KEYS.iter().any(|key| before.has(key)));
+    for key in KEYS {
+        let same = given(new.at("spec").at(key)) == given(before.at(key));
+        if let Some(spec) = new.inner("spec").filter(|_| same) {
+            keep_field(spec, before, key);
+        }
     }
 }
 
@@ -109,7 +133,7 @@ fn initial_status(kind: &Kind, object: &Value) -> Option<Value> {
         return None;
     }
     Some(match (kind.group, kind.kind) {
-        ("", "Pod") => pod::initial_status(object.at("spec")),
+        ("", "Pod") => pod::initial_status(object),
         ("", "Namespace") => json!({"phase": "Active"}),
         ("", "PersistentVolumeClaim") => json!({"phase": "Pending"}),
         ("", "PersistentVolume") => {
@@ -169,14 +193,27 @@ pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
     }
     match (kind.group, kind.kind) {
         ("", "Namespace") => keep_inside(new, old, "spec", "finalizers"),
-        ("", "Service") => service::keep_allocated(new, old),
+        ("", "PersistentVolumeClaim") => update_data_sources(new, old),
+        ("", "Service") => service::update(new, old),
         ("apps", "DaemonSet") => count_templates(new, Some(old)),
         ("certificates.k8s.io", "CertificateSigningRequest") => keep(new, old, "spec"),
         _ => {}
     }
-    if kind.flags.generation {
-        let with_annotations = (kind.group, kind.kind) == ("apps", "Deployment");
-        bump_generation(new, old, with_annotations);
+    match (kind.group, kind.kind) {
+        // The first of a PriorityClass is its only one.
+        ("scheduling.k8s.io", "PriorityClass") => keep_inside(new, old, "metadata", "generation"),
+        ("apps", "Deployment") => bump_generation(new, old, true),
+        // Whoever reads slices chooses them by their labels.
+        ("discovery.k8s.io", "EndpointSlice") => {
+            let labels = |object: &Value| object.at("metadata").at("labels").clone();
+            bump_generation(new, old, false);
+            if same_desired(new, old) && labels(new) != labels(old) {
+                let next = old.at("metadata").int("generation").unwrap_or(0) + 1;
+                new.inner("metadata").into_iter().for_each(|meta| meta.put("generation", next));
+            }
+        }
+        _ if kind.flags.generation => bump_generation(new, old, false),
+        _ => {}
     }
 }
 
@@ -216,8 +253,29 @@ pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
         Some(status) => new.put("status", status),
         None => drop(new.drop_field("status")),
     }
-    if (kind.group, kind.kind) == ("", "Pod") {
-        pod::status_update(new, old);
+    match (kind.group, kind.kind) {
+        ("", "Pod") => pod::status_update(new, old),
+        ("", "PersistentVolumeClaim" | "PersistentVolume") => {
+            if let Some(status) = new.inner_or_new("status") {
+                status.fill_text("phase", "Pending");
+            }
+        }
+        ("apps", "DaemonSet") => count_templates(new, Some(old)),
+        _ => {}
+    }
+}
+
+/// Notes in the status of a volume when its phase changed.
+pub fn note_phase(new: &mut Value, old: &Value, now: &str) {
+    const TIME: &str = "lastPhaseTransitionTime";
+    let was = old.at("status");
+    let Some(status) = new.inner("status") else { return };
+    if status.at("phase") == was.at("phase") {
+        if was.has(TIME) {
+            status.fill(TIME, was.at(TIME).clone());
+        }
+    } else if !status.has(TIME) || status.at(TIME) == was.at(TIME) {
+        status.put(TIME, now);
     }
 }
 
@@ -260,6 +318,10 @@ pub fn reset_fields(kind: &Kind, subresource: &str) -> &'static [&'static [&'sta
 
 /// Takes over a field as another object has it, or its absence.
 pub fn keep(new: &mut Value, old: &Value, key: &str) {
+    keep_field(new, old, key);
+}
+
+fn keep_field(new: &mut impl Tree, old: &Value, key: &str) {
     match old.fields().and_then(|fields| fields.get(key)) {
         Some(value) => new.put(key, value.clone()),
         None => drop(new.drop_field(key)),

@@ -1,62 +1,96 @@
 //! Pods: quality of service, and being placed on a node.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
-use listwatch_wire::json::{Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use crate::quantity;
 use crate::tree::Tree;
 
 /// A new Pod waits to be placed; one with gates is not even looked at.
-pub(super) fn initial_status(spec: &Value) -> Value {
+pub(super) fn initial_status(pod: &Value) -> Value {
+    let spec = pod.at("spec");
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(spec)});
     if spec.count("schedulingGates") > 0 {
+        let born = pod.at("metadata").at("creationTimestamp");
         status.put(
             "conditions",
             json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
-                "lastProbeTime": null, "lastTransitionTime": null}]),
+                "lastProbeTime": null, "lastTransitionTime": born}]),
         );
     }
     status
 }
 
+/// Keeps fields of the status that a writer left out because it does not know of them.
 pub(super) fn status_update(new: &mut Value, old: &Value) {
-    let class = old.at("status").at("qosClass").clone();
-    if let Some(status) = new.inner_or_new("status")
-        && !class.is_null()
-    {
-        status.fill("qosClass", class);
+    const KEPT: [&str; 4] = [
+        "resourceClaimStatuses",
+        "extendedResourceClaimStatus",
+        "nodeAllocatableResourceClaimStatuses",
+        "observedGeneration",
+    ];
+    let was = old.at("status");
+    let Some(status) = new.inner_or_new("status") else { return };
+    if was.has("qosClass") {
+        status.fill_text("qosClass", was.text("qosClass"));
+    }
+    for key in KEPT.into_iter().filter(|key| was.has(key)) {
+        status.fill(key, was.at(key).clone());
+    }
+    let mut known: HashMap<&str, &Value> = HashMap::new();
+    for condition in was.list("conditions").iter().rev() {
+        known.insert(condition.text("type"), condition.at("observedGeneration"));
+    }
+    for condition in status.each("conditions") {
+        if let Some(generation) = known.remove(condition.text("type")).filter(|value| !value.is_null()) {
+            condition.fill("observedGeneration", generation.clone());
+        }
+    }
+    same_addresses(status);
+}
+
+/// The list of addresses and the first of them say the same; the first counts.
+fn same_addresses(status: &mut Map) {
+    let (one, first) = (status.text("podIP").to_owned(), status.list("podIPs").first());
+    let listed = first.map(|entry| entry.text("ip").to_owned());
+    match (one.as_str(), listed) {
+        ("", Some(listed)) => status.put("podIP", listed),
+        ("", None) => {}
+        (one, listed) if listed.as_deref() != Some(one) => status.put("podIPs", json!([{"ip": one}])),
+        _ => {}
     }
 }
 
-/// The QoS class of a Pod, from the resources of its containers.
+/// The QoS class of a Pod, from its own resources or those of its containers.
 #[must_use]
 pub fn qos_class(spec: &Value) -> &'static str {
-    let containers = || spec.list("containers").iter().chain(spec.list("initContainers"));
-    let amount = |container: &Value, list: &str, name: &str| {
-        let text = container.path(&["resources", list]).text(name).to_owned();
-        quantity::compare(&text, "0").is_ok_and(|order| order == Ordering::Greater).then_some(text)
+    let own = spec.at("resources");
+    if ["requests", "limits"].iter().any(|list| own.count(list) > 0) {
+        return class_of(own);
+    }
+    let containers = spec.list("initContainers").iter().chain(spec.list("containers"));
+    let mut classes = containers.map(|container| class_of(container.at("resources")));
+    let first = classes.next().unwrap_or("BestEffort");
+    if classes.all(|class| class == first) { first } else { "Burstable" }
+}
+
+fn class_of(resources: &Value) -> &'static str {
+    let amount = |list: &str, name: &str| match resources.at(list).text(name) {
+        "" => "0".to_owned(),
+        text => text.to_owned(),
     };
-    let mut any = false;
-    let mut all = true;
-    for container in containers() {
-        for name in ["cpu", "memory"] {
-            let (request, limit) = (amount(container, "requests", name), amount(container, "limits", name));
-            any |= request.is_some() || limit.is_some();
-            let equal = match (&request, &limit) {
-                (_, None) => false,
-                (None, Some(_)) => true,
-                (Some(request), Some(limit)) => quantity::compare(request, limit) == Ok(Ordering::Equal),
-            };
-            all &= equal;
+    let [cpu, memory] = ["cpu", "memory"].map(|name| {
+        let (request, limit) = (amount("requests", name), amount("limits", name));
+        match quantity::compare(&request, &limit) {
+            Ok(Ordering::Equal) if quantity::compare(&limit, "0") == Ok(Ordering::Equal) => "BestEffort",
+            Ok(Ordering::Equal) => "Guaranteed",
+            _ => "Burstable",
         }
-    }
-    match (any, all) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
-    }
+    });
+    if cpu == memory { cpu } else { "Burstable" }
 }
 
 /// Places a Pod on a node.
@@ -83,17 +117,27 @@ pub fn bind(pod: &mut Value, node: &str, annotations: &Value, now: &str) -> Resu
     {
         kept.extend(given.clone());
     }
-    set_scheduled(pod, now);
+    set_condition(pod, &json!({"type": "PodScheduled", "status": "True"}), now);
     Ok(())
 }
 
-fn set_scheduled(pod: &mut Value, now: &str) {
+/// Sets a condition of a Pod. The time of its transition stays where its status does.
+pub fn set_condition(pod: &mut Value, condition: &Value, now: &str) {
     let Some(status) = pod.inner_or_new("status") else { return };
     let mut conditions = status.list("conditions").to_vec();
-    conditions.retain(|condition| condition.text("type") != "PodScheduled");
-    conditions.push(
-        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now}),
-    );
+    let kind = condition.text("type");
+    let before = conditions.iter().find(|known| known.text("type") == kind).cloned().unwrap_or_default();
+    let mut new = json!({"lastProbeTime": null, "lastTransitionTime": now});
+    if let (Some(fields), Some(given)) = (new.as_object_mut(), condition.as_object()) {
+        fields.extend(given.clone());
+        if before.at("status") == condition.at("status") {
+            fields.put("lastTransitionTime", before.at("lastTransitionTime").clone());
+        }
+    }
+    match conditions.iter_mut().find(|known| known.text("type") == kind) {
+        Some(known) => *known = new,
+        None => conditions.push(new),
+    }
     status.put("conditions", conditions);
 }
 
@@ -108,7 +152,6 @@ mod tests {
             (json!({}), "BestEffort"),
             (json!({"requests": {"cpu": "0"}}), "BestEffort"),
             (json!({"requests": {"cpu": "1"}}), "Burstable"),
-            (json!({"limits": {"cpu": "1", "memory": "1Gi"}}), "Guaranteed"),
             (
                 json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}}),
                 "Guaranteed",

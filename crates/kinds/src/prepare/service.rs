@@ -1,8 +1,8 @@
 //! Services: which addresses and ports are still to be given out, and which were.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use listwatch_wire::json::{Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use crate::tree::Tree;
 
@@ -17,6 +17,8 @@ pub struct Needs {
     pub ports: Vec<usize>,
     /// Node ports it asks for by itself.
     pub wanted_ports: Vec<i64>,
+    /// The port at which its health is asked for, zero if any will do; `None` if there is no such port.
+    pub health: Option<i64>,
 }
 
 /// The allocations missing in the spec of a Service.
@@ -31,8 +33,7 @@ pub fn needs(spec: &Value) -> Needs {
         ("", Some(first)) => first,
         (given, _) => given,
     };
-    let node_ports = kind == "NodePort"
-        || (kind == "LoadBalancer" && spec.at("allocateLoadBalancerNodePorts") != &json!(false));
+    let node_ports = gets_node_ports(spec);
     let open = |port: &Value| port.int("nodePort").unwrap_or(0) == 0;
     Needs {
         address: address.is_empty(),
@@ -50,12 +51,17 @@ pub fn needs(spec: &Value) -> Needs {
             .filter_map(|port| port.int("nodePort"))
             .filter(|port| *port != 0)
             .collect(),
+        health: is_checked(spec).then(|| spec.int("healthCheckNodePort").unwrap_or(0)),
     }
 }
 
 /// Writes down what was allocated, and the fields that follow from it.
 pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64)]) {
     if spec.text("type") == "ExternalName" {
+        let first = spec.text("clusterIP").to_owned();
+        if !first.is_empty() && spec.count("clusterIPs") == 0 {
+            spec.put("clusterIPs", json!([first]));
+        }
         return;
     }
     if let Some(address) = address {
@@ -92,47 +98,133 @@ fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {
     }
 }
 
-/// An update that leaves out what was allocated means to keep it.
-pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
+/// Makes the spec of a changed Service complete: what an update leaves out it means to keep, and what its new type has no use
+/// for goes, unless the update changes that too, which is for validation to refuse.
+pub(super) fn update(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     let Some(spec) = new.inner("spec") else { return };
-    if spec.text("type") == "ExternalName" || before.text("type") == "ExternalName" {
+    match_addresses(spec, before);
+    keep_allocated(spec, before);
+    drop_unused(spec, before);
+    if spec.text("type") != "LoadBalancer"
+        && let Some(status) = new.inner("status")
+    {
+        status.put("loadBalancer", json!({}));
+    }
+}
+
+/// The list of addresses follows its first one for clients that know only that.
+fn match_addresses(spec: &mut Map, before: &Value) {
+    let (now, was) = (spec.text("clusterIP").to_owned(), before.text("clusterIP"));
+    let same = spec.at("clusterIPs") == before.at("clusterIPs");
+    if now == was {
+        if spec.count("clusterIPs") == 0 && before.count("clusterIPs") > 0 {
+            spec.put("clusterIPs", before.at("clusterIPs").clone());
+        }
+    } else if same && now.is_empty() {
+        spec.remove("clusterIPs");
+    } else if same {
+        spec.put("clusterIPs", json!([now]));
+    }
+}
+
+fn keep_allocated(spec: &mut Map, before: &Value) {
+    if has_address(spec) && has_address(before) {
+        if spec.text("clusterIP").is_empty() && before.has("clusterIP") {
+            spec.put("clusterIP", before.at("clusterIP").clone());
+        }
+        if spec.count("clusterIPs") == 0 && before.count("clusterIPs") > 0 {
+            spec.put("clusterIPs", before.at("clusterIPs").clone());
+        }
+        for key in ["ipFamilies", "ipFamilyPolicy"].into_iter().filter(|key| before.has(key)) {
+            if spec.at("clusterIPs") == before.at("clusterIPs") {
+                spec.fill(key, before.at(key).clone());
+            }
+        }
+    }
+    if gets_node_ports(spec) && gets_node_ports(before) {
+        keep_node_ports(spec, before);
+    }
+    if is_checked(spec) && is_checked(before) && spec.int("healthCheckNodePort").unwrap_or(0) == 0 {
+        super::keep_field(spec, before, "healthCheckNodePort");
+    }
+}
+
+/// Ports are recognised by their names; the last of several counts.
+fn keep_node_ports(spec: &mut Map, before: &Value) {
+    let now: HashSet<i64> = node_ports(spec).collect();
+    let used: HashSet<i64> = node_ports(before).filter(|port| now.contains(port)).collect();
+    let ports = before.list("ports").iter();
+    let known: HashMap<&str, i64> =
+        ports.map(|port| (port.text("name"), port.int("nodePort").unwrap_or(0))).collect();
+    for port in spec.each("ports").filter(|port| port.int("nodePort").unwrap_or(0) == 0) {
+        if let Some(number) = known.get(port.text("name"))
+            && *number != 0
+            && !used.contains(number)
+        {
+            port.put("nodePort", *number);
+        }
+    }
+}
+
+fn drop_unused(spec: &mut Map, before: &Value) {
+    let mut dropped: Vec<&str> = Vec::new();
+    if has_address(before) && !has_address(spec) {
+        let same = ["clusterIP", "clusterIPs"].iter().all(|key| spec.at(key) == before.at(key));
+        dropped.extend(["clusterIP", "clusterIPs"].iter().filter(|_| same));
+        dropped.extend(["ipFamilies", "ipFamilyPolicy"].iter().filter(|key| spec.at(key) == before.at(key)));
         // A mere name has no traffic; who wrote nothing about it means nothing by it.
-        for key in ["internalTrafficPolicy", "externalTrafficPolicy"] {
-            if spec.text("type") == "ExternalName" && spec.at(key) == before.at(key) {
-                spec.remove(key);
-            }
-        }
-        return;
+        dropped.extend(["internalTrafficPolicy"].iter().filter(|key| spec.at(key) == before.at(key)));
     }
-    let (address, was) = (spec.text("clusterIP").to_owned(), before.text("clusterIP"));
-    if !address.is_empty() && address != was && spec.at("clusterIPs") == before.at("clusterIPs") {
-        // The list follows its first address, and whether that may change is for validation to say.
-        let rest = before.list("clusterIPs").iter().skip(1).cloned();
-        spec.put("clusterIPs", std::iter::once(Value::from(address)).chain(rest).collect::<Vec<_>>());
-    }
-    if spec.text("clusterIP").is_empty() && before.has("clusterIP") {
-        spec.put("clusterIP", was);
-    }
-    if spec.count("clusterIPs") == 0 && spec.text("clusterIP") == was && before.has("clusterIPs") {
-        spec.put("clusterIPs", before.at("clusterIPs").clone());
-    }
-    for key in ["ipFamilies", "ipFamilyPolicy"] {
-        if before.has(key) {
-            spec.fill(key, before.at(key).clone());
+    if may_have_node_ports(before) && !may_have_node_ports(spec) {
+        let known: HashSet<i64> = node_ports(before).collect();
+        if node_ports(spec).all(|port| known.contains(&port)) {
+            spec.each("ports").for_each(|port| drop(port.remove("nodePort")));
         }
     }
-    if matches!(spec.text("type"), "NodePort" | "LoadBalancer") {
-        // The first of several counts.
-        let given = before.list("ports").iter().rev();
-        let given: HashMap<_, _> =
-            given.map(|port| ((port.int("port"), port.text("protocol")), port.int("nodePort"))).collect();
-        for port in spec.each("ports").filter(|port| port.int("nodePort").unwrap_or(0) == 0) {
-            if let Some(Some(number)) = given.get(&(port.int("port"), port.text("protocol"))) {
-                port.put("nodePort", *number);
-            }
+    let mut drop_same = |key: &'static str, was_used: bool, is_used: bool| {
+        if was_used && !is_used && spec.at(key) == before.at(key) {
+            dropped.push(key);
         }
+    };
+    drop_same("healthCheckNodePort", is_checked(before), is_checked(spec));
+    drop_same("allocateLoadBalancerNodePorts", is_balanced(before), is_balanced(spec));
+    drop_same("loadBalancerClass", is_balanced(before), is_balanced(spec));
+    drop_same("externalTrafficPolicy", is_reached(before), is_reached(spec));
+    for key in dropped {
+        spec.remove(key);
     }
+}
+
+fn has_address(spec: &impl Tree) -> bool {
+    spec.text("type") != "ExternalName"
+}
+
+fn is_balanced(spec: &impl Tree) -> bool {
+    spec.text("type") == "LoadBalancer"
+}
+
+fn may_have_node_ports(spec: &impl Tree) -> bool {
+    matches!(spec.text("type"), "NodePort" | "LoadBalancer")
+}
+
+fn gets_node_ports(spec: &impl Tree) -> bool {
+    spec.text("type") == "NodePort"
+        || (is_balanced(spec) && spec.at("allocateLoadBalancerNodePorts") != &json!(false))
+}
+
+/// True for a Service whose health is asked for at a port of its own.
+fn is_checked(spec: &impl Tree) -> bool {
+    is_balanced(spec) && spec.text("externalTrafficPolicy") == "Local"
+}
+
+/// True for a Service that can be reached from outside.
+fn is_reached(spec: &impl Tree) -> bool {
+    may_have_node_ports(spec) || (spec.text("type") == "ClusterIP" && spec.count("externalIPs") > 0)
+}
+
+fn node_ports(spec: &impl Tree) -> impl Iterator<Item = i64> {
+    spec.list("ports").iter().filter_map(|port| port.int("nodePort")).filter(|port| *port != 0)
 }
 
 #[cfg(test)]
@@ -163,7 +255,7 @@ mod tests {
         let old = json!({"spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}});
         let mut new =
             json!({"spec": {"type": "ClusterIP", "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.1"]}});
-        keep_allocated(&mut new, &old);
+        update(&mut new, &old);
         assert_eq!(new.at("spec").at("clusterIPs"), &json!(["10.0.0.9"]));
     }
 
@@ -193,7 +285,7 @@ mod tests {
         assert_eq!((spec.at("ipFamilies"), spec.text("ipFamilyPolicy")), (&json!(["IPv4"]), "SingleStack"));
         let old = json!({"spec": spec});
         let mut new = json!({"spec": {"type": "NodePort", "ports": [{"port": 1, "protocol": "TCP"}]}});
-        keep_allocated(&mut new, &old);
+        update(&mut new, &old);
         assert_eq!(new, old);
     }
 }

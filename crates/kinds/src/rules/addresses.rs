@@ -51,7 +51,7 @@ pub(crate) fn unreachable(address: IpAddr, text: &str) -> Vec<String> {
 }
 
 /// A range as the server itself would write it.
-pub(super) fn canonical_cidr(text: &str) -> Vec<String> {
+pub(crate) fn canonical_cidr(text: &str) -> Vec<String> {
     if !names::is_cidr(text) {
         return told(true, names::CIDR);
     }

@@ -46,7 +46,7 @@ pub(super) fn whole(step: &Step, at: &At<'_>, field: Option<&'static Field>, err
                 errors.too_many(at.path, count, *max);
             }
         }
-        Rule::Unique(keys) => unique(keys, at, errors),
+        Rule::Unique { keys, at_element } => unique(keys, *at_element, at, errors),
         Rule::Immutable => changed(at, detail, errors),
         Rule::Forbidden if !is_empty(at.value, field) => {
             errors.forbidden(at.path, detail.unwrap_or_default());
@@ -132,7 +132,7 @@ fn formed(form: Form, at: &At<'_>, detail: Option<&str>, errors: &mut Errors) {
     }
 }
 
-fn unique(keys: &[&'static str], at: &At<'_>, errors: &mut Errors) {
+fn unique(keys: &[&'static str], at_element: bool, at: &At<'_>, errors: &mut Errors) {
     let items = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     if items.len() < 2 {
         return;
@@ -149,7 +149,8 @@ fn unique(keys: &[&'static str], at: &At<'_>, errors: &mut Errors) {
             [key] => {
                 let value = item.at(key);
                 if !value.is_null() && value != "" && !seen.insert(value.to_string()) {
-                    errors.duplicate(&place.child(key), value.clone());
+                    let place = if at_element { place } else { place.child(key) };
+                    errors.duplicate(&place, value.clone());
                 }
             }
             keys => {

@@ -36,6 +36,8 @@ pub(super) struct FieldStop {
     pub(super) below: Option<(Shape, SetId)>,
     /// Errors are reported at the struct itself.
     pub(super) flat: bool,
+    /// The rules below hold for new objects only.
+    pub(super) once: bool,
     /// The name of the field in errors.
     pub(super) shown: &'static str,
 }
@@ -122,12 +124,19 @@ impl Compiler<'_> {
             let below = if skipped { None } else { self.below(name, field, row.variant) };
             let shown = row.shown.unwrap_or(row.name);
             let lines = row.lines.clone();
-            stops.push(Stop::Field(FieldStop { field, lines, below, flat: row.flat, shown }));
+            stops.push(Stop::Field(FieldStop { field, lines, below, flat: row.flat, once: row.once, shown }));
         }
         for field in self.schema.fields(id).iter().filter(|field| !seen.contains(field.name)) {
             let below = self.below(name, field, None);
             let lines = Vec::new();
-            stops.push(Stop::Field(FieldStop { field, lines, below, flat: false, shown: field.name }));
+            stops.push(Stop::Field(FieldStop {
+                field,
+                lines,
+                below,
+                flat: false,
+                once: false,
+                shown: field.name,
+            }));
         }
         self.rules.sets.push(stops);
     }

@@ -29,7 +29,6 @@ pub(super) fn form(name: &str) -> Option<Form> {
         "external-ip" => Form::Text(addresses::reachable_ip),
         "endpoint-ip" => Form::Text(addresses::endpoint_ip),
         "trimmed-cidr" => Form::Text(|text| addresses::cidr(text.trim())),
-        "canonical-cidr" => Form::Text(addresses::canonical_cidr),
         "cidr" => Form::Text(addresses::cidr),
         "env-name" => Form::Text(names::env_name),
         "config-key" => Form::Text(names::config_key),
@@ -53,6 +52,7 @@ pub(super) fn form(name: &str) -> Option<Form> {
         "unreserved-key" => Form::Text(unreserved_key),
         "dns-search-path" => Form::Text(dns_search_path),
         "sysctl" => Form::Text(sysctl),
+        "condition-reason" => Form::Text(condition_reason),
         "caseless-qualified-name" => Form::Text(|text| label_key_errors(&text.to_lowercase())),
         "host-or-wildcard" => Form::Text(host_or_wildcard),
         "wildcard-or-dns-label" => {
@@ -186,6 +186,17 @@ fn sysctl(name: &str) -> Vec<String> {
     told(
         !fits,
         "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+    )
+}
+
+fn condition_reason(text: &str) -> Vec<String> {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let fits = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
+        && text.bytes().last().is_some_and(word)
+        && text.bytes().all(|byte| word(byte) || matches!(byte, b',' | b':'));
+    told(
+        !fits,
+        "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')",
     )
 }
 

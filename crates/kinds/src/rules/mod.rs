@@ -31,7 +31,7 @@ use listwatch_wire::json::Value;
 use crate::field::Errors;
 use crate::{Kind, schema};
 
-pub(crate) use addresses::unreachable;
+pub(crate) use addresses::{canonical_cidr as canonical_range, unreachable};
 pub(crate) use parse::Check;
 pub(crate) use walk::At;
 

@@ -2,7 +2,7 @@
 //!
 //! A line is a name and rules. `each` and `keys` turn the rules that follow to the elements or keys of the field, `each-here` does
 //! so without adding the index to the path. A guard (`if=`, `unless=`) holds for its whole line. A quoted text after a rule
-//! replaces the words of its error. The tables are part of the program: a word that is not understood is a defect that the
+//! replaces the words of its error. `once` leaves what is below the field unchecked when an object is changed. The tables are part of the program: a word that is not understood is a defect that the
 //! tests find, and is passed over otherwise.
 
 use std::collections::HashMap;
@@ -32,8 +32,9 @@ pub(super) enum Rule {
     MaxBytes(usize),
     /// At most so many elements.
     MaxItems(usize),
-    /// Elements that differ in these fields, or altogether.
-    Unique(Vec<&'static str>),
+    /// Elements that differ in these fields, or altogether. What tags declare is reported at the element, what is written at
+    /// its field.
+    Unique { keys: Vec<&'static str>, at_element: bool },
     /// Not changed by an update.
     Immutable,
     /// Not there.
@@ -115,6 +116,8 @@ pub(super) struct Row {
     pub(super) variant: Option<&'static str>,
     /// Errors are reported at the struct, without the name of the field and the index.
     pub(super) flat: bool,
+    /// The rules below hold for new objects only.
+    pub(super) once: bool,
     /// The name that errors are reported under, where it is not the field's.
     pub(super) shown: Option<&'static str>,
 }
@@ -227,6 +230,7 @@ impl Reader {
                 known.variant = known.variant.or(row.variant);
                 known.shown = known.shown.or(row.shown);
                 known.flat |= row.flat;
+                known.once |= row.once;
             }
             _ => rows.push(row),
         }
@@ -254,6 +258,7 @@ impl Reader {
             "as" => row.variant = Some(value),
             "skip" => line.skip = true,
             "flat" => row.flat = true,
+            "once" => row.once = true,
             "at" => row.shown = Some(value),
             "set" => {}
             "if" | "unless" => line.guards.push(guard(value, word == "if")),
@@ -296,7 +301,7 @@ impl Reader {
             }
             "max-bytes" => Rule::MaxBytes(value.parse().ok()?),
             "max-items" => Rule::MaxItems(value.parse().ok()?),
-            "unique" => Rule::Unique(list(value)),
+            "unique" => Rule::Unique { keys: list(value), at_element: self.declared },
             "immutable" => Rule::Immutable,
             "forbidden" => Rule::Forbidden,
             "invalid" => Rule::Invalid,

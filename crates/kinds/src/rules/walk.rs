@@ -94,6 +94,7 @@ impl Walk {
             run(line, &at, Some(stop.field), errors);
             skipped |= line.skip;
         }
+        let skipped = skipped || (stop.once && old.is_some());
         let Some((shape, set)) = stop.below.filter(|_| !skipped) else { return };
         match shape {
             Shape::One => self.visit(set, new, old, &path, errors),
@@ -142,9 +143,13 @@ fn own(lines: &[Line], new: &Value, old: Option<&Value>, path: &Path<'_>, errors
     }
 }
 
-/// Runs the rules of a line in order; what is required and missing is not looked at further.
+/// Runs the rules of a line in order; what is required and missing is not looked at further, but that it was there before.
 fn run(line: &Line, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) {
-    for step in &line.steps {
+    let mut missing = false;
+    for step in line.steps.iter() {
+        if missing && !matches!(step.rule, Rule::Immutable) {
+            continue;
+        }
         let goes_on = match step.target {
             Target::Whole => apply::whole(step, at, field, errors),
             Target::Each { indexed } => {
@@ -156,9 +161,7 @@ fn run(line: &Line, at: &At<'_>, field: Option<&'static Field>, errors: &mut Err
                 true
             }
         };
-        if !goes_on {
-            return;
-        }
+        missing |= !goes_on;
     }
 }
 

@@ -41,7 +41,11 @@ pub(super) const KINDS: &[Kind] = &[
         .verbs(&["get", "list"]),
     Kind::namespaced("", "ConfigMap", "configmaps", "configmap").short(&["cm"]),
     Kind::namespaced("", "Endpoints", "endpoints", "endpoints").short(&["ep"]).create_on_update(),
-    Kind::namespaced("", "Event", "events", "event").short(&["ev"]).create_on_update().fields(EVENT_FIELDS),
+    Kind::namespaced("", "Event", "events", "event")
+        .short(&["ev"])
+        .create_on_update()
+        .names(NameRule::PathSegment)
+        .fields(EVENT_FIELDS),
     Kind::namespaced("", "LimitRange", "limitranges", "limitrange").short(&["limits"]).create_on_update(),
     Kind::cluster("", "Namespace", "namespaces", "namespace")
         .short(&["ns"])
@@ -56,13 +60,11 @@ pub(super) const KINDS: &[Kind] = &[
     Kind::namespaced("", "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim")
         .short(&["pvc"])
         .returns_deleted()
-        .sub(&[Sub::status("PersistentVolumeClaim")])
-        .fields(&[Field::text("metadata.name").label("name")]),
+        .sub(&[Sub::status("PersistentVolumeClaim")]),
     Kind::cluster("", "PersistentVolume", "persistentvolumes", "persistentvolume")
         .short(&["pv"])
         .returns_deleted()
-        .sub(&[Sub::status("PersistentVolume")])
-        .fields(&[Field::text("metadata.name").label("name")]),
+        .sub(&[Sub::status("PersistentVolume")]),
     Kind::namespaced("", "Pod", "pods", "pod")
         .short(&["po"])
         .categories(&["all"])

@@ -96,6 +96,7 @@ pub(super) const KINDS: &[Kind] = &[
         "certificatesigningrequest",
     )
     .short(&["csr"])
+    .names(NameRule::PathSegment)
     .sub(&[Sub::view("approval", "CertificateSigningRequest"), Sub::status("CertificateSigningRequest")])
     .fields(&[Field::text("spec.signerName")]),
     Kind::cluster(CERTIFICATES, "ClusterTrustBundle", "clustertrustbundles", "clustertrustbundle")

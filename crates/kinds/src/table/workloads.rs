@@ -35,8 +35,7 @@ pub(super) const KINDS: &[Kind] = &[
         .short(&["rs"])
         .categories(&["all"])
         .generation()
-        .sub(&[Sub::scale(), Sub::status("ReplicaSet")])
-        .fields(&[Field::text("status.replicas").absent("0")]),
+        .sub(&[Sub::scale(), Sub::status("ReplicaSet")]),
     Kind::namespaced(APPS, "StatefulSet", "statefulsets", "statefulset")
         .names(NameRule::Label)
         .short(&["sts"])
@@ -89,4 +88,5 @@ const HPA: Kind = Kind::namespaced(
 )
 .short(&["hpa"])
 .categories(&["all"])
+.generation()
 .sub(&[Sub::status("HorizontalPodAutoscaler")]);

@@ -220,9 +220,12 @@ fn left_out(field: &Field, value: &Value) -> bool {
         Value::Null => true,
         _ if field.pointer => false,
         Value::Object(map) if field.omit_zero => map.is_empty(),
+        // Any object is something to whoever it is for.
+        Value::Object(_) if matches!(field.ty, Type::Raw) => false,
         Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, Type::Struct(_)),
         // An empty list without `omitempty` is written as null: the store's encoding has no empty lists.
-        Value::Array(items) => items.is_empty(),
+        // The policies of an autoscaler are told apart: none given, and given none.
+        Value::Array(items) => items.is_empty() && field.name != "policies",
         Value::String(text) => field.omit_empty && text.is_empty(),
         Value::Bool(on) => field.omit_empty && !on,
         Value::Number(number) => field.omit_empty && number.as_f64() == Some(0.0),

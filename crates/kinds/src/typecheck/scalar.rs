@@ -74,8 +74,6 @@ fn amount(value: &mut Value) -> Result<(), Fault> {
         // Its decoder looks at the bytes and finds no number in them.
         _ => Cow::Borrowed("?"),
     };
-    // An empty string is an amount of nothing.
-    let text = if text.is_empty() { Cow::Borrowed("0") } else { text };
     let canonical = quantity::canonical(&text).map_err(|e| Fault::Text(e.to_string()))?;
     if value.as_str() != Some(&canonical) {
         *value = canonical.into_owned().into();

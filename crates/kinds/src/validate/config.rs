@@ -125,6 +125,16 @@ fn namespace_finalizers_are_qualified(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Finalizers that are written by themselves are told apart by their places.
+pub(super) fn namespace_finalizers(new: &Value, errors: &mut Errors) {
+    let path = Path::root("spec");
+    let path = path.child("finalizers");
+    for (index, name) in new.at("spec").list("finalizers").iter().filter_map(Value::as_str).enumerate() {
+        errors.invalid_all(&path.index(index), name, label_key_errors(name));
+        meta::qualified_finalizer(name, &path.index(index), errors);
+    }
+}
+
 /// The phase of a namespace fits whether it is being deleted. kube-apiserver spells the field with a capital.
 pub(super) fn namespace_status(new: &Value, errors: &mut Errors) {
     let path = Path::root("status");

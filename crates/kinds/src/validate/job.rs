@@ -34,6 +34,10 @@ fn selector_was_generated(at: &At<'_>, errors: &mut Errors) {
     let chosen = spec.at("selector");
     if chosen.is_null() {
         errors.required(&path.child("selector"), "");
+        let template = path.child("template");
+        let labels = spec.path(&["template", "metadata", "labels"]).clone();
+        let detail = "`selector` does not match template `labels`";
+        errors.invalid(&template.child("metadata").child("labels"), labels, detail);
     }
     indexed_name_fits(at, errors);
     if spec.flag("manualSelector") || chosen.is_null() {
@@ -84,7 +88,11 @@ fn job_template_changes_little(at: &At<'_>, errors: &mut Errors) {
         }
         _ => now.at("template") == before.at("template"),
     };
-    if !same {
+    if !same && suspended && !started {
+        let template = path.child("template");
+        let spec = now.at("template").at("spec").clone();
+        errors.invalid(&template.child("spec"), spec, "field is immutable");
+    } else if !same {
         errors.invalid(&path.child("template"), now.at("template").clone(), "field is immutable");
     }
 }

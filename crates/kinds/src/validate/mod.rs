@@ -11,6 +11,7 @@ mod autoscaler;
 mod certificate;
 mod config;
 mod container;
+mod device;
 mod env;
 mod event;
 mod flow;
@@ -24,6 +25,7 @@ mod node_affinity;
 mod operating_system;
 mod pod;
 mod pod_change;
+mod pod_status;
 mod policy;
 mod projected;
 mod quota;
@@ -94,19 +96,31 @@ pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
         template::CHECKS,
         volume::CHECKS,
     ];
-    let more: [&[(&str, Check)]; 4] =
-        [service_address::CHECKS, time_zone::CHECKS, webhook::CHECKS, workload::CHECKS];
+    let more: [&[(&str, Check)]; 5] =
+        [device::CHECKS, service_address::CHECKS, time_zone::CHECKS, webhook::CHECKS, workload::CHECKS];
     files.into_iter().chain(more).flatten().copied()
 }
 
 /// Checks a new object.
 #[must_use]
 pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
-    let mut errors = Errors::new();
+    let mut errors = before_all_else(kind, new);
+    if !errors.is_empty() {
+        return errors.into_vec();
+    }
     meta::validate_new(new.at("metadata"), kind.is_namespaced(), kind.name_rule, &mut errors);
     finalizers(kind, new, &mut errors);
     content(kind, new, None, &mut errors);
     errors.into_vec()
+}
+
+/// Runs the rules that keep the others from being asked.
+fn before_all_else(kind: &Kind, new: &Value) -> Errors {
+    let mut errors = Errors::new();
+    if (kind.group, kind.kind) == ("", "Service") {
+        service_address::before_allocation(new, &mut errors);
+    }
+    errors
 }
 
 /// The kinds that define kinds are as lenient with finalizers as the kinds they define.
@@ -119,7 +133,10 @@ fn finalizers(kind: &Kind, new: &Value, errors: &mut Errors) {
 /// Checks a changed object against the stored one.
 #[must_use]
 pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Errors::new();
+    let mut errors = before_all_else(kind, new);
+    if !errors.is_empty() {
+        return errors.into_vec();
+    }
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
     finalizers(kind, new, &mut errors);
     content(kind, new, Some(old), &mut errors);
@@ -134,10 +151,21 @@ pub fn status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
     finalizers(kind, new, &mut errors);
     rules::run(kind, Part::Status, new, Some(old), &mut errors);
     match (kind.group, kind.kind) {
-        ("", "Pod") => pod_change::status(new, old, &mut errors),
+        ("", "Pod") => pod_status::status(new, old, &mut errors),
         ("", "Namespace") => config::namespace_status(new, &mut errors),
+        ("", "Service") => service::status(new, &mut errors),
+        ("", "Node") => node::status(new, &mut errors),
         _ => {}
     }
+    errors.into_vec()
+}
+
+/// Checks the finalizers that a namespace is to have from now on.
+#[must_use]
+pub fn finalize_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Errors::new();
+    meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
+    config::namespace_finalizers(new, &mut errors);
     errors.into_vec()
 }
 

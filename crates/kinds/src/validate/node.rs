@@ -7,6 +7,7 @@ use listwatch_wire::names::{label_key_errors, label_value_errors};
 
 use super::{checks, resources, selector};
 use crate::field::{Errors, Path};
+use crate::names;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
@@ -38,20 +39,34 @@ fn node_is_valid(at: &At<'_>, errors: &mut Errors) {
             errors.duplicate(&path, taint.clone());
         }
     }
-    let (status, path) = (at.value.at("status"), at.path.child("status"));
+    status(at.value, errors);
+    two_ranges(at.value.at("spec"), &at.path.child("spec"), errors);
+}
+
+/// Amounts of resources in the status of a node.
+pub(super) fn status(node: &Value, errors: &mut Errors) {
+    let (status, path) = (node.at("status"), Path::root("status"));
     for key in ["capacity", "allocatable"] {
         let path = path.child(key);
         for (name, amount) in status.entries(key) {
             resources::amount(name, amount, &path.child(name), errors);
         }
     }
-    two_ranges(at.value.at("spec"), &at.path.child("spec"), errors);
 }
 
 fn two_ranges(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let ranges: Vec<&str> = spec.list("podCIDRs").iter().filter_map(Value::as_str).collect();
     let is_v6 = |range: &str| range.contains(':');
     let dual = matches!(ranges.as_slice(), [first, second] if is_v6(first) != is_v6(second));
+    if ranges.len() > 1
+        && let Some(index) = ranges.iter().position(|range| !names::is_cidr(range))
+    {
+        let wrong = ranges.get(index).copied().unwrap_or_default();
+        let detail = format!(
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {wrong})"
+        );
+        errors.internal(&path.child("podCIDRs"), detail);
+    }
     if ranges.len() > 1 && !dual {
         let detail = "may specify no more than one CIDR for each IP family";
         errors.invalid(&path.child("podCIDRs"), spec.at("podCIDRs").clone(), detail);

@@ -7,6 +7,7 @@ use listwatch_wire::names::label_key_errors;
 
 use super::{checks, container};
 use crate::field::{Errors, Path};
+use crate::prepare::{APPARMOR, profile_of};
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
@@ -160,7 +161,6 @@ pub(super) fn annotations(meta: &Value, spec: &Value, path: &Path<'_>, errors: &
     const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
     const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
     const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
-    const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
     let mut names = None;
     for (key, value) in meta.entries("annotations") {
         let text = value.as_str().unwrap_or_default();
@@ -218,6 +218,31 @@ fn pod_can_be_created(at: &At<'_>, errors: &mut Errors) {
             .forbidden(&path.child("nodeName"), "cannot be set until all schedulingGates have been cleared");
     }
     containers_of_pods(spec, &path, errors);
+    profiles_agree(at.value, &path, errors);
+}
+
+/// An annotation and the field that it became say the same.
+fn profiles_agree(pod: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let annotations = pod.at("metadata").at("annotations");
+    let general = pod.at("spec").at("securityContext").at("appArmorProfile");
+    container::each(pod.at("spec"), &container::LISTS, path, |_, item, path| {
+        let name = item.text("name");
+        if !annotations.has(&format!("{APPARMOR}{name}")) {
+            return;
+        }
+        let own = item.at("securityContext").at("appArmorProfile");
+        let profile = if own.is_null() { general } else { own };
+        let named = profile_of(annotations, name).unwrap_or_default();
+        let path = path.child("securityContext");
+        let path = path.child("appArmorProfile");
+        if profile.text("type") != named.text("type") {
+            let detail = "apparmor type in annotation and field must match";
+            errors.forbidden(&path.child("type"), detail);
+        } else if profile.text("localhostProfile") != named.text("localhostProfile") {
+            let detail = "apparmor profile in annotation and field must match";
+            errors.forbidden(&path.child("localhostProfile"), detail);
+        }
+    });
 }
 
 /// Only a Pod itself, and no template, is checked for blanks around the names of its images.

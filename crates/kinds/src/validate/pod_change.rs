@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use listwatch_wire::json::Value;
-use listwatch_wire::names::subdomain_errors;
+use listwatch_wire::json::{Map, Value};
 
 use super::checks;
 use crate::Kind;
@@ -32,9 +31,14 @@ fn pod_changes_little(at: &At<'_>, errors: &mut Errors) {
             return;
         }
     }
-    deadline_change(new, old, &path, errors);
-    gates_change(new, old, &path, errors);
+    if !deadline_change(new, old, &path, errors) {
+        return;
+    }
     tolerations_change(new, old, &path, errors);
+    gates_change(new, old, &path, errors);
+    if old.count("schedulingGates") > 0 {
+        gated_pod_change(new, old, &path, errors);
+    }
     if frozen(new, old) != *old {
         errors.forbidden(&path, FROZEN);
     }
@@ -53,17 +57,63 @@ fn gates_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-fn deadline_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// False if the deadline is one that nothing more is said about.
+fn deadline_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) -> bool {
     const KEY: &str = "activeDeadlineSeconds";
-    let Some(before) = old.int(KEY) else { return };
-    let path = path.child(KEY);
-    match new.int(KEY) {
-        None => errors.invalid(&path, Value::Null, "must not update from a positive integer to nil value"),
-        Some(after) if after > before => {
-            errors.invalid(&path, after, format!("must be less than or equal to previous value: {before}"));
+    let (path, before) = (path.child(KEY), old.int(KEY));
+    match (new.int(KEY), before) {
+        (Some(after), _) if !(0..=i64::from(i32::MAX)).contains(&after) => {
+            let detail = format!("must be between 0 and {}, inclusive", i32::MAX);
+            errors.invalid(&path, after, detail);
+            return false;
         }
-        Some(_) => {}
+        (Some(after), Some(before)) if after > before => {
+            errors.invalid(&path, after, "must be less than or equal to previous value");
+            return false;
+        }
+        (None, Some(_)) => {
+            errors.invalid(&path, Value::Null, "must not update from a positive integer to nil value");
+        }
+        _ => {}
     }
+    true
+}
+
+/// A gated Pod is not scheduled yet, so where it may go can still be narrowed.
+fn gated_pod_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let mut lost =
+        old.entries("nodeSelector").filter(|(key, value)| new.at("nodeSelector").at(key) != *value);
+    if lost.next().is_some() {
+        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        errors.invalid(&path.child("nodeSelector"), new.at("nodeSelector").clone(), detail);
+    }
+    const KEYS: [&str; 4] =
+        ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
+    let (affinity, required) = (path.child("affinity"), KEYS[2]);
+    let affinity = affinity.child("nodeAffinity");
+    let place = affinity.child(required);
+    let place = place.child("nodeSelectorTerms");
+    let listed = |spec: &Value| spec.path(&KEYS).as_array().cloned().unwrap_or_default();
+    let (now, before) = (listed(new), listed(old));
+    if !before.is_empty() && before.len() != now.len() {
+        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        errors.invalid(&place, now, detail);
+        return;
+    }
+    for (index, (now, before)) in now.iter().zip(&before).enumerate() {
+        if !only_adds(now, before) {
+            let detail = "only additions are allowed (no mutations or deletions)";
+            errors.invalid(&place.index(index), now.clone(), detail);
+        }
+    }
+}
+
+fn only_adds(now: &Value, before: &Value) -> bool {
+    const LISTS: [&str; 2] = ["matchExpressions", "matchFields"];
+    if LISTS.iter().all(|list| before.count(list) == 0) {
+        return LISTS.iter().all(|list| now.count(list) == 0);
+    }
+    LISTS.iter().all(|list| now.list(list).starts_with(before.list(list)))
 }
 
 fn tolerations_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -90,9 +140,9 @@ fn frozen(new: &Value, old: &Value) -> Value {
     if old.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
         changeable.push("terminationGracePeriodSeconds");
     }
-    // A gated Pod is not scheduled yet, so where it may go can still be narrowed.
     if old.count("schedulingGates") > 0 {
-        changeable.extend(["nodeSelector", "affinity"]);
+        changeable.push("nodeSelector");
+        set_back_node_affinity(fields, old);
     }
     for key in changeable {
         match old.fields().and_then(|old| old.get(key)) {
@@ -101,6 +151,20 @@ fn frozen(new: &Value, old: &Value) -> Value {
         };
     }
     frozen
+}
+
+fn set_back_node_affinity(spec: &mut Map, old: &Value) {
+    let before = old.at("affinity");
+    if before.has("nodeAffinity") {
+        if let Some(affinity) = spec.inner_or_new("affinity") {
+            affinity.put("nodeAffinity", before.at("nodeAffinity").clone());
+        }
+    } else if let Some(affinity) = spec.inner("affinity") {
+        affinity.remove("nodeAffinity");
+        if affinity.is_empty() && before.is_null() {
+            spec.remove("affinity");
+        }
+    }
 }
 
 /// Ephemeral containers are only ever added.
@@ -129,17 +193,5 @@ pub(super) fn resize(new: &Value, old: &Value, errors: &mut Errors) {
     if class != qos_class(old) {
         let detail = "Pod QOS Class may not change as a result of resizing";
         errors.invalid(&Path::root("spec"), class, detail);
-    }
-}
-
-pub(super) fn status(new: &Value, old: &Value, errors: &mut Errors) {
-    let (path, was) = (Path::root("status"), old.at("status"));
-    let now = new.at("status");
-    if !was.text("nominatedNodeName").is_empty() && !now.text("nominatedNodeName").is_empty() {
-        let name = now.text("nominatedNodeName");
-        errors.invalid_all(&path.child("nominatedNodeName"), name, subdomain_errors(name));
-    }
-    if was.has("qosClass") {
-        errors.immutable(&path.child("qosClass"), now.at("qosClass"), was.at("qosClass"));
     }
 }

@@ -175,6 +175,17 @@ fn limits_are_ordered(at: &At<'_>, errors: &mut Errors) {
             let detail = format!("ratio {ratio} is less than 1");
             errors.invalid(&path.child("maxLimitRequestRatio").key(name), ratio, detail);
         }
+        let amount = |list: &str| quantity::Quantity::parse(limit.at(list).text(name)).ok();
+        let (Some(least), Some(most), Ok(given)) =
+            (amount("min"), amount("max"), quantity::Quantity::parse(ratio))
+        else {
+            continue;
+        };
+        let bound = most.as_f64() / least.as_f64();
+        if given.as_f64() > bound {
+            let detail = format!("ratio {ratio} is greater than max/min = {bound:.6}");
+            errors.invalid(&path.child("maxLimitRequestRatio").key(name), ratio, detail);
+        }
     }
 }
 

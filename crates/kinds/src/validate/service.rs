@@ -18,6 +18,7 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
     ports_are_named,
     node_ports_are_unique,
     traffic_policy_fits_reach,
+    host_is_no_address,
 ];
 
 const RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
@@ -105,6 +106,23 @@ fn node_ports_are_unique(at: &At<'_>, errors: &mut Errors) {
         if !seen.insert((port.text("protocol"), number)) {
             errors.duplicate(&path.child("nodePort"), number);
         }
+    }
+}
+
+fn host_is_no_address(at: &At<'_>, errors: &mut Errors) {
+    if let Some(host) = at.value.as_str().filter(|host| host.parse::<std::net::IpAddr>().is_ok()) {
+        errors.invalid(at.path, host, "must be a DNS name, not an IP address");
+    }
+}
+
+/// The status of a Service that is not balanced tells of no balancer.
+pub(super) fn status(service: &Value, errors: &mut Errors) {
+    let path = Path::root("status");
+    let path = path.child("loadBalancer");
+    let ingress = service.at("status").at("loadBalancer").count("ingress");
+    if service.at("spec").text("type") != "LoadBalancer" && ingress > 0 {
+        let detail = "may only be used when `spec.type` is 'LoadBalancer'";
+        errors.forbidden(&path.child("ingress"), detail);
     }
 }
 

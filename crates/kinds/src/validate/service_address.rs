@@ -11,42 +11,62 @@ use crate::field::{Errors, Path};
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![cluster_addresses_are_valid, service_changes_little];
+pub(super) const CHECKS: &[(&str, Check)] = checks![service_changes_little];
 
 const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const MAX_ADDRESSES: usize = 2;
 
-fn cluster_addresses_are_valid(at: &At<'_>, errors: &mut Errors) {
-    let (spec, path) = (at.value, at.path.child("clusterIPs"));
+/// Checks what addresses are allocated by. kube-apiserver does so before anything else, and stops there if something is wrong:
+/// first each field for itself, then what this cluster has.
+pub(super) fn before_allocation(service: &Value, errors: &mut Errors) {
+    let (spec, path) = (service.at("spec"), Path::root("spec"));
     if spec.text("type") == "ExternalName" {
         return;
     }
+    related_fields(spec, &path, errors);
+    if errors.is_empty() {
+        families_and_policy(spec, &path, errors);
+    }
+    if errors.is_empty() {
+        configured(spec, &path, errors);
+    }
+}
+
+fn related_fields(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("clusterIPs");
     let given = spec.list("clusterIPs");
     let all = || spec.at("clusterIPs").clone();
     match (spec.text("clusterIP"), given.first()) {
-        ("", Some(_)) => errors.invalid(&path, all(), "must be empty when `clusterIP` is not specified"),
+        ("", Some(_)) => errors.invalid(&at, all(), "must be empty when `clusterIP` is not specified"),
         ("", None) => {}
-        (_, None) => errors.required(&path, ""),
+        (_, None) => errors.required(&at, ""),
         (first, Some(other)) if other != first => {
-            errors.invalid(&path, all(), "first value must match `clusterIP`");
+            errors.invalid(&at, all(), "first value must match `clusterIP`");
         }
         _ => {}
     }
-    families(spec, at.path, errors);
-    addresses(given, &path, errors);
+    families(spec, path, errors);
+    let valid = addresses(given, &at, errors);
     if given.len() > MAX_ADDRESSES {
-        errors.invalid(&path, all(), "may only hold up to 2 values");
+        errors.invalid(&at, all(), "may only hold up to 2 values");
     }
+    if valid {
+        one_address_per_family(spec, &at, errors);
+    }
+}
+
+fn one_address_per_family(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let given = spec.list("clusterIPs");
     let parsed: Vec<IpAddr> = given.iter().filter_map(|ip| ip.as_str()?.parse().ok()).collect();
     if let [first, second, ..] = parsed.as_slice()
-        && parsed.len() == given.len()
         && first.is_ipv4() == second.is_ipv4()
     {
-        errors.invalid(&path, all(), "may specify no more than one IP for each IP family");
+        let all = spec.at("clusterIPs").clone();
+        errors.invalid(path, all, "may specify no more than one IP for each IP family");
     }
     for (index, (ip, family)) in parsed.iter().zip(spec.list("ipFamilies")).enumerate() {
         let expected = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
-        if parsed.len() == given.len() && family != expected && (family == "IPv4" || family == "IPv6") {
+        if family != expected && (family == "IPv4" || family == "IPv6") {
             let family = family.as_str().unwrap_or_default();
             let detail = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
             errors.invalid(&path.index(index), ip.to_string(), detail);
@@ -54,19 +74,23 @@ fn cluster_addresses_are_valid(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn addresses(given: &[Value], path: &Path<'_>, errors: &mut Errors) {
+/// True if all of them can be addresses.
+fn addresses(given: &[Value], path: &Path<'_>, errors: &mut Errors) -> bool {
+    let mut valid = true;
     for (index, address) in given.iter().filter_map(Value::as_str).enumerate() {
         if index == 0 && address == "None" {
             if given.len() > 1 {
                 errors.invalid(path, given.to_vec(), "'None' must be the first and only value");
+                valid = false;
             }
         } else if address.parse::<IpAddr>().is_err() {
             errors.invalid(&path.index(index), address, ADDRESS);
+            valid = false;
         }
     }
+    valid
 }
 
-/// There is one range of addresses, of one family; only a Service without addresses may claim others.
 fn families(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("ipFamilies");
     let mut seen = HashSet::new();
@@ -76,19 +100,48 @@ fn families(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.duplicate(&at.index(index), family);
         }
     }
-    let policy = spec.text("ipFamilyPolicy");
     let known = &["SingleStack", "PreferDualStack", "RequireDualStack"];
     if spec.has("ipFamilyPolicy") {
-        errors.one_of(&path.child("ipFamilyPolicy"), policy, known);
+        errors.one_of(&path.child("ipFamilyPolicy"), spec.text("ipFamilyPolicy"), known);
     }
-    let open = is_headless(spec) && spec.count("selector") == 0;
-    let foreign = spec.list("ipFamilies").iter().position(|family| family == "IPv6");
-    if let Some(index) = foreign.filter(|_| !open) {
-        errors.invalid(&at.index(index), "IPv6", "not configured on this cluster");
+}
+
+/// There is one range of addresses, of one family: what is asked for must fit the policy, and a second address needs its family.
+fn families_and_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let policy = spec.text("ipFamilyPolicy");
+    if matches!(policy, "" | "SingleStack") {
+        for (key, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
+            if spec.count(key) == 2 {
+                let detail = format!(
+                    "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+                );
+                errors.invalid(&path.child("ipFamilyPolicy"), policy, detail);
+            }
+        }
     }
-    if policy == "RequireDualStack" && !open {
+    let named = spec.count("ipFamilies");
+    for (index, address) in spec.list("clusterIPs").iter().filter_map(Value::as_str).enumerate() {
+        if index >= named && address.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6()) {
+            let all = spec.at("clusterIPs").clone();
+            let path = path.child("clusterIPs");
+            errors.invalid(&path.index(index), all, "IPv6 is not configured on this cluster");
+        }
+    }
+}
+
+/// Only a Service without addresses and without Pods of its choosing may claim families that the cluster has not.
+fn configured(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if is_headless(spec) && spec.count("selector") == 0 {
+        return;
+    }
+    let policy = spec.text("ipFamilyPolicy");
+    if policy == "RequireDualStack" {
         let detail = "this cluster is not configured for dual-stack services";
         errors.invalid(&path.child("ipFamilyPolicy"), policy, detail);
+    }
+    let at = path.child("ipFamilies");
+    for (index, _) in spec.list("ipFamilies").iter().enumerate().filter(|(_, family)| *family == "IPv6") {
+        errors.invalid(&at.index(index), "IPv6", "not configured on this cluster");
     }
 }
 
@@ -108,8 +161,21 @@ fn service_changes_little(at: &At<'_>, errors: &mut Errors) {
     if old.text("type") == "ExternalName" || new.text("type") == "ExternalName" {
         return;
     }
+    if is_headless(old) && is_headless(new) {
+        return;
+    }
     let addresses = path.child("clusterIPs");
-    if !old.text("clusterIP").is_empty() && new.list("clusterIPs").first() != old.list("clusterIPs").first() {
-        errors.invalid(&addresses.index(0), new.at("clusterIPs").clone(), "may not change once set");
+    let (now, before) = (new.list("clusterIPs"), old.list("clusterIPs"));
+    for (index, _) in before.iter().zip(now).enumerate().filter(|(_, (before, now))| before != now) {
+        let all = new.at("clusterIPs").clone();
+        errors.invalid(&addresses.index(index), all, "may not change once set");
+    }
+    if now.is_empty() && !before.is_empty() {
+        errors.invalid(&addresses.index(0), Value::Null, "primary clusterIP can not be unset");
+    }
+    let (now, before) = (new.list("ipFamilies"), old.list("ipFamilies"));
+    if !is_headless(old) && !is_headless(new) && now.iter().zip(before).any(|(now, before)| now != before) {
+        let all = new.at("ipFamilies").clone();
+        errors.invalid(&path.child("ipFamilies").index(0), all, "may not change once set");
     }
 }

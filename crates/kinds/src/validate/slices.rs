@@ -8,7 +8,7 @@ use listwatch_wire::names::subdomain_errors;
 
 use super::checks;
 use crate::field::Errors;
-use crate::rules::{self, At, Check};
+use crate::rules::{self, At, Check, canonical_range};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![
@@ -74,8 +74,32 @@ fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
 
 fn ranges_are_of_two_families(at: &At<'_>, errors: &mut Errors) {
     let ranges = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
+    match at.old.and_then(Value::as_array).map(Vec::as_slice) {
+        // A second range may be added later.
+        Some([first]) if ranges.len() == 2 => {
+            if let Some(now) = ranges.first().filter(|now| *now != first) {
+                errors.invalid(&at.path.index(0), now.clone(), "field is immutable");
+            }
+        }
+        Some(before) if before.len() == ranges.len() => {
+            for (index, (new, old)) in ranges.iter().zip(before).enumerate() {
+                errors.immutable(&at.path.index(index), new, old);
+            }
+            return;
+        }
+        Some(_) => {
+            errors.invalid(at.path, at.value.clone(), "field is immutable");
+            return;
+        }
+        None => {}
+    }
     if ranges.len() > 2 {
         errors.invalid(at.path, at.parent.clone(), "may only hold up to 2 values");
+        return;
+    }
+    for (index, range) in ranges.iter().enumerate() {
+        let text = range.as_str().unwrap_or_default();
+        errors.invalid_all(&at.path.index(index), text, canonical_range(text));
     }
     let family = |range: &Value| {
         let (address, _) = range.as_str()?.split_once('/')?;
@@ -88,12 +112,5 @@ fn ranges_are_of_two_families(at: &At<'_>, errors: &mut Errors) {
         let detail =
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         errors.invalid(at.path, at.value.clone(), detail);
-    }
-    let Some(before) = at.old.and_then(Value::as_array) else { return };
-    if before.len() > ranges.len() {
-        errors.invalid(at.path, at.value.clone(), "field is immutable");
-    }
-    for (index, (new, old)) in ranges.iter().zip(before).enumerate() {
-        errors.immutable(&at.path.index(index), new, old);
     }
 }

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use listwatch_wire::json::{Text, Value};
+use listwatch_wire::names::label_key_errors;
 
 use super::checks;
 use crate::field::{Errors, Path};
@@ -21,6 +22,8 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
     local_volume_has_affinity,
     root_is_not_recycled,
     volume_changes_little,
+    claimed_resources_are_known,
+    resize_statuses_are_known,
 ];
 
 /// Sources that are looked at before local ones; only the first counts.
@@ -97,8 +100,9 @@ fn shrinking(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     let held = old.path(&["status", "capacity"]).text("storage");
     let held = if held.is_empty() { "0" } else { held };
-    let less = quantity::compare(asked(new), asked(old)) == Ok(Ordering::Less);
-    if less && matches!(quantity::compare(asked(new), held), Ok(Ordering::Less | Ordering::Equal)) {
+    let wanted = if asked(new).is_empty() { "0" } else { asked(new) };
+    let less = quantity::compare(wanted, asked(old)) == Ok(Ordering::Less);
+    if less && matches!(quantity::compare(wanted, held), Ok(Ordering::Less | Ordering::Equal)) {
         let path = path.child("resources");
         let path = path.child("requests");
         errors.forbidden(&path.child("storage"), "field can not be less than status.capacity");
@@ -109,6 +113,34 @@ fn shrinking(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
 fn volume_mode(new: &Value, old: &Value, errors: &mut Errors) {
     let (new, old) = (new.at("spec").at("volumeMode"), old.at("spec").at("volumeMode"));
     errors.immutable(&Path::root("volumeMode"), new, old);
+}
+
+/// A claim is about storage, or about what somebody else has a name for.
+fn claimed_resources_are_known(at: &At<'_>, errors: &mut Errors) {
+    for (name, _) in at.value.as_object().into_iter().flatten() {
+        let found = label_key_errors(name);
+        errors.invalid_all(at.path, name, found.clone());
+        let plain = found.is_empty() && name != "storage" && !name.contains('/');
+        let reserved = name.starts_with("kubernetes.io/") || name.contains(".kubernetes.io/");
+        if plain || reserved {
+            errors.not_supported(at.path, name, &["storage"]);
+        }
+    }
+}
+
+fn resize_statuses_are_known(at: &At<'_>, errors: &mut Errors) {
+    const KNOWN: [&str; 5] = [
+        "ControllerResizeInProgress",
+        "ControllerResizeInfeasible",
+        "NodeResizePending",
+        "NodeResizeInProgress",
+        "NodeResizeInfeasible",
+    ];
+    for (name, status) in at.value.as_object().into_iter().flatten() {
+        if !KNOWN.iter().any(|known| status == known) {
+            errors.not_supported(at.path, name, &KNOWN);
+        }
+    }
 }
 
 /// A volume has room, and nothing else to give.
@@ -173,6 +205,6 @@ fn volume_changes_little(at: &At<'_>, errors: &mut Errors) {
     let (now, before) = (at.value.at("spec").at("nodeAffinity"), old.at("spec").at("nodeAffinity"));
     if !before.is_null() && now != before {
         let detail = "field is immutable, except for updating from beta label to GA";
-        errors.invalid(&path.child("nodeAffinity"), now.clone(), detail);
+        errors.invalid(&Path::root("nodeAffinity"), now.clone(), detail);
     }
 }

@@ -9,8 +9,13 @@ use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] =
-    checks![parameters_are_small, topologies_are_unique, audiences_are_unique, attachment_has_one_source];
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    drivers_stay_the_same,
+    parameters_are_small,
+    topologies_are_unique,
+    audiences_are_unique,
+    attachment_has_one_source
+];
 
 /// Bytes of all parameters of a class together.
 const MAX_PARAMETERS: usize = 256 * 1024;
@@ -63,5 +68,25 @@ fn attachment_has_one_source(at: &At<'_>, errors: &mut Errors) {
             errors.required(&path, "must specify non empty persistentVolumeName");
         }
         _ => {}
+    }
+}
+
+/// Of a driver that a node has only the number of volumes may change.
+fn drivers_stay_the_same(at: &At<'_>, errors: &mut Errors) {
+    let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let identity = |driver: &Value| {
+        let mut driver = driver.clone();
+        driver.drop_field("allocatable");
+        if driver.count("topologyKeys") == 0 {
+            driver.drop_field("topologyKeys");
+        }
+        driver
+    };
+    let old = at.old.map(listed).unwrap_or_default();
+    for new in listed(at.value) {
+        let mut before = old.iter().filter(|before| before.text("name") == new.text("name")).map(identity);
+        if before.any(|before| before != identity(&new)) {
+            errors.invalid(at.path, new, "field is immutable");
+        }
     }
 }

@@ -127,6 +127,7 @@ fn pod_management_policy_is_known(at: &At<'_>, errors: &mut Errors) {
 
 fn revision_has_data(at: &At<'_>, errors: &mut Errors) {
     match at.value {
+        _ if at.old.is_some() => {}
         Value::Object(_) => {}
         Value::Null => errors.required(at.path, "data is mandatory"),
         _ => errors.required(at.path, "data must be a valid JSON object"),

@@ -25,13 +25,24 @@ pub fn deprecated_kind(kind: &Kind) -> Option<&'static str> {
     }
 }
 
+/// Warnings about what the server makes something else of when it creates the object.
+#[must_use]
+pub fn as_sent(kind: &Kind, object: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    if (kind.group, kind.kind) == ("", "Pod") {
+        pod::apparmor(object, &mut found);
+    }
+    found
+}
+
 /// Warnings about a new object, or about a changed one and the stored one that it replaces.
 #[must_use]
 pub fn of(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut found = Vec::new();
     let spec = Path::root("spec");
     let template = spec.child("template");
-    if old.is_some_and(|old| new.at("spec") == old.at("spec")) {
+    let same = old.is_some_and(|old| new.at("spec") == old.at("spec"));
+    if same && !matches!((kind.group, kind.kind), ("", "Service" | "Secret")) {
         return found;
     }
     match (kind.group, kind.kind) {
@@ -64,6 +75,8 @@ pub fn of(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
         ("", "PodTemplate") => pod::warn(new.at("template"), Some(&Path::root("template")), &mut found),
         ("", "Service") => objects::service(new, &mut found),
         ("", "PersistentVolume") => objects::volume(new, &mut found),
+        ("storage.k8s.io", "CSIDriver") => objects::driver(new, old, &mut found),
+        ("", "Secret") => objects::secret(new, &mut found),
         ("networking.k8s.io", "Ingress") => objects::ingress(new, old, &mut found),
         _ => {}
     }

@@ -1,5 +1,7 @@
 //! Services, volumes and Ingresses.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use listwatch_wire::json::Value;
 
 use crate::field::Path;
@@ -52,5 +54,29 @@ pub(super) fn ingress(new: &Value, old: Option<&Value>, found: &mut Vec<String>)
     const CLASS: &str = "kubernetes.io/ingress.class";
     if old.is_none() && new.at("metadata").at("annotations").has(CLASS) {
         found.push(format!("annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead"));
+    }
+}
+
+/// Tokens of a driver are better kept in secrets.
+pub(super) fn driver(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    let spec = new.at("spec");
+    let changed = old.is_none_or(|old| old.at("spec").at("tokenRequests") != spec.at("tokenRequests"));
+    if changed && spec.count("tokenRequests") > 0 && !spec.has("serviceAccountTokenInSecrets") {
+        found.push("spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes".to_owned());
+    }
+}
+
+/// A certificate that is none.
+pub(super) fn secret(new: &Value, found: &mut Vec<String>) {
+    const PEM: &str = "-----BEGIN ";
+    if new.text("type") != "kubernetes.io/tls" {
+        return;
+    }
+    for (key, what) in [("tls.crt", "certificate"), ("tls.key", "key")] {
+        let text = BASE64.decode(new.at("data").text(key)).unwrap_or_default();
+        if !String::from_utf8_lossy(&text).contains(PEM) {
+            found.push(format!("tls: failed to find any PEM data in {what} input"));
+            return;
+        }
     }
 }

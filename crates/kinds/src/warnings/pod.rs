@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use listwatch_wire::json::Value;
 
 use crate::field::Path;
+use crate::prepare::{APPARMOR, profile_of};
 use crate::quantity;
 use crate::tree::Tree;
 
@@ -64,7 +65,7 @@ const SOURCES: [(&str, &str); 9] = [
 ];
 
 const SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
-const APPARMOR: &str = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
+const APPARMOR_FIELD: &str = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
 
 /// Warns of a Pod, or of a template at a path.
 pub(super) fn warn(template: &Value, path: Option<&Path<'_>>, found: &mut Vec<String>) {
@@ -83,7 +84,7 @@ pub(super) fn warn(template: &Value, path: Option<&Path<'_>>, found: &mut Vec<St
         deprecated_sources(volume, &volumes.index(index), found);
     }
     lists(spec, &spec_path, found);
-    profiles(spec, annotations, &place, found);
+    profiles(template, &place, path.is_some(), found);
     each(spec, &spec_path, |container, path| {
         fractions(container.at("resources"), &path.child("resources"), found);
         variables(container, path, found);
@@ -154,21 +155,40 @@ fn lists(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
 }
 
 /// Annotations that have become fields.
-fn profiles(spec: &Value, annotations: &Value, place: &Path<'_>, found: &mut Vec<String>) {
+fn profiles(template: &Value, place: &Path<'_>, in_template: bool, found: &mut Vec<String>) {
+    let (spec, annotations) = (template.at("spec"), template.at("metadata").at("annotations"));
     const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
     if annotations.has(SECCOMP_POD) && !spec.at("securityContext").has("seccompProfile") {
         found.push(format!("{}: {SECCOMP}", place.key(SECCOMP_POD)));
     }
     for container in CONTAINERS.iter().flat_map(|list| spec.list(list)) {
         let (name, context) = (container.text("name"), container.at("securityContext"));
-        for (prefix, field, text) in [
-            ("container.seccomp.security.alpha.kubernetes.io/", "seccompProfile", SECCOMP),
-            ("container.apparmor.security.beta.kubernetes.io/", "appArmorProfile", APPARMOR),
-        ] {
-            let key = format!("{prefix}{name}");
-            if annotations.has(&key) && !context.has(field) {
-                found.push(format!("{}: {text}", place.key(&key)));
-            }
+        let key = format!("container.seccomp.security.alpha.kubernetes.io/{name}");
+        if annotations.has(&key) && !context.has("seccompProfile") {
+            found.push(format!("{}: {SECCOMP}", place.key(&key)));
+        }
+        let key = format!("{APPARMOR}{name}");
+        if in_template && annotations.has(&key) && !context.has("appArmorProfile") {
+            found.push(format!("{}: {APPARMOR_FIELD}", place.key(&key)));
+        }
+    }
+}
+
+/// An annotation that becomes a field, or cannot become one.
+pub(super) fn apparmor(pod: &Value, found: &mut Vec<String>) {
+    let (spec, annotations) = (pod.at("spec"), pod.at("metadata").at("annotations"));
+    if spec.at("os").text("name") == "windows" {
+        return;
+    }
+    let metadata = Path::root("metadata");
+    let place = metadata.child("annotations");
+    let general = spec.at("securityContext").at("appArmorProfile");
+    for container in CONTAINERS.iter().flat_map(|list| spec.list(list)) {
+        let name = container.text("name");
+        let key = format!("{APPARMOR}{name}");
+        let told = profile_of(annotations, name).is_none_or(|profile| profile != *general);
+        if annotations.has(&key) && !container.at("securityContext").has("appArmorProfile") && told {
+            found.push(format!("{}: {APPARMOR_FIELD}", place.key(&key)));
         }
     }
 }

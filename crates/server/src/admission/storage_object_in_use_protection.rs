@@ -1,4 +1,5 @@
-//! StorageObjectInUseProtection: claims and volumes get a finalizer, so that they stay while something uses them.
+//! StorageObjectInUseProtection: claims, volumes and classes of their attributes get a finalizer, so that they stay while
+//! something uses them.
 //!
 //! The finalizer is removed by `lifecycle/protection`, or by the controller manager of a cluster.
 
@@ -18,6 +19,7 @@ pub(crate) fn finalizer(group: &str, plural: &str) -> Option<&'static str> {
     match (group, plural) {
         ("", "persistentvolumeclaims") => Some("kubernetes.io/pvc-protection"),
         ("", "persistentvolumes") => Some("kubernetes.io/pv-protection"),
+        ("storage.k8s.io", "volumeattributesclasses") => Some("kubernetes.io/vac-protection"),
         _ => None,
     }
 }

@@ -80,11 +80,13 @@ impl Allocator {
 pub(crate) struct Reservation<'a> {
     allocator: &'a Allocator,
     things: Mutex<Vec<Thing>>,
+    /// Addresses and ports that the Service had and has no longer when the write is done.
+    lost: Mutex<Vec<Thing>>,
 }
 
 impl<'a> Reservation<'a> {
     pub(crate) fn new(allocator: &'a Allocator) -> Self {
-        Self { allocator, things: Mutex::default() }
+        Self { allocator, things: Mutex::default(), lost: Mutex::default() }
     }
 
     fn take(
@@ -101,11 +103,14 @@ impl<'a> Reservation<'a> {
     fn start_over(&self) {
         let things = std::mem::take(&mut *self.things.lock());
         things.into_iter().for_each(|thing| self.allocator.give_back(thing));
+        self.lost.lock().clear();
     }
 
     /// The write is done; what it was given belongs to the Service now.
     pub(crate) fn keep(&self) {
         self.things.lock().clear();
+        let lost = std::mem::take(&mut *self.lost.lock());
+        lost.into_iter().for_each(|thing| self.allocator.give_back(thing));
     }
 }
 
@@ -153,8 +158,16 @@ impl<'a> Taken<'a> {
     }
 }
 
+/// All ports of nodes that a Service has, the one for its health included.
 fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
-    service.at("spec").list("ports").iter().filter_map(|port| port.int("nodePort")).filter(|port| *port != 0)
+    let spec = service.at("spec");
+    let ports = spec.list("ports").iter().filter_map(|port| port.int("nodePort"));
+    ports.chain(spec.int("healthCheckNodePort")).filter(|port| *port != 0)
+}
+
+fn things(service: &Value) -> HashSet<Thing> {
+    let address = service.at("spec").text("clusterIP").parse().ok().map(Thing::Address);
+    node_ports(service).map(Thing::Port).chain(address).collect()
 }
 
 fn nth_address(offset: u32) -> Thing {
@@ -185,14 +198,14 @@ fn assign(
 ) -> Result<(), Status> {
     let needs = prepare::service_needs(service.at("spec"));
     let fixed = needs.wanted.is_some() || !needs.wanted_ports.is_empty();
-    if !needs.address && needs.ports.is_empty() && !fixed {
+    if !needs.address && needs.ports.is_empty() && !fixed && needs.health.is_none() {
         if let Some(spec) = service.get_mut("spec") {
             prepare::assign_service(spec, None, &[]);
         }
         return Ok(());
     }
     let mut taken = Taken::new(target);
-    if !needs.ports.is_empty() || !needs.wanted_ports.is_empty() {
+    if !needs.ports.is_empty() || !needs.wanted_ports.is_empty() || needs.health.is_some() {
         taken = taken.with_ports();
     }
     let address = if needs.address { Some(free_address(reservation, &taken, target)?) } else { None };
@@ -205,15 +218,27 @@ fn assign(
     let own: HashSet<i64> = node_ports(old).collect();
     for (index, port) in needs.wanted_ports.iter().enumerate() {
         if !own.contains(port) {
-            check_wanted_port(reservation, &taken, target, index, *port)?;
+            let path = format!("spec.ports[{index}].nodePort");
+            check_wanted_port(reservation, &taken, target, &path, *port)?;
         }
     }
     let mut ports = Vec::with_capacity(needs.ports.len());
     for position in needs.ports {
         ports.push((position, free_port(reservation, &taken, target)?));
     }
+    let health = match needs.health {
+        Some(0) => Some(free_port(reservation, &taken, target)?),
+        Some(wanted) if !own.contains(&wanted) => {
+            check_wanted_port(reservation, &taken, target, "spec.healthCheckNodePort", wanted)?;
+            None
+        }
+        _ => None,
+    };
     if let Some(spec) = service.get_mut("spec") {
         prepare::assign_service(spec, address.as_deref(), &ports);
+        if let Some(port) = health {
+            spec.put("healthCheckNodePort", port);
+        }
     }
     Ok(())
 }
@@ -225,42 +250,21 @@ pub(crate) fn reallocate(
     new: &mut Value,
     old: &Value,
 ) -> Result<(), Status> {
+    const DECIDING: [&str; 5] =
+        ["type", "clusterIPs", "ports", "externalTrafficPolicy", "allocateLoadBalancerNodePorts"];
     reservation.start_over();
     let (now, before) = (new.at("spec"), old.at("spec"));
-    if now.text("type") == before.text("type")
-        && now.at("clusterIPs") == before.at("clusterIPs")
-        && now.at("ports") == before.at("ports")
-    {
+    if DECIDING.iter().all(|key| now.at(key) == before.at(key)) {
         return Ok(());
-    }
-    if now.text("type") == "ExternalName" {
-        if let Some(spec) = new.inner("spec") {
-            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-                spec.remove(key);
-            }
-        }
-        return Ok(());
-    }
-    if now.text("type") == "ClusterIP" && before.text("type") != "ClusterIP" {
-        drop_old_ports(new, old);
     }
     // An address that differs from the stored one is for validation to refuse.
-    if before.has("clusterIP") && new.at("spec").at("clusterIP") != before.at("clusterIP") {
-        return Ok(());
+    let moved = before.has("clusterIP") && now.at("clusterIP") != before.at("clusterIP");
+    if now.text("type") != "ExternalName" && !moved {
+        assign(reservation, target, new, old)?;
     }
-    assign(reservation, target, new, old)
-}
-
-/// Node ports that were given out go with the type that needed them.
-fn drop_old_ports(new: &mut Value, old: &Value) {
-    let before: HashSet<i64> = node_ports(old).collect();
-    let Some(spec) = new.inner("spec") else { return };
-    for port in spec.each("ports") {
-        if port.int("nodePort").is_some_and(|number| before.contains(&number)) {
-            port.remove("nodePort");
-        }
-    }
-    spec.remove("externalTrafficPolicy");
+    let kept = things(new);
+    reservation.lost.lock().extend(things(old).into_iter().filter(|thing| !kept.contains(thing)));
+    Ok(())
 }
 
 /// Makes what a Service had available again at once.
@@ -268,10 +272,7 @@ pub(crate) fn release(allocator: &Allocator, resource: &Resource, service: &Valu
     if (&*resource.group, &*resource.kind) != ("", "Service") {
         return;
     }
-    if let Ok(address) = service.at("spec").text("clusterIP").parse() {
-        allocator.give_back(Thing::Address(address));
-    }
-    node_ports(service).for_each(|port| allocator.give_back(Thing::Port(port)));
+    things(service).into_iter().for_each(|thing| allocator.give_back(thing));
 }
 
 fn free_address(
@@ -325,10 +326,9 @@ fn check_wanted_port(
     reservation: &Reservation<'_>,
     taken: &Taken<'_>,
     target: &Target<'_>,
-    index: usize,
+    path: &str,
     port: i64,
 ) -> Result<(), Status> {
-    let path = format!("spec.ports[{index}].nodePort");
     if !NODE_PORTS.contains(&port) {
         let detail = format!(
             "provided port is not in the valid range. The range of valid ports is {}-{}",

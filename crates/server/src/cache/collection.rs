@@ -165,6 +165,16 @@ impl Collection {
         views.iter().for_each(|view| view.close());
     }
 
+    /// Ends the present watches only: their version of the kind is no longer served.
+    pub(crate) fn restart_watches(&self) {
+        let mut log = self.log.lock();
+        let views: Vec<_> = log.views.iter().cloned().collect();
+        for view in views {
+            log.views.remove(&view, &self.fields);
+            view.close();
+        }
+    }
+
     pub(crate) fn fields(&self) -> &[IndexedField] {
         &self.fields
     }

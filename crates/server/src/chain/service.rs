@@ -44,6 +44,14 @@ const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prio
 struct Known {
     user: Option<Arc<User>>,
     classified: Option<Headers>,
+    /// The request was refused before anybody looked at what it asks for.
+    refused: bool,
+}
+
+impl Known {
+    fn refuse(&mut self, status: &Status) {
+        self.refused = status.code == 403;
+    }
 }
 
 /// The entry of every request.
@@ -105,6 +113,9 @@ impl Service {
             Body::Watch(watch) | Body::WebSocket(watch) => watch.count_as(series, code),
             _ => series.done(code, started.elapsed()),
         }
+        if known.refused {
+            respond::do_not_sniff(&mut response);
+        }
         if let Some(headers) = known.classified {
             response.headers_mut().insert(FLOW_SCHEMA, headers.schema);
             response.headers_mut().insert(PRIORITY_LEVEL, headers.level);
@@ -125,11 +136,13 @@ impl Service {
             false => deadline::allowed(&request.http.query, self.api.options.requests.timeout)?,
         };
         let user = self.authenticated(request, peer)?;
-        let user = self.impersonated(request, user)?;
+        let user = self.impersonated(request, user).inspect_err(|status| known.refuse(status))?;
         known.user = Some(Arc::clone(&user));
         let flow = request.with_attributes(|attributes| self.api.fairness.classify(&user, attributes));
         known.classified = Some(flow.headers.clone());
-        request.with_attributes(|attributes| self.api.authorizer.require(&user, attributes))?;
+        request
+            .with_attributes(|attributes| self.api.authorizer.require(&user, attributes))
+            .inspect_err(|status| known.refuse(status))?;
         let work = self.in_turn(request, (user, flow), body);
         if long_running {
             return work.await;

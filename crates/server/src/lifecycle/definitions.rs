@@ -198,7 +198,19 @@ impl Definitions {
     fn serve(&self, stored: &mut Stored) {
         if !std::mem::replace(&mut stored.served, true) {
             let name = &stored.definition.name;
-            self.api.registry.replace(|resource| belongs(resource, name), resources(&self.api, stored));
+            let now = resources(&self.api, stored);
+            let lost: Vec<Arc<Resource>> = self
+                .api
+                .registry
+                .served()
+                .resources()
+                .iter()
+                .filter(|resource| belongs(resource, name))
+                .filter(|resource| !now.iter().any(|other| other.version == resource.version))
+                .cloned()
+                .collect();
+            self.api.registry.replace(|resource| belongs(resource, name), now);
+            lost.iter().for_each(|resource| resource.collection.restart_watches());
         }
     }
 

@@ -1,4 +1,4 @@
-//! The finalizers that protect claims and volumes in use: removed when a deleted one is not used any more.
+//! The finalizers that protect claims, volumes and classes of their attributes in use: removed when a deleted one is not used any more.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
@@ -11,7 +11,7 @@ use crate::pipeline::internal::amend;
 
 /// Returns true if an object is being deleted and only kept by its protection.
 pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
-    let Some(wanted) = finalizer("", collection) else { return false };
+    let Some(wanted) = finalizer(group(collection), collection) else { return false };
     let Ok(object) = Value::read(object) else { return false };
     let meta = object.at("metadata");
     meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == wanted)
@@ -19,7 +19,9 @@ pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
 
 /// Removes the protection of an object that is not used; returns true if it was removed.
 pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<bool, Status> {
-    let (Some(resource), Some(wanted)) = (api.registry.find("", "v1", collection), finalizer("", collection))
+    let group = group(collection);
+    let (Some(resource), Some(wanted)) =
+        (api.registry.find(group, "v1", collection), finalizer(group, collection))
     else {
         return Ok(true);
     };
@@ -33,7 +35,8 @@ pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<b
     let Ok(object) = Value::read(object.stored()) else { return Ok(true) };
     let used = match namespace {
         Some(namespace) => is_mounted(api, namespace, name),
-        None => object.at("status").text("phase") == "Bound",
+        None if group.is_empty() => object.at("status").text("phase") == "Bound",
+        None => is_chosen(api, name),
     };
     if used {
         return Ok(false);
@@ -48,6 +51,27 @@ pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<b
     })
     .await?;
     Ok(true)
+}
+
+/// The group of a protected collection.
+fn group(collection: &str) -> &'static str {
+    if collection == "volumeattributesclasses" { "storage.k8s.io" } else { "" }
+}
+
+/// Returns true if a claim or a volume has the attributes of the class.
+fn is_chosen(api: &Api, class: &str) -> bool {
+    ["persistentvolumeclaims", "persistentvolumes"].into_iter().any(|plural| {
+        let Some(resource) = api.registry.find("", "v1", plural) else { return false };
+        let snapshot = resource.collection.snapshot();
+        snapshot.range(&resource.collection.walk(&Filter::default(), None)).any(|object| {
+            let Ok(object) = Value::read(object.stored()) else { return false };
+            let wanted = object.at("spec").text("volumeAttributesClassName");
+            let current = object.at("status").text("currentVolumeAttributesClassName");
+            let aimed =
+                object.path(&["status", "modifyVolumeStatus"]).text("targetVolumeAttributesClassName");
+            [wanted, current, aimed].contains(&class)
+        })
+    })
 }
 
 /// Returns true if a Pod that has not ended uses the claim.

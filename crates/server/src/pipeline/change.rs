@@ -106,6 +106,7 @@ impl Change<'_> {
             meta::stamp_new(meta, &uuid::Uuid::new_v4().to_string(), &now());
             warnings.extend(meta::drop_duplicate_owners(meta));
         }
+        warnings.extend(resource.rules.warnings_as_sent(object));
         resource.rules.prepare_create(object);
         match (&*resource.group, &*resource.kind) {
             ("", "Service") => services::allocate(reservation, target, object)?,
@@ -157,6 +158,9 @@ pub(crate) fn prepare(
     if view == View::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
         services::reallocate(reservation, target, new, old)?;
     }
+    if view == View::Status && (&*target.resource.group, &*target.resource.kind) == ("", "PersistentVolume") {
+        listwatch_kinds::prepare::note_phase(new, old, &now());
+    }
     target.valid(&rules.validate_update(view, new, old))
 }
 
@@ -169,12 +173,12 @@ pub(crate) fn verdict(
     warnings: &mut Vec<String>,
 ) -> Verdict {
     let old = &stored.value;
-    if new == old {
-        return Verdict::Keep;
-    }
     // Writers of a view are programs that cannot do anything about the rest.
     if view == View::Whole {
         warnings.extend(target.resource.rules.warnings(new, Some(old)));
+    }
+    if new == old {
+        return Verdict::Keep;
     }
     let new = std::mem::take(new);
     if is_done(&new) { Verdict::Remove(new) } else { Verdict::Write(new) }

@@ -34,9 +34,6 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut object = decoded.object;
     place(&mut object, request.namespace.as_deref())?;
-    if !object.at("metadata").text("resourceVersion").is_empty() {
-        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
-    }
     resource.rules.complete(&mut object, None);
     let tracking = Tracking::new(request, &options);
     resource.rules.track(&tracking, None, &mut object);
@@ -108,6 +105,10 @@ async fn create_named(
                 Some(_) => Err(exists(&target)),
                 None => Ok(Done::Dry { object, created: true, removed: false }),
             };
+        }
+        // It is the store that has no use for it, after all is well otherwise.
+        if !object.at("metadata").text("resourceVersion").is_empty() {
+            return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
         match insert(api, &target, object.clone(), request.record.take_charges()).await? {
             Ok(done) => {

@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
-use listwatch_wire::options::{DeleteOptions, Propagation};
+use listwatch_wire::options::{DeleteOptions, Preconditions, Propagation};
 use listwatch_wire::{Revision, Status};
 
 use crate::allocate::services;
@@ -102,16 +102,20 @@ async fn remove_marked(api: &Api, target: &Target<'_>) -> Result<Done, Status> {
     .await
 }
 
-fn check_preconditions(
+/// 409 if the object is not the one that the deletion is about.
+pub(crate) fn check_preconditions(
     target: &Target<'_>,
     options: &DeleteOptions,
     stored: &Value,
     revision: Revision,
 ) -> Result<(), Status> {
     let Some(conditions) = &options.preconditions else { return Ok(()) };
+    let resource = target.resource;
+    if (&*resource.group, &*resource.kind) == ("", "Namespace") {
+        return check_namespace(target, conditions, stored, revision);
+    }
     // Only here kube-apiserver names the kind instead of the resource.
-    let conflict =
-        |why: &str| Status::conflict(&target.resource.group, &target.resource.kind, target.name, why);
+    let conflict = |why: &str| Status::conflict(&resource.group, &resource.kind, target.name, why);
     let found = stored.at("metadata").text("uid");
     if let Some(uid) = conditions.uid.as_deref().filter(|uid| *uid != found) {
         return Err(conflict(&format!(
@@ -123,6 +127,28 @@ fn check_preconditions(
         return Err(conflict(&format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({found}). The object might have been modified"
         )));
+    }
+    Ok(())
+}
+
+/// Namespaces have words of their own for preconditions.
+fn check_namespace(
+    target: &Target<'_>,
+    conditions: &Preconditions,
+    stored: &Value,
+    revision: Revision,
+) -> Result<(), Status> {
+    let uid = stored.at("metadata").text("uid").to_owned();
+    for (what, wanted, found) in [
+        ("UID", &conditions.uid, uid),
+        ("ResourceVersion", &conditions.resource_version, revision.to_string()),
+    ] {
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+            let why = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            );
+            return Err(target.conflict(&why));
+        }
     }
     Ok(())
 }

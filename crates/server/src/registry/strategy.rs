@@ -47,6 +47,11 @@ pub(crate) trait Rules: Debug + Send + Sync {
     /// Complaints about a changed object.
     fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError>;
 
+    /// Returns warnings about a new object as it was sent, before the server adds to it.
+    fn warnings_as_sent(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns warnings about a valid object.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String>;
 
@@ -231,8 +236,13 @@ impl Rules for Builtin {
             }
             View::EphemeralContainers => validate::ephemeral_update(self.kind, new, old),
             View::Resize => validate::resize_update(self.kind, new, old),
+            View::Finalize => validate::finalize_update(new, old),
             _ => validate::status_update(self.kind, new, old),
         }
+    }
+
+    fn warnings_as_sent(&self, object: &Value) -> Vec<String> {
+        warnings::as_sent(self.kind, object)
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -31,6 +31,13 @@ impl<'a> Target<'a> {
         Status::modified(&self.resource.group, &self.resource.plural, self.name)
     }
 
+    /// True for the PriorityClasses that every cluster has.
+    pub(crate) fn is_system_class(&self) -> bool {
+        &*self.resource.plural == "priorityclasses"
+            && &*self.resource.group == "scheduling.k8s.io"
+            && matches!(self.name, "system-cluster-critical" | "system-node-critical")
+    }
+
     pub(crate) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.resource.group, &self.resource.plural, self.name, why)
     }

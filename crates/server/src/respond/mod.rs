@@ -42,8 +42,13 @@ pub(crate) fn empty(code: StatusCode) -> Response {
 /// Text for people and probes.
 pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
     let mut response = full(code, "text/plain; charset=utf-8", text.into());
-    response.headers_mut().insert(NO_SNIFF, HeaderValue::from_static("nosniff"));
+    do_not_sniff(&mut response);
     response
+}
+
+/// Keeps browsers from taking an answer for anything else than it says.
+pub(crate) fn do_not_sniff(response: &mut Response) {
+    response.headers_mut().insert(NO_SNIFF, HeaderValue::from_static("nosniff"));
 }
 
 /// The 404 for a path that is not served.

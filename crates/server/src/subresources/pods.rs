@@ -6,7 +6,7 @@ use listwatch_kinds::typecheck::{self, Report};
 use listwatch_kinds::validate::selector_matches;
 use listwatch_kinds::{field, schema};
 use listwatch_wire::Status;
-use listwatch_wire::json::{Map, Value};
+use listwatch_wire::json::{Map, Value, json};
 use listwatch_wire::options::{DeleteOptions, FieldValidation, WriteKind, WriteOptions};
 use listwatch_wire::status::Outcome;
 
@@ -14,10 +14,10 @@ use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
-use crate::pipeline::delete::delete_target;
+use crate::pipeline::delete::{check_preconditions, delete_target};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
-use crate::pipeline::transaction::{Verdict, change};
+use crate::pipeline::transaction::{Done, Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, now};
 use crate::registry::Resource;
 use crate::subresources;
@@ -25,6 +25,8 @@ use crate::subresources;
 const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", builtin: true };
 const EVICTION: Expected<'static> =
     Expected { group: "policy", version: "v1", kind: "Eviction", builtin: true };
+/// The form that is still accepted though its version has gone.
+const OLD_EVICTION: Expected<'static> = Expected { version: "v1beta1", ..EVICTION };
 
 fn success() -> Answer {
     let mut status = Status::default();
@@ -39,7 +41,8 @@ pub(crate) fn read_body(
     validation: FieldValidation,
 ) -> Result<body::Decoded, Status> {
     let decode = |object: &mut Value| -> Report {
-        let node = schema::node(expected.group, expected.version, expected.kind);
+        let version = if expected.version == OLD_EVICTION.version { "v1" } else { expected.version };
+        let node = schema::node(expected.group, version, expected.kind);
         node.map(|node| typecheck::decode(node, object, None)).unwrap_or_default()
     };
     let mut decoded =
@@ -104,13 +107,11 @@ fn pods(api: &Api) -> Result<std::sync::Arc<Resource>, Status> {
 pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
-    let mut decoded = read_body(request, EVICTION, options.validation())?;
+    let mut decoded = read_body(request, EVICTION, options.validation())
+        .or_else(|status| read_body(request, OLD_EVICTION, options.validation()).map_err(|_| status))?;
     let name = request.name.as_deref().unwrap_or_default();
-    let named = decoded.object.at("metadata").text("name");
-    if named != name {
-        return Err(Status::bad_request(format!(
-            "name in URL does not match name in Eviction object: {name:?} != {named:?}"
-        )));
+    if decoded.object.at("metadata").text("name") != name {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     subresources::admit(api, request, name, &options, &mut decoded.object).await?;
     subresources::validate(api, request, name, &options, &decoded.object).await?;
@@ -128,8 +129,35 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
     if needs_budget(&pod) {
         spend_budget(api, &target, &pod, deleting.is_dry_run()).await?;
     }
+    if !deleting.is_dry_run() {
+        mark_disrupted(api, &target, &mut deleting).await?;
+    }
     delete_target(api, &target, &deleting, request.writer()).await?;
     Ok(success().with_warnings(decoded.warnings))
+}
+
+/// Tells in the status of a Pod why it goes. The deletion that follows is about the Pod as it is then.
+async fn mark_disrupted(api: &Api, target: &Target<'_>, options: &mut DeleteOptions) -> Result<(), Status> {
+    let time = now();
+    let done = change(api, target, false, |stored: Option<&Stored>| {
+        let stored = stored.ok_or_else(|| target.not_found())?;
+        check_preconditions(target, options, &stored.value, stored.revision)?;
+        let mut new = stored.value.clone();
+        prepare::set_condition(
+            &mut new,
+            &json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting"}),
+            &time,
+        );
+        Ok(if new == stored.value { Verdict::Keep } else { Verdict::Write(new) })
+    })
+    .await?;
+    if let (Some(conditions), Done::Stored { object, .. }) = (&mut options.preconditions, &done)
+        && conditions.resource_version.is_some()
+    {
+        conditions.resource_version = Some(object.revision().to_string());
+    }
+    Ok(())
 }
 
 /// A Pod that has ended or is going anyway, or never began, disturbs nobody.

@@ -25,6 +25,10 @@ pub(crate) async fn delete(api: &Api, request: WriteRequest) -> Result<Answer, S
         request.namespace.as_deref(),
         request.name.as_deref().unwrap_or_default(),
     );
+    if target.is_system_class() {
+        let why = "this is a system priority class and cannot be deleted";
+        return Err(Status::forbidden(&target.resource.group, &target.resource.plural, target.name, why));
+    }
     let done = delete_target(api, &target, &options, request.writer()).await?;
     answer(&target, &options, done)
 }

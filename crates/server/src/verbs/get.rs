@@ -69,5 +69,7 @@ pub(crate) async fn find(
     api.wait_for(version).await?;
     let snapshot = resource.collection.snapshot();
     let object = snapshot.get(&resource.key(namespace, name)).cloned();
-    object.ok_or_else(|| Status::not_found(&resource.group, &resource.plural, name))
+    // kube-apiserver makes these up as they are asked for, and names them otherwise.
+    let plural = if &*resource.plural == "componentstatuses" { "componentstatus" } else { &*resource.plural };
+    object.ok_or_else(|| Status::not_found(&resource.group, plural, name))
 }

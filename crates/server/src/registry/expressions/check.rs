@@ -8,11 +8,14 @@ use listwatch_wire::status::FieldError;
 
 use super::environment::{Declared, JSON_PATCH, environment};
 use super::policy::{Environments, Family, has_type};
-use super::shape;
+use super::{device, shape};
 
 /// Returns the errors of the expressions in a policy or a webhook configuration; none for other kinds. What is shared with
 /// the stored object is valid.
 pub(crate) fn errors(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    if group == "resource.k8s.io" && old.is_none_or(|old| old.at("spec") != object.at("spec")) {
+        return device::errors(kind, object, old.is_some());
+    }
     if group != "admissionregistration.k8s.io"
         || old.is_some_and(|old| {
             old.at("spec") == object.at("spec") && old.at("webhooks") == object.at("webhooks")
@@ -109,7 +112,13 @@ fn check_mutation(env: &Env, mutation: &Value, path: &str, errors: &mut Vec<Fiel
 }
 
 /// Compiles an expression and checks its type. An absent one is a matter of other rules.
-fn check(env: &Env, path: &str, source: &str, wanted: (&[Type], &str), errors: &mut Vec<FieldError>) {
+pub(super) fn check(
+    env: &Env,
+    path: &str,
+    source: &str,
+    wanted: (&[Type], &str),
+    errors: &mut Vec<FieldError>,
+) {
     let (source, (types, text)) = (source.trim(), wanted);
     if source.is_empty() {
         return;

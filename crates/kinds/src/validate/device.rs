@@ -1,0 +1,118 @@
+//! Claims of devices.
+
+use std::collections::{HashMap, HashSet};
+
+use listwatch_wire::json::Value;
+use listwatch_wire::names::subdomain_errors;
+
+use super::checks;
+use crate::field::{Errors, Path};
+use crate::rules::{At, Check};
+use crate::tree::Tree;
+
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    claim_names_its_requests,
+    request_has_one_form,
+    constraint_is_about_one_attribute,
+    attribute_is_fully_named,
+    allocation_stays,
+];
+
+const MAX_DOMAIN: usize = 63;
+const MAX_ID: usize = 32;
+
+/// Constraints and configuration are about requests of the claim, or about their alternatives.
+fn claim_names_its_requests(at: &At<'_>, errors: &mut Errors) {
+    let mut known: HashMap<&str, HashSet<&str>> = HashMap::new();
+    for request in at.value.list("requests") {
+        let alternatives = request.list("firstAvailable").iter().map(|option| option.text("name"));
+        known.insert(request.text("name"), alternatives.collect());
+    }
+    let is_known = |name: &str| match name.split_once('/') {
+        None => known.contains_key(name),
+        Some((request, option)) => known.get(request).is_some_and(|options| options.contains(option)),
+    };
+    for list in ["constraints", "config"] {
+        let path = at.path.child(list);
+        for (index, item) in at.value.list(list).iter().enumerate() {
+            let path = path.index(index);
+            names_requests(item, &path.child("requests"), &is_known, errors);
+        }
+    }
+}
+
+fn names_requests(item: &Value, path: &Path<'_>, is_known: &dyn Fn(&str) -> bool, errors: &mut Errors) {
+    for (index, name) in item.list("requests").iter().filter_map(Value::as_str).enumerate() {
+        if !is_known(name) {
+            let detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+            errors.invalid(&path.index(index), name, detail);
+        }
+    }
+}
+
+/// Devices are given back before others are given.
+fn allocation_stays(at: &At<'_>, errors: &mut Errors) {
+    let old = at.old.filter(|old| !old.is_null() && !at.value.is_null());
+    if old.is_some_and(|old| old != at.value) {
+        errors.invalid(at.path, at.value.clone(), "field is immutable");
+    }
+}
+
+fn request_has_one_form(at: &At<'_>, errors: &mut Errors) {
+    match (at.value.has("exactly"), at.value.count("firstAvailable") > 0) {
+        (false, false) => {
+            errors.required(at.path, "exactly one of `exactly` or `firstAvailable` is required");
+        }
+        (true, true) => {
+            let detail =
+                "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
+            errors.invalid(at.path, Value::Null, detail);
+        }
+        _ => {}
+    }
+}
+
+fn constraint_is_about_one_attribute(at: &At<'_>, errors: &mut Errors) {
+    if !at.value.has("matchAttribute") && !at.value.has("distinctAttribute") {
+        let detail = "exactly one of `matchAttribute` or `distinctAttribute` is required";
+        errors.required(at.path, detail);
+    }
+}
+
+/// The name of an attribute with its domain.
+fn attribute_is_fully_named(at: &At<'_>, errors: &mut Errors) {
+    let Some(name) = at.value.as_str() else { return };
+    let Some((domain, id)) = name.split_once('/') else {
+        let found = if name.is_empty() { "name required" } else { "must include a domain" };
+        if name.is_empty() {
+            errors.required(at.path, found);
+        } else {
+            identifier(name, at.path, errors);
+            errors.invalid(at.path, name, found);
+        }
+        return;
+    };
+    if domain.is_empty() {
+        errors.required(at.path, "the domain must not be empty");
+    } else if domain.len() > MAX_DOMAIN {
+        errors.too_long(at.path, MAX_DOMAIN);
+    } else {
+        errors.invalid_all(at.path, domain, subdomain_errors(domain));
+    }
+    if id.is_empty() {
+        errors.required(at.path, "the name must not be empty");
+    } else {
+        identifier(id, at.path, errors);
+    }
+}
+
+fn identifier(id: &str, path: &Path<'_>, errors: &mut Errors) {
+    if id.len() > MAX_ID {
+        errors.too_long(path, MAX_ID);
+    }
+    let begins = id.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if !begins || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        let detail = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
+        errors.invalid(path, id, detail);
+    }
+}

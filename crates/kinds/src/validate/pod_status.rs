@@ -1,0 +1,127 @@
+//! The status of a Pod, as kubelets and the scheduler write it.
+
+use std::net::IpAddr;
+
+use listwatch_wire::json::Value;
+use listwatch_wire::names::{label_key_errors, subdomain_errors};
+
+use crate::field::{Errors, Path};
+use crate::tree::Tree;
+
+const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const ONE_EACH: &str = "may specify no more than one IP for each IP family";
+
+/// Checks a changed status.
+pub(super) fn status(new: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::root("status");
+    let (now, was, spec) = (new.at("status"), old.at("status"), old.at("spec"));
+    conditions(now, &path.child("conditions"), errors);
+    nominated(now, was, spec, &path.child("nominatedNodeName"), errors);
+    if now.int("observedGeneration").is_some_and(|generation| generation < 0) {
+        let detail = "must be a non-negative integer";
+        errors.invalid(&path.child("observedGeneration"), now.at("observedGeneration").clone(), detail);
+    }
+    errors.immutable(&path.child("qosClass"), now.at("qosClass"), was.at("qosClass"));
+    for (list, containers) in
+        [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")]
+    {
+        ended_stay_ended(now, was, spec, [list, containers], &path.child(list), errors);
+    }
+    addresses(now, was, "podIPs", &path.child("podIPs"), errors);
+    host_addresses(now, was, &path.child("hostIPs"), errors);
+}
+
+fn conditions(status: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for (index, condition) in status.list("conditions").iter().enumerate() {
+        let (path, kind) = (path.index(index), condition.text("type"));
+        if condition.int("observedGeneration").is_some_and(|generation| generation < 0) {
+            let given = condition.at("observedGeneration").clone();
+            errors.invalid(&path.child("observedGeneration"), given, "must be a non-negative integer");
+        }
+        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
+            errors.invalid_all(&path.child("Type"), kind, label_key_errors(kind));
+        }
+    }
+}
+
+fn nominated(now: &Value, was: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let name = now.text("nominatedNodeName");
+    if name.is_empty() || name == was.text("nominatedNodeName") {
+        return;
+    }
+    errors.invalid_all(path, name, subdomain_errors(name));
+    if !spec.text("nodeName").is_empty() {
+        errors.forbidden(path, "may not be set on pods that are already bound to a node");
+    }
+}
+
+/// A container that has ended and is not started again does not run any more.
+fn ended_stay_ended(
+    now: &Value,
+    was: &Value,
+    spec: &Value,
+    [list, containers]: [&str; 2],
+    path: &Path<'_>,
+    errors: &mut Errors,
+) {
+    for (index, before) in was.list(list).iter().enumerate() {
+        let ended = before.at("state").at("terminated");
+        let name = before.text("name");
+        let after = now.list(list).iter().find(|status| status.text("name") == name);
+        let runs_again = after.is_some_and(|after| !after.at("state").has("terminated"));
+        if ended.is_null() || !runs_again {
+            continue;
+        }
+        let container = spec.list(containers).iter().find(|container| container.text("name") == name);
+        if !container.is_some_and(|container| starts_again(container, spec, ended)) {
+            let detail = "may not be transitioned to non-terminated state";
+            errors.forbidden(&path.index(index).child("state"), detail);
+        }
+    }
+}
+
+fn starts_again(container: &Value, spec: &Value, ended: &Value) -> bool {
+    let own = container.text("restartPolicy");
+    let code = ended.int("exitCode").unwrap_or(0);
+    let by_rule = container.list("restartPolicyRules").iter().any(|rule| {
+        let (operator, values) = (rule.at("exitCodes").text("operator"), rule.at("exitCodes").list("values"));
+        let listed = values.iter().any(|value| value.as_i64() == Some(code));
+        (operator == "In" && listed) || (operator == "NotIn" && !listed)
+    });
+    by_rule
+        || match if own.is_empty() { spec.text("restartPolicy") } else { own } {
+            "Never" => false,
+            "OnFailure" => code != 0,
+            _ => true,
+        }
+}
+
+fn addresses(now: &Value, was: &Value, key: &str, path: &Path<'_>, errors: &mut Errors) {
+    let known = was.list(key);
+    let mut parsed = Vec::new();
+    for (index, entry) in now.list(key).iter().enumerate() {
+        let address = entry.text("ip");
+        match address.parse::<IpAddr>() {
+            Ok(address) => parsed.push(address),
+            Err(_) if known.iter().any(|entry| entry.text("ip") == address) => {}
+            Err(_) => errors.invalid(&path.index(index), address, ADDRESS),
+        }
+    }
+    let count = now.count(key);
+    let both = matches!(parsed.as_slice(), [first, second] if first.is_ipv4() != second.is_ipv4());
+    if count > 1 && parsed.len() < count {
+        errors.internal(path, "failed to check for dual stack");
+    }
+    if count > 1 && !(both && count == 2) {
+        errors.invalid(path, now.at(key).clone(), ONE_EACH);
+    }
+}
+
+fn host_addresses(now: &Value, was: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let Some(first) = now.list("hostIPs").first() else { return };
+    if now.text("hostIP") != first.text("ip") {
+        let given = first.text("ip").to_owned();
+        errors.invalid(&path.index(0).child("ip"), given, "must be equal to `hostIP`");
+    }
+    addresses(now, was, "hostIPs", path, errors);
+}

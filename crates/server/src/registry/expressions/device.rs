@@ -1,0 +1,91 @@
+//! Expressions that select devices, in claims and classes.
+
+use std::sync::LazyLock;
+
+use listwatch_cel::{Env, Type, Version};
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+use listwatch_wire::status::FieldError;
+
+use super::check::check;
+
+/// The longest expression that is looked at.
+const MAX_LENGTH: usize = 10 * 1024;
+
+/// The variable `device`.
+static DEVICE: LazyLock<Type> = LazyLock::new(|| {
+    let by_domain = || Type::map(Type::String, Type::map(Type::String, Type::Dyn));
+    let fields = [
+        ("driver", Type::String),
+        ("allowMultipleAllocations", Type::Bool),
+        ("attributes", by_domain()),
+        ("capacity", by_domain()),
+    ];
+    Type::object("kubernetes.DRADevice", fields.map(|(field, ty)| (field.into(), ty)))
+});
+
+/// Returns the errors of the selectors of a new claim, template or class, or of a changed class. The others never change.
+pub(super) fn errors(kind: &str, object: &Value, changed: bool) -> Vec<FieldError> {
+    let version = if changed { Version::Stored } else { Version::New };
+    let env = Env::new(version).with_variable("device", DEVICE.clone());
+    let spec = object.at("spec");
+    let mut errors = Vec::new();
+    match kind {
+        "ResourceClaim" if !changed => claim(&env, spec, "spec", &mut errors),
+        "ResourceClaimTemplate" if !changed => claim(&env, spec.at("spec"), "spec.spec", &mut errors),
+        "DeviceClass" => selectors(&env, spec, "spec", &mut errors),
+        _ => {}
+    }
+    errors
+}
+
+fn claim(env: &Env, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (index, request) in spec.at("devices").list("requests").iter().enumerate() {
+        let path = format!("{path}.devices.requests[{index}]");
+        selectors(env, request.at("exactly"), &format!("{path}.exactly"), errors);
+        for (index, option) in request.list("firstAvailable").iter().enumerate() {
+            selectors(env, option, &format!("{path}.firstAvailable[{index}]"), errors);
+        }
+    }
+}
+
+fn selectors(env: &Env, holder: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (index, selector) in holder.list("selectors").iter().enumerate() {
+        let path = format!("{path}.selectors[{index}].cel.expression");
+        let source = selector.at("cel").text("expression");
+        if !selector.has("cel") {
+            continue;
+        }
+        if source.trim().is_empty() {
+            errors.push(FieldError::invalid(path, source, "compilation failed: the expression is empty"));
+        } else if source.len() > MAX_LENGTH {
+            errors.push(FieldError::too_long(path, MAX_LENGTH));
+        } else {
+            check(env, &path, source, (&[Type::Bool], "bool"), errors);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn selectors_must_compile_and_decide() {
+        for (source, wrong) in [
+            ("device.driver == 'a'", false),
+            ("device.attributes['a'].b == 1", false),
+            ("device.driver == ", true),
+            ("device.driver", true),
+            ("nothing == 1", true),
+            ("", true),
+        ] {
+            let selectors = json!([{"cel": {"expression": source}}]);
+            let request = json!({"name": "r", "exactly": {"selectors": selectors}});
+            let claim = json!({"spec": {"devices": {"requests": [request]}}});
+            assert_eq!(!errors("ResourceClaim", &claim, false).is_empty(), wrong, "{source}");
+        }
+    }
+}
