@@ -40,6 +40,8 @@ enum Which {
     Memory,
     /// Changes of the status of Pods: CPU per change
     Patches,
+    /// A decision with a thousand roles and 5,000 bindings, and a change of them
+    Rights,
     /// The whole server as a process: CPU per request and per delivered event; needs --driver
     Server,
     /// Pods placed by the real controllers, on this server and on kube-apiserver, each killed once; needs --kubernetes
@@ -60,6 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Which::Watchers => bench("listwatch-cli", &["watchers"])?,
             Which::Memory => bench("listwatch-cli", &["memory"])?,
             Which::Patches => bench("listwatch-cli", &["patches"])?,
+            Which::Rights => bench("listwatch-server", &[])?,
             Which::Server => match &arguments.driver {
                 Some(driver) => server(driver)?,
                 None => println!("server: left out; name the load driver with --driver"),

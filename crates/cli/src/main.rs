@@ -10,6 +10,7 @@ mod config_file;
 mod db;
 mod demo;
 mod generate;
+mod others;
 mod reference;
 mod secure;
 mod serve;

@@ -12,6 +12,7 @@ use listwatch_server::encryption::{Encrypted, EncryptionConfig};
 use listwatch_server::{AuditOptions, IdentityOptions, KeepKeys, Security, ServingOptions, WatchLimits};
 use listwatch_storage::Engine;
 
+use crate::others::Others;
 use crate::store::{Store, duration};
 
 #[derive(Args, Debug)]
@@ -48,6 +49,9 @@ pub(crate) struct Secure {
     /// Authorizers, asked in this order: Node for kubelets, RBAC for roles and bindings
     #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
     authorization_mode: Vec<AuthorizationMode>,
+
+    #[command(flatten)]
+    others: Others,
 
     /// Private key that signs service account tokens; otherwise one is made and kept
     #[arg(long, value_name = "FILE")]
@@ -124,13 +128,15 @@ impl Secure {
         ServingOptions { names: self.tls_san.clone(), advertise: self.advertise_address }
     }
 
-    pub(crate) fn identity(&self) -> IdentityOptions {
-        IdentityOptions {
+    pub(crate) fn identity(&self) -> anyhow::Result<IdentityOptions> {
+        Ok(IdentityOptions {
             client_ca_file: self.client_ca_file.clone(),
             signing_key_file: self.service_account_signing_key_file.clone(),
             key_files: self.service_account_key_file.clone(),
+            oidc: self.others.issuers()?,
+            token_webhook: self.others.webhook(),
             max_token_age: self.service_account_max_token_expiration,
-        }
+        })
     }
 
     pub(crate) fn authorization(&self) -> Vec<AuthorizationMode> {

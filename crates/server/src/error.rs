@@ -31,6 +31,9 @@ pub enum Error {
         /// The problem with the content.
         problem: String,
     },
+    /// An issuer or a webhook that is to tell who somebody is cannot be used: correct its options.
+    #[error("{0}")]
+    Identity(String),
     /// Certificates could not be made or loaded.
     #[error("TLS: {0}")]
     Tls(String),

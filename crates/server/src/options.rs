@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::admission::AdmissionOptions;
-use crate::auth::AuthorizationMode;
+use crate::auth::{AuthorizationMode, OidcIssuer, TokenWebhookOptions};
 
 /// The configuration of a server. `Options::default()` is a server on a free loopback port with TLS and a CA that lives in
 /// memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
@@ -94,6 +94,10 @@ pub struct IdentityOptions {
     pub signing_key_file: Option<PathBuf>,
     /// Keys, private or public, whose tokens of service accounts are believed as well: those that signed before.
     pub key_files: Vec<PathBuf>,
+    /// Issuers of OpenID Connect tokens that are believed.
+    pub oidc: Vec<OidcIssuer>,
+    /// A webhook that is asked about tokens that nobody else knows.
+    pub token_webhook: Option<TokenWebhookOptions>,
     /// The longest that a token of a service account may hold. kube-apiserver has no bound but 2^32 seconds; a token that
     /// outlives everybody who knows of it is of no use to anyone but a thief.
     pub max_token_age: Duration,
@@ -105,6 +109,8 @@ impl Default for IdentityOptions {
             client_ca_file: None,
             signing_key_file: None,
             key_files: Vec::new(),
+            oidc: Vec::new(),
+            token_webhook: None,
             max_token_age: Duration::from_secs(365 * 24 * 3600),
         }
     }

@@ -18,8 +18,8 @@ use crate::api::Heavy;
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
 use crate::auth::{
-    Authenticator, Impersonator, MASTERS, Modes, ServiceAccounts, SigningKey, Token, User, VerifyingKey,
-    parse_token_file,
+    Authenticator, Impersonator, MASTERS, Modes, Oidc, ServiceAccounts, SigningKey, Token, TokenWebhook,
+    User, VerifyingKey, parse_token_file,
 };
 use crate::cache::Cache;
 use crate::chain::service::Service;
@@ -115,10 +115,15 @@ impl Server {
         let cache = Arc::new(Cache::new(Arc::clone(&engine), options.cache));
         let registry = Registry::builtin(&cache);
         let (signing, former) = token_keys(&options, &secrets).await?;
+        let issuers = options.identity.oidc.iter().cloned().map(Oidc::new);
+        let oidc: Vec<_> = issuers.collect::<Result<_, _>>().map_err(Error::Identity)?;
+        let webhook = options.identity.token_webhook.clone().map(TokenWebhook::new);
+        let webhook = webhook.transpose().map_err(Error::Identity)?;
         let authenticator =
             Authenticator::new(tokens.into_iter().chain([admin]).collect(), options.anonymous)
                 .with_service_accounts(ServiceAccounts::new(signing, former, &cache))
-                .with_client_certificates(clients);
+                .with_client_certificates(clients)
+                .with_others(oidc.clone(), webhook);
         let modes = options.authorization.iter().map(|mode| mode.authorizer(&cache));
         let authorizer = Arc::new(Modes(modes.collect()));
         let feeder = cache.start().await?;
@@ -159,6 +164,8 @@ impl Server {
             .chain([("task/fairness", fairness)])
             .chain(lifecycle.map(|task| ("task/lifecycle", task)));
         let named = named.chain(renewal.map(|task| ("task/certificates", task)));
+        let issuers = oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone()))));
+        let named = named.chain(issuers);
         let background = &api.metrics.tasks;
         let tasks = named.map(|(name, task)| background.watch(name, task, stop.clone())).collect();
         Ok(Handle { address, ca_pem, admin_token, admin_certificate, api, stop, connections, tasks })

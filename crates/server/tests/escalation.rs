@@ -102,7 +102,7 @@ async fn a_role_that_is_not_there_cannot_be_bound() {
     let later = stage.binding("eve", "later");
     let answer = stage.as_user("eve", "POST", &format!("{RBAC}/clusterrolebindings"), &later).await;
     assert_eq!(answer.status, 404, "{}", message(&answer));
-    assert_eq!(message(&answer), "clusterroles.rbac.authorization.k8s.io \"later\" not found");
+    assert_eq!(message(&answer), "clusterrolebindings.rbac.authorization.k8s.io \"later\" not found");
     let mut local = later.clone();
     local["roleRef"]["kind"] = json!("Role");
     let path = format!("{RBAC}/namespaces/default/rolebindings");

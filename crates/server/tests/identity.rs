@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use common::{Client, Watch, eventually, start_on};
 use listwatch_server::encryption::{Encrypted, EncryptionConfig};
-use listwatch_server::{AuditOptions, Handle, KeepKeys, Options, Security, Server, WatchLimits};
+use listwatch_server::{
+    AuditOptions, Handle, IdentityOptions, KeepKeys, Options, Security, Server, WatchLimits,
+};
 use listwatch_storage::{Engine, MemoryEngine, Range};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -255,4 +257,95 @@ async fn secrets_stay_secret() {
     seen += &String::from_utf8(wrong.call("GET", secrets, None).await.body).unwrap();
     assert!(!seen.contains(PLANTED), "{}", &seen[seen.find(PLANTED).unwrap().saturating_sub(200)..]);
     assert!(!seen.contains(server.admin_token()));
+}
+
+/// A CA and a client certificate of it, for this user and group: the CA, the certificate and the key, in PEM.
+fn foreign_client(user: &str, group: &str) -> (String, String, String) {
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    };
+    let (ca_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let mut ca = CertificateParams::default();
+    ca.distinguished_name.push(DnType::CommonName, "corporate");
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = ca.self_signed(&ca_key).unwrap().pem();
+    let mut client = CertificateParams::default();
+    client.distinguished_name.push(DnType::CommonName, user);
+    client.distinguished_name.push(DnType::OrganizationName, group);
+    client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let certificate = client.signed_by(&key, &Issuer::new(ca, ca_key)).unwrap().pem();
+    (authority, certificate, key.serialize_pem())
+}
+
+#[tokio::test]
+async fn a_ca_that_is_named_vouches_for_clients_besides_our_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let (authority, certificate, key) = foreign_client("jane", "devs");
+    let file = directory.path().join("clients.pem");
+    std::fs::write(&file, authority).unwrap();
+    let identity = IdentityOptions { client_ca_file: Some(file), ..IdentityOptions::default() };
+    let options = Options { identity, ..Options::default() };
+    let server = Server::start(options, Arc::new(MemoryEngine::default())).await.unwrap();
+    let ca = server.ca_pem().unwrap().to_owned();
+    let jane = who(&server, &ca, Some((&certificate, &key))).await;
+    assert_eq!(jane, (201, "jane".to_owned()));
+    let ours = server.admin_kubeconfig();
+    let ours = (field(&ours, "client-certificate-data"), field(&ours, "client-key-data"));
+    assert_eq!(who(&server, &ca, Some((&ours.0, &ours.1))).await.1, "kubernetes-admin");
+    let (_, stranger, key) = foreign_client("jane", "system:masters");
+    assert_eq!(who(&server, &ca, Some((&stranger, &key))).await.0, 401);
+}
+
+/// The three steps that the documentation tells: the new key first, everything written again, the old key gone.
+#[tokio::test]
+async fn keys_of_stored_secrets_are_rotated_without_losing_any() {
+    let old = "{name: k1, secret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=}";
+    let new = "{name: k2, secret: HwECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHgA=}";
+    let raw: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+    let start = async |keys: String| {
+        let config = EncryptionConfig::parse(&ENCRYPTED.replace(old, &keys)).unwrap();
+        let engine = Arc::new(Encrypted::new(Arc::clone(&raw), config));
+        Server::start(Options { security: Security::InsecureHttp, ..Options::default() }, engine).await
+    };
+    let path = "/api/v1/namespaces/default/secrets";
+    let server = start(old.to_owned()).await.unwrap();
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": "planted"}});
+    assert_eq!(Client::new(&server).await.call("POST", path, Some(&secret)).await.status, 201);
+    assert!(start(new.to_owned()).await.is_err(), "without the old key nothing is served");
+    let server = start(format!("{new}, {old}")).await.unwrap();
+    let mut admin = Client::new(&server).await;
+    let stored = admin.get(&format!("{path}/s")).await;
+    assert_eq!(stored["data"]["k"], json!("cGxhbnRlZA=="));
+    // As `kubectl get -o json | kubectl replace -f -` does it: the object is as it was, and yet written anew.
+    assert_eq!(admin.call("PUT", &format!("{path}/s"), Some(&stored)).await.status, 200);
+    let items = raw.range(Range::prefix("/registry/secrets/")).await.unwrap().items;
+    assert!(items.iter().all(|item| item.value.starts_with(b"k8s:enc:aesgcm:v1:k2:")), "{items:?}");
+    let server = start(new.to_owned()).await.unwrap();
+    assert_eq!(
+        Client::new(&server).await.get(&format!("{path}/s")).await["data"]["k"],
+        json!("cGxhbnRlZA==")
+    );
+}
+
+#[tokio::test]
+async fn the_audit_log_leaves_managed_fields_out_if_it_is_told_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitManagedFields: true\nomitStages: [RequestReceived]\nrules:\n\
+        - {level: RequestResponse, omitManagedFields: false, verbs: [list], resources: [{resources: [configmaps]}]}\n\
+        - {level: RequestResponse, resources: [{resources: [configmaps]}]}\n";
+    let server = start_on(audited(directory.path(), policy)).await;
+    let mut admin = Client::new(&server).await;
+    let path = "/api/v1/namespaces/default/configmaps";
+    assert_eq!(admin.call("POST", path, Some(&common::config_map("c", "v"))).await.status, 201);
+    admin.get(&format!("{path}/c")).await;
+    eventually("two lines", || lines(directory.path()).len() >= 2).await;
+    for line in lines(directory.path()) {
+        let told = &line["responseObject"]["metadata"];
+        assert_eq!(told["name"], json!("c"));
+        assert!(told.get("managedFields").is_none(), "{told}");
+    }
+    let unknown = policy.replace("omitManagedFields: true", "omitManagedFeelds: true");
+    let options = Options { security: Security::InsecureHttp, ..audited(directory.path(), &unknown) };
+    let refused = Server::start(options, Arc::new(MemoryEngine::default())).await.unwrap_err();
+    assert!(refused.to_string().contains("policy.yaml"), "{refused}");
 }

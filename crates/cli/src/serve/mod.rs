@@ -220,7 +220,7 @@ impl Arguments {
             security,
             keys,
             serving: self.security.serving(),
-            identity: self.security.identity(),
+            identity: self.security.identity()?,
             authorization: self.security.authorization(),
             audit: self.security.audit(),
             token_file: self.security.token_auth_file.clone(),

@@ -131,6 +131,7 @@ impl Draft {
             code,
             request: if code.is_some() { self.body.get().cloned() } else { None },
             response,
+            omit_managed_fields: known.verdict.omit_managed_fields,
             received: self.received,
             now: Timestamp::now(),
         });

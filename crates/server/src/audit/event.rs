@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
+use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{self, Map, Value, json};
 
 use crate::audit::policy::Level;
@@ -30,6 +31,7 @@ pub(super) struct Event {
     pub(super) code: Option<StatusCode>,
     pub(super) request: Option<Bytes>,
     pub(super) response: Option<Bytes>,
+    pub(super) omit_managed_fields: bool,
     pub(super) received: Timestamp,
     pub(super) now: Timestamp,
 }
@@ -67,7 +69,11 @@ impl Event {
         }
         for (key, body) in [("requestObject", &self.request), ("responseObject", &self.response)] {
             if let Some(body) = body.as_ref().filter(|body| !body.is_empty()) {
-                event.insert(key, shown(body));
+                let mut object = shown(body);
+                if self.omit_managed_fields {
+                    drop_managed_fields(&mut object);
+                }
+                event.insert(key, object);
             }
         }
         event.insert("requestReceivedTimestamp", json!(time(self.received)));
@@ -82,6 +88,18 @@ impl Event {
 fn shown(body: &Bytes) -> Value {
     let omitted = || json!({"omittedBytes": body.len()});
     if body.len() > MAX_BODY { omitted() } else { Value::read(body).unwrap_or_else(|_| omitted()) }
+}
+
+/// Leaves out who owns which fields, of an object or of all objects of a list.
+fn drop_managed_fields(object: &mut Value) {
+    if let Some(metadata) = object.inner("metadata") {
+        metadata.drop_field("managedFields");
+    }
+    for item in object.each("items") {
+        if let Some(metadata) = item.inner("metadata") {
+            metadata.drop_field("managedFields");
+        }
+    }
 }
 
 fn time(at: Timestamp) -> String {

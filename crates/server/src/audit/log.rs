@@ -3,8 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -43,7 +43,7 @@ impl AuditLog {
     /// If it cannot be opened.
     pub(crate) fn open(policy: Policy, path: &Path) -> Result<Arc<Self>, Error> {
         let failed = |source| Error::File { path: path.to_owned(), source };
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(failed)?;
+        let file = LogFile::open(path).map_err(failed)?;
         let (queue, events) = sync_channel(QUEUE);
         let counters = Arc::new(Counters::default());
         let writer = Arc::clone(&counters);
@@ -84,12 +84,12 @@ impl AuditLog {
 }
 
 /// Writes until nobody can send any more. What was sent is flushed whenever nothing waits.
-fn run(events: &Receiver<Event>, file: File, counters: &Counters) {
-    let mut file = BufWriter::new(file);
+fn run(events: &Receiver<Event>, mut file: LogFile, counters: &Counters) {
     while let Ok(first) = events.recv() {
+        file.follow();
         for event in std::iter::once(first).chain(events.try_iter()) {
             counters.waiting_bytes.fetch_sub(event.weight(), Ordering::Relaxed);
-            match file.write_all(&event.line()) {
+            match file.writer.write_all(&event.line()) {
                 Ok(()) => counters.written.fetch_add(1, Ordering::Relaxed),
                 Err(error) => {
                     tracing::warn!(%error, "the audit log cannot be written");
@@ -97,8 +97,107 @@ fn run(events: &Receiver<Event>, file: File, counters: &Counters) {
                 }
             };
         }
-        if let Err(error) = file.flush() {
+        if let Err(error) = file.writer.flush() {
             tracing::warn!(%error, "the audit log cannot be written");
         }
+    }
+}
+
+/// The file, wherever its name goes.
+struct LogFile {
+    path: PathBuf,
+    writer: BufWriter<File>,
+    /// The file system and the file in it.
+    identity: (u64, u64),
+}
+
+impl LogFile {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let metadata = file.metadata()?;
+        let identity = (metadata.dev(), metadata.ino());
+        Ok(Self { path: path.to_owned(), writer: BufWriter::new(file), identity })
+    }
+
+    /// Begins a new file if the old one was moved away, as programs do that rotate logs.
+    fn follow(&mut self) {
+        let now = std::fs::metadata(&self.path).map(|metadata| (metadata.dev(), metadata.ino()));
+        if now.ok() == Some(self.identity) {
+            return;
+        }
+        match Self::open(&self.path) {
+            Ok(file) => *self = file,
+            Err(error) => {
+                tracing::warn!(%error, "the audit log cannot be opened again, the old file is used")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::policy::Level;
+
+    fn event() -> Event {
+        Event {
+            level: Level::Metadata,
+            id: "id".to_owned(),
+            stage: "ResponseComplete",
+            uri: "/api".to_owned(),
+            verb: "get".to_owned(),
+            user: Arc::default(),
+            impersonated: None,
+            peer: None,
+            user_agent: String::new(),
+            object: None,
+            code: None,
+            request: None,
+            response: None,
+            omit_managed_fields: false,
+            received: jiff::Timestamp::now(),
+            now: jiff::Timestamp::now(),
+        }
+    }
+
+    /// A disk that stalls must neither hold up requests nor eat the memory; what is lost is counted.
+    #[test]
+    fn what_cannot_be_written_in_time_is_dropped_and_counted() {
+        let (queue, events) = sync_channel(QUEUE);
+        let log = AuditLog { policy: Policy::default(), queue, counters: Arc::default() };
+        for _ in 0..QUEUE + 7 {
+            log.write(event());
+        }
+        assert_eq!(log.counts(), (0, 7));
+        assert_eq!(events.try_iter().count(), QUEUE);
+        log.counters.waiting_bytes.store(0, Ordering::Relaxed);
+        let large = || Event { request: Some(vec![0; QUEUE_BYTES / 2].into()), ..event() };
+        for _ in 0..4 {
+            log.write(large());
+        }
+        assert_eq!(log.counts().1, 7 + 3, "one fits with all that is around its body");
+        assert!(log.counters.waiting_bytes.load(Ordering::Relaxed) <= QUEUE_BYTES);
+    }
+
+    #[test]
+    fn a_file_that_is_moved_away_or_truncated_is_begun_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("audit.log"), directory.path().join("audit.log.1"));
+        let mut file = LogFile::open(&path).unwrap();
+        let mut write = |text: &str| {
+            file.follow();
+            file.writer.write_all(text.as_bytes()).unwrap();
+            file.writer.flush().unwrap();
+        };
+        write("one\n");
+        std::fs::rename(&path, &moved).unwrap();
+        write("two\n");
+        let text = |path: &Path| std::fs::read_to_string(path).unwrap();
+        assert_eq!((text(&moved).as_str(), text(&path).as_str()), ("one\n", "two\n"));
+        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+        write("three\n");
+        assert_eq!(text(&path), "three\n");
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

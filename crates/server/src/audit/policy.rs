@@ -20,16 +20,19 @@ pub(crate) enum Level {
 
 /// Rules, of which the first that fits a request counts.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(crate) struct Policy {
     api_version: String,
     kind: String,
+    #[serde(rename = "metadata")]
+    _metadata: Option<serde::de::IgnoredAny>,
     rules: Vec<Rule>,
     omit_stages: Vec<String>,
+    omit_managed_fields: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Rule {
     level: Level,
     users: Vec<String>,
@@ -40,10 +43,11 @@ struct Rule {
     #[serde(rename = "nonResourceURLs")]
     non_resource_urls: Vec<String>,
     omit_stages: Vec<String>,
+    omit_managed_fields: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Resources {
     group: String,
     resources: Vec<String>,
@@ -55,6 +59,8 @@ struct Resources {
 pub(super) struct Verdict {
     pub(super) level: Level,
     pub(super) omitted: Vec<String>,
+    /// Bodies are told without `metadata.managedFields`.
+    pub(super) omit_managed_fields: bool,
 }
 
 impl Policy {
@@ -81,7 +87,8 @@ impl Policy {
             return Verdict::default();
         };
         let omitted = self.omit_stages.iter().chain(&rule.omit_stages).cloned().collect();
-        Verdict { level: rule.level, omitted }
+        let omit_managed_fields = rule.omit_managed_fields.unwrap_or(self.omit_managed_fields);
+        Verdict { level: rule.level, omitted, omit_managed_fields }
     }
 }
 

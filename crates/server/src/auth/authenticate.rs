@@ -7,7 +7,9 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 
+use crate::auth::oidc::Oidc;
 use crate::auth::service_account::{ISSUER, wrong_audience};
+use crate::auth::webhook::{TokenWebhook, Verdict};
 use crate::auth::x509::{CertificateUser, ClientCertificates};
 use crate::auth::{ServiceAccounts, Token, User, bearer};
 
@@ -18,6 +20,8 @@ pub struct Authenticator {
     service_accounts: Option<ServiceAccounts>,
     client_certificates: Option<ClientCertificates>,
     anonymous: Option<Arc<User>>,
+    oidc: Vec<Arc<Oidc>>,
+    webhook: Option<Arc<TokenWebhook>>,
 }
 
 impl std::fmt::Debug for Authenticator {
@@ -34,9 +38,8 @@ impl Authenticator {
         let tokens = tokens.map(|token| (token.secret, Arc::new(authenticated(token.user))));
         Self {
             tokens: tokens.collect(),
-            service_accounts: None,
-            client_certificates: None,
             anonymous: anonymous.then(|| Arc::new(User::anonymous())),
+            ..Self::default()
         }
     }
 
@@ -56,6 +59,13 @@ impl Authenticator {
     /// Verifies the certificates that a client presented, its own first. The result holds for the whole connection.
     pub(crate) fn check_certificates(&self, chain: &[CertificateDer<'_>]) -> CertificateUser {
         self.client_certificates.as_ref().map_or(CertificateUser::None, |known| known.check(chain))
+    }
+
+    /// Knows the tokens that others issue, or know.
+    #[must_use]
+    pub(crate) fn with_others(mut self, oidc: Vec<Arc<Oidc>>, webhook: Option<Arc<TokenWebhook>>) -> Self {
+        (self.oidc, self.webhook) = (oidc, webhook);
+        self
     }
 
     /// The issuer of service account tokens.
@@ -87,6 +97,57 @@ impl Authenticator {
         }
     }
 
+    /// Learns what is needed to tell who sent these headers: keys of an issuer, the answer of a webhook. Asking is for others
+    /// than [`Authenticator::authenticate`], which never waits.
+    pub(crate) async fn prepare(&self, headers: &HeaderMap, certificate: Option<&CertificateUser>) {
+        let certified = certificate.is_some_and(|known| known.user(Timestamp::now()).is_some());
+        if !self.asks_others() || certified {
+            return;
+        }
+        if let Ok(Some(token)) = bearer::token(headers) {
+            self.prepare_token(&token, &[ISSUER]).await;
+        }
+    }
+
+    /// The same for a token and audiences.
+    pub(crate) async fn prepare_token(&self, token: &str, audiences: &[&str]) {
+        if !self.asks_others() || self.own(token, audiences).is_ok() {
+            return;
+        }
+        for issuer in &self.oidc {
+            issuer.prepare(token).await;
+        }
+        if let Some(webhook) = &self.webhook
+            && self.user_by_oidc(token, audiences).is_none_or(|user| user.is_err())
+        {
+            webhook.prepare(token, audiences).await;
+        }
+    }
+
+    fn asks_others(&self) -> bool {
+        !self.oidc.is_empty() || self.webhook.is_some()
+    }
+
+    /// Whether a token that was good still is. Where a webhook would have to be asked, it is asked meanwhile, and the token
+    /// holds until it has answered.
+    pub(crate) fn still_holds(&self, token: &str) -> bool {
+        let audiences = [ISSUER];
+        let Some(webhook) = &self.webhook else { return self.user_of(token).is_some() };
+        if self.own(token, &audiences).is_ok()
+            || self.user_by_oidc(token, &audiences).is_some_and(|user| user.is_ok())
+        {
+            return true;
+        }
+        match webhook.known(token, &audiences) {
+            Some(verdict) => verdict.is_ok(),
+            None => {
+                let (webhook, token) = (Arc::clone(webhook), token.to_owned());
+                tokio::spawn(async move { webhook.prepare(&token, &[ISSUER]).await });
+                true
+            }
+        }
+    }
+
     /// True for a token of the token file, which is valid as long as the server runs.
     pub(crate) fn is_static(&self, token: &str) -> bool {
         self.tokens.contains_key(token)
@@ -103,6 +164,35 @@ impl Authenticator {
     /// # Errors
     /// The reason the token is rejected, in kube-apiserver's words.
     pub fn user_for(&self, token: &str, audiences: &[&str]) -> Result<(Arc<User>, Vec<String>), String> {
+        let own = self.own(token, audiences);
+        if own.is_ok() || !self.asks_others() {
+            return own;
+        }
+        let by_oidc = self.user_by_oidc(token, audiences);
+        let by_webhook = || self.webhook.as_ref()?.known(token, audiences);
+        match (by_oidc, by_webhook) {
+            (Some(Ok(user)), _) => Ok(user),
+            (None, by_webhook) => by_webhook().unwrap_or(own),
+            (Some(Err(why)), by_webhook) => match by_webhook() {
+                Some(Ok(user)) => Ok(user),
+                Some(Err(more)) => Err(format!("{why}, {more}")),
+                None => Err(why),
+            },
+        }
+    }
+
+    /// Whose token this is by its issuer; `None` if no issuer says that it is one of its.
+    fn user_by_oidc(&self, token: &str, audiences: &[&str]) -> Option<Verdict> {
+        let now = Timestamp::now();
+        let answer = self.oidc.iter().find_map(|issuer| issuer.check(token, now).transpose())?;
+        Some(answer.and_then(|user| match audiences.contains(&ISSUER) {
+            true => Ok((Arc::new(user), vec![ISSUER.to_owned()])),
+            false => Err(wrong_audience(&[ISSUER.to_owned()], audiences)),
+        }))
+    }
+
+    /// Whose token this is, if this server made it or was given it.
+    fn own(&self, token: &str, audiences: &[&str]) -> Verdict {
         match (self.tokens.get(token), &self.service_accounts) {
             (Some(user), _) if audiences.contains(&ISSUER) => Ok((Arc::clone(user), vec![ISSUER.to_owned()])),
             (Some(_), _) => Err(wrong_audience(&[ISSUER.to_owned()], audiences)),

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
-use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use http::header::{AUTHORIZATION, CONNECTION, HeaderName, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 
 /// The subprotocol in which browsers send a token, as they cannot set headers on a WebSocket.
 pub(crate) const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
@@ -34,19 +34,35 @@ fn authorization(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
     String::from_utf8(token.to_vec()).map(Some).map_err(|_| Malformed)
 }
 
+/// The token among the subprotocols of a WebSocket. Another one must be there, for the server to answer with: the token is
+/// not to be sent back.
 fn websocket(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
+    if !is_upgrade(headers) {
+        return Ok(None);
+    }
     let lines = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
     let lines: Vec<&str> =
         lines.map(|line| line.to_str().map_err(|_| Malformed)).collect::<Result<_, _>>()?;
-    let mut protocols = lines.iter().flat_map(|line| line.split(',')).map(str::trim);
-    let mut tokens = protocols.by_ref().filter_map(|protocol| protocol.strip_prefix(TOKEN_PROTOCOL));
-    let Some(encoded) = tokens.next() else { return Ok(None) };
-    if tokens.next().is_some() {
-        return Err(Malformed);
-    }
-    let token = URL_SAFE_NO_PAD.decode(encoded.trim_end_matches('=')).map_err(|_| Malformed)?;
+    let protocols = lines.iter().flat_map(|line| line.split(',')).map(str::trim);
+    let (tokens, others): (Vec<&str>, Vec<&str>) =
+        protocols.partition(|protocol| protocol.starts_with(TOKEN_PROTOCOL));
+    let encoded = match tokens.as_slice() {
+        [] => return Ok(None),
+        [token] if !others.is_empty() => token.strip_prefix(TOKEN_PROTOCOL).unwrap_or_default(),
+        _ => return Err(Malformed),
+    };
+    let token = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| Malformed)?;
     let token = String::from_utf8(token).map_err(|_| Malformed)?;
     if token.is_empty() { Err(Malformed) } else { Ok(Some(token)) }
+}
+
+/// Whether the request asks for a WebSocket; of others, subprotocols say nothing.
+fn is_upgrade(headers: &HeaderMap) -> bool {
+    let says = |name: HeaderName, word: &str| {
+        let mut values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.any(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word)))
+    };
+    says(CONNECTION, "upgrade") && says(UPGRADE, "websocket")
 }
 
 #[cfg(test)]
@@ -85,15 +101,31 @@ mod tests {
     fn a_token_that_is_no_text_is_malformed_not_absent() {
         assert_eq!(read(AUTHORIZATION, b"Bearer \xff\xfe"), Err(Malformed));
         for protocols in [
-            "base64url.bearer.authorization.k8s.io.!!",
+            "base64url.bearer.authorization.k8s.io.!!, x",
             "base64url.bearer.authorization.k8s.io._w, x",
-            "base64url.bearer.authorization.k8s.io.",
-            "base64url.bearer.authorization.k8s.io.dA,base64url.bearer.authorization.k8s.io.dA",
+            "base64url.bearer.authorization.k8s.io., x",
+            "base64url.bearer.authorization.k8s.io.dA==, x",
+            "base64url.bearer.authorization.k8s.io.dA",
+            "x, base64url.bearer.authorization.k8s.io.dA,base64url.bearer.authorization.k8s.io.dA",
         ] {
-            assert_eq!(read(SEC_WEBSOCKET_PROTOCOL, protocols.as_bytes()), Err(Malformed), "{protocols}");
+            assert_eq!(of_socket(protocols), Err(Malformed), "{protocols}");
         }
+        assert_eq!(of_socket("x, base64url.bearer.authorization.k8s.io.dA"), Ok(Some("t".to_owned())));
+        assert_eq!(of_socket("v4.channel.k8s.io"), Ok(None));
+    }
+
+    /// A subprotocol of a plain request used to count as credentials. The reference reads it of WebSockets only.
+    #[test]
+    fn a_token_among_subprotocols_is_for_websockets_only() {
         let good = b"x, base64url.bearer.authorization.k8s.io.dA";
-        assert_eq!(read(SEC_WEBSOCKET_PROTOCOL, good), Ok(Some("t".to_owned())));
-        assert_eq!(read(SEC_WEBSOCKET_PROTOCOL, b"v4.channel.k8s.io"), Ok(None));
+        assert_eq!(read(SEC_WEBSOCKET_PROTOCOL, good), Ok(None));
+    }
+
+    fn of_socket(protocols: &str) -> Result<Option<String>, Malformed> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONNECTION, HeaderValue::from_static("keep-alive, Upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_str(protocols).unwrap());
+        token(&headers)
     }
 }

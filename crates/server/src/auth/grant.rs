@@ -59,7 +59,9 @@ fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Res
     let role: Role = grant.object.to_type().map_err(|error| grant.refuse(&error.to_string()))?;
     grant.confirm(authorizer, user, role.rules())?;
     // What it gathers can be anything, so whoever sets, keeps or drops it must have everything.
-    let aggregated = role.aggregates() || grant.old.is_some_and(|old| old.has("aggregationRule"));
+    // A rule that selects nothing is for validation to refuse.
+    let gathers = |role: &Value| role.at("aggregationRule").count("clusterRoleSelectors") > 0;
+    let aggregated = gathers(grant.object) || grant.old.is_some_and(gathers);
     if aggregated && grant.confirm(authorizer, user, &everything()).is_err() {
         return Err(grant.refuse("must have cluster-admin privileges to use the aggregationRule"));
     }
@@ -89,8 +91,13 @@ fn check_binding(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> 
     if authorizer.authorize(user, &bind) == Decision::Allow {
         return Ok(());
     }
+    if resource == "roles" && grant.namespace.is_empty() {
+        return Err(Status::bad_request("Namespace parameter required."));
+    }
     let rules = authorizer.role(&role, grant.namespace);
-    grant.confirm(authorizer, user, &rules.ok_or_else(|| Status::not_found(GROUP, resource, &role.name))?)
+    // As in the reference, what is not found is named after what was asked for: the binding.
+    let missing = || Status::not_found(GROUP, grant.resource, &role.name);
+    grant.confirm(authorizer, user, &rules.ok_or_else(missing)?)
 }
 
 /// Everything that RBAC can give.

@@ -1,7 +1,8 @@
 //! Authentication and authorization.
 //!
 //! [`Authenticator`] turns a request's credentials into a [`User`], who may ask to act as another (`impersonate`);
-//! [`ServiceAccounts`] are users that are programs, whose signed tokens this server issues itself (`jwt`). An
+//! [`ServiceAccounts`] are users that are programs, whose signed tokens this server issues itself (`jwt`); `oidc` believes
+//! tokens of other issuers, `webhook` asks somebody else. An
 //! [`Authorizer`] says whether the user may do what the [`Attributes`] describe; [`Roles`] is the one that reads roles
 //! and bindings from the cache, with the pure rules of [`rbac`], [`NodeAuthorizer`] the one for kubelets. [`grant`] keeps those who write roles from giving more
 //! than they have; [`review`] answers questions about all of it.
@@ -15,12 +16,14 @@ mod impersonate;
 mod jwt;
 mod modes;
 pub(crate) mod node;
+mod oidc;
 pub mod rbac;
 mod recheck;
 pub mod review;
 mod roles;
 mod service_account;
 mod token_file;
+mod webhook;
 pub(crate) mod x509;
 
 use std::collections::BTreeMap;
@@ -33,11 +36,15 @@ pub(crate) use jwt::{SigningKey, VerifyingKey};
 pub use modes::AuthorizationMode;
 pub(crate) use modes::Modes;
 pub use node::NodeAuthorizer;
+pub(crate) use oidc::Oidc;
+pub use oidc::OidcIssuer;
 use rbac::quoted;
 pub(crate) use recheck::Recheck;
 pub use roles::Roles;
 pub use service_account::{Bound, ISSUER, Identity, ServiceAccounts, Ticket};
 pub use token_file::{Token, parse_token_file};
+pub(crate) use webhook::TokenWebhook;
+pub use webhook::{TokenReviewVersion, TokenWebhookOptions};
 
 /// The group whose members may do everything.
 pub(crate) const MASTERS: &str = "system:masters";

@@ -72,7 +72,7 @@ impl Recheck {
             fields: self.fields.as_deref(),
             ..Attributes::default()
         };
-        self.token.as_ref().is_none_or(|token| authenticator.user_of(token).is_some())
+        self.token.as_ref().is_none_or(|token| authenticator.still_holds(token))
             && authorizer.authorize(&self.user, &wanted) == Decision::Allow
     }
 }

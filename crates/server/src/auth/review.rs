@@ -31,6 +31,12 @@ pub struct Reviewer<'a> {
 }
 
 impl Reviewer<'_> {
+    /// Learns what is needed to answer a TokenReview.
+    pub(crate) async fn prepare(&self, review: &Value) {
+        let spec = review.at("spec");
+        self.authenticator.prepare_token(spec.text("token"), &audiences(spec)).await;
+    }
+
     /// Puts the answer into the question's `status`.
     ///
     /// # Errors
@@ -127,18 +133,19 @@ impl Reviewer<'_> {
         if token.is_empty() {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
-        let audiences = spec.get("audiences").and_then(Value::as_array).into_iter().flatten();
-        let mut audiences: Vec<&str> = audiences.filter_map(Value::as_str).collect();
-        if audiences.is_empty() {
-            audiences.push(ISSUER);
-        }
-        Ok(match self.authenticator.user_for(token, &audiences) {
+        Ok(match self.authenticator.user_for(token, &audiences(spec)) {
             Ok((user, meant)) => {
                 json!({"authenticated": true, "user": user_info(&user), "audiences": meant})
             }
             Err(why) => json!({"user": {}, "error": format!("[invalid bearer token, {why}]")}),
         })
     }
+}
+
+/// The audiences that a token is asked about: this server without any.
+fn audiences(spec: &Value) -> Vec<&str> {
+    let audiences: Vec<&str> = spec.list("audiences").iter().filter_map(Value::as_str).collect();
+    if audiences.is_empty() { vec![ISSUER] } else { audiences }
 }
 
 /// The fields that a question says objects are selected by. What cannot be read selects nothing less, so it counts as nothing.

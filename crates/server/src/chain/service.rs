@@ -135,6 +135,7 @@ impl Service {
             true => Duration::MAX,
             false => deadline::allowed(&request.http.query, self.api.options.requests.timeout)?,
         };
+        self.api.authenticator.prepare(&request.http.headers, peer.certificate.as_ref()).await;
         let user = self.authenticated(request, peer)?;
         let user = self.impersonated(request, user).inspect_err(|status| known.refuse(status))?;
         known.user = Some(Arc::clone(&user));

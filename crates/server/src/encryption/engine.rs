@@ -73,6 +73,12 @@ impl Engine for Encrypted {
         Ok(Page { items, ..page })
     }
 
+    async fn is_outdated(&self, key: &str) -> Result<bool, Error> {
+        let Some(transform) = self.config.transform(key) else { return Ok(false) };
+        let stored = self.inner.get(key, None).await?;
+        Ok(stored.is_some_and(|stored| !transform.is_current(&stored.value)))
+    }
+
     async fn write(&self, write: Write) -> Result<Written, Error> {
         Ok(match self.inner.write(self.config.sealed(write)?).await? {
             Written::Refused { current } => {

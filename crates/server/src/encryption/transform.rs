@@ -81,6 +81,14 @@ impl Transform {
         }
     }
 
+    /// Whether a value is stored as [`Transform::store`] would store it.
+    pub(super) fn is_current(&self, stored: &[u8]) -> bool {
+        match self.keys.first() {
+            Some(key) if !self.plain => stored.starts_with(&key.prefix),
+            _ => !stored.starts_with(b"k8s:enc:"),
+        }
+    }
+
     /// The value that was stored. What is not encrypted is taken as it is: it was written before encryption was switched on.
     pub(super) fn read(&self, place: &str, stored: Bytes) -> Result<Bytes, String> {
         if !stored.starts_with(b"k8s:enc:") {

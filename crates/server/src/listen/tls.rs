@@ -13,6 +13,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -128,21 +129,22 @@ impl Tls {
     /// Renews the certificate before it ends, or reads files again that changed, without a restart.
     pub(crate) async fn renew(self, source: Source, stop: CancellationToken) {
         let due = VALIDITY.saturating_sub(RENEW_BEFORE);
-        let mut issued = Timestamp::now();
+        // A machine that slept has a clock that went on and one that did not: the certificate ages by both.
+        let mut issued = (Timestamp::now(), Instant::now());
         let mut last = None;
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
                 () = stop.cancelled() => return,
             }
-            let old = Timestamp::now().duration_since(issued).unsigned_abs() >= due;
-            if matches!(source, Source::Issued(..)) && !old {
+            let age = Timestamp::now().duration_since(issued.0).unsigned_abs().max(issued.1.elapsed());
+            if matches!(source, Source::Issued(..)) && age < due {
                 continue;
             }
             match source.get().and_then(|next| Ok((certified(&next)?, next.certificate))) {
                 Ok((next, text)) if last.as_ref() != Some(&text) => {
                     self.shown.0.store(Arc::new(next));
-                    (last, issued) = (Some(text), Timestamp::now());
+                    (last, issued) = (Some(text), (Timestamp::now(), Instant::now()));
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -166,4 +168,88 @@ fn certified(issued: &Issued) -> Result<CertifiedKey, Error> {
 
 fn tls(error: impl std::fmt::Display) -> Error {
     Error::Tls(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rustls::server::WebPkiClientVerifier;
+
+    use super::*;
+    use crate::identity::secrets::SecretStore;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    async fn authority() -> Authority {
+        Authority::load_or_make(&SecretStore::Process).await.unwrap()
+    }
+
+    fn shown(tls: &Tls) -> CertificateDer<'static> {
+        tls.shown.0.load().cert.first().unwrap().clone()
+    }
+
+    fn tls(source: &Source) -> Tls {
+        Tls::new(source, WebPkiClientVerifier::no_client_auth()).unwrap()
+    }
+
+    /// Lets so much time pass, and the task that renews look at what came of it.
+    async fn pass(time: Duration) {
+        tokio::time::advance(time).await;
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// A server that ran for a year showed a certificate that had ended.
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_is_renewed_before_it_ends() {
+        let ours = authority().await;
+        let source = Source::Issued(ours, vec!["localhost".to_owned()]);
+        let tls = tls(&source);
+        let first = shown(&tls);
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(tls.clone().renew(source, stop.clone()));
+        pass(LOOK_EVERY).await;
+        pass(334 * DAY).await;
+        assert_eq!(shown(&tls), first, "more than thirty days are left");
+        pass(DAY).await;
+        let second = shown(&tls);
+        assert_ne!(second, first);
+        pass(334 * DAY).await;
+        assert_eq!(shown(&tls), second);
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_that_change_are_read_again_and_broken_ones_are_not_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let (certificate, key) = (directory.path().join("tls.crt"), directory.path().join("tls.key"));
+        let ours = authority().await;
+        let write = |issued: &Issued| {
+            fs::write(&certificate, &issued.certificate).unwrap();
+            fs::write(&key, &issued.key).unwrap();
+        };
+        write(&ours.serving(&["one".to_owned()]).unwrap());
+        let source = Source::Files { certificate: certificate.clone(), key: key.clone() };
+        let tls = tls(&source);
+        let first = shown(&tls);
+        let task = tokio::spawn(tls.clone().renew(source, CancellationToken::new()));
+        pass(LOOK_EVERY).await;
+        assert_eq!(shown(&tls), first);
+        write(&ours.serving(&["two".to_owned()]).unwrap());
+        pass(LOOK_EVERY).await;
+        let second = shown(&tls);
+        assert_ne!(second, first);
+        // Half of a change, or none that can be used.
+        fs::write(&key, ours.serving(&["three".to_owned()]).unwrap().key).unwrap();
+        pass(LOOK_EVERY).await;
+        fs::write(&certificate, "nonsense").unwrap();
+        pass(LOOK_EVERY).await;
+        fs::remove_file(&key).unwrap();
+        pass(LOOK_EVERY).await;
+        assert_eq!(shown(&tls), second, "the last good one stays");
+        task.abort();
+    }
 }

@@ -1,6 +1,8 @@
-//! [`WebhookClient`]: HTTPS requests to webhooks of admission and conversion, over connections that are kept.
+//! [`WebhookClient`]: HTTPS requests to webhooks, over connections that are kept. [`Endpoint`] is the webhook of an object's
+//! client configuration, [`Remote`] a service at a fixed URL.
 
 mod endpoint;
+mod remote;
 pub(crate) mod tls;
 
 use std::collections::HashMap;
@@ -8,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, HOST};
-use http::{Request, StatusCode};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -20,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 pub(crate) use endpoint::Endpoint;
+pub(crate) use remote::{ClientIdentity, Remote};
 
 /// Bounds of what webhooks may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +75,32 @@ impl WebhookAddress {
     }
 }
 
+/// One request.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) method: Method,
+    pub(crate) path: &'a str,
+    pub(crate) body: Bytes,
+    pub(crate) authorization: Option<&'a HeaderValue>,
+}
+
+impl Call<'_> {
+    fn request(&self, target: &WebhookAddress) -> Result<Request<Full<Bytes>>, http::Error> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(self.path)
+            .header(HOST, target.authority())
+            .header(ACCEPT, "application/json, */*");
+        if self.method == Method::POST {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(value) = self.authorization {
+            request = request.header(AUTHORIZATION, value);
+        }
+        request.body(Full::new(self.body.clone()))
+    }
+}
+
 type Connection = SendRequest<Full<Bytes>>;
 
 /// Makes requests to webhooks and keeps the connections.
@@ -93,17 +122,22 @@ impl WebhookClient {
         path: &str,
         body: Bytes,
     ) -> Result<Bytes, String> {
+        self.call(target, &Call { method: Method::POST, path, body, authorization: None }).await
+    }
+
+    /// Makes a request; returns the body of the answer.
+    pub(crate) async fn call(&self, target: &WebhookAddress, call: &Call<'_>) -> Result<Bytes, String> {
         let kept = self.take(target);
         if let Some(connection) = kept {
             // The other end may have closed it meanwhile; nothing was read from a request that failed this early.
-            match self.exchange(target, connection, path, body.clone()).await {
+            match self.exchange(target, connection, call).await {
                 Err(Broken::Unsent(_)) => {}
                 Err(Broken::Failed(why)) => return Err(why),
                 Ok(answer) => return Ok(answer),
             }
         }
         let connection = connect(target).await?;
-        self.exchange(target, connection, path, body).await.map_err(|broken| match broken {
+        self.exchange(target, connection, call).await.map_err(|broken| match broken {
             Broken::Unsent(why) | Broken::Failed(why) => why,
         })
     }
@@ -131,15 +165,9 @@ impl WebhookClient {
         &self,
         target: &WebhookAddress,
         mut connection: Connection,
-        path: &str,
-        body: Bytes,
+        call: &Call<'_>,
     ) -> Result<Bytes, Broken> {
-        let request = Request::post(path)
-            .header(HOST, target.authority())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, */*")
-            .body(Full::new(body))
-            .map_err(|error| Broken::Failed(error.to_string()))?;
+        let request = call.request(target).map_err(|error| Broken::Failed(error.to_string()))?;
         let response = connection.send_request(request).await.map_err(|error| {
             let text = describe(&error);
             if error.is_canceled() || error.is_closed() || error.is_incomplete_message() {

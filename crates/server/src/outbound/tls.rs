@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
@@ -14,6 +14,17 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootC
 /// # Errors
 /// If the bundle has no certificate that can be used.
 pub(crate) fn client_config(bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
+    client_config_as(bundle, None)
+}
+
+/// The same for a client that shows a certificate: its chain and its key, in PEM.
+///
+/// # Errors
+/// If the bundle, the chain or the key cannot be used.
+pub(crate) fn client_config_as(
+    bundle: &[u8],
+    identity: Option<(&str, &str)>,
+) -> Result<Arc<ClientConfig>, String> {
     let certificates: Vec<CertificateDer<'static>> = if bundle.is_empty() {
         rustls_native_certs::load_native_certs().certs
     } else {
@@ -32,9 +43,12 @@ pub(crate) fn client_config(bundle: &[u8]) -> Result<Arc<ClientConfig>, String> 
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let Some((chain, key)) = identity else { return Ok(Arc::new(config.with_no_client_auth())) };
+    let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>();
+    let chain = chain.map_err(|error| error.to_string())?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| error.to_string())?;
+    config.with_client_auth_cert(chain, key).map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// Verifies as usual, but accepts a certificate that is in the bundle itself even if it is a CA's: webhooks under test often

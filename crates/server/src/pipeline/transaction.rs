@@ -141,7 +141,7 @@ async fn attempt(
     // What is too large already may stay as large as it is.
     let room = api.options.requests.object_bytes.max(seen.as_ref().map_or(0, |stored| stored.bytes.len()));
     let (value, created, room) = match verdict {
-        Verdict::Keep => return kept(target, seen).map(Ok),
+        Verdict::Keep => return keep(api, target, seen).await,
         Verdict::Remove(last) => return remove(api, target, last, seen).await,
         Verdict::Create(object) => (object, true, room),
         Verdict::Write(object) => (object, false, room),
@@ -176,9 +176,32 @@ impl Conflict<KeyValue> {
     }
 }
 
-fn kept(target: &Target<'_>, seen: Option<Stored>) -> Result<Done, Status> {
+/// Leaves an object as it is, or writes the same again if the store keeps it in a form that is going out of use.
+async fn keep(
+    api: &Api,
+    target: &Target<'_>,
+    seen: Option<Stored>,
+) -> Result<Result<Done, Conflict<Stored>>, Status> {
     let stored = seen.ok_or_else(|| target.not_found())?;
-    Ok(Done::Stored { object: shown(target, stored.bytes, stored.revision)?, created: false })
+    let mut revision = stored.revision;
+    if let Some(same) = outdated(api, target, revision).await? {
+        match put(api, target, Some(same), Expect::At(revision), Vec::new()).await? {
+            Ok(written) => revision = written,
+            Err(conflict) => return conflict.read(api, target).await.map(Err),
+        }
+    }
+    Ok(Ok(Done::Stored { object: shown(target, stored.bytes, revision)?, created: false }))
+}
+
+/// The stored value, if the store would keep it in another form now.
+async fn outdated(api: &Api, target: &Target<'_>, at: Revision) -> Result<Option<Bytes>, Status> {
+    let failed = |error| storage_status(&error);
+    if !api.engine.is_outdated(&target.key).await.map_err(failed)? {
+        return Ok(None);
+    }
+    // As it is stored, in whatever version: an object that was read may have been converted.
+    let found = api.engine.get(&target.key, None).await.map_err(failed)?;
+    Ok(found.filter(|found| found.revision == at).map(|found| found.value))
 }
 
 async fn remove(

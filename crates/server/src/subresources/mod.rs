@@ -100,6 +100,9 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
     validate(api, request, "", &options, &review).await?;
     let reviewer =
         Reviewer { authorizer: &*api.authorizer, authenticator: &api.authenticator, user: &request.user };
+    if &*resource.plural == "tokenreviews" {
+        reviewer.prepare(&review).await;
+    }
     reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review)?;
     Ok(Answer::document(201, review).with_warnings(decoded.warnings))
 }

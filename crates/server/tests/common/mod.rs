@@ -236,6 +236,16 @@ pub async fn until(server: &Handle, path: &str, expected: impl Fn(Option<&Value>
 }
 
 /// Waits until something holds.
+/// The same for a condition that has to be asked for.
+pub async fn eventually_async(what: &str, holds: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
 pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
     let waiting = async {
         while !holds() {

@@ -52,8 +52,10 @@ impl Plugin for NodeRestriction {
             let user = listwatch_wire::go::quote(&request.user.name);
             return by.forbid(&format!("could not determine node from user {user}"));
         }
-        // A Pod that was bound a moment ago counts.
-        request.api.wait_for(None).await?;
+        if by.looks_up() {
+            // A Pod that was bound a moment ago counts.
+            request.api.wait_for(None).await?;
+        }
         by.admit()
     }
 }
@@ -77,6 +79,15 @@ impl ByNode<'_> {
             ("certificatesigningrequests", _) => tokens::admit_node_certificate(self),
             ("podcertificaterequests", _) => tokens::admit_pod_certificate(self),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether other objects decide than the one that is written. Heartbeats and the status of Pods need none.
+    fn looks_up(&self) -> bool {
+        match &*self.request.resource.plural {
+            "pods" => self.request.subresource != "status",
+            "serviceaccounts" | "podcertificaterequests" => true,
+            _ => false,
         }
     }
 

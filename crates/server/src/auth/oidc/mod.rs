@@ -1,0 +1,150 @@
+//! OpenID Connect: tokens that somebody else issues.
+//!
+//! [`Oidc`] checks the tokens of one issuer with the keys that it has; [`refresh`] fetches those, off the path of requests. The
+//! rest is pure: [`keys`] knows signatures, [`claims`] makes users, [`options`] says how.
+
+mod claims;
+mod keys;
+mod options;
+mod refresh;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::sync::Notify;
+
+use self::claims::Claims;
+use self::keys::KeySet;
+pub use self::options::OidcIssuer;
+use crate::auth::User;
+
+/// Bytes of the longest token that is looked at. Real ones have a few KB at most.
+const MAX_BYTES: usize = 16 << 10;
+
+/// Tokens whose signature is known to be good. Beyond so many, all are forgotten: what is lost is one check each.
+const VERIFIED_TOKENS: usize = 4096;
+
+/// Believes the tokens of an issuer.
+#[derive(Debug)]
+pub(crate) struct Oidc {
+    issuer: OidcIssuer,
+    /// The issuer's keys; none until they were fetched for the first time.
+    keys: ArcSwapOption<KeySet>,
+    /// The claims of tokens that these keys signed.
+    verified: Mutex<HashMap<Box<str>, Arc<Claims>>>,
+    fetching: refresh::Fetching,
+    /// Wakes the task that fetches keys.
+    wanted: Notify,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    #[serde(default)]
+    kid: String,
+    /// Extensions that must be understood; none is.
+    crit: Option<serde::de::IgnoredAny>,
+}
+
+/// A token in its parts.
+struct Parts<'a> {
+    header: Header,
+    claims: Claims,
+    signed: &'a str,
+    signature: Vec<u8>,
+}
+
+impl<'a> Parts<'a> {
+    fn read(token: &'a str) -> Option<Self> {
+        if token.len() > MAX_BYTES {
+            return None;
+        }
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).ok();
+        Some(Self {
+            header: serde_json::from_slice(&decode(header)?).ok()?,
+            claims: serde_json::from_slice(&decode(claims)?).ok()?,
+            signed,
+            signature: decode(signature)?,
+        })
+    }
+}
+
+impl Oidc {
+    pub(crate) fn new(issuer: OidcIssuer) -> Result<Arc<Self>, String> {
+        issuer.check()?;
+        let fetching = refresh::Fetching::new(&issuer)?;
+        let (keys, verified, wanted) = Default::default();
+        Ok(Arc::new(Self { issuer, keys, verified, fetching, wanted }))
+    }
+
+    /// Whom the token stands for; `None` if it is not one of this issuer's.
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub(crate) fn check(&self, token: &str, now: Timestamp) -> Result<Option<User>, String> {
+        let Some(claims) = self.claims(token)? else { return Ok(None) };
+        claims::user(&self.issuer, &claims, now.as_second()).map(Some)
+    }
+
+    fn claims(&self, token: &str) -> Result<Option<Arc<Claims>>, String> {
+        if let Some(known) = self.verified.lock().get(token) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let Some(parts) = Parts::read(token).filter(|parts| self.issued(parts)) else { return Ok(None) };
+        let keys = self.keys.load_full().ok_or("oidc: authenticator not initialized")?;
+        if !self.issuer.algorithms.contains(&parts.header.alg) || parts.header.crit.is_some() {
+            return Err("oidc: verify token: oidc: malformed jwt: unexpected signature algorithm".to_owned());
+        }
+        let Header { alg, kid, .. } = &parts.header;
+        if !keys.verifies(alg, kid, parts.signed.as_bytes(), &parts.signature) {
+            return Err(
+                "oidc: verify token: failed to verify signature: failed to verify id token signature"
+                    .to_owned(),
+            );
+        }
+        let claims = Arc::new(parts.claims);
+        self.remember(token, &claims, &keys);
+        Ok(Some(claims))
+    }
+
+    fn issued(&self, parts: &Parts<'_>) -> bool {
+        parts.claims.get("iss").and_then(serde_json::Value::as_str) == Some(&self.issuer.url)
+    }
+
+    /// Remembers a token, unless the keys were replaced meanwhile.
+    fn remember(&self, token: &str, claims: &Arc<Claims>, keys: &Arc<KeySet>) {
+        let mut known = self.verified.lock();
+        if !self.keys.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, keys)) {
+            return;
+        }
+        if known.len() >= VERIFIED_TOKENS {
+            known.clear();
+        }
+        known.insert(token.into(), Arc::clone(claims));
+    }
+
+    /// Uses these keys from now on; what others signed is no longer believed.
+    fn replace_keys(&self, keys: KeySet) {
+        let mut known = self.verified.lock();
+        self.keys.store(Some(Arc::new(keys)));
+        known.clear();
+    }
+
+    /// Whether the token is this issuer's, signed with a key that is not known: the issuer may have a new one.
+    pub(crate) fn needs_keys(&self, token: &str) -> bool {
+        if self.verified.lock().contains_key(token) {
+            return false;
+        }
+        Parts::read(token)
+            .filter(|parts| self.issued(parts))
+            .is_some_and(|parts| self.keys.load().as_ref().is_none_or(|keys| !keys.has(&parts.header.kid)))
+    }
+}

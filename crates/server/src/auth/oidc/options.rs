@@ -1,0 +1,234 @@
+//! [`OidcIssuer`]: how the tokens of an issuer are read; from flags, or from an AuthenticationConfiguration.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::keys::ALGORITHMS;
+
+/// An issuer of OpenID Connect tokens, and how they are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OidcIssuer {
+    /// Its URL, as tokens name it.
+    pub url: String,
+    /// Where its configuration is, if not below that URL.
+    pub discovery_url: Option<String>,
+    /// The CAs that vouch for it, in PEM; those of the system if it is empty.
+    pub ca: String,
+    /// The audiences, of which a token must have one: the client ID.
+    pub audiences: Vec<String>,
+    /// The claim that is the user's name.
+    pub username_claim: String,
+    /// What user names begin with, so that they clash with no others.
+    pub username_prefix: String,
+    /// The claim that has the groups; none if it is empty.
+    pub groups_claim: String,
+    /// What groups begin with.
+    pub groups_prefix: String,
+    /// The claim that is the user's uid; none if it is empty.
+    pub uid_claim: String,
+    /// Claims that a token must have, with these values.
+    pub required_claims: BTreeMap<String, String>,
+    /// The algorithms that tokens may be signed with.
+    pub algorithms: Vec<String>,
+}
+
+impl OidcIssuer {
+    /// An issuer whose tokens are read as kube-apiserver does without further flags.
+    #[must_use]
+    pub fn new(url: &str, client_id: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            discovery_url: None,
+            ca: String::new(),
+            audiences: vec![client_id.to_owned()],
+            username_claim: "sub".to_owned(),
+            username_prefix: format!("{url}#"),
+            groups_claim: String::new(),
+            groups_prefix: String::new(),
+            uid_claim: String::new(),
+            required_claims: BTreeMap::new(),
+            algorithms: vec!["RS256".to_owned()],
+        }
+    }
+
+    /// Finds what cannot be.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.url.starts_with("https://") {
+            return Err("the URL of an issuer must begin with https://".to_owned());
+        }
+        if self.audiences.iter().all(String::is_empty) {
+            return Err("an issuer needs a client ID".to_owned());
+        }
+        if self.username_claim.is_empty() {
+            return Err("an issuer needs a claim for user names".to_owned());
+        }
+        match self.algorithms.iter().find(|algorithm| !ALGORITHMS.contains(&algorithm.as_str())) {
+            Some(unknown) => Err(format!("signing algorithm {unknown:?} is not one of {ALGORITHMS:?}")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn discovery(&self) -> String {
+        let standard = || format!("{}/.well-known/openid-configuration", self.url.trim_end_matches('/'));
+        self.discovery_url.clone().unwrap_or_else(standard)
+    }
+
+    /// The issuers of an AuthenticationConfiguration, in YAML.
+    ///
+    /// # Errors
+    /// What cannot be read. Expressions are not supported; they are refused rather than ignored.
+    pub fn parse_configuration(text: &str) -> Result<Vec<Self>, String> {
+        let read: Configuration = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        if read.kind != "AuthenticationConfiguration"
+            || !read.api_version.starts_with("apiserver.config.k8s.io/v1")
+        {
+            return Err("not an AuthenticationConfiguration of apiserver.config.k8s.io/v1".to_owned());
+        }
+        read.jwt.into_iter().map(Jwt::issuer).collect()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Configuration {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    jwt: Vec<Jwt>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Jwt {
+    issuer: Issuer,
+    #[serde(default)]
+    claim_validation_rules: Vec<Rule>,
+    claim_mappings: Mappings,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Issuer {
+    url: String,
+    #[serde(rename = "discoveryURL")]
+    discovery_url: Option<String>,
+    #[serde(default)]
+    certificate_authority: String,
+    audiences: Vec<String>,
+    audience_match_policy: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Rule {
+    claim: String,
+    #[serde(default)]
+    required_value: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Mappings {
+    username: Prefixed,
+    groups: Option<Prefixed>,
+    uid: Option<Claim>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Prefixed {
+    claim: String,
+    /// Must be there, even if it is empty: that names may clash is to be said.
+    prefix: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    claim: String,
+}
+
+impl Jwt {
+    fn issuer(self) -> Result<OidcIssuer, String> {
+        let Issuer { url, discovery_url, certificate_authority, audiences, audience_match_policy } =
+            self.issuer;
+        if audiences.len() > 1 && audience_match_policy.as_deref() != Some("MatchAny") {
+            return Err("audienceMatchPolicy must be MatchAny for multiple audiences".to_owned());
+        }
+        let groups =
+            self.claim_mappings.groups.unwrap_or(Prefixed { claim: String::new(), prefix: String::new() });
+        let required = self.claim_validation_rules.into_iter().map(|rule| (rule.claim, rule.required_value));
+        let issuer = OidcIssuer {
+            discovery_url,
+            ca: certificate_authority,
+            audiences,
+            username_claim: self.claim_mappings.username.claim,
+            username_prefix: self.claim_mappings.username.prefix,
+            groups_claim: groups.claim,
+            groups_prefix: groups.prefix,
+            uid_claim: self.claim_mappings.uid.map(|uid| uid.claim).unwrap_or_default(),
+            required_claims: required.collect(),
+            // As in kube-apiserver, which has no field for them here.
+            algorithms: ALGORITHMS.map(str::to_owned).to_vec(),
+            ..OidcIssuer::new(&url, "")
+        };
+        issuer.check().map(|()| issuer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n\
+        - issuer: {url: https://a, audiences: [x, y], audienceMatchPolicy: MatchAny}\n\
+        \x20 claimValidationRules: [{claim: hd, requiredValue: example.com}]\n\
+        \x20 claimMappings:\n\
+        \x20   username: {claim: email, prefix: \"\"}\n\
+        \x20   groups: {claim: roles, prefix: \"a:\"}\n\
+        \x20   uid: {claim: sub}\n";
+
+    #[test]
+    fn a_configuration_names_issuers() {
+        let issuers = OidcIssuer::parse_configuration(GOOD).unwrap();
+        let [issuer] = issuers.as_slice() else { panic!("{issuers:?}") };
+        assert_eq!((issuer.url.as_str(), issuer.audiences.join(",")), ("https://a", "x,y".to_owned()));
+        assert_eq!((issuer.username_claim.as_str(), issuer.groups_prefix.as_str()), ("email", "a:"));
+        assert_eq!(issuer.required_claims["hd"], "example.com");
+    }
+
+    /// A rule that is not understood must not be passed over: it may be the one that keeps somebody out.
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for (from, to) in [
+            ("{claim: email, prefix: \"\"}", "{expression: claims.email}"),
+            ("{claim: email, prefix: \"\"}", "{claim: email}"),
+            (
+                "claimValidationRules: [{claim: hd, requiredValue: example.com}]",
+                "userValidationRules: [{expression: x}]",
+            ),
+            ("{claim: hd, requiredValue: example.com}", "{expression: claims.hd == 'x'}"),
+            ("https://a", "http://a"),
+            (", audienceMatchPolicy: MatchAny", ""),
+            ("AuthenticationConfiguration", "AuthorizationConfiguration"),
+        ] {
+            let text = GOOD.replace(from, to);
+            assert_ne!(text, GOOD);
+            assert!(OidcIssuer::parse_configuration(&text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn algorithms_that_need_a_shared_secret_cannot_be_allowed() {
+        let mut issuer = OidcIssuer::new("https://a", "x");
+        assert_eq!(issuer.check(), Ok(()));
+        for algorithm in ["HS256", "none", ""] {
+            issuer.algorithms = vec![algorithm.to_owned()];
+            assert!(issuer.check().is_err(), "{algorithm}");
+        }
+    }
+}

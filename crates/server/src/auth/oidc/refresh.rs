@@ -1,0 +1,121 @@
+//! Fetches the keys of an issuer: at the start, now and then, and when a token names one that is not known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::keys::KeySet;
+use super::{Oidc, OidcIssuer};
+use crate::outbound::{ClientIdentity, Remote, WebhookClient, WebhookLimits};
+
+/// How long a fetch may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How soon keys are fetched again: a stranger can name unknown keys as often as they like, and must not make this server
+/// call the issuer as often.
+const AT_MOST_EVERY: Duration = Duration::from_secs(10);
+/// How often keys are fetched although nobody asks, so that those that were withdrawn are forgotten.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(15 * 60);
+/// How long a request waits for keys that are being fetched.
+const WAIT: Duration = Duration::from_secs(5);
+/// Bytes of a configuration or a set of keys. Real ones have a few KB.
+const MAX_BYTES: usize = 1 << 20;
+
+/// What is needed to fetch keys.
+#[derive(Debug)]
+pub(super) struct Fetching {
+    discovery: Remote,
+    ca: String,
+    client: WebhookClient,
+    progress: watch::Sender<Progress>,
+}
+
+/// How far fetching has come.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    /// Keys are being fetched, or will be when the task comes to it.
+    Running,
+    /// They were fetched then, or could not be.
+    Ended(Instant),
+}
+
+#[derive(Deserialize)]
+struct Discovery {
+    issuer: String,
+    jwks_uri: String,
+}
+
+impl Fetching {
+    pub(super) fn new(issuer: &OidcIssuer) -> Result<Self, String> {
+        let limits =
+            WebhookLimits { response_bytes: MAX_BYTES, idle_connections: 1, ..WebhookLimits::default() };
+        Ok(Self {
+            discovery: Remote::new(&issuer.discovery(), &issuer.ca, &ClientIdentity::default())?,
+            ca: issuer.ca.clone(),
+            client: WebhookClient::new(limits),
+            progress: watch::Sender::new(Progress::Running),
+        })
+    }
+
+    async fn fetch(&self, issuer: &OidcIssuer) -> Result<KeySet, String> {
+        let discovery: Discovery = read(&self.discovery.get(&self.client).await?)?;
+        if discovery.issuer != issuer.url {
+            return Err(format!("it says that it is {:?}", discovery.issuer));
+        }
+        let keys = Remote::new(&discovery.jwks_uri, &self.ca, &ClientIdentity::default())?;
+        KeySet::parse(&keys.get(&self.client).await?)
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(text: &Bytes) -> Result<T, String> {
+    serde_json::from_slice(text).map_err(|error| error.to_string())
+}
+
+impl Oidc {
+    /// Keeps the keys until the server stops.
+    pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            let fetched = tokio::time::timeout(TIMEOUT, self.fetching.fetch(&self.issuer)).await;
+            match fetched.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+                Ok(keys) => self.replace_keys(keys),
+                Err(why) => {
+                    tracing::warn!(issuer = self.issuer.url, why, "the keys of an issuer cannot be fetched");
+                }
+            }
+            self.fetching.progress.send_replace(Progress::Ended(Instant::now()));
+            // Without keys no token is believed, so it is tried again soon.
+            let pause = if self.keys.load().is_some() { AT_LEAST_EVERY } else { AT_MOST_EVERY };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+                () = self.wanted.notified() => {}
+            }
+            self.fetching.progress.send_replace(Progress::Running);
+        }
+    }
+
+    /// Waits for new keys if the token needs them and they have not been fetched just now.
+    pub(crate) async fn prepare(&self, token: &str) {
+        if !self.needs_keys(token) {
+            return;
+        }
+        let begins = self.fetching.progress.send_if_modified(|progress| {
+            let due = matches!(progress, Progress::Ended(at) if at.elapsed() >= AT_MOST_EVERY);
+            if due {
+                *progress = Progress::Running;
+            }
+            due
+        });
+        if begins {
+            self.wanted.notify_one();
+        }
+        let mut progress = self.fetching.progress.subscribe();
+        let ended = progress.wait_for(|progress| matches!(progress, Progress::Ended(_)));
+        // Who waited in vain is told that the token is not believed.
+        drop(tokio::time::timeout(WAIT, ended).await);
+    }
+}

@@ -1,0 +1,115 @@
+//! [`Answers`]: what was said about tokens, for a while.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use ring::hmac;
+use tokio::time::Instant;
+
+use super::Verdict;
+
+/// A token and audiences, as a digest: the token itself is not kept.
+type Digest = [u8; 32];
+
+/// What was said about tokens.
+#[derive(Debug)]
+pub(super) struct Answers {
+    /// Makes digests that nobody else can.
+    key: hmac::Key,
+    bound: usize,
+    /// Those who are somebody, and those who are not.
+    known: Mutex<Remembered>,
+    unknown: Mutex<Remembered>,
+}
+
+type Remembered = HashMap<Digest, (Verdict, Instant)>;
+
+impl Answers {
+    pub(super) fn new(bound: usize) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &rand::random::<[u8; 32]>());
+        Self { key, bound: bound.max(1), known: Mutex::default(), unknown: Mutex::default() }
+    }
+
+    pub(super) fn get(&self, token: &str, audiences: &[&str], now: Instant) -> Option<Verdict> {
+        let digest = self.digest(token, audiences);
+        [&self.known, &self.unknown].into_iter().find_map(|remembered| {
+            let remembered = remembered.lock();
+            let (verdict, until) = remembered.get(&digest)?;
+            (now < *until).then(|| verdict.clone())
+        })
+    }
+
+    pub(super) fn put(&self, token: &str, audiences: &[&str], verdict: Verdict, until: Instant) {
+        let digest = self.digest(token, audiences);
+        let (this, other) = match verdict {
+            Ok(_) => (&self.known, &self.unknown),
+            Err(_) => (&self.unknown, &self.known),
+        };
+        other.lock().remove(&digest);
+        let mut remembered = this.lock();
+        if remembered.len() >= self.bound {
+            let now = Instant::now();
+            remembered.retain(|_, (_, until)| now < *until);
+        }
+        if remembered.len() >= self.bound {
+            // What is lost is one question each.
+            remembered.clear();
+        }
+        remembered.insert(digest, (verdict, until));
+    }
+
+    fn digest(&self, token: &str, audiences: &[&str]) -> Digest {
+        let mut context = hmac::Context::with_key(&self.key);
+        for text in std::iter::once(&token).chain(audiences) {
+            context.update(&u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+            context.update(text.as_bytes());
+        }
+        context.sign().as_ref().try_into().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::auth::User;
+
+    fn yes() -> Verdict {
+        Ok((Arc::new(User::default()), Vec::new()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_counts_until_its_time_and_for_its_audiences() {
+        let answers = Answers::new(10);
+        answers.put("t", &["a"], yes(), Instant::now() + Duration::from_secs(10));
+        assert!(answers.get("t", &["a"], Instant::now()).is_some());
+        assert!(answers.get("t", &["b"], Instant::now()).is_none());
+        assert!(answers.get("ta", &[], Instant::now()).is_none());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(answers.get("t", &["a"], Instant::now()).is_none());
+    }
+
+    /// Whoever makes up tokens must not push out those that are good.
+    #[tokio::test(start_paused = true)]
+    async fn made_up_tokens_push_out_only_each_other() {
+        let answers = Answers::new(10);
+        let until = Instant::now() + Duration::from_secs(10);
+        answers.put("good", &[], yes(), until);
+        for number in 0..1000 {
+            answers.put(&format!("bad{number}"), &[], Err(String::new()), until);
+        }
+        assert!(answers.unknown.lock().len() <= 10);
+        assert!(answers.get("good", &[], Instant::now()).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_answer_counts() {
+        let answers = Answers::new(10);
+        let until = Instant::now() + Duration::from_secs(10);
+        answers.put("t", &[], yes(), until);
+        answers.put("t", &[], Err("revoked".to_owned()), until);
+        assert!(answers.get("t", &[], Instant::now()).unwrap().is_err());
+    }
+}

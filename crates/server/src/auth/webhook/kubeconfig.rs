@@ -1,0 +1,116 @@
+//! The kubeconfig that says where a webhook is, and how this server proves itself to it.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use crate::outbound::{ClientIdentity, Remote};
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct Kubeconfig {
+    clusters: Vec<NamedCluster>,
+    users: Vec<NamedUser>,
+    contexts: Vec<NamedContext>,
+    current_context: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedCluster {
+    name: String,
+    cluster: Cluster,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct Cluster {
+    server: String,
+    certificate_authority: Option<PathBuf>,
+    certificate_authority_data: Option<String>,
+    insecure_skip_tls_verify: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedUser {
+    name: String,
+    user: Credentials,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct Credentials {
+    client_certificate: Option<PathBuf>,
+    client_certificate_data: Option<String>,
+    client_key: Option<PathBuf>,
+    client_key_data: Option<String>,
+    token: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedContext {
+    name: String,
+    context: Context,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Context {
+    cluster: String,
+    user: String,
+}
+
+/// The service that the current context of a kubeconfig means. Other files are looked for beside it.
+///
+/// # Errors
+/// What cannot be read, without any secret in it.
+pub(super) fn remote(path: &Path) -> Result<Remote, String> {
+    let text = file(path)?;
+    // What a parser says may quote the line, and the line may be a key.
+    let config: Kubeconfig =
+        serde_saphyr::from_str(&text).map_err(|_| format!("{} is no kubeconfig", path.display()))?;
+    let beside = path.parent().unwrap_or(Path::new("."));
+    let context = config.contexts.iter().find(|context| context.name == config.current_context);
+    let context = &context.ok_or("the kubeconfig has no current context")?.context;
+    let cluster = config.clusters.iter().find(|cluster| cluster.name == context.cluster);
+    let cluster = &cluster.ok_or("the kubeconfig does not have the cluster of its context")?.cluster;
+    if cluster.insecure_skip_tls_verify {
+        return Err("insecure-skip-tls-verify would let anybody say who somebody is".to_owned());
+    }
+    let ca = part(
+        beside,
+        cluster.certificate_authority.as_deref(),
+        cluster.certificate_authority_data.as_deref(),
+    )?;
+    let user = config.users.iter().find(|user| user.name == context.user).map(|user| &user.user);
+    let identity = user.map_or_else(|| Ok(ClientIdentity::default()), |user| identity(beside, user))?;
+    Remote::new(&cluster.server, &ca.unwrap_or_default(), &identity)
+}
+
+fn identity(beside: &Path, user: &Credentials) -> Result<ClientIdentity, String> {
+    let chain = part(beside, user.client_certificate.as_deref(), user.client_certificate_data.as_deref())?;
+    let key = part(beside, user.client_key.as_deref(), user.client_key_data.as_deref())?;
+    Ok(ClientIdentity { certificate: chain.zip(key), token: user.token.clone() })
+}
+
+/// A part that is a file, or is there in base64, which counts more.
+fn part(beside: &Path, path: Option<&Path>, data: Option<&str>) -> Result<Option<String>, String> {
+    match (data, path) {
+        (Some(data), _) => {
+            let bytes = STANDARD.decode(data).map_err(|_| "the kubeconfig has data that is no base64")?;
+            String::from_utf8(bytes)
+                .map(Some)
+                .map_err(|_| "the kubeconfig has data that is no PEM".to_owned())
+        }
+        (None, Some(path)) => file(&beside.join(path)).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+fn file(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}

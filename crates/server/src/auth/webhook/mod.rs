@@ -1,0 +1,247 @@
+//! [`TokenWebhook`]: asks somebody else whose a token is, with a TokenReview, and remembers the answer for a while.
+
+mod answers;
+mod kubeconfig;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use self::answers::Answers;
+use crate::auth::User;
+use crate::outbound::{Remote, WebhookClient, WebhookLimits};
+
+/// A webhook that is asked about tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenWebhookOptions {
+    /// A kubeconfig that says where it is and how this server proves itself to it.
+    pub config_file: PathBuf,
+    /// The version of TokenReview that is sent.
+    pub version: TokenReviewVersion,
+    /// How long an answer counts; zero for no longer than the request.
+    pub cache_ttl: Duration,
+    /// Answers that are remembered, those that know somebody and the others by themselves: whoever makes up tokens pushes
+    /// out nobody's who has a good one.
+    pub answers: usize,
+    /// Questions that are asked at the same time. More wait: the webhook is not to be overrun by whoever makes up tokens.
+    pub concurrent: usize,
+    /// How long an answer may take, with all repetitions.
+    pub timeout: Duration,
+}
+
+impl TokenWebhookOptions {
+    /// As in kube-apiserver without further flags.
+    #[must_use]
+    pub fn new(config_file: PathBuf) -> Self {
+        Self {
+            config_file,
+            version: TokenReviewVersion::V1beta1,
+            cache_ttl: Duration::from_secs(120),
+            answers: 16_384,
+            concurrent: 100,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A version of TokenReview.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenReviewVersion {
+    /// `authentication.k8s.io/v1`.
+    V1,
+    /// `authentication.k8s.io/v1beta1`.
+    V1beta1,
+}
+
+impl std::str::FromStr for TokenReviewVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "v1" => Ok(Self::V1),
+            "v1beta1" => Ok(Self::V1beta1),
+            _ => Err("v1 and v1beta1 are known".to_owned()),
+        }
+    }
+}
+
+impl TokenReviewVersion {
+    fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "authentication.k8s.io/v1",
+            Self::V1beta1 => "authentication.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// Bytes of an answer: a user with all groups.
+const ANSWER_BYTES: usize = 1 << 20;
+/// Connections that are kept.
+const CONNECTIONS: usize = 8;
+/// How often a question is asked that is not answered, and the first pause between; each is half as long again.
+const TRIES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Whose a token is and for which audiences, or why nobody's.
+pub(super) type Verdict = Result<(Arc<User>, Vec<String>), String>;
+
+/// Asks a webhook about tokens.
+#[derive(Debug)]
+pub(crate) struct TokenWebhook {
+    remote: Remote,
+    client: WebhookClient,
+    options: TokenWebhookOptions,
+    slots: Semaphore,
+    answers: Answers,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Review {
+    status: ReviewStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ReviewStatus {
+    authenticated: bool,
+    user: ReviewUser,
+    audiences: Vec<String>,
+    error: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ReviewUser {
+    username: String,
+    uid: String,
+    groups: Vec<String>,
+    extra: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+impl TokenWebhook {
+    pub(crate) fn new(options: TokenWebhookOptions) -> Result<Arc<Self>, String> {
+        let limits = WebhookLimits {
+            response_bytes: ANSWER_BYTES,
+            idle_connections: CONNECTIONS,
+            ..WebhookLimits::default()
+        };
+        Ok(Arc::new(Self {
+            remote: kubeconfig::remote(&options.config_file)?,
+            client: WebhookClient::new(limits),
+            slots: Semaphore::new(options.concurrent),
+            answers: Answers::new(options.answers),
+            options,
+        }))
+    }
+
+    /// What was answered about the token for these audiences, if that still counts.
+    pub(crate) fn known(&self, token: &str, audiences: &[&str]) -> Option<Verdict> {
+        self.answers.get(token, audiences, Instant::now())
+    }
+
+    /// Asks about the token unless the answer is known. An answer that does not come is remembered for this one request.
+    pub(crate) async fn prepare(&self, token: &str, audiences: &[&str]) {
+        if self.known(token, audiences).is_some() {
+            return;
+        }
+        let asked = tokio::time::timeout(self.options.timeout, self.ask(token, audiences)).await;
+        let ttl = self.options.cache_ttl.max(ONE_REQUEST);
+        match asked.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())) {
+            Ok(verdict) => self.answers.put(token, audiences, verdict, Instant::now() + ttl),
+            Err(why) => {
+                tracing::warn!(why, "the webhook for tokens does not answer");
+                self.answers.put(token, audiences, Err(why), Instant::now() + ONE_REQUEST);
+            }
+        }
+    }
+
+    /// Asks, again and again if need be.
+    async fn ask(&self, token: &str, audiences: &[&str]) -> Result<Verdict, String> {
+        let _slot = self.slots.acquire().await.map_err(|error| error.to_string())?;
+        let body: Bytes = json!({
+            "apiVersion": self.options.version.api_version(), "kind": "TokenReview",
+            "metadata": {}, "spec": {"token": token, "audiences": audiences}, "status": {"user": {}},
+        })
+        .to_string()
+        .into();
+        let mut pause = FIRST_PAUSE;
+        let mut tries = 1;
+        loop {
+            match self.remote.post(&self.client, body.clone()).await {
+                Ok(answer) => return read(&answer, audiences),
+                Err(why) if tries >= TRIES => return Err(why),
+                Err(_) => tokio::time::sleep(pause).await,
+            }
+            (pause, tries) = (pause * 3 / 2, tries + 1);
+        }
+    }
+}
+
+/// Long enough for the request that asked to find the answer.
+const ONE_REQUEST: Duration = Duration::from_secs(1);
+
+fn read(answer: &[u8], wanted: &[&str]) -> Result<Verdict, String> {
+    let review: Review =
+        serde_json::from_slice(answer).map_err(|_| "the answer is no TokenReview".to_owned())?;
+    let ReviewStatus { authenticated, user, audiences, error } = review.status;
+    if !authenticated {
+        let why = if error.is_empty() { "unknown token".to_owned() } else { error };
+        return Ok(Err(why));
+    }
+    // One that says nothing of audiences means this server.
+    let told = if audiences.is_empty() { vec![crate::auth::ISSUER.to_owned()] } else { audiences };
+    let meant: Vec<String> =
+        told.into_iter().filter(|audience| wanted.contains(&audience.as_str())).collect();
+    if meant.is_empty() || user.username.is_empty() {
+        return Ok(Err("unknown token".to_owned()));
+    }
+    let ReviewUser { username, uid, mut groups, extra } = user;
+    if !groups.iter().any(|group| group == "system:authenticated") {
+        groups.push("system:authenticated".to_owned());
+    }
+    Ok(Ok((Arc::new(User { name: username, uid, groups, extra }), meant)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(status: serde_json::Value, wanted: &[&str]) -> Result<(String, String), String> {
+        let answer = json!({"status": status}).to_string();
+        let verdict = read(answer.as_bytes(), wanted).unwrap();
+        verdict.map(|(user, audiences)| (user.name.clone(), audiences.join(",")))
+    }
+
+    #[test]
+    fn an_answer_counts_for_the_audiences_it_names() {
+        let here = crate::auth::ISSUER;
+        let jane = json!({"authenticated": true, "user": {"username": "jane"}});
+        assert_eq!(verdict(jane.clone(), &[here]), Ok(("jane".to_owned(), here.to_owned())));
+        assert!(verdict(jane, &["vault"]).is_err(), "it was not said to be for the vault");
+        let vault = json!({"authenticated": true, "user": {"username": "jane"}, "audiences": ["vault", "x"]});
+        assert_eq!(verdict(vault.clone(), &["vault"]), Ok(("jane".to_owned(), "vault".to_owned())));
+        assert!(verdict(vault, &[here]).is_err());
+    }
+
+    #[test]
+    fn what_is_not_said_clearly_is_no() {
+        for status in [
+            json!({}),
+            json!({"authenticated": false, "user": {"username": "jane"}}),
+            json!({"authenticated": true}),
+            json!({"authenticated": true, "user": {"username": ""}}),
+            json!({"authenticated": false, "error": "revoked"}),
+        ] {
+            assert!(verdict(status.clone(), &[crate::auth::ISSUER]).is_err(), "{status}");
+        }
+        assert!(read(b"{\"status\": {\"authenticated\": \"true\"}}", &[]).is_err());
+        assert!(read(b"<html>", &[]).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! [`Remote`]: a service at a fixed HTTPS URL, with what proves who asks.
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Uri};
+
+use super::{Call, WebhookAddress, WebhookClient, tls};
+
+/// What a client shows of itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientIdentity {
+    /// A certificate chain and its key, in PEM.
+    pub(crate) certificate: Option<(String, String)>,
+    /// A bearer token.
+    pub(crate) token: Option<String>,
+}
+
+/// A service at a fixed HTTPS URL.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    address: WebhookAddress,
+    path: String,
+    authorization: Option<HeaderValue>,
+}
+
+impl Remote {
+    /// The service at the URL, which these CAs (in PEM; the system's if there are none) vouch for.
+    ///
+    /// # Errors
+    /// If the URL is not one of HTTPS, or what is shown cannot be used.
+    pub(crate) fn new(url: &str, ca: &str, identity: &ClientIdentity) -> Result<Self, String> {
+        let uri: Uri = url.parse().map_err(|_| format!("{url:?} is no URL"))?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let credentials = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+        if uri.scheme_str() != Some("https") || host.is_empty() || credentials {
+            // The URL itself is not told: a password may be in it.
+            return Err("the URL must begin with https:// and have no credentials in it".to_owned());
+        }
+        let certificate = identity.certificate.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));
+        let authorization = identity.token.as_ref().map(|token| {
+            let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
+            value.set_sensitive(true);
+            Ok(value)
+        });
+        let authorization: Result<Option<HeaderValue>, http::header::InvalidHeaderValue> =
+            authorization.transpose();
+        let address = WebhookAddress {
+            server_name: host.clone(),
+            address: host,
+            port: uri.port_u16().unwrap_or(443),
+            tls: tls::client_config_as(ca.as_bytes(), certificate)?,
+            trust: ca.to_owned(),
+        };
+        let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
+        Ok(Self { address, path, authorization: authorization.map_err(|error| error.to_string())? })
+    }
+
+    pub(crate) async fn get(&self, client: &WebhookClient) -> Result<Bytes, String> {
+        self.call(client, Method::GET, Bytes::new()).await
+    }
+
+    pub(crate) async fn post(&self, client: &WebhookClient, body: Bytes) -> Result<Bytes, String> {
+        self.call(client, Method::POST, body).await
+    }
+
+    async fn call(&self, client: &WebhookClient, method: Method, body: Bytes) -> Result<Bytes, String> {
+        let call = Call { method, path: &self.path, body, authorization: self.authorization.as_ref() };
+        client.call(&self.address, &call).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A password in a URL would be told wherever the URL is.
+    #[test]
+    fn only_https_without_credentials() {
+        for url in ["http://a/", "https:///x", "https://user:hunter2@a/", "ftp://a", "no url"] {
+            let error = Remote::new(url, "", &ClientIdentity::default()).unwrap_err();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}
