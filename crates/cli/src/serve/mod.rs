@@ -145,11 +145,12 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     arguments.logging.init()?;
     arguments.check()?;
+    let options = arguments.options()?;
     let mut signals = Signals::listen()?;
     let mut leftovers = Leftovers::watch(&arguments.store);
     let engine = arguments.store.open().await.map_err(|error| arguments.store_failure(error))?;
     let engine = arguments.security.encrypted(engine)?;
-    let handle = Server::start(arguments.options(), engine).await?;
+    let handle = Server::start(options, engine).await?;
     let kubeconfig = arguments.write_kubeconfig(&handle)?;
     leftovers.keep();
     note(format_args!("ready {} in {} ms", handle.url(), begin.elapsed().as_millis()));
@@ -212,10 +213,10 @@ impl Arguments {
         format!("cannot listen on {}{}; {hint}", self.listen.bind, owner::of_port(self.listen.bind.port()))
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> anyhow::Result<Options> {
         let http = HttpLimits::default();
         let (security, keys) = self.security.protection(&self.store);
-        Options {
+        Ok(Options {
             bind: self.listen.bind,
             security,
             keys,
@@ -231,7 +232,7 @@ impl Arguments {
             build: BuildInfo { commit: build::COMMIT.into(), date: build::DATE.into() },
             http: HttpLimits { connections: descriptors::connections(http.connections), ..http },
             ..Options::default()
-        }
+        })
     }
 
     /// Writes the admin kubeconfig where it was asked for, else beside the data, else where it goes away with the server.
