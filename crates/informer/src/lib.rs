@@ -25,6 +25,12 @@
 //!     see one's own writes, [`ttl_store`] for what is true only for a while, [`leader_election`] for programs that run
 //!     more than once, [`event_recorder`] to tell people what was done, [`metrics`] and [`debug`] to look inside.
 //!
+//! # Types of other crates
+//!
+//! What stands in a signature here can be named without a dependency of one's own: the selectors, keys and statuses of
+//! [`wire`], the queues of [`workqueue`], [`CancellationToken`], and `kube` itself as [`kube_rs`], in the version that this
+//! crate uses.
+//!
 //! # A tour
 //!
 //! ```
@@ -81,11 +87,16 @@ pub mod ttl_store;
 pub mod until;
 pub mod warm;
 
+pub use ::kube as kube_rs;
 pub use controller::Controller;
 pub use factory::InformerFactory;
 pub use informer::{InformerBuilder, InformerError, InformerOptions, InformerStatus, SharedInformer};
 pub use lister::Lister;
 pub use lister_watcher::{ListerWatcher, Sources};
+pub use listwatch_wire as wire;
+pub use listwatch_wire::options::ListOptions;
+pub use listwatch_wire::selector::{FieldSelector, LabelSelector};
+pub use listwatch_wire::status::Status;
 pub use listwatch_wire::{ObjectKey, Revision};
 pub use listwatch_workqueue as workqueue;
 pub use monitor::{LastProblem, SourceStatus};
@@ -94,3 +105,5 @@ pub use processor::{Deleted, Event, EventHandler, EventStream, HandlerOptions, R
 pub use reflector::{Problem, ReflectorOptions, Response};
 pub use retry_watcher::{RetryWatcher, RetryWatcherOptions};
 pub use store::{Index, Snapshot, Store};
+pub use tokio_util::sync::CancellationToken;
+pub use warm::{Freshness, WarmOptions};

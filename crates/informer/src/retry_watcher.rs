@@ -23,6 +23,7 @@ use crate::reflector::{Backoff, BackoffOptions};
 const HEALTHY: Duration = Duration::from_secs(1);
 
 /// The delays and deadlines of a [`RetryWatcher`].
+#[must_use = "a watch is read by polling it"]
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RetryWatcherOptions {

@@ -110,7 +110,7 @@ fn machine(options: &str) -> Machine {
     let mut reflector = ReflectorOptions::default();
     reflector.seed = Some(1);
     reflector.backoff.jitter = 0.0;
-    let mut streams = true;
+    let (mut streams, mut resume) = (true, None);
     for option in options.split_whitespace() {
         let (name, value) = option.split_once('=').unwrap();
         match name {
@@ -118,11 +118,16 @@ fn machine(options: &str) -> Machine {
             "source-streams" => streams = value == "true",
             "page-size" => reflector.page_size = Some(value.parse().unwrap()),
             "idle" => reflector.watch_idle = duration(value),
+            "resume" => resume = Some(value.parse().unwrap()),
             "jitter" => reflector.backoff.jitter = value.parse().unwrap(),
             other => panic!("no option {other}"),
         }
     }
-    Machine::new(reflector, streams)
+    let machine = Machine::new(reflector, streams);
+    match resume {
+        Some(revision) => machine.resume(revision),
+        None => machine,
+    }
 }
 
 fn duration(text: &str) -> Duration {
@@ -217,6 +222,7 @@ scripts! {
     backoff_does_not_restart_during_an_outage,
     changes_during_the_streaming_list_are_folded_in,
     a_history_that_restarted_is_found_within_a_minute,
+    a_saved_state_is_resumed_and_proved_current,
     clean_closes_never_make_a_hot_loop,
     expired_is_the_same_in_all_three_places,
     hung_streams_and_requests_are_found,

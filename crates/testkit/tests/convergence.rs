@@ -41,9 +41,18 @@ fn seen(object: &Object<Value>) -> Seen {
     Seen::from_object(serde_json::from_slice(object.json()).unwrap()).unwrap()
 }
 
+type State = std::collections::BTreeMap<listwatch::ObjectKey, Seen>;
+
+/// The same objects without anything but their metadata.
+fn metadata_of(state: &State) -> State {
+    let strip = |seen: &Seen| Seen { content: json!({"metadata": seen.content["metadata"]}), ..seen.clone() };
+    state.iter().map(|(key, seen)| (key.clone(), strip(seen))).collect()
+}
+
 /// An informer, and what its two handlers were told.
 struct Subject {
     informer: SharedInformer<Value>,
+    metadata_only: bool,
     histories: Vec<Arc<Mutex<Vec<Told>>>>,
 }
 
@@ -60,9 +69,21 @@ enum Shape {
     Pages,
     /// A kind that is known at run time only.
     Dynamic,
+    /// Nothing but the metadata.
+    Metadata,
+    /// The namespaces that have a label, in the coalescing form.
+    Followed,
 }
 
-const SHAPES: [Shape; 5] = [Shape::Plain, Shape::Namespaces, Shape::Coalescing, Shape::Pages, Shape::Dynamic];
+const SHAPES: [Shape; 7] = [
+    Shape::Plain,
+    Shape::Namespaces,
+    Shape::Coalescing,
+    Shape::Pages,
+    Shape::Dynamic,
+    Shape::Metadata,
+    Shape::Followed,
+];
 
 impl Shape {
     fn informer(self, client: kube::Client) -> SharedInformer<Value> {
@@ -84,6 +105,14 @@ impl Shape {
                 let resource = ApiResource::erase::<Secret>(&());
                 KubeSource::new(client, ResourceKind::dynamic(&resource)).namespace("default").into()
             }
+            Self::Metadata => {
+                let resource = ResourceKind::of::<Secret>().metadata_only();
+                KubeSource::new(client, resource).namespace("default").into()
+            }
+            Self::Followed => {
+                options.queue = options.queue.form(Form::Coalescing);
+                source.namespaces_labelled("kubernetes.io/metadata.name=default".parse().unwrap()).into()
+            }
         };
         SharedInformer::<Value>::builder(sources).name(format!("{self:?}")).options(options).build()
     }
@@ -104,12 +133,14 @@ impl Subject {
         };
         informer.add_async_event_handler(handler, HandlerOptions::named("slow").max_backlog(16)).unwrap();
         informer.start().unwrap();
-        Self { informer, histories: vec![quick, slow] }
+        let metadata_only = matches!(shape, Shape::Metadata);
+        Self { informer, metadata_only, histories: vec![quick, slow] }
     }
 
     /// The first thing that is wrong, if the informer should be up to date by now.
-    fn wrong(&self, server: &std::collections::BTreeMap<listwatch::ObjectKey, Seen>) -> Option<String> {
-        let cache: std::collections::BTreeMap<_, _> =
+    fn wrong(&self, server: &State) -> Option<String> {
+        let server = &if self.metadata_only { metadata_of(server) } else { server.clone() };
+        let cache: State =
             self.informer.snapshot().iter().map(|object| (object.key().clone(), seen(object))).collect();
         if cache != *server {
             let name = self.informer.name();

@@ -47,6 +47,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
     }
 
     /// True if the queue has been told to shut down.
+    #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.shared().state().core.is_closed()
     }

@@ -133,6 +133,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
     /// # }
     /// ```
     #[inline]
+    #[must_use]
     pub fn get_blocking(&self) -> Option<Item<'_, K, R>> {
         let shared = self.shared();
         let taken = match shared.try_next(None) {
@@ -144,6 +145,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
 
     /// The next key if there is one now.
     #[inline]
+    #[must_use]
     pub fn try_get(&self) -> Option<Item<'_, K, R>> {
         self.shared().try_next(None).map(|taken| Item::new(self.shared(), taken))
     }

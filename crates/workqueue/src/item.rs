@@ -74,11 +74,13 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
 
     /// The key.
     #[inline]
+    #[must_use]
     pub fn key(&self) -> &K {
         &self.key
     }
 
     /// Everything the key was added with since it was last handed out, merged.
+    #[must_use]
     pub fn reason(&self) -> &R {
         &self.reason
     }
@@ -89,11 +91,13 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
     }
 
     /// The most urgent priority it was added with.
+    #[must_use]
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
     /// The number of times it has failed so far: the number of retries since the last success.
+    #[must_use]
     pub fn retries(&self) -> u32 {
         self.queue.retries(&self.key)
     }

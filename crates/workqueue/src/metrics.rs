@@ -72,11 +72,13 @@ impl Histogram {
     }
 
     /// The number of observations.
+    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// The sum of all observations.
+    #[must_use]
     pub fn sum(&self) -> Duration {
         self.sum
     }

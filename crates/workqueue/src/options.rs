@@ -23,6 +23,7 @@ use crate::limiter::{self, RateLimiter};
 ///         .capacity(100_000),
 /// );
 /// ```
+#[must_use]
 pub struct Options<K> {
     pub(crate) name: String,
     pub(crate) capacity: usize,

@@ -40,6 +40,7 @@ impl Prometheus {
     }
 
     /// The metrics of all queues, now.
+    #[must_use]
     pub fn render(&self) -> String {
         let stats = self.collect();
         let mut text = String::new();

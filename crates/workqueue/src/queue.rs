@@ -18,6 +18,7 @@ pub struct Queue<K, R = ()>(Arc<Shared<K, R>>);
 
 impl<K: Key, R: Reason> Queue<K, R> {
     /// Makes a queue. It costs no thread and no task.
+    #[must_use]
     pub fn new(options: Options<K>) -> Self {
         let bounded = options.capacity != usize::MAX;
         let direct = bounded || options.tenant_of.is_some();
@@ -37,6 +38,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
     }
 
     /// [`Self::get`] for a consumer that moves the item into another task.
+    #[must_use]
     pub async fn get_owned(&self) -> Option<Item<'static, K, R>> {
         Some(self.get().await?.into_owned(&self.0))
     }
@@ -52,33 +54,39 @@ impl<K: Key, R: Reason> Queue<K, R> {
     }
 
     /// The number of keys that are ready to be handed out.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.due_state().core.ready_len()
     }
 
     /// True if no key is ready.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The number of keys that are in consumers' hands.
+    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.state().core.in_flight()
     }
 
     /// The number of different keys the queue knows, in whatever state. This is what
     /// [`Options::capacity`] limits.
+    #[must_use]
     pub fn known(&self) -> usize {
         self.0.state().core.known()
     }
 
     /// The key that would be handed out next, left where it is.
+    #[must_use]
     pub fn peek(&self) -> Option<K> {
         self.due_state().core.peek().cloned()
     }
 
     /// Every key the queue knows and where it stands, in no particular order. For debugging: it holds the lock while
     /// it copies all keys.
+    #[must_use]
     pub fn list(&self) -> Vec<KeyView<K>> {
         let now = self.0.clock.now();
         self.due_state().core.list(now)

@@ -28,7 +28,32 @@ pub(super) fn check() -> anyhow::Result<usize> {
     if let Some(name) = documented.difference(&declared).next() {
         bail!("ARCHITECTURE.md lists the dependency {name}, which the workspace does not have");
     }
+    packages(&manifest)?;
     Ok(files.len())
+}
+
+/// Every published crate has a description and a README that says which Rust it needs and which features it has.
+fn packages(workspace: &str) -> anyhow::Result<()> {
+    let rust = workspace.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap_or_default();
+    let msrv = format!("Minimum supported Rust version: {}.", rust.trim_matches('"'));
+    for entry in fs::read_dir(root().join("crates"))? {
+        let folder = entry?.path();
+        let name = folder.display();
+        let manifest = fs::read_to_string(folder.join("Cargo.toml"))?;
+        for field in ["description = ", "rust-version.workspace = true"] {
+            if !manifest.contains(field) {
+                bail!("{name}/Cargo.toml lacks {field}");
+            }
+        }
+        let readme = fs::read_to_string(folder.join("README.md"))
+            .with_context(|| format!("{name} has no README.md"))?;
+        for text in [msrv.as_str(), "feature"] {
+            if !readme.contains(text) {
+                bail!("{name}/README.md does not say: {text}");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The paths between backquotes: words with a slash that end in one, in a known extension, or in a folder name.

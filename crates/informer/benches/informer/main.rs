@@ -44,6 +44,7 @@ fn main() {
             let wanted = |name: &str| only.is_empty() || only.contains(&name);
             if wanted("sync") {
                 sync::all();
+                sync::encoding();
             }
             if wanted("memory") {
                 memory_source::all();

@@ -22,6 +22,34 @@ use crate::sync::Mutex;
 use crate::warm::{Saver, WarmOptions};
 
 /// Builds a [`SharedInformer`].
+///
+/// ```
+/// use listwatch::lister_watcher::InMemory;
+/// use listwatch::{InformerOptions, SharedInformer};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = InMemory::new(100);
+/// pods.put(&json!({"metadata": {"name": "a", "annotations": {"long": "text"}}, "spec": {}}))?;
+///
+/// let mut options = InformerOptions::default();
+/// options.reflector.page_size = Some(100);
+/// let informer = SharedInformer::<Value>::builder(pods)
+///     .name("pods")
+///     .options(options)
+///     // What nobody reads need not be kept.
+///     .transform(|pod| pod.with_value(&json!({"spec": {}})).map_err(|error| error.to_string()))
+///     .on_problem(|problem, response| eprintln!("{problem}; {response}"))
+///     .build();
+/// informer.start()?;
+/// assert!(informer.wait_synced().await);
+/// let pod = informer.store().get_by("", "a").ok_or("no pod")?;
+/// assert_eq!(pod.json(), br#"{"spec":{}}"#);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an informer exists only once it is built"]
 pub struct InformerBuilder<K> {
     sources: Sources,
     name: String,
@@ -50,14 +78,12 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
     }
 
     /// Sets its name in metrics, logs and on the debug page.
-    #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
     /// Sets how it lists, queues and resyncs.
-    #[must_use]
     pub fn options(mut self, options: InformerOptions) -> Self {
         self.options = options;
         self
@@ -65,7 +91,6 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
 
     /// Changes every object before it is cached, exactly once. An object for which it fails is reported and is not
     /// in the cache; the others are not affected.
-    #[must_use]
     pub fn transform(
         mut self,
         transform: impl Fn(Object<K>) -> Result<Object<K>, String> + Send + Sync + 'static,
@@ -75,7 +100,6 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
     }
 
     /// Hears of every problem: failed lists and watches, objects that cannot be used, what is done about it.
-    #[must_use]
     pub fn on_problem(mut self, hook: impl Fn(&Problem, Response) + Send + Sync + 'static) -> Self {
         self.hook = Some(Arc::new(hook));
         self
@@ -83,7 +107,6 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
 
     /// Saves the cache to a directory and resumes from there after a restart. The files are named after the informer, so
     /// give it a [`name`](Self::name) that no other informer of the directory has. See [`warm`](crate::warm).
-    #[must_use]
     pub fn warm(mut self, options: WarmOptions) -> Self {
         self.warm = Some(options);
         self

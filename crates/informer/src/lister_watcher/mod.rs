@@ -169,6 +169,7 @@ pub enum WatchEvent<K = Raw> {
 }
 
 /// An open watch: batches of events, as they arrive. It ends when the server closes it, and after an error.
+#[must_use = "a watch is read by polling it"]
 pub struct WatchStream(BoxStream<'static, Result<Vec<WatchEvent>, SourceError>>);
 
 impl WatchStream {

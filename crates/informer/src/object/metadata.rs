@@ -8,6 +8,23 @@ use serde::Deserialize;
 use super::Object;
 
 /// An entry of `metadata.ownerReferences`.
+///
+/// ```
+/// use listwatch::object::Object;
+/// use serde_json::{Value, json};
+///
+/// let pod = Object::<Value>::from_value(&json!({"metadata": {
+///     "name": "web-0", "generation": 3, "finalizers": ["example.com/clean-up"],
+///     "annotations": {"team": "red"},
+///     "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "1", "controller": true}],
+/// }}))?;
+/// let owner = pod.controller_owner().ok_or("no owner")?;
+/// assert_eq!((owner.group(), owner.kind.as_str(), owner.name.as_str()), ("apps", "StatefulSet", "web"));
+/// assert_eq!((pod.generation(), pod.annotation("team").as_deref()), (Some(3), Some("red")));
+/// assert_eq!(pod.finalizers(), ["example.com/clean-up"]);
+/// assert!(!pod.is_deleting());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

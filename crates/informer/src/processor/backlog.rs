@@ -68,6 +68,16 @@ enum InHand<K> {
     Events(Arc<Vec<Event<K>>>),
 }
 
+impl<K> Work<K> {
+    fn in_hand(&self) -> InHand<K> {
+        match self {
+            Self::Replay(_) => InHand::Replay,
+            Self::Events(events) => InHand::Events(Arc::clone(events)),
+            Self::Synced => InHand::Nothing,
+        }
+    }
+}
+
 /// The fate of the unread part when a handler is removed, in ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
@@ -96,12 +106,14 @@ struct State<K> {
 pub(crate) struct Backlog<K> {
     state: Mutex<State<K>>,
     max: usize,
+    /// Somebody may ask for what is [unread](Self::unread), so what is in hand is kept.
+    remembers: bool,
     /// Events that were handed out and have not been told yet. Written by the one reader only.
     handed: AtomicUsize,
 }
 
 impl<K> Backlog<K> {
-    pub(crate) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize, remembers: bool) -> Self {
         let state = State {
             replays: VecDeque::new(),
             folded: Folded::default(),
@@ -115,7 +127,7 @@ impl<K> Backlog<K> {
             waker: None,
             folds: 0,
         };
-        Self { state: Mutex::new(state), max: max.max(1), handed: AtomicUsize::new(0) }
+        Self { state: Mutex::new(state), max: max.max(1), remembers, handed: AtomicUsize::new(0) }
     }
 
     fn change(&self, change: impl FnOnce(&mut State<K>)) {
@@ -199,11 +211,9 @@ impl<K> Backlog<K> {
         let mut state = self.state.lock();
         if let Some(work) = state.next() {
             self.handed.store(work.len(), Ordering::Relaxed);
-            state.in_hand = match &work {
-                Work::Replay(_) => InHand::Replay,
-                Work::Events(events) => InHand::Events(Arc::clone(events)),
-                Work::Synced => InHand::Nothing,
-            };
+            if self.remembers {
+                state.in_hand = work.in_hand();
+            }
             return Poll::Ready(Some(work));
         }
         self.handed.store(0, Ordering::Relaxed);
@@ -280,7 +290,7 @@ mod tests {
     fn whatever_the_interleaving_the_last_state_is_told() {
         shuttle::check_random(
             || {
-                let backlog = Arc::new(Backlog::<Raw>::new(2));
+                let backlog = Arc::new(Backlog::<Raw>::new(2, false));
                 let publisher = {
                     let backlog = Arc::clone(&backlog);
                     thread::spawn(move || {

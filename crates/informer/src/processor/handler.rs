@@ -62,6 +62,19 @@ pub enum RunOn {
 }
 
 /// Options of a handler.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch::HandlerOptions;
+/// use listwatch::processor::RunOn;
+///
+/// // Blocks for long, wants every object again each hour, and may lag by a burst of ten thousand events.
+/// let options = HandlerOptions::named("exporter")
+///     .run_on(RunOn::Thread)
+///     .resync(Duration::from_secs(3600))
+///     .max_backlog(10_000);
+/// assert_eq!(options.name.as_deref(), Some("exporter"));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HandlerOptions {
@@ -243,7 +256,21 @@ impl<K: 'static> EventHandler<K> for HandlerFuncs<K> {
 }
 
 /// Shows a handler only the objects that pass a filter: one that begins to pass is told as added, one that ceases to
-/// pass as deleted.
+/// pass as deleted. Where the server can select, a selector of the source is cheaper: then the other objects are not even sent.
+///
+/// ```
+/// use listwatch::processor::FilteringHandler;
+/// use listwatch::{Event, Object, SharedInformer, lister_watcher::InMemory};
+/// use serde_json::Value;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let informer = SharedInformer::<Value>::new(InMemory::new(10));
+/// let ready = |pod: &Object<Value>| pod.text(&["status", "phase"]).as_deref() == Some("Running");
+/// informer.add_event_handler(FilteringHandler::new(ready, |event: &Event<Value>| println!("{event}")))?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct FilteringHandler<F, H> {
     filter: F,
     handler: H,

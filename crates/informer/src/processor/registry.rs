@@ -48,7 +48,7 @@ pub(crate) struct Counters {
 
 impl<K> Listener<K> {
     fn new(name: String, options: HandlerOptions, polled: bool, only: Option<ObjectKey>) -> Self {
-        let backlog = Backlog::new(options.max_backlog);
+        let backlog = Backlog::new(options.max_backlog, options.since_last_run);
         let (synced, finished) = (watch::Sender::new(false), watch::Sender::new(false));
         let discarded = CancellationToken::new();
         Self {
@@ -166,6 +166,27 @@ pub struct HandlerStatus {
 }
 
 /// A handler that was added to an informer. It keeps the informer alive; dropping it does not remove the handler.
+///
+/// ```
+/// use listwatch::{Event, SharedInformer, lister_watcher::InMemory};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = InMemory::new(10);
+/// pods.put(&json!({"metadata": {"name": "a"}}))?;
+/// let informer = SharedInformer::<Value>::new(pods);
+/// let handler = informer.add_event_handler(|_: &Event<Value>| {})?;
+/// informer.start()?;
+/// assert!(handler.wait_synced().await);
+/// assert_eq!((handler.status().backlog, handler.status().panics), (0, 0));
+///
+/// // Told what has happened so far, and nothing more.
+/// handler.drain();
+/// handler.finished().await;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Registration<K = Raw> {
     listener: Arc<Listener<K>>,
     informer: Arc<Guard<K>>,

@@ -22,6 +22,7 @@ const REPLAY_AT_ONCE: usize = 256;
 ///
 /// A stream that is not polled costs others nothing; its backlog is folded by key like that of a slow handler.
 /// Dropping it removes it. It keeps the informer alive, and ends when the informer is stopped.
+#[must_use = "dropping it removes the handler"]
 pub struct EventStream<K = Raw> {
     listener: Arc<Listener<K>>,
     current: Current<K>,

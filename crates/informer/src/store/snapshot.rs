@@ -16,6 +16,31 @@ use crate::object::{Object, Raw};
 ///
 /// Iteration is in key order: by namespace, then by name. It holds no lock; keeping a snapshot keeps the objects
 /// that have been replaced or deleted since in memory, and nothing else.
+///
+/// ```
+/// use listwatch::object::Object;
+/// use listwatch::store::{Store, Write};
+/// use serde_json::{Value, json};
+///
+/// let (store, mut writer) = Store::<Value>::new();
+/// for (namespace, name, app) in [("a", "1", "web"), ("a", "2", "db"), ("b", "1", "web")] {
+///     let metadata = json!({"namespace": namespace, "name": name, "labels": {"app": app}});
+///     writer.write(vec![Write::Put(Object::from_value(&json!({ "metadata": metadata }))?)]);
+/// }
+/// let snapshot = store.snapshot();
+/// assert_eq!(snapshot.namespace("a").count(), 2);
+/// assert_eq!(snapshot.select(&"app=web".parse()?).count(), 2);
+///
+/// // Page by page; the key of the last object asks for the next page.
+/// let first = snapshot.page(None, 2);
+/// let second = snapshot.page(first.last().map(Object::key), 2);
+/// assert_eq!((first.len(), second.len()), (2, 1));
+///
+/// // What is written later is not in it.
+/// writer.write(vec![Write::Remove("a/1".parse()?)]);
+/// assert_eq!((snapshot.len(), store.len()), (3, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Snapshot<K = Raw> {
     state: State<K>,
 }

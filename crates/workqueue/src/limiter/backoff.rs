@@ -6,6 +6,22 @@ use std::time::Duration;
 use super::{FailureCounts, RateLimiter};
 
 /// Doubles a key's delay with each failure: `base · 2ⁿ`, at most `max`.
+///
+/// A key that keeps failing is tried ever more rarely, and costs its neighbours nothing. Failures are counted for a bounded
+/// number of keys ([`capacity`](Self::capacity)); a key that succeeds is forgotten.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_workqueue::limiter::{ExponentialBackoff, RateLimiter};
+///
+/// let mut limiter = ExponentialBackoff::new(Duration::from_millis(5), Duration::from_secs(1));
+/// let now = Duration::ZERO;
+/// let delays: Vec<u128> = (0..4).map(|_| limiter.when(&"pod", now).as_millis()).collect();
+/// assert_eq!(delays, [5, 10, 20, 40]);
+/// assert_eq!(limiter.when(&"another", now).as_millis(), 5);
+/// limiter.forget(&"pod");
+/// assert_eq!(limiter.when(&"pod", now).as_millis(), 5);
+/// ```
 #[derive(Debug, Clone)]
 pub struct ExponentialBackoff<K> {
     base: Duration,
@@ -42,7 +58,17 @@ impl<K: Eq + Hash + Clone + Send> RateLimiter<K> for ExponentialBackoff<K> {
     }
 }
 
-/// A short delay for a key's first failures, a long one from then on.
+/// A short delay for a key's first failures, a long one from then on: for work that fails by races, which the next try wins,
+/// or for good, in which case trying often is of no use.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_workqueue::limiter::{FastSlow, RateLimiter};
+///
+/// let mut limiter = FastSlow::new(Duration::from_millis(1), Duration::from_secs(10), 2);
+/// let delays: Vec<u128> = (0..4).map(|_| limiter.when(&"pod", Duration::ZERO).as_millis()).collect();
+/// assert_eq!(delays, [1, 1, 10_000, 10_000]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct FastSlow<K> {
     fast: Duration,

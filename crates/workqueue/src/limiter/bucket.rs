@@ -7,6 +7,17 @@ use super::RateLimiter;
 /// A token bucket: so many retries per second, with bursts. Each call takes a token, if need be one that does not exist
 /// yet, and says when it will. Under a lasting overload the delays therefore grow without bound: cap them with
 /// [`MaxWait`](super::MaxWait) if a late retry is worse than too many.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_workqueue::limiter::{Bucket, RateLimiter};
+///
+/// // Two at once, then ten per second, whichever keys they are.
+/// let mut limiter = Bucket::new(10.0, 2);
+/// let delays: Vec<u128> =
+///     ["a", "b", "c", "d"].iter().map(|key| limiter.when(key, Duration::ZERO).as_millis()).collect();
+/// assert_eq!(delays, [0, 0, 100, 200]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Bucket {
     per_second: f64,

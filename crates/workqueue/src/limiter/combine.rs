@@ -9,6 +9,17 @@ use foldhash::quality::FixedState;
 use super::RateLimiter;
 
 /// The longest delay that any of several limiters wants. All of them count each failure.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_workqueue::limiter::{Bucket, ExponentialBackoff, MaxOf, RateLimiter};
+///
+/// // Each key by its own failures, and all of them together not more than ten per second.
+/// let by_key = ExponentialBackoff::new(Duration::from_millis(5), Duration::from_secs(1000));
+/// let mut limiter = MaxOf::new().and(by_key).and(Bucket::new(10.0, 1));
+/// assert_eq!(limiter.when(&"a", Duration::ZERO).as_millis(), 5);
+/// assert_eq!(limiter.when(&"b", Duration::ZERO).as_millis(), 100);
+/// ```
 pub struct MaxOf<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
@@ -54,6 +65,15 @@ impl<K> RateLimiter<K> for MaxOf<K> {
 }
 
 /// The delay of another limiter, but never more than `max`.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_workqueue::limiter::{Bucket, MaxWait, RateLimiter};
+///
+/// let mut limiter = MaxWait::new(Bucket::new(0.1, 1), Duration::from_secs(3));
+/// assert_eq!(limiter.when(&"a", Duration::ZERO).as_secs(), 0);
+/// assert_eq!(limiter.when(&"b", Duration::ZERO).as_secs(), 3);
+/// ```
 #[derive(Debug, Clone)]
 pub struct MaxWait<L> {
     inner: L,
@@ -81,7 +101,18 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for MaxWait<L> {
     }
 }
 
-/// Lengthens what another limiter wants by a random part, so that keys that failed together do not come back together.
+/// Lengthens what another limiter wants by a random part, so that keys that failed together do not come back together. The
+/// part is decided by the key, the number of its failures and a seed: the same in every run, which tests like.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_workqueue::limiter::{ExponentialBackoff, Jitter, RateLimiter};
+///
+/// let backoff = ExponentialBackoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// let mut limiter = Jitter::new(backoff, 0.5, 7);
+/// let delay = limiter.when(&"a", Duration::ZERO);
+/// assert!(delay >= Duration::from_secs(1) && delay <= Duration::from_millis(1500));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Jitter<L> {
     inner: L,

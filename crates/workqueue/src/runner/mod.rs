@@ -45,6 +45,7 @@ pub enum Outcome {
 }
 
 /// Calls a function for each key of a queue. See the [crate] for an example.
+#[must_use = "a runner does nothing until it is started"]
 #[derive(Debug, Clone)]
 pub struct Runner<F> {
     handler: F,

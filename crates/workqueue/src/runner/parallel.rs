@@ -25,6 +25,7 @@ use super::attempt::{catching, message};
 /// assert_eq!(pieces.done, 3);
 /// # }
 /// ```
+#[must_use = "it does nothing until it is run"]
 #[derive(Debug, Clone, Copy)]
 pub struct Parallel {
     workers: NonZeroUsize,

@@ -13,6 +13,16 @@ use tower::{Layer, Service};
 use crate::sync::Mutex;
 
 /// A token bucket: so many requests per second, and so many at once after a pause.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch::kube::layers::RateLimit;
+/// use tokio::time::Instant;
+///
+/// let (limit, now) = (RateLimit::new(10.0, 2), Instant::now());
+/// let waits: Vec<Duration> = (0..4).map(|_| limit.reserve(now)).collect();
+/// assert_eq!(waits, [0, 0, 100, 200].map(Duration::from_millis));
+/// ```
 #[derive(Debug)]
 pub struct RateLimit {
     interval: Duration,

@@ -1,0 +1,202 @@
+//! The whole client library against a server that already runs, which may be a real kube-apiserver.
+//!
+//! `LISTWATCH_TEST_KUBECONFIG=FILE cargo nextest run -p listwatch-testkit --test real_server --run-ignored all`. It works in a
+//! namespace of its own, which it deletes at the end, and defines one custom resource.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests say what they expect by panicking"
+)]
+
+#[path = "../../informer/examples/operator/greeting.rs"]
+mod greeting;
+#[path = "../../informer/examples/operator/ours.rs"]
+mod ours;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::ApiResource;
+use kube::{Client, Config, CustomResourceExt};
+use listwatch::delta::Form;
+use listwatch::factory::Scope;
+use listwatch::kube::{Compression, KubeSource, ResourceKind, TransportOptions, client_with};
+use listwatch::warm::WarmOptions;
+use listwatch::{InformerFactory, InformerOptions, RetryWatcher, SharedInformer, Sources};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use greeting::Greeting;
+
+const OWN: &str = "listwatch-real-server";
+const SOON: Duration = Duration::from_secs(60);
+
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("{what} takes too long"))
+}
+
+async fn config() -> Config {
+    let file =
+        std::env::var("LISTWATCH_TEST_KUBECONFIG").expect("LISTWATCH_TEST_KUBECONFIG names a kubeconfig");
+    let kubeconfig = Kubeconfig::read_from(file).unwrap();
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
+}
+
+async fn apply(client: &Client, namespace: &str, name: &str, text: &str) -> listwatch::Revision {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"of": OWN}}, "data": {"text": text}});
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let map = maps.patch(name, &PatchParams::apply(OWN).force(), &Patch::Apply(map)).await.unwrap();
+    map.metadata.resource_version.unwrap().parse().unwrap()
+}
+
+async fn create_namespace(client: &Client) {
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN, "labels": {"of": OWN}}});
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.patch(OWN, &PatchParams::apply(OWN).force(), &Patch::Apply(namespace)).await.unwrap();
+}
+
+/// Every way in which an informer reads, each until it has seen a change and a deletion.
+async fn informers(client: &Client, transport: &str) {
+    let source = || KubeSource::of::<ConfigMap>(client.clone()).labels(format!("of={OWN}").parse().unwrap());
+    let (mut pages, mut coalescing) = (InformerOptions::default(), InformerOptions::default());
+    (pages.reflector.streaming, pages.reflector.page_size) = (false, Some(2));
+    coalescing.queue = coalescing.queue.form(Form::Coalescing);
+    let dynamic =
+        KubeSource::new(client.clone(), ResourceKind::dynamic(&ApiResource::erase::<ConfigMap>(&())));
+    let metadata = KubeSource::new(client.clone(), ResourceKind::of::<ConfigMap>().metadata_only());
+    let labelled = format!("of={OWN}").parse().unwrap();
+    let shapes: [(&str, Sources, InformerOptions); 8] = [
+        ("stream", source().namespace(OWN).into(), InformerOptions::default()),
+        ("pages", source().namespace(OWN).into(), pages),
+        ("all namespaces", source().into(), InformerOptions::default()),
+        ("namespaces", source().namespaces([OWN, "default"]).into(), coalescing),
+        ("labelled", source().namespaces_labelled(labelled).into(), InformerOptions::default()),
+        (
+            "compressed",
+            source().namespace(OWN).compression(Compression::All).into(),
+            InformerOptions::default(),
+        ),
+        ("dynamic", dynamic.namespace(OWN).into(), InformerOptions::default()),
+        ("metadata", metadata.namespace(OWN).into(), InformerOptions::default()),
+    ];
+    for (name, sources, options) in shapes {
+        let what = format!("{name} over {transport}");
+        let informer = SharedInformer::<Value>::builder(sources).name(name).options(options).build();
+        informer.start().unwrap();
+        assert!(soon(&what, informer.wait_synced()).await, "{what}");
+        let key = listwatch::ObjectKey::namespaced(OWN, "changed");
+        let revision = apply(client, OWN, "changed", &what).await;
+        let seen = soon(&what, informer.wait_for(&key, revision)).await.unwrap();
+        assert_eq!(seen.map(|object| object.revision()), Some(revision), "{what}");
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), OWN);
+        maps.delete("changed", &DeleteParams::default()).await.unwrap();
+        let gone = listwatch::until::conditions::deleted;
+        soon(&what, listwatch::until::wait_for(&informer, &key, gone)).await.unwrap();
+        assert!(informer.status().problems.is_empty(), "{what}: {:?}", informer.status());
+        informer.stop().await;
+    }
+}
+
+/// A factory with a saved cache, twice: the second lists nothing.
+async fn warm_factory(client: &Client) {
+    let directory = tempfile::tempdir().unwrap();
+    for run in 0..2 {
+        let revision = apply(client, OWN, "warm", &format!("run {run}")).await;
+        let factory = InformerFactory::new(client.clone()).warm(WarmOptions::new(directory.path()));
+        let maps = factory.informer_for::<ConfigMap>(Scope::of::<ConfigMap>().namespace(OWN));
+        let namespaces = factory.informer::<Namespace>();
+        factory.start().unwrap();
+        assert!(soon("a warm factory", factory.wait_for_cache_sync()).await);
+        soon("the change before the start", maps.store().wait_for(revision)).await.unwrap();
+        assert_eq!(maps.lister().namespace(OWN).get("warm").unwrap().revision(), revision);
+        assert!(namespaces.store().get_by("", OWN).is_some());
+        let lists: u64 = factory.status().iter().map(|status| status.lists + status.streaming_lists).sum();
+        assert_eq!(lists, if run == 0 { 2 } else { 0 }, "{:?}", factory.status());
+        factory.shutdown().await;
+    }
+}
+
+/// A watch without a cache.
+async fn retry_watcher(client: &Client) {
+    let revision = apply(client, OWN, "watched", "before").await;
+    let source = KubeSource::of::<ConfigMap>(client.clone()).namespace(OWN);
+    let mut watcher = RetryWatcher::new(Arc::new(source), revision).unwrap();
+    let changed = apply(client, OWN, "watched", "after").await;
+    loop {
+        let event = soon("a retried watch", watcher.next()).await.expect("an event").unwrap();
+        if let listwatch::lister_watcher::WatchEvent::Modified(object) = event
+            && object.name() == "watched"
+        {
+            assert_eq!(object.revision(), changed);
+            return;
+        }
+    }
+}
+
+/// The operator of the examples: finalizer, owned ConfigMap, leader election.
+async fn operator(client: &Client) {
+    greeting::define(client).await.unwrap();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let established = kube::runtime::conditions::is_crd_established();
+    let waited = kube::runtime::wait::await_condition(definitions.clone(), Greeting::crd_name(), established);
+    soon("the definition", waited).await.unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(ours::run(client.clone(), stop.clone()));
+    let greetings: Api<Greeting> = Api::namespaced(client.clone(), OWN);
+    let greeting = json!({"apiVersion": "example.com/v1", "kind": "Greeting", "metadata": {"name": "hi"}, "spec": {"text": "hello"}});
+    greetings.patch("hi", &PatchParams::apply(OWN), &Patch::Apply(greeting)).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), OWN);
+    let text = async {
+        loop {
+            let map = maps.get_opt("hi").await.unwrap();
+            if map
+                .and_then(|map| map.data)
+                .is_some_and(|data| data.get("text").is_some_and(|text| text == "hello"))
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    soon("the operator's ConfigMap", text).await;
+    greetings.delete("hi", &DeleteParams::default()).await.unwrap();
+    let gone = async {
+        while !greetings.list(&ListParams::default()).await.unwrap().items.is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    soon("the clean-up", gone).await;
+    stop.cancel();
+    soon("the end of the operator", running).await.unwrap().unwrap();
+    definitions.delete(Greeting::crd_name(), &DeleteParams::default()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: LISTWATCH_TEST_KUBECONFIG"]
+async fn the_library_works_with_a_server_that_runs() {
+    let config = config().await;
+    let client = listwatch::kube::client(config.clone()).unwrap();
+    create_namespace(&client).await;
+    for name in ["one", "two", "three", "four", "five"] {
+        apply(&client, OWN, name, "there before").await;
+    }
+    informers(&client, "HTTP/2").await;
+    let mut transport = TransportOptions::default();
+    transport.http2 = false;
+    informers(&client_with(config.clone(), transport).unwrap(), "HTTP/1.1").await;
+    informers(&Client::try_from(config).unwrap(), "kube's own client").await;
+    warm_factory(&client).await;
+    retry_watcher(&client).await;
+    operator(&client).await;
+    let namespaces: Api<Namespace> = Api::all(client);
+    namespaces.delete(OWN, &DeleteParams::default()).await.unwrap();
+}
