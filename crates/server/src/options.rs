@@ -140,6 +140,8 @@ pub struct LifecycleOptions {
     pub storage_protection: bool,
     /// The status of quotas is recalculated when objects go.
     pub quota_status: bool,
+    /// Addresses of Services have IPAddress objects.
+    pub service_addresses: bool,
     /// Events are deleted so long after their last change, as by kube-apiserver's `--event-ttl`.
     pub event_ttl: Option<Duration>,
     /// The delay before a change is acted on, so that a client still sees the deletion mark of what it deleted, and owners
@@ -158,6 +160,7 @@ impl LifecycleOptions {
             collect_garbage: false,
             quota_status: false,
             storage_protection: false,
+            service_addresses: false,
             event_ttl: None,
             settle: Duration::ZERO,
         }
@@ -173,6 +176,7 @@ impl Default for LifecycleOptions {
             collect_garbage: true,
             quota_status: true,
             storage_protection: true,
+            service_addresses: true,
             event_ttl: Some(Duration::from_secs(3600)),
             settle: Duration::from_secs(2),
         }

@@ -261,6 +261,7 @@ pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
             }
         }
         ("apps", "DaemonSet") => count_templates(new, Some(old)),
+        ("", "Service") => service::status_update(new),
         _ => {}
     }
 }

@@ -88,7 +88,7 @@ pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64
 /// One without addresses and without Pods of its choosing is up to whoever writes its endpoints, and may have both.
 fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {
     let open = spec.text("clusterIP") == "None" && spec.count("selector") == 0;
-    spec.fill_text("ipFamilyPolicy", if open { "RequireDualStack" } else { "SingleStack" });
+    spec.fill("ipFamilyPolicy", if open { "RequireDualStack" } else { "SingleStack" });
     if spec.count("ipFamilies") == 0 {
         spec.put("ipFamilies", json!([own]));
     }
@@ -110,6 +110,16 @@ pub(super) fn update(new: &mut Value, old: &Value) {
         && let Some(status) = new.inner("status")
     {
         status.put("loadBalancer", json!({}));
+    }
+}
+
+/// An address of a balancer is a virtual one unless it says otherwise.
+pub(super) fn status_update(service: &mut Value) {
+    let balancer = service.inner("status").and_then(|status| status.inner("loadBalancer"));
+    for ingress in balancer.into_iter().flat_map(|balancer| balancer.each("ingress")) {
+        if !ingress.text("ip").is_empty() {
+            ingress.fill("ipMode", "VIP");
+        }
     }
 }
 

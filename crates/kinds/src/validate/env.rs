@@ -119,6 +119,14 @@ fn field_selector(selector: &Value, allowed: &[&str], path: &Path<'_>, errors: &
         errors.required(&path.child("fieldPath"), "");
         return;
     }
+    let version = selector.text("apiVersion");
+    if !matches!(version, "" | "v1") {
+        let detail = format!(
+            "error converting fieldPath: field label conversion not supported for kind: {version}, Kind=Pod"
+        );
+        errors.invalid(&path.child("fieldPath"), field, detail);
+        return;
+    }
     match subscripted(field) {
         Some(("metadata.annotations", key)) => {
             let key = key.to_lowercase();

@@ -68,13 +68,7 @@ fn new_event(at: &At<'_>, errors: &mut Errors) {
     if !at.value.has("eventTime") {
         errors.required(&at.path.child("eventTime"), "");
     }
-    let series = at.value.at("series");
-    if !series.is_null() && series.int("count").unwrap_or(0) < 2 {
-        errors.invalid(&at.path.child("series.count"), "", "should be at least 2");
-    }
-    if !series.is_null() && !series.has("lastObservedTime") {
-        errors.required(&at.path.child("series.lastObservedTime"), "");
-    }
+    series(at, errors);
     let kind = at.value.text("type");
     if !matches!(kind, "Normal" | "Warning") {
         errors.invalid(&at.path.child("type"), "", format!("has invalid value: {kind}"));
@@ -95,8 +89,22 @@ fn new_event(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// A series has two events at least, and a time.
+fn series(at: &At<'_>, errors: &mut Errors) {
+    let series = at.value.at("series");
+    if !series.is_null() && series.int("count").unwrap_or(0) < 2 {
+        errors.invalid(&at.path.child("series.count"), "", "should be at least 2");
+    }
+    if !series.is_null() && !series.has("lastObservedTime") {
+        errors.required(&at.path.child("series.lastObservedTime"), "");
+    }
+}
+
 /// Only the series of an event may change.
 fn stays(at: &At<'_>, old: &Value, errors: &mut Errors) {
+    if at.value.at("series") != old.at("series") {
+        series(at, errors);
+    }
     for (key, shown) in [
         ("regarding", "involvedObject"),
         ("reason", "reason"),

@@ -43,7 +43,10 @@ pub(super) fn is_usable(selector: &Value) -> bool {
     let mut terms = selector.list("matchExpressions").iter();
     labels.all(|(key, value)| well_formed(key, value.as_str().unwrap_or_default()))
         && terms.all(|term| match term.text("operator") {
-            "In" | "NotIn" => term.count("values") > 0 && label_key_errors(term.text("key")).is_empty(),
+            "In" | "NotIn" => {
+                let mut values = term.list("values").iter().filter_map(Value::as_str);
+                term.count("values") > 0 && values.all(|value| well_formed(term.text("key"), value))
+            }
             "Exists" | "DoesNotExist" => {
                 term.count("values") == 0 && label_key_errors(term.text("key")).is_empty()
             }

@@ -152,7 +152,7 @@ fn replica_counts_add_up(at: &At<'_>, errors: &mut Errors) {
         "terminatingReplicas",
     ];
     let status = at.value;
-    for key in COUNTS.into_iter().chain(["observedGeneration", "collisionCount"]) {
+    for key in COUNTS.into_iter().chain(["observedGeneration", "collisionCount", "unavailableReplicas"]) {
         errors.non_negative(&at.path.child(key), status.int(key));
     }
     let total = status.int("replicas").unwrap_or(0);

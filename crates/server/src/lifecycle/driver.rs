@@ -18,7 +18,7 @@ use crate::lifecycle::graph;
 use crate::lifecycle::graph::Graph;
 use crate::lifecycle::place::split;
 use crate::lifecycle::queue::Queue;
-use crate::lifecycle::{bootstrap, garbage, namespaces, protection, quotas};
+use crate::lifecycle::{addresses, bootstrap, garbage, namespaces, protection, quotas};
 
 /// The delay before a task that waits for other objects runs again.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -38,6 +38,8 @@ enum LifecycleTask {
     BootstrapNamespace(Arc<str>),
     /// Remove the protection of a deleted claim or volume that is not used: collection and path.
     Release(Arc<str>, Arc<str>),
+    /// Write or remove the IPAddress of an address that a Service has or had: address and path of the Service.
+    Address(Arc<str>, Arc<str>),
     /// Count the usage of the quotas of a namespace.
     Quotas(Arc<str>),
     /// Delete an event if it is still the same.
@@ -125,9 +127,21 @@ impl Driver {
     }
 
     fn observe(&mut self, change: &Change) {
+        let previous = change.previous.as_ref().map(|(_, value)| &value[..]);
+        self.note_address(&change.key, previous);
         match &change.value {
             Some(value) => self.present(&change.key, value, change.revision, false),
             None => self.gone(&change.key, change.previous.as_ref().map(|(_, value)| &value[..])),
+        }
+    }
+
+    /// An address that a Service has, or had before, is looked at.
+    fn note_address(&mut self, key: &str, service: Option<&[u8]>) {
+        if self.api.options.lifecycle.service_addresses
+            && let (Some(("services", path)), Some(service)) = (split(key), service)
+            && let Some(address) = addresses::address_of(service)
+        {
+            self.queue.add(LifecycleTask::Address(address, path.into()), Instant::now());
         }
     }
 
@@ -136,6 +150,7 @@ impl Driver {
         let options = self.api.options.lifecycle;
         let Some((collection, path)) = split(key) else { return };
         let soon = self.soon();
+        self.note_address(key, Some(value));
         match collection {
             "namespaces" if options.empty_namespaces && namespaces::terminating(value) => {
                 self.queue.add(LifecycleTask::Namespace(path.into()), soon);
@@ -262,6 +277,7 @@ impl Driver {
                 }
                 Ok(())
             }
+            LifecycleTask::Address(address, path) => addresses::reconcile(&self.api, address, path).await,
             LifecycleTask::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await,
             LifecycleTask::Expire(key, revision) => {
                 let write = Write { key: Arc::clone(key), value: None, expect: Expect::At(*revision) };

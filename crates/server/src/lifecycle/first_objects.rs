@@ -4,6 +4,7 @@
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, json};
 
+use super::addresses::ip_address;
 use crate::allocate::services::{KUBERNETES_ADDRESS, RANGE_CIDR};
 
 /// Group, version, priority of the group and priority of the version.
@@ -53,7 +54,12 @@ pub(super) fn objects() -> Vec<(&'static str, &'static str, Value, Option<Value>
     services
         .chain(priority_classes().map(|class| ("scheduling.k8s.io", "priorityclasses", class, None)))
         .chain([("networking.k8s.io", "servicecidrs", range, Some(ready))])
-        .chain([("networking.k8s.io", "ipaddresses", first_address(), None)])
+        .chain([(
+            "networking.k8s.io",
+            "ipaddresses",
+            ip_address(&KUBERNETES_ADDRESS.to_string(), "default", "kubernetes"),
+            None,
+        )])
         .collect()
 }
 
@@ -73,20 +79,6 @@ fn priority_classes() -> impl Iterator<Item = Value> {
     classes
         .into_iter()
         .map(|(name, value, about)| json!({"metadata": {"name": name}, "value": value, "description": about}))
-}
-
-/// The address of `default/kubernetes`.
-fn first_address() -> Value {
-    json!({
-        "metadata": {
-            "name": KUBERNETES_ADDRESS.to_string(),
-            "labels": {
-                "ipaddress.kubernetes.io/ip-family": "IPv4",
-                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
-            },
-        },
-        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "kubernetes"}},
-    })
 }
 
 fn condition((kind, reason, message): (&str, &str, &str)) -> Value {

@@ -9,9 +9,10 @@
 //! * [`driver`] follows the engine's log and keeps a queue of what is to be done when ([`queue`]); one task, one piece of work at
 //!   a time.
 //! * [`definitions`] serves custom kinds as their definitions come and go; it is no option. [`known`] is what it has read of them.
-//! * [`quotas`] counts what resource quotas limit.
+//! * [`quotas`] counts what resource quotas limit. [`addresses`] writes the IPAddress objects of Services.
 //! * [`graph`] knows who depends on whom; [`garbage`] acts on it. [`namespaces`] empties namespaces.
 
+mod addresses;
 mod bootstrap;
 mod bootstrap_policy;
 pub(crate) mod definitions;
@@ -55,6 +56,7 @@ pub(crate) async fn start(
         && !options.collect_garbage
         && !options.quota_status
         && !options.storage_protection
+        && !options.service_addresses
         && options.event_ttl.is_none()
         && options.namespace_objects == crate::NamespaceObjects::Never;
     if idle {
