@@ -12,7 +12,7 @@
 //! 2. [`status`]: how a request fails, byte for byte.
 //! 3. [`names`], [`selector`], [`options`]: the parameters of a request.
 //! 4. [`json`]: the crate `listwatch_json`, re-exported because statuses and events carry its values.
-//! 5. [`event`]: the watch stream, both directions.
+//! 5. [`event`]: the watch stream, both directions; [`delta`]: its events as patches.
 //!
 //! # A tour
 //!
@@ -43,6 +43,7 @@
 mod key;
 mod revision;
 
+pub mod delta;
 pub mod event;
 pub mod gvk;
 pub mod names;

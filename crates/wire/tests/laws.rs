@@ -138,7 +138,7 @@ proptest! {
         for (event_type, object) in objects {
             let bytes = json::encode(&object);
             event::frame(types[event_type], &bytes, &mut stream);
-            expected.push(Event { event_type: types[event_type], object: Bytes::from(bytes) });
+            expected.push(Event { event_type: types[event_type], object: Bytes::from(bytes), is_delta: false });
         }
         let (mut decoder, mut found, mut at) = (Decoder::default(), Vec::new(), 0);
         for cut in cuts.iter().cycle().take_while(|_| !stream.is_empty()) {

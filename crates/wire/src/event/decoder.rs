@@ -12,11 +12,13 @@ pub struct DecoderOptions {
     /// The longest event in bytes. The default of 16 MiB is several times what any server stores as one object; it
     /// bounds what a peer that never sends a newline can make us hold.
     pub max_event: usize,
+    /// Take events that have a `delta` in the place of an object. Only a client that asked for them gets them.
+    pub deltas: bool,
 }
 
 impl Default for DecoderOptions {
     fn default() -> Self {
-        Self { max_event: 16 << 20 }
+        Self { max_event: 16 << 20, deltas: false }
     }
 }
 
@@ -27,6 +29,8 @@ pub struct Event {
     pub event_type: EventType,
     /// The object. Shares the memory of the chunk it came in; copy it if it is to be kept for long.
     pub object: Bytes,
+    /// Whether what stands there is no object but a [delta](crate::delta) of one.
+    pub is_delta: bool,
 }
 
 /// Why a stream is no watch stream. Nothing more can be decoded; connect again.
@@ -101,7 +105,8 @@ impl Decoder {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let result = self.next_line().and_then(|line| line.map(parse).transpose());
+        let deltas = self.options.deltas;
+        let result = self.next_line().and_then(|line| line.map(|line| parse(line, deltas)).transpose());
         self.failed = result.as_ref().err().cloned();
         result
     }
@@ -145,15 +150,17 @@ impl Decoder {
     }
 }
 
-fn parse(line: Bytes) -> Result<Event, DecodeError> {
+fn parse(line: Bytes, deltas: bool) -> Result<Event, DecodeError> {
     let malformed = || DecodeError::Malformed(excerpt(&line));
-    let (mut event_type, mut object) = (None, None);
+    let (mut event_type, mut object, mut is_delta) = (None, None, false);
     let mut fields = raw::fields(&line, 0).ok_or_else(malformed)?;
     for field in &mut fields {
         if field.is(&line, "type") {
             event_type = line.get(field.value).map(<[u8]>::trim_ascii);
         } else if field.is(&line, "object") {
-            object = Some(field.value);
+            (object, is_delta) = (Some(field.value), false);
+        } else if deltas && object.is_none() && field.is(&line, "delta") {
+            (object, is_delta) = (Some(field.value), true);
         }
     }
     if !fields.is_complete() || !rest_is_empty(&line, fields.position()) {
@@ -163,7 +170,7 @@ fn parse(line: Bytes) -> Result<Event, DecodeError> {
     let name = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\"")).ok_or_else(malformed)?;
     let event_type = EventType::parse(name)
         .ok_or_else(|| DecodeError::UnknownType(String::from_utf8_lossy(name).into_owned()))?;
-    Ok(Event { event_type, object: line.slice(object) })
+    Ok(Event { event_type, object: line.slice(object), is_delta })
 }
 
 fn rest_is_empty(line: &[u8], brace: usize) -> bool {
@@ -194,7 +201,11 @@ mod tests {
         let events = all("\n{\"object\": {\"a\":1} , \"type\" : \"DELETED\", \"x\":0}\r\n\n").unwrap();
         assert_eq!(
             events,
-            [Event { event_type: EventType::Deleted, object: Bytes::from_static(b"{\"a\":1}") }]
+            [Event {
+                event_type: EventType::Deleted,
+                object: Bytes::from_static(b"{\"a\":1}"),
+                is_delta: false
+            }]
         );
     }
 
@@ -217,7 +228,7 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_cut_off_and_stays_so() {
-        let mut decoder = Decoder::new(DecoderOptions { max_event: 10 });
+        let mut decoder = Decoder::new(DecoderOptions { max_event: 10, ..DecoderOptions::default() });
         decoder.push(&b"{\"type\":"[..]);
         assert_eq!(decoder.next_event(), Ok(None));
         decoder.push(&b"\"ADDED\",\"object\":{}}\n"[..]);

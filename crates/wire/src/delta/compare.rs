@@ -1,0 +1,490 @@
+//! [`compare()`]: from two encoded versions of an object to the operations that lead from one to the other.
+//!
+//! Both are canonical, so that what is equal is equal byte for byte. The walk goes through the old version once, from one
+//! difference to the next: equal stretches are compared as bytes, and read only to know the path. A difference of two scalars is
+//! found in place. Where members or elements came or went, the innermost container around them is compared member by member.
+
+use std::ops::Range;
+
+use listwatch_json::raw::{self, Field};
+
+/// More operations than this say that another object is meant: the whole one is sent.
+const MAX_EDITS: usize = 200;
+/// Containers this deep inside a changed one are replaced rather than entered: recursion must end before the stack does.
+const MAX_DEPTH: usize = 64;
+/// The bytes of an encoded operation beside its path and value.
+const EDIT_BYTES: usize = 52;
+
+/// One operation of a patch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit<'a> {
+    /// The JSON pointer, as the inside of a JSON string.
+    pub path: Vec<u8>,
+    /// The operation.
+    pub op: EditOp<'a>,
+    /// The bytes of the base that it is about; empty for an addition.
+    pub at: Range<usize>,
+}
+
+/// The operation of an [`Edit`], with the encoded new value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EditOp<'a> {
+    /// A new member of an object.
+    AddMember(&'a [u8]),
+    /// A new element of an array.
+    AddElement(&'a [u8]),
+    /// Another value in the same place.
+    Replace(&'a [u8]),
+    /// Nothing in this place any more.
+    Remove,
+}
+
+impl EditOp<'_> {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::AddMember(value) | Self::AddElement(value) | Self::Replace(value) => value.len(),
+            Self::Remove => 0,
+        }
+    }
+}
+
+impl Edit<'_> {
+    fn cost(&self) -> usize {
+        EDIT_BYTES + self.path.len() + self.op.bytes()
+    }
+}
+
+/// The result of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compared<'a> {
+    /// These operations, in the order of the bytes they are about.
+    Edits(Vec<Edit<'a>>),
+    /// A patch would be larger than was allowed, or the two cannot be compared.
+    Whole,
+}
+
+/// Compares two canonical encodings, for a patch of about `max_bytes` at most.
+///
+/// ```
+/// use listwatch_wire::delta::{Compared, EditOp, compare};
+///
+/// let (before, after) = (br#"{"metadata":{"name":"a"},"spec":{"n":1}}"#, br#"{"metadata":{"name":"a"},"spec":{"n":2}}"#);
+/// let Compared::Edits(edits) = compare(before, after, 1000) else { unreachable!() };
+/// assert_eq!((&*edits[0].path, &edits[0].op, &edits[0].at), (&b"/spec/n"[..], &EditOp::Replace(b"2"), &(37..38)));
+/// ```
+#[must_use]
+pub fn compare<'a>(before: &[u8], after: &'a [u8], max_bytes: usize) -> Compared<'a> {
+    let mut walk = Walk { a: before, b: after, at: 0, shift: 0, frames: Vec::new(), edits: Vec::new() };
+    match walk.run(max_bytes) {
+        Some(()) => Compared::Edits(walk.edits),
+        None => Compared::Whole,
+    }
+}
+
+/// A container that the walk is inside of.
+struct Frame {
+    /// Where it begins in the old and in the new version.
+    start: usize,
+    other: usize,
+    /// How many operations there were before it.
+    edits: usize,
+    is_object: bool,
+    /// In an object: the next string is a key.
+    expects_key: bool,
+    key: Range<usize>,
+    index: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Key,
+    /// A string or literal.
+    Scalar,
+    Open,
+    Close,
+    Separator,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Token {
+    kind: Kind,
+    start: usize,
+    end: usize,
+}
+
+struct Walk<'a, 'b> {
+    a: &'b [u8],
+    b: &'a [u8],
+    /// How far the old version has been read.
+    at: usize,
+    /// Where the same place is in the new version: so much further.
+    shift: isize,
+    frames: Vec<Frame>,
+    edits: Vec<Edit<'a>>,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn run(&mut self, max_bytes: usize) -> Option<()> {
+        let (mut cost, mut counted) = (0, 0);
+        loop {
+            let other = self.other(self.at)?;
+            let equal = common_prefix(self.a.get(self.at..)?, self.b.get(other..)?);
+            let target = self.at + equal;
+            if target == self.a.len() && other + equal == self.b.len() {
+                return self.settle();
+            }
+            self.step(target)?;
+            cost += self.edits.get(counted..).unwrap_or_default().iter().map(Edit::cost).sum::<usize>();
+            counted = self.edits.len();
+            // A collapse makes this an overestimate, by at most what the walk would have been stopped at anyway.
+            if self.edits.len() > MAX_EDITS || cost > max_bytes.saturating_mul(2) {
+                return None;
+            }
+        }
+    }
+
+    /// The same place in the new version.
+    fn other(&self, at: usize) -> Option<usize> {
+        at.checked_add_signed(self.shift)
+    }
+
+    /// Deals with the difference at `target`.
+    fn step(&mut self, target: usize) -> Option<()> {
+        loop {
+            let token = self.token()?;
+            let reaches = token.end > target || (token.kind == Kind::Scalar && token.end == target);
+            if !reaches {
+                self.consume(token)?;
+                continue;
+            }
+            let other = self.other(token.start)?;
+            if token.kind == Kind::Scalar && token.end == target {
+                // A literal that goes on in the new version, or one that is equal and followed by something else.
+                let end = raw::skip_value(self.b, other)?;
+                if self.b.get(other..end)? == self.a.get(token.start..token.end)? {
+                    self.consume(token)?;
+                    continue;
+                }
+            }
+            return match token.kind {
+                Kind::Scalar | Kind::Open => self.replace(token, other),
+                Kind::Key | Kind::Close | Kind::Separator => self.members(),
+            };
+        }
+    }
+
+    /// Another value in the same place.
+    fn replace(&mut self, token: Token, other: usize) -> Option<()> {
+        if self.frames.is_empty() {
+            return None;
+        }
+        if !begins_value(*self.b.get(other)?) {
+            // The new version has no further element.
+            return self.members();
+        }
+        let (end, other_end) = (raw::skip_value(self.a, token.start)?, raw::skip_value(self.b, other)?);
+        let edit = Edit {
+            path: self.path(),
+            op: EditOp::Replace(self.b.get(other..other_end)?),
+            at: token.start..end,
+        };
+        self.edits.push(edit);
+        self.go_to(end, other_end)
+    }
+
+    fn go_to(&mut self, at: usize, other: usize) -> Option<()> {
+        self.at = at;
+        self.shift = isize::try_from(other).ok()? - isize::try_from(at).ok()?;
+        Some(())
+    }
+
+    /// Compares the container that the walk is inside of, member by member, from its begin.
+    fn members(&mut self) -> Option<()> {
+        let frame = self.frames.pop()?;
+        let (end, other_end) = (raw::skip_value(self.a, frame.start)?, raw::skip_value(self.b, frame.other)?);
+        self.edits.truncate(frame.edits);
+        let path = self.path();
+        let mut members = Members { a: self.a, b: self.b, edits: &mut self.edits };
+        let place = Place { path: &path, depth: 0, fixed: self.frames.len() < 2 };
+        members.value(place, frame.start..end, frame.other..other_end)?;
+        self.go_to(end, other_end)
+    }
+
+    /// The token at which the walk stands.
+    fn token(&self) -> Option<Token> {
+        let start = self.at;
+        let top = self.frames.last();
+        let (kind, end) = match self.a.get(start)? {
+            b'"' => {
+                let is_key = top.is_some_and(|top| top.is_object && top.expects_key);
+                (if is_key { Kind::Key } else { Kind::Scalar }, raw::skip_value(self.a, start)?)
+            }
+            b'{' | b'[' => (Kind::Open, start + 1),
+            b'}' | b']' => (Kind::Close, start + 1),
+            b',' | b':' => (Kind::Separator, start + 1),
+            _ => (Kind::Scalar, raw::skip_value(self.a, start).filter(|end| *end > start)?),
+        };
+        Some(Token { kind, start, end })
+    }
+
+    fn consume(&mut self, token: Token) -> Option<()> {
+        let byte = *self.a.get(token.start)?;
+        match token.kind {
+            Kind::Open => self.frames.push(Frame {
+                start: token.start,
+                other: self.other(token.start)?,
+                edits: self.edits.len(),
+                is_object: byte == b'{',
+                expects_key: byte == b'{',
+                key: 0..0,
+                index: 0,
+            }),
+            Kind::Close => {
+                let frame = self.frames.pop()?;
+                self.collapse(&frame, token.end)?;
+            }
+            Kind::Key => {
+                let top = self.frames.last_mut()?;
+                top.key = token.start + 1..token.end - 1;
+                top.expects_key = false;
+            }
+            Kind::Separator if byte == b',' => {
+                let top = self.frames.last_mut()?;
+                top.expects_key = top.is_object;
+                top.index += 1;
+            }
+            Kind::Separator | Kind::Scalar => {}
+        }
+        self.at = token.end;
+        Some(())
+    }
+
+    /// Replaces a container as a whole if that is shorter than the operations inside it. Not the object itself and its
+    /// metadata, which have a resourceVersion that the stored form has not.
+    fn collapse(&mut self, frame: &Frame, end: usize) -> Option<()> {
+        if self.edits.len() < frame.edits + 2 || self.frames.len() < 2 {
+            return Some(());
+        }
+        let (path, new) = (self.path(), self.b.get(frame.other..self.other(end)?)?);
+        shorten(&mut self.edits, frame.edits, path, new, frame.start..end);
+        Some(())
+    }
+
+    /// The rest is equal: the containers that are still open are looked at as if they had ended.
+    fn settle(&mut self) -> Option<()> {
+        while let Some(frame) = self.frames.pop() {
+            if self.edits.len() >= frame.edits + 2 && self.frames.len() >= 2 {
+                let end = raw::skip_value(self.a, frame.start)?;
+                self.collapse(&frame, end)?;
+            }
+        }
+        Some(())
+    }
+
+    /// The pointer to where the walk stands.
+    fn path(&self) -> Vec<u8> {
+        let mut path = Vec::with_capacity(64);
+        for frame in &self.frames {
+            match frame.is_object {
+                true => push_key(&mut path, self.a.get(frame.key.clone()).unwrap_or_default()),
+                false => push_index(&mut path, frame.index),
+            }
+        }
+        path
+    }
+}
+
+/// Puts one operation in the place of several if it is shorter.
+fn shorten<'a>(edits: &mut Vec<Edit<'a>>, from: usize, path: Vec<u8>, new: &'a [u8], at: Range<usize>) {
+    let inside: usize = edits.get(from..).unwrap_or_default().iter().map(Edit::cost).sum();
+    let whole = Edit { path, op: EditOp::Replace(new), at };
+    if whole.cost() < inside {
+        edits.truncate(from);
+        edits.push(whole);
+    }
+}
+
+/// Where a comparison of members stands.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    path: &'p [u8],
+    depth: usize,
+    /// It must not be replaced as a whole.
+    fixed: bool,
+}
+
+/// Compares values member by member.
+struct Members<'a, 'b, 'e> {
+    a: &'b [u8],
+    b: &'a [u8],
+    edits: &'e mut Vec<Edit<'a>>,
+}
+
+impl<'a> Members<'a, '_, '_> {
+    fn value(&mut self, place: Place<'_>, old: Range<usize>, new: Range<usize>) -> Option<()> {
+        let (before, after) = (self.a.get(old.clone())?, self.b.get(new.clone())?);
+        if before == after {
+            return Some(());
+        }
+        let from = self.edits.len();
+        let entered = match (before.first()?, after.first()?) {
+            _ if place.depth > MAX_DEPTH => false,
+            (b'{', b'{') => self.object(place, &old, &new)?,
+            (b'[', b'[') => self.array(place, &old, &new)?,
+            _ => false,
+        };
+        if self.edits.len() > MAX_EDITS {
+            return None;
+        }
+        if entered {
+            if !place.fixed && self.edits.len() >= from + 2 {
+                shorten(self.edits, from, place.path.to_vec(), after, old);
+            }
+            return Some(());
+        }
+        if place.fixed {
+            return None;
+        }
+        self.edits.truncate(from);
+        self.edits.push(Edit { path: place.path.to_vec(), op: EditOp::Replace(after), at: old });
+        Some(())
+    }
+
+    /// False if members changed their order, which no operation can say.
+    fn object(&mut self, place: Place<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
+        let before: Vec<Field> = raw::fields(self.a, old.start)?.collect();
+        let after: Vec<Field> = raw::fields(self.b, new.start)?.collect();
+        let key = |bytes, field: &Field| -> Option<&[u8]> { <[u8]>::get(bytes, field.key.clone()) };
+        let (mut i, mut j, mut end) = (0, 0, old.start + 1);
+        loop {
+            let (x, y) = (before.get(i), after.get(j));
+            let (old_key, new_key) = (x.and_then(|x| key(self.a, x)), y.and_then(|y| key(self.b, y)));
+            match (x, y) {
+                (None, None) => return Some(true),
+                (Some(x), Some(y)) if old_key == new_key => {
+                    let mut path = place.path.to_vec();
+                    push_key(&mut path, old_key?);
+                    let inner = Place { path: &path, depth: place.depth + 1, fixed: is_metadata(&path) };
+                    self.value(inner, x.value.clone(), y.value.clone())?;
+                    (i, j, end) = (i + 1, j + 1, x.value.end);
+                }
+                (Some(x), _) if !after.iter().skip(j).any(|y| key(self.b, y) == old_key) => {
+                    let mut path = place.path.to_vec();
+                    push_key(&mut path, old_key?);
+                    end = self.remove(path, x.key.start - 1..x.value.end);
+                    i += 1;
+                }
+                (_, Some(y)) if !before.iter().skip(i).any(|x| key(self.a, x) == new_key) => {
+                    let mut path = place.path.to_vec();
+                    push_key(&mut path, new_key?);
+                    let op = EditOp::AddMember(self.b.get(y.value.clone())?);
+                    self.edits.push(Edit { path, op, at: end..end });
+                    j += 1;
+                }
+                _ => return Some(false),
+            }
+            if self.edits.len() > MAX_EDITS {
+                return None;
+            }
+        }
+    }
+
+    fn array(&mut self, place: Place<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
+        let (before, after) = (elements(self.a, old.start)?, elements(self.b, new.start)?);
+        let same = |x: &Range<usize>, y: &Range<usize>| self.a.get(x.clone()) == self.b.get(y.clone());
+        let first = before.iter().zip(&after).take_while(|(x, y)| same(x, y)).count();
+        let rest = before.len().min(after.len()) - first;
+        let tail =
+            before.iter().rev().zip(after.iter().rev()).take(rest).take_while(|(x, y)| same(x, y)).count();
+        let (before_to, after_to) = (before.len() - tail, after.len() - tail);
+        let mut end = before.get(first.wrapping_sub(1)).map_or(old.start + 1, |element| element.end);
+        let mut index = first;
+        for at in first..before_to.max(after_to) {
+            let mut path = place.path.to_vec();
+            push_index(&mut path, index);
+            let x = before.get(at).filter(|_| at < before_to).cloned();
+            let y = after.get(at).filter(|_| at < after_to).cloned();
+            match (x, y) {
+                (Some(x), Some(y)) => {
+                    end = x.end;
+                    let inner = Place { path: &path, depth: place.depth + 1, fixed: false };
+                    self.value(inner, x, y)?;
+                    index += 1;
+                }
+                // What is removed makes room: the next one has the same index.
+                (Some(x), None) => end = self.remove(path, x),
+                (None, Some(y)) => {
+                    self.edits.push(Edit { path, op: EditOp::AddElement(self.b.get(y)?), at: end..end });
+                    index += 1;
+                }
+                (None, None) => return None,
+            }
+            if self.edits.len() > MAX_EDITS {
+                return None;
+            }
+        }
+        Some(true)
+    }
+
+    /// Takes a member or element out, with the comma behind it. Returns where the base goes on.
+    fn remove(&mut self, path: Vec<u8>, mut at: Range<usize>) -> usize {
+        if self.a.get(at.end) == Some(&b',') {
+            at.end += 1;
+        }
+        let end = at.end;
+        self.edits.push(Edit { path, op: EditOp::Remove, at });
+        end
+    }
+}
+
+fn is_metadata(path: &[u8]) -> bool {
+    path == b"/metadata"
+}
+
+fn begins_value(byte: u8) -> bool {
+    !matches!(byte, b',' | b':' | b'}' | b']')
+}
+
+/// The elements of the array that begins at `at`.
+fn elements(bytes: &[u8], at: usize) -> Option<Vec<Range<usize>>> {
+    let (mut elements, mut at) = (Vec::new(), at + 1);
+    if bytes.get(at)? == &b']' {
+        return Some(elements);
+    }
+    loop {
+        let end = raw::skip_value(bytes, at).filter(|end| *end > at)?;
+        elements.push(at..end);
+        match bytes.get(end)? {
+            b',' => at = end + 1,
+            b']' => return Some(elements),
+            _ => return None,
+        }
+    }
+}
+
+/// How many bytes at the begin are equal.
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    const STRIDE: usize = 64;
+    let equal_strides =
+        a.chunks_exact(STRIDE).zip(b.chunks_exact(STRIDE)).take_while(|(a, b)| a == b).count();
+    let from = equal_strides * STRIDE;
+    let rest = a.iter().skip(from).zip(b.iter().skip(from));
+    from + rest.take_while(|(a, b)| a == b).count()
+}
+
+/// A step of a pointer. The key stays as it is encoded: a pointer is the inside of a JSON string as well.
+fn push_key(path: &mut Vec<u8>, key: &[u8]) {
+    path.push(b'/');
+    for byte in key {
+        match byte {
+            b'~' => path.extend_from_slice(b"~0"),
+            b'/' => path.extend_from_slice(b"~1"),
+            byte => path.push(*byte),
+        }
+    }
+}
+
+fn push_index(path: &mut Vec<u8>, index: usize) {
+    path.push(b'/');
+    path.extend_from_slice(index.to_string().as_bytes());
+}

@@ -1,0 +1,134 @@
+//! [`DeltaEvent`]: an event as a client reads it.
+
+use listwatch_json::raw;
+
+use super::splice;
+use crate::Revision;
+use crate::event::EventType;
+
+/// Why a delta cannot be used. The object is asked for as a whole then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeltaError {
+    /// The line is no delta.
+    #[error("malformed delta: {0}")]
+    Malformed(&'static str),
+    /// The client does not hold the object.
+    #[error("delta of an object that is not held")]
+    NoBase,
+    /// The client holds another version of the object, or another object of the name.
+    #[error("delta against version {base}, but {held} is held")]
+    WrongBase {
+        /// The version that the delta is about.
+        base: Revision,
+        /// The version that is there.
+        held: Revision,
+    },
+    /// An operation names bytes that the base does not have, or not in order.
+    #[error("operation at byte {0} does not fit the base")]
+    OutOfPlace(usize),
+    /// The result is not what the server has.
+    #[error("the patched object has checksum {got:08x} and {bytes} bytes, which is not what the server has")]
+    WrongResult {
+        /// The checksum of the result.
+        got: u32,
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+/// A change or the end of an object that the client holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeltaEvent<'a> {
+    /// MODIFIED or DELETED.
+    pub event_type: EventType,
+    /// The namespace; empty for none.
+    pub namespace: &'a str,
+    /// The name.
+    pub name: &'a str,
+    /// The uid, as the inside of a JSON string.
+    pub uid: &'a [u8],
+    /// The version that the client holds.
+    pub base: Revision,
+    /// The version of the event.
+    pub revision: Revision,
+    at: usize,
+    bytes: usize,
+    crc32: u32,
+    patch: &'a [u8],
+}
+
+impl<'a> DeltaEvent<'a> {
+    /// Reads the value of `delta` in a line of a watch.
+    ///
+    /// # Errors
+    /// [`DeltaError::Malformed`].
+    pub fn parse(event_type: EventType, delta: &'a [u8]) -> Result<Self, DeltaError> {
+        let mut event = Self {
+            event_type,
+            namespace: "",
+            name: "",
+            uid: b"",
+            base: Revision::ZERO,
+            revision: Revision::ZERO,
+            at: 0,
+            bytes: 0,
+            crc32: 0,
+            patch: b"",
+        };
+        let mut fields = raw::fields(delta, 0).ok_or(DeltaError::Malformed("no object"))?;
+        for field in &mut fields {
+            let value = delta.get(field.value.clone()).unwrap_or_default();
+            let key = delta.get(field.key).unwrap_or_default();
+            event.set(key, value).ok_or(DeltaError::Malformed("a field of another type"))?;
+        }
+        let complete = fields.is_complete() && !event.name.is_empty() && event.revision > Revision::ZERO;
+        let usable = match event_type {
+            EventType::Modified => !event.patch.is_empty(),
+            kind => kind == EventType::Deleted,
+        };
+        if complete && usable { Ok(event) } else { Err(DeltaError::Malformed("a field is missing")) }
+    }
+
+    fn set(&mut self, key: &[u8], value: &'a [u8]) -> Option<()> {
+        match key {
+            b"namespace" => self.namespace = raw::scalar(value)?,
+            b"name" => self.name = raw::scalar(value)?,
+            b"uid" => self.uid = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?,
+            b"base" => self.base = raw::scalar(value)?.parse().ok()?,
+            b"resourceVersion" => self.revision = raw::scalar(value)?.parse().ok()?,
+            b"at" => self.at = raw::scalar(value)?.parse().ok()?,
+            b"bytes" => self.bytes = raw::scalar(value)?.parse().ok()?,
+            b"crc32" => self.crc32 = u32::from_str_radix(raw::scalar(value)?, 16).ok()?,
+            b"patch" => self.patch = value,
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Returns the object that the patch makes of the bytes of its base.
+    ///
+    /// # Errors
+    /// [`DeltaError`] if it is not exactly what the server has.
+    pub fn apply(&self, base: &[u8]) -> Result<Vec<u8>, DeltaError> {
+        let versions = (self.base, self.revision);
+        // A length that no object has would be a way to make a client run out of memory.
+        if self.bytes > base.len() + self.patch.len() + VERSION_DIGITS {
+            return Err(DeltaError::Malformed("more bytes than base and patch have"));
+        }
+        let result = splice::apply(base, (self.at, versions), self.patch, self.bytes)?;
+        let got = crc32fast::hash(&result);
+        if result.len() != self.bytes || got != self.crc32 {
+            return Err(DeltaError::WrongResult { got, bytes: result.len() });
+        }
+        Ok(result)
+    }
+
+    /// Returns the pointers to what the patch changes, each as the inside of a JSON string.
+    pub fn paths(&self) -> impl Iterator<Item = &'a [u8]> {
+        splice::Operations::new(self.patch).filter_map(Result::ok).map(|operation| operation.path)
+    }
+}
+
+/// A resourceVersion has at most so many digits.
+const VERSION_DIGITS: usize = 20;
