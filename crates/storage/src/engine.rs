@@ -173,6 +173,39 @@ pub struct Page {
     pub count: u64,
 }
 
+/// One version of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyVersion {
+    /// The revision of the write.
+    pub revision: Revision,
+    /// The value, or `None` if the write deleted the key.
+    pub value: Option<Bytes>,
+}
+
+/// Which versions of a key [`Engine::versions`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionRange {
+    /// Only versions older than this; `None` begins with the newest.
+    pub before: Option<Revision>,
+    /// At most so many.
+    pub limit: usize,
+    /// No further version once there are so many bytes of values. One version is always returned.
+    pub bytes: usize,
+}
+
+impl VersionRange {
+    /// Whether these versions are as many as were asked for.
+    pub(crate) fn is_full(&self, versions: &[KeyVersion]) -> bool {
+        let bytes: usize = versions.iter().filter_map(|version| version.value.as_ref()).map(Bytes::len).sum();
+        versions.len() >= self.limit.max(1) || (!versions.is_empty() && bytes >= self.bytes)
+    }
+
+    /// Whether a version is older than where the range begins.
+    pub(crate) fn has(&self, revision: Revision) -> bool {
+        self.before.is_none_or(|before| revision < before)
+    }
+}
+
 /// One committed change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -244,6 +277,24 @@ pub trait Engine: Send + Sync + Debug + 'static {
     /// encrypts no longer: then it is worth writing although it does not change.
     async fn is_outdated(&self, _key: &str) -> Result<bool, Error> {
         Ok(false)
+    }
+
+    /// The versions of a key that history has, newest first: those after the begin of history, and the one that was current
+    /// then. An engine may end at the creation of the present object rather than go on with objects that had the key before.
+    async fn versions(&self, key: &str, range: VersionRange) -> Result<Vec<KeyVersion>, Error> {
+        let mut versions = Vec::new();
+        let mut at = range.before.map(|before| Revision(before.0.saturating_sub(1)));
+        while !range.is_full(&versions) {
+            let found = match self.get(key, at).await {
+                Ok(Some(found)) => found,
+                Ok(None) => break,
+                Err(Error::Compacted { .. }) if !versions.is_empty() || at.is_some() => break,
+                Err(error) => return Err(error),
+            };
+            at = Some(Revision(found.revision.0.saturating_sub(1)));
+            versions.push(KeyVersion { revision: found.revision, value: Some(found.value) });
+        }
+        Ok(versions)
     }
 
     /// Writes if the condition holds; returns when the outcome is durable.

@@ -33,7 +33,8 @@ mod usage;
 
 pub use embedded::{EmbeddedEngine, EmbeddedOptions};
 pub use engine::{
-    Batch, Change, Changes, Engine, Expect, Health, KeyValue, Page, Range, Transacted, Write, Written,
+    Batch, Change, Changes, Engine, Expect, Health, KeyValue, KeyVersion, Page, Range, Transacted,
+    VersionRange, Write, Written,
 };
 pub use error::Error;
 #[cfg(feature = "etcd")]

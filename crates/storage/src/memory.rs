@@ -15,7 +15,10 @@ use listwatch_wire::Revision;
 use parking_lot::Mutex;
 
 use crate::tail::{LogCursor, NoBacklog, Tail, TailBounds};
-use crate::{Batch, Change, Changes, Engine, Error, KeyValue, Page, Range, Transacted, Write, Written};
+use crate::{
+    Batch, Change, Changes, Engine, Error, KeyValue, KeyVersion, Page, Range, Transacted, VersionRange,
+    Write, Written,
+};
 
 /// The bounds of a [`MemoryEngine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +102,19 @@ impl MemoryEngine {
     }
 }
 
+/// The versions of a key that a part of the log has, oldest first, and before them the one that was current at its begin.
+fn versions_in(batches: &[Batch], key: &str) -> Vec<KeyVersion> {
+    let of_key = |change: &&Change| &*change.key == key;
+    let mut versions: Vec<KeyVersion> = Vec::new();
+    for change in batches.iter().flat_map(|batch| batch.changes.iter()).filter(of_key) {
+        if let (true, Some((revision, value))) = (versions.is_empty(), &change.previous) {
+            versions.push(KeyVersion { revision: *revision, value: Some(value.clone()) });
+        }
+        versions.push(KeyVersion { revision: change.revision, value: change.value.clone() });
+    }
+    versions
+}
+
 /// The values of keys at an older revision, where they differ from a newer state.
 struct Undo(HashMap<Arc<str>, Option<Version>>);
 
@@ -162,6 +178,22 @@ impl Engine for MemoryEngine {
     async fn range(&self, range: Range) -> Result<Page, Error> {
         let (revision, state, undo) = self.snapshot_at(range.at)?;
         Ok(page(&undo.apply(state, &range), &range, revision))
+    }
+
+    async fn versions(&self, key: &str, range: VersionRange) -> Result<Vec<KeyVersion>, Error> {
+        let (_, state) = self.snapshot()?;
+        let mut known = versions_in(&self.tail.since(self.tail.floor()).unwrap_or_default(), key);
+        if let (true, Some((revision, value))) = (known.is_empty(), state.get(key)) {
+            known.push(KeyVersion { revision: *revision, value: Some(value.clone()) });
+        }
+        let mut versions = Vec::new();
+        for version in known.into_iter().rev().filter(|version| range.has(version.revision)) {
+            if range.is_full(&versions) {
+                break;
+            }
+            versions.push(version);
+        }
+        Ok(versions)
     }
 
     async fn write(&self, write: Write) -> Result<Written, Error> {

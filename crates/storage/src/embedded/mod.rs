@@ -43,7 +43,10 @@ pub use options::EmbeddedOptions;
 
 use crate::tail::{LogCursor, Tail, TailBounds};
 use crate::usage::SyncCounter;
-use crate::{Changes, Engine, Error, Health, KeyValue, Page, Range, Transacted, Usage, Write, Written};
+use crate::{
+    Changes, Engine, Error, Health, KeyValue, KeyVersion, Page, Range, Transacted, Usage, VersionRange,
+    Write, Written,
+};
 use files::Directory;
 use reader::{DiskBacklog, Readers};
 use recover::{Recovered, recover};
@@ -203,6 +206,19 @@ impl Engine for EmbeddedEngine {
             move |index: &index::Index| index.between(&start, &end)
         };
         self.readers.read(range.at, select, move |snapshot, recent| snapshot.page(&range, recent)).await
+    }
+
+    async fn versions(&self, key: &str, range: VersionRange) -> Result<Vec<KeyVersion>, Error> {
+        self.shared.open()?;
+        let key: Arc<str> = key.into();
+        let select = {
+            let key = Arc::clone(&key);
+            move |index: &index::Index| (index.get(&key).map(|(_, head)| head), index.compacted)
+        };
+        let read = move |snapshot: &snapshot::Snapshot<'_>, (recent, oldest)| {
+            snapshot.versions(&key, recent, range, oldest)
+        };
+        self.readers.read(None, select, read).await
     }
 
     async fn write(&self, write: Write) -> Result<Written, Error> {

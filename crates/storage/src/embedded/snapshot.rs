@@ -15,7 +15,7 @@ use super::failure::reading;
 use super::index::Head;
 use super::schema::{revision, sql};
 use crate::tail::Tail;
-use crate::{Batch, Change, Error, KeyValue, Page, Range};
+use crate::{Batch, Change, Error, KeyValue, KeyVersion, Page, Range, VersionRange};
 
 /// As much of the log is read from disk at a time: enough to be quick, little enough to hold for everyone who lags.
 const BACKLOG_BYTES: usize = 256 << 10;
@@ -38,15 +38,66 @@ impl Snapshot<'_> {
         self.find(key, recent).map_err(|error| reading(&error))
     }
 
-    fn find(&self, key: &Arc<str>, recent: Option<Head>) -> Sql<Option<KeyValue>> {
-        let head = match recent {
-            Some(head) => Some(head),
-            None => {
-                let mut statement =
-                    self.connection.prepare_cached("SELECT revision, live FROM keys WHERE key = ?")?;
-                statement.query_row([&**key], |row| stored_head(row, 0)).optional()?
-            }
+    /// The newest change of a key, of which the index has `recent`.
+    fn head(&self, key: &str, recent: Option<Head>) -> Sql<Option<Head>> {
+        if recent.is_some() {
+            return Ok(recent);
+        }
+        let mut statement =
+            self.connection.prepare_cached("SELECT revision, live FROM keys WHERE key = ?")?;
+        statement.query_row([key], |row| stored_head(row, 0)).optional()
+    }
+
+    /// The versions of a key, newest first, back to the one that was current where history begins, at `oldest`.
+    pub(super) fn versions(
+        &self,
+        key: &Arc<str>,
+        recent: Option<Head>,
+        range: VersionRange,
+        oldest: Revision,
+    ) -> Result<Vec<KeyVersion>, Error> {
+        self.chain(key, recent, range, oldest).map_err(|error| reading(&error))
+    }
+
+    fn chain(
+        &self,
+        key: &Arc<str>,
+        recent: Option<Head>,
+        range: VersionRange,
+        oldest: Revision,
+    ) -> Sql<Vec<KeyVersion>> {
+        let mut versions = Vec::new();
+        let mut next = match range.before {
+            // Where a page ended, its last version names the one before: the newer ones are not read again.
+            Some(before) => self.link(key, before)?,
+            None => None,
         };
+        if next.is_none() {
+            next = self.head(key, recent)?.map(|head| head.revision);
+        }
+        let query = "SELECT previous, value, checksum FROM log WHERE revision = ?";
+        let mut statement = self.connection.prepare_cached(query)?;
+        while let Some(at) = next.filter(|at| *at > Revision::ZERO && !range.is_full(&versions)) {
+            let read = statement
+                .query_row([sql(at)], |row| Ok((revision(row.get(0)?), verified(row, at, key, 1, 2)?)));
+            let Some((previous, value)) = read.optional()? else { break };
+            if range.has(at) && (at > oldest || value.is_some()) {
+                versions.push(KeyVersion { revision: at, value });
+            }
+            next = (at > oldest).then_some(previous);
+        }
+        Ok(versions)
+    }
+
+    /// The change of a key before the one at a revision; nothing if that was not one of this key.
+    fn link(&self, key: &str, at: Revision) -> Sql<Option<Revision>> {
+        let query = "SELECT previous FROM log WHERE revision = ? AND key = ?";
+        let mut statement = self.connection.prepare_cached(query)?;
+        statement.query_row(params![sql(at), key], |row| row.get(0).map(revision)).optional()
+    }
+
+    fn find(&self, key: &Arc<str>, recent: Option<Head>) -> Sql<Option<KeyValue>> {
+        let head = self.head(key, recent)?;
         let Some(at) = head.map(|head| self.resolve(head)).transpose()?.flatten() else { return Ok(None) };
         self.load(Arc::clone(key), at).map(Some)
     }

@@ -97,6 +97,8 @@ pub fn cases() -> Vec<Case> {
         case!(reads::older_ranges_show_what_is_deleted_now),
         case!(reads::future_is_an_error),
         case!(reads::neighbours_of_a_prefix_stay_out),
+        case!(reads::versions_come_newest_first_and_in_pages),
+        case!(reads::versions_end_where_history_begins),
         case!(log::changes_come_in_order_with_previous_values),
         case!(log::the_log_starts_anywhere),
         case!(log::an_empty_log_waits),

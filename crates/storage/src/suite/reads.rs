@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{listing, remove, set, value};
-use crate::{Engine, Error, Range};
+use crate::{Engine, Error, Range, VersionRange};
 
 pub(super) async fn range_is_ordered_and_half_open(engine: &Arc<dyn Engine>) {
     for key in ["/c", "/a", "/b", "/d"] {
@@ -97,4 +97,48 @@ pub(super) async fn neighbours_of_a_prefix_stay_out(engine: &Arc<dyn Engine>) {
         set(engine, key, "v").await;
     }
     assert_eq!(listing(engine, "/a/", None).await, ["/a/=v", "/a/1=v"]);
+}
+
+/// The versions of a key, the deleted ones as a dash.
+async fn versions(engine: &Arc<dyn Engine>, key: &str, range: VersionRange) -> Vec<(u64, String)> {
+    let found = engine.versions(key, range).await.expect("versions");
+    let shown =
+        |value: Option<bytes::Bytes>| value.map_or_else(|| "-".to_owned(), |value| super::text(&value));
+    found.into_iter().map(|version| (version.revision.0, shown(version.value))).collect()
+}
+
+const ALL: VersionRange = VersionRange { before: None, limit: 100, bytes: usize::MAX };
+
+pub(super) async fn versions_come_newest_first_and_in_pages(engine: &Arc<dyn Engine>) {
+    let mut expected = Vec::new();
+    for n in 0..7 {
+        let revision = set(engine, "/k/a", &n.to_string()).await;
+        expected.insert(0, (revision.0, n.to_string()));
+        set(engine, "/k/b", "other").await;
+    }
+    assert_eq!(versions(engine, "/k/a", ALL).await, expected);
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let page = versions(engine, "/k/a", VersionRange { before, limit: 3, ..ALL }).await;
+        let Some((last, _)) = page.last() else { break };
+        before = Some(crate::suite::Revision(*last));
+        seen.extend(page);
+    }
+    assert_eq!(seen, expected);
+    let small = VersionRange { bytes: 2, ..ALL };
+    assert_eq!(versions(engine, "/k/a", small).await.len(), 2);
+    let between = crate::suite::Revision(expected[2].0 + 1);
+    let page = versions(engine, "/k/a", VersionRange { before: Some(between), ..ALL }).await;
+    assert_eq!(page, expected[2..], "a begin that is a revision of another key");
+    assert!(versions(engine, "/k/none", ALL).await.is_empty());
+}
+
+pub(super) async fn versions_end_where_history_begins(engine: &Arc<dyn Engine>) {
+    set(engine, "/k/a", "0").await;
+    let current = set(engine, "/k/a", "1").await;
+    let begin = set(engine, "/k/b", "other").await;
+    let newest = set(engine, "/k/a", "2").await;
+    engine.compact(begin).await.expect("a compaction");
+    let expected = [(newest.0, "2".to_owned()), (current.0, "1".to_owned())];
+    assert_eq!(versions(engine, "/k/a", ALL).await, expected);
 }
