@@ -51,6 +51,10 @@ enum Command {
     RetryWatch(client::watch::FromArguments),
     /// Run an informer on a collection and print its events
     Inform(client::inform::Arguments),
+    /// Print the versions of an object that a listwatch server still has
+    History(client::history::Arguments),
+    /// Print the difference of two versions of an object
+    Diff(client::history::DiffArguments),
     /// Show request rates, latencies and watches of a listwatch server, live
     Top(top::Arguments),
     /// Load an API server for a bounded time and print latencies
@@ -95,6 +99,8 @@ fn outcome() -> anyhow::Result<ExitCode> {
         Command::Watch(arguments) => run(client::watch::run(arguments)),
         Command::RetryWatch(arguments) => run(client::watch::run_from(arguments)),
         Command::Inform(arguments) => run(client::inform::run(arguments)),
+        Command::History(arguments) => run(client::history::run(arguments)),
+        Command::Diff(arguments) => run(client::history::run_diff(arguments)),
         Command::Top(arguments) => run(top::run(arguments)),
         Command::Bench(arguments) => run(bench::run(arguments)),
         Command::Completions(arguments) => generate::completions::<Arguments>(&arguments),

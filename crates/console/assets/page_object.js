@@ -69,9 +69,10 @@ async function loadHistory(resource, state, list) {
     return;
   }
   const known = versions.filter((version) => version.object);
-  for (let i = known.length - 1; i > 0; i--) {
-    const changed = differences(strip(known[i - 1].object), strip(known[i].object));
-    list.append(entry(known[i].resourceVersion, known[i].manager ?? known[i].user ?? "", known[i].time ?? "", changed));
+  // Newest first; the oldest one has nothing to be compared with.
+  for (let i = 0; i + 1 < known.length; i++) {
+    const changed = differences(strip(known[i + 1].object), strip(known[i].object));
+    list.append(entry(known[i].resourceVersion, known[i].manager ?? "", known[i].time ?? "", changed));
   }
 }
 

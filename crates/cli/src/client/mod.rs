@@ -1,11 +1,12 @@
 //! `listwatch list`, `watch`, `retry-watch` and `inform`: the library's pager, retrying watch and informer, on any
-//! Kubernetes API server.
+//! Kubernetes API server; `history` and `diff`: what a listwatch server keeps of the past.
 //!
 //! Each is as short as a program of your own would be: read them as examples. What they share is here: the cluster
 //! ([`Cluster`]), the collection ([`Selection`]) and how an object is printed ([`Form`]).
 
 mod changes;
 mod cluster;
+pub(crate) mod history;
 pub(crate) mod inform;
 pub(crate) mod list;
 mod resolve;

@@ -25,6 +25,11 @@ impl Found {
         TypeMeta { api_version: self.resource.api_version.clone(), kind: self.resource.kind.clone() }
     }
 
+    /// Returns the group, the version and the plural name.
+    pub(crate) fn names(&self) -> (&str, &str, &str) {
+        (&self.resource.group, &self.resource.version, &self.resource.plural)
+    }
+
     /// Returns the path of the collection, in one namespace or in all.
     pub(crate) fn path(&self, namespace: Option<&str>) -> String {
         let ApiResource { api_version, plural, group, .. } = &self.resource;

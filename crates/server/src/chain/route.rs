@@ -15,7 +15,7 @@ use crate::registry::Resource;
 use crate::request::ResourceRequest;
 use crate::request::info::{RequestInfo, RequestTarget, ResourceInfo, Verb, parts};
 use crate::respond;
-use crate::verbs::{get, list, watch, write};
+use crate::verbs::{get, history, list, watch, write};
 
 /// Finds the handler and calls it.
 pub(crate) async fn route(
@@ -86,6 +86,9 @@ async fn resource(
     }
     let (resource, info, request) = (Arc::clone(resource), Arc::clone(info), Arc::clone(request));
     let target = ResourceRequest { resource, info, request, user, flow };
+    if let (Verb::Get, Some(part)) = (target.info.verb, target.info.history) {
+        return history::answer(&service.api, &target, part).await;
+    }
     match target.info.verb {
         Verb::Get if target.info.subresource.is_none() => get::read(&service.api, &target).await,
         Verb::List => list::list(&service.api, &target).await,

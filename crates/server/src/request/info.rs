@@ -14,6 +14,7 @@ use crate::audit::Draft;
 use crate::auth::Attributes;
 use crate::http::request::Request;
 use crate::registry::{Registry, Resource};
+use crate::request::history::{self, HistoryPart};
 
 /// A request, read once and shared by everything that handles it.
 #[derive(Debug)]
@@ -33,7 +34,9 @@ pub(crate) struct RequestInfo {
 impl RequestInfo {
     /// Reads a request.
     pub(crate) fn new(http: Request, registry: &Registry, audit: Option<Arc<Draft>>) -> Self {
-        let target = RequestTarget::read(&http.method, &http.path, http.query.flag("watch"));
+        let history = history::target(&http.method, &http.path, &http.query);
+        let target = history
+            .unwrap_or_else(|| RequestTarget::read(&http.method, &http.path, http.query.flag("watch")));
         let (resource, fields) = match &target {
             RequestTarget::Resource(info) => {
                 (registry.find(&info.group, &info.version, &info.resource), fields(info, &http.query))
@@ -111,6 +114,8 @@ pub(crate) struct ResourceInfo {
     pub(crate) too_deep: bool,
     /// Only the head of the answer is asked for.
     pub(crate) head: bool,
+    /// The history of the object is asked for rather than the object.
+    pub(crate) history: Option<HistoryPart>,
 }
 
 /// The verb of a request, as authorizers and admission name it.
@@ -170,7 +175,7 @@ const OF_NAMESPACES: &[&str] = &["status", "finalize"];
 
 impl RequestTarget {
     /// Reads a decoded path. `watch` is true if the query asks for a watch.
-    fn read(method: &Method, path: &str, watch: bool) -> Self {
+    pub(super) fn read(method: &Method, path: &str, watch: bool) -> Self {
         let parts = parts(path);
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),

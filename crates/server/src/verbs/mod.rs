@@ -1,6 +1,6 @@
 //! One file per verb.
 //!
-//! Reading: [`get`], [`list`], [`watch`], from the watch cache (`cache/`). Writing: [`mod@write`] turns an HTTP request into a
+//! Reading: [`get`], [`list`], [`watch`], from the watch cache (`cache/`); [`history`], from the engine. Writing: [`mod@write`] turns an HTTP request into a
 //! write request and its answer into a response; [`create`], [`update`], [`patch`], [`delete`] and [`delete_collection`] drive the
 //! write pipeline (`pipeline/`). Endpoints that are no verbs of a resource are in `endpoints/`.
 
@@ -8,6 +8,7 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod get;
+pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod update;

@@ -1,0 +1,195 @@
+//! `listwatch history` and `listwatch diff`: the versions of one object that a listwatch server still has, and the difference of two.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use http::Request;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Cluster, changes, resolve};
+
+/// Versions per request: the most that a server answers with at once.
+const PAGE: usize = 500;
+
+/// The object meant.
+#[derive(Args, Clone, Debug)]
+struct One {
+    /// Resource: plural, singular or short name, with .GROUP where several groups have it
+    resource: String,
+    /// Name of the object
+    name: String,
+    /// Namespace; the context's, if none is given
+    #[arg(long, short, value_name = "NAME")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    cluster: Cluster,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  listwatch history deploy web -n shop\n  listwatch history cm settings --limit 5 -o json\n\nTo restore a version: listwatch history cm settings -o json | jq '.[3].object | del(.metadata.resourceVersion)' | kubectl replace -f -"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    object: One,
+    /// Newest versions to print
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// Form of the output
+    #[arg(long, short, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Output {
+    /// One line per version, with the fields that it changed
+    Table,
+    /// All versions as one JSON array
+    Json,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  listwatch diff deploy web -n shop --from 1041 --to 1077")]
+pub(crate) struct DiffArguments {
+    #[command(flatten)]
+    object: One,
+    /// Older resourceVersion; any revision at which the object existed
+    #[arg(long, value_name = "VERSION")]
+    from: u64,
+    /// Newer resourceVersion
+    #[arg(long, value_name = "VERSION")]
+    to: u64,
+    /// Print the RFC 6902 patch rather than one line per change
+    #[arg(long)]
+    patch: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: Meta,
+    versions: Vec<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Meta {
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+impl One {
+    /// A client, and the query that names the object.
+    async fn open(&self) -> anyhow::Result<(kube::Client, String)> {
+        let (client, default_namespace) = self.cluster.connect().await?;
+        let found = resolve::resolve(&client, &self.resource).await?;
+        let (group, version, plural) = found.names();
+        let mut query =
+            vec![("group", group), ("version", version), ("resource", plural), ("name", &*self.name)];
+        let namespace = self.namespace.clone().unwrap_or(default_namespace);
+        if found.namespaced {
+            query.push(("namespace", &namespace));
+        }
+        let encoded = |value: &str| {
+            percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC).to_string()
+        };
+        let query: Vec<String> =
+            query.iter().map(|(key, value)| format!("{key}={}", encoded(value))).collect();
+        Ok((client, query.join("&")))
+    }
+}
+
+async fn get<T: serde::de::DeserializeOwned>(client: &kube::Client, path: &str) -> anyhow::Result<T> {
+    let request = Request::get(path).body(Vec::new())?;
+    client.request(request).await.map_err(|error| match error {
+        kube::Error::Api(status) if status.code == 404 && !status.message.contains('"') => {
+            anyhow::anyhow!("this server keeps no history: it is not a listwatch server")
+        }
+        kube::Error::Api(status) => anyhow::anyhow!(status.message),
+        error => error.into(),
+    })
+}
+
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let (client, query) = arguments.object.open().await?;
+    let (mut versions, mut next) = (Vec::new(), String::new());
+    // One more than is printed: the oldest one is compared with the version before it.
+    let wanted = arguments.limit.saturating_add(1);
+    while versions.len() < wanted {
+        let limit = (wanted - versions.len()).min(PAGE);
+        let page: Page =
+            get(&client, &format!("/listwatch/v1/history?{query}&limit={limit}&continue={next}")).await?;
+        versions.extend(page.versions);
+        next = page.metadata.next;
+        if next.is_empty() {
+            break;
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    match arguments.output {
+        Output::Json => {
+            versions.truncate(arguments.limit);
+            writeln!(out, "{}", serde_json::to_string_pretty(&versions)?)?;
+        }
+        Output::Table => {
+            writeln!(out, "{:<12} {:<20} {:<24} CHANGE", "VERSION", "TIME", "MANAGER")?;
+            for (at, version) in versions.iter().take(arguments.limit).enumerate() {
+                writeln!(out, "{}", line(version, versions.get(at + 1)))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(version: &Value, before: Option<&Value>) -> String {
+    let text = |key: &str| version.get(key).and_then(Value::as_str).unwrap_or("-").to_owned();
+    let object = |version: &Value| version.get("object").cloned();
+    let change = match (before.and_then(object), object(version)) {
+        (_, None) => "deleted".to_owned(),
+        (None, Some(_)) if before.is_some() => "created again".to_owned(),
+        (None, Some(_)) => "oldest version kept".to_owned(),
+        (Some(before), Some(after)) => changes::describe(&before, &after),
+    };
+    format!("{:<12} {:<20} {:<24} {change}", text("resourceVersion"), text("time"), text("manager"))
+}
+
+pub(crate) async fn run_diff(arguments: DiffArguments) -> anyhow::Result<ExitCode> {
+    let (client, query) = arguments.object.open().await?;
+    let DiffArguments { from, to, patch, .. } = arguments;
+    let path = format!("/listwatch/v1/history/diff?{query}&from={from}&to={to}");
+    let difference: Value = get(&client, &path).await?;
+    let operations = difference.get("patch").and_then(Value::as_array).context("the answer has no patch")?;
+    let mut out = std::io::stdout().lock();
+    if patch {
+        writeln!(out, "{}", serde_json::to_string_pretty(operations)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for operation in operations {
+        let text = |key: &str| operation.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        match operation.get("value") {
+            Some(value) => writeln!(out, "{:<8} {} {value}", text("op"), text("path"))?,
+            None => writeln!(out, "{:<8} {}", text("op"), text("path"))?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_became_of_the_object() {
+        let one = json!({"resourceVersion": "7", "manager": "kubectl", "time": "T", "object": {"a": 1}});
+        let two = json!({"resourceVersion": "8", "object": {"a": 2}});
+        let gone = json!({"resourceVersion": "9", "deleted": true});
+        assert!(line(&two, Some(&one)).ends_with("a: 1 → 2"), "{}", line(&two, Some(&one)));
+        assert!(line(&gone, Some(&two)).ends_with("deleted"));
+        assert!(line(&one, Some(&gone)).ends_with("created again"));
+        assert!(line(&one, None).contains("kubectl"));
+    }
+}

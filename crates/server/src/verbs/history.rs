@@ -1,0 +1,178 @@
+//! The history of one object: its versions within retention, and the difference of two.
+//!
+//! Versions come from the engine, newest first and in pages. A list as of an older revision is an ordinary list
+//! (`resourceVersionMatch=Exact`); a version is restored by writing it, as any object is written.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use listwatch_storage::{KeyVersion, VersionRange};
+use listwatch_wire::delta::{Compared, compare, patch_document};
+use listwatch_wire::json::raw;
+use listwatch_wire::json::{self, Map, Value};
+use listwatch_wire::{Revision, Status};
+
+use crate::api::{Api, convert};
+use crate::cache::fresh::storage_status;
+use crate::http::body::Response;
+use crate::http::gzip;
+use crate::http::request::Request;
+use crate::registry::target::Target;
+use crate::request::ResourceRequest;
+use crate::request::history::HistoryPart;
+use crate::request::selectors::parse_version;
+use crate::respond;
+
+/// Versions of a page without a limit: what a person looks at.
+const DEFAULT_LIMIT: usize = 50;
+/// The largest limit.
+const MAX_LIMIT: usize = 500;
+/// No further version once a page has so many bytes: a page of large objects must fit into memory many times over.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// Answers a request for the history of an object.
+pub(crate) async fn answer(
+    api: &Arc<Api>,
+    target: &ResourceRequest,
+    part: HistoryPart,
+) -> Result<Response, Status> {
+    let request = &target.request.http;
+    let Some(name) = target.info.name.as_deref() else {
+        return Err(Status::bad_request("the history of an object needs its name"));
+    };
+    let object = Target::new(&target.resource, target.namespace(), name);
+    // What was written before the request is in its answer.
+    api.wait_for(None).await?;
+    let body = match part {
+        HistoryPart::Versions => versions(api, request, &object).await?,
+        HistoryPart::Difference => difference(api, request, &object).await?,
+    };
+    Ok(gzip::compress(respond::json(StatusCode::OK, body), request, api.options.requests.gzip_above))
+}
+
+async fn versions(api: &Api, request: &Request, object: &Target<'_>) -> Result<Bytes, Status> {
+    let query = &request.query;
+    let limit = match query.integer("limit")?.map(usize::try_from) {
+        None | Some(Ok(0)) => DEFAULT_LIMIT,
+        Some(Ok(limit)) => limit.min(MAX_LIMIT),
+        Some(Err(_)) => return Err(Status::bad_request("the limit must not be negative")),
+    };
+    let before = parse_version(query.text("continue"))?;
+    // One more than the page has: whether there are others, and the version before the oldest of the page.
+    let range = VersionRange { before, limit: limit + 1, bytes: PAGE_BYTES };
+    let mut found = api.engine.versions(&object.key, range).await.map_err(|error| storage_status(&error))?;
+    if found.is_empty() && before.is_none() {
+        return Err(object.not_found());
+    }
+    let full = found.len() > limit || bytes_of(&found) >= PAGE_BYTES;
+    let older = (found.len() > limit.max(1)).then(|| found.pop()).flatten();
+    let next = found.last().filter(|_| full).map(|last| last.revision);
+    let mut out =
+        BytesMut::from(&b"{\"kind\":\"ObjectHistory\",\"apiVersion\":\"listwatch/v1\",\"metadata\":{"[..]);
+    if let Some(next) = next {
+        out.extend_from_slice(format!("\"continue\":\"{next}\"").as_bytes());
+    }
+    out.extend_from_slice(b"},\"versions\":[");
+    let before_each = found.iter().skip(1).chain(&older).map(Some).chain(std::iter::once(None));
+    for (i, (version, before)) in found.iter().zip(before_each).enumerate() {
+        if i > 0 {
+            out.extend_from_slice(b",");
+        }
+        describe(api, object, (version, before), &mut out).await?;
+    }
+    out.extend_from_slice(b"]}\n");
+    Ok(out.freeze())
+}
+
+fn bytes_of(versions: &[KeyVersion]) -> usize {
+    versions.iter().filter_map(|version| version.value.as_ref()).map(Bytes::len).sum()
+}
+
+/// One version: who wrote it when, as far as it says so itself, and what it was.
+async fn describe(
+    api: &Api,
+    object: &Target<'_>,
+    (version, before): (&KeyVersion, Option<&KeyVersion>),
+    out: &mut BytesMut,
+) -> Result<(), Status> {
+    let mut entry = Map::new();
+    entry.insert("resourceVersion", version.revision.to_string().into());
+    let Some(value) = &version.value else {
+        entry.insert("deleted", true.into());
+        out.extend_from_slice(&json::encode(&entry.into()));
+        return Ok(());
+    };
+    if let Some(writer) = writer(value, before.and_then(|before| before.value.as_ref())) {
+        for key in ["manager", "operation", "subresource", "time"] {
+            if let Some(text) = writer.get(key) {
+                entry.insert(key, text.clone());
+            }
+        }
+    }
+    let head = json::encode(&entry.into());
+    out.extend_from_slice(head.strip_suffix(b"}").unwrap_or(&head));
+    out.extend_from_slice(b",\"object\":");
+    out.extend_from_slice(&shown(api, object, value, version.revision).await?);
+    out.extend_from_slice(b"}");
+    Ok(())
+}
+
+/// The entry of the field manager that made a version: the newest of those that the version before did not have. An entry that only
+/// lost fields to another manager kept its time.
+fn writer(value: &Bytes, before: Option<&Bytes>) -> Option<Value> {
+    let entries = |bytes: &Bytes| -> Option<Value> {
+        Value::read(raw::lookup(bytes, &["metadata", "managedFields"])?).ok()
+    };
+    let (now, before) = (entries(value)?, before.and_then(entries).unwrap_or_default());
+    let before = before.as_array().map(Vec::as_slice).unwrap_or_default();
+    let part = |entry: &Value, key: &str| entry.get(key).cloned();
+    let stamp = |entry: &Value| ["manager", "operation", "subresource", "time"].map(|key| part(entry, key));
+    let is_stamped_anew = |entry: &Value| !before.iter().any(|old| stamp(old) == stamp(entry));
+    let time = |entry: &Value| entry.get("time").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let rank = |entry: &&Value| (is_stamped_anew(entry), !before.contains(entry), time(entry));
+    now.as_array()?.iter().max_by_key(rank).cloned()
+}
+
+/// A version as a GET would have shown it.
+async fn shown(api: &Api, object: &Target<'_>, value: &Bytes, revision: Revision) -> Result<Bytes, Status> {
+    let resource = object.resource;
+    let read = resource.collection.object(&object.key, value.clone(), revision);
+    let read = read.ok_or_else(|| Status::internal("a stored version is not an object"))?;
+    let converted = convert::shown_one(api, resource, read).await?;
+    Ok(respond::encode::object(&resource.present(&converted), resource))
+}
+
+async fn difference(api: &Api, request: &Request, object: &Target<'_>) -> Result<Bytes, Status> {
+    let query = &request.query;
+    let at = |key: &'static str| -> Result<Revision, Status> {
+        parse_version(query.text(key))?
+            .filter(|revision| *revision > Revision::ZERO)
+            .ok_or_else(|| Status::bad_request(format!("the parameter {key} must be a resourceVersion")))
+    };
+    let (from, to) = (at("from")?, at("to")?);
+    let (from, old) = version_at(api, object, from).await?;
+    let (to, new) = version_at(api, object, to).await?;
+    let mut out = BytesMut::new();
+    out.extend_from_slice(
+        format!("{{\"kind\":\"ObjectDifference\",\"apiVersion\":\"listwatch/v1\",\"from\":\"{from}\",\"to\":\"{to}\",\"patch\":")
+            .as_bytes(),
+    );
+    match compare(&old, &new, usize::MAX) {
+        Compared::Edits(edits) => patch_document(&edits, &mut out),
+        Compared::Whole => {
+            out.extend_from_slice(b"[{\"op\":\"replace\",\"path\":\"\",\"value\":");
+            out.extend_from_slice(&new);
+            out.extend_from_slice(b"}]");
+        }
+    }
+    out.extend_from_slice(b"}\n");
+    Ok(out.freeze())
+}
+
+/// The version that an object had at a revision, as a GET would have shown it.
+async fn version_at(api: &Api, object: &Target<'_>, at: Revision) -> Result<(Revision, Bytes), Status> {
+    let found = api.engine.get(&object.key, Some(at)).await.map_err(|error| storage_status(&error))?;
+    let found = found.ok_or_else(|| object.not_found())?;
+    Ok((found.revision, shown(api, object, &found.value, found.revision).await?))
+}
