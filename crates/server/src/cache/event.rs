@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use listwatch_wire::Revision;
 use listwatch_wire::event::{EventType, SUFFIX};
 
+use crate::cache::delta;
 use crate::cache::filter::Filter;
 use crate::cache::object::Object;
 
@@ -24,10 +25,10 @@ pub struct Event {
     pub seen: Instant,
     /// With the whole object as JSON, each made for the first watcher that needs it.
     frames: Frames,
-    /// The same as protobuf. Few watchers want it, and every event is kept for a while, so that it takes up no more than
+    /// Other forms. Few watchers want them, and every event is kept for a while, so that they take up no more than
     /// a pointer until one does.
-    protobuf: OnceLock<Box<Frames>>,
-    /// The bytes of protobuf that the log has counted, or [`LEFT`].
+    others: OnceLock<Box<Others>>,
+    /// The bytes of other forms that the log has counted, or [`LEFT`].
     counted: AtomicUsize,
 }
 
@@ -37,12 +38,27 @@ const LEFT: usize = usize::MAX;
 /// The frames of ADDED, MODIFIED and DELETED.
 type Frames = [OnceLock<Bytes>; 3];
 
+/// The forms of an event that are made only if somebody asks for them.
+#[derive(Debug, Default)]
+struct Others {
+    protobuf: Frames,
+    /// The deltas of MODIFIED and DELETED.
+    deltas: [OnceLock<DeltaForm>; 2],
+}
+
+/// A delta, or nothing if whole objects are sent; for the version of the kind whose objects begin so.
+#[derive(Debug)]
+struct DeltaForm {
+    type_prefix: Bytes,
+    frame: Option<Bytes>,
+}
+
 impl Event {
     /// A change from `previous` to `object`.
     #[must_use]
     pub fn new(revision: Revision, object: Option<Arc<Object>>, previous: Option<Arc<Object>>) -> Self {
-        let (frames, protobuf, counted) = Default::default();
-        Self { revision, object, previous, seen: Instant::now(), frames, protobuf, counted }
+        let (frames, others, counted) = Default::default();
+        Self { revision, object, previous, seen: Instant::now(), frames, others, counted }
     }
 
     /// The change as a watcher with this filter sees it, if it does: an object that begins to match is added, one that
@@ -78,15 +94,40 @@ impl Event {
 
     /// The whole object as protobuf, if somebody has made it.
     pub(crate) fn protobuf(&self, change: Change) -> Option<&Bytes> {
-        change.slot(self.protobuf.get()?).get()
+        change.slot(&self.others.get()?.protobuf).get()
     }
 
     /// Keeps the protobuf form for other watchers. The first one stays: they are all the same. How many bytes that adds to
     /// the log.
     pub(super) fn keep_protobuf(&self, change: Change, frame: Bytes) -> usize {
         let bytes = frame.len();
-        let kept = change.slot(self.protobuf.get_or_init(Box::default)).set(frame).is_ok();
-        let in_log = |counted| (kept && counted != LEFT).then(|| counted + bytes);
+        let kept = change.slot(&self.others.get_or_init(Box::default).protobuf).set(frame).is_ok();
+        if kept { self.count(bytes) } else { 0 }
+    }
+
+    /// The event as a delta, and how many bytes that adds to the log. Whoever comes first decides for which version of the
+    /// kind it is kept.
+    pub(super) fn delta(&self, change: Change, type_prefix: &Bytes) -> (Option<Bytes>, usize) {
+        let [modified, deleted] = &self.others.get_or_init(Box::default).deltas;
+        let slot = match change {
+            Change::Added => return (None, 0),
+            Change::Modified => modified,
+            Change::Deleted => deleted,
+        };
+        let make = || delta::make(self, change, type_prefix);
+        let mut made = 0;
+        let form = slot.get_or_init(|| {
+            let frame = make();
+            made = frame.as_ref().map_or(0, Bytes::len) + size_of::<Others>();
+            DeltaForm { type_prefix: type_prefix.clone(), frame }
+        });
+        let frame = if form.type_prefix == *type_prefix { form.frame.clone() } else { make() };
+        (frame, if made > 0 { self.count(made) } else { 0 })
+    }
+
+    /// Counts bytes that are kept since the event was weighed; none if the log has let go of it.
+    fn count(&self, bytes: usize) -> usize {
+        let in_log = |counted| (counted != LEFT).then(|| counted + bytes);
         let counted = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, in_log);
         counted.map_or(0, |_| bytes)
     }
@@ -103,8 +144,8 @@ impl Event {
         out.freeze()
     }
 
-    /// The memory of the event: the objects, and about the same again for a frame as JSON. What it keeps as
-    /// protobuf is counted as it comes, see [`super::frames`].
+    /// The memory of the event: the objects, and about the same again for a frame as JSON. Other forms are counted as
+    /// they come, see [`super::frames`].
     #[must_use]
     pub fn weight(&self) -> usize {
         let object = self.object.as_ref().map_or(0, |o| 2 * o.weight());

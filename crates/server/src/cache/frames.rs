@@ -8,8 +8,8 @@ use crate::cache::event::{Change, Event};
 
 /// Bytes that events of the log have taken up since they were weighed.
 ///
-/// An event is weighed once, when it enters the log, with one frame as JSON, which nearly every event gets. Its protobuf form is
-/// made when somebody asks for it, which may be never: those bytes are counted here, and the log forgets so much more.
+/// An event is weighed once, when it enters the log, with one frame as JSON, which nearly every event gets. Its protobuf and delta
+/// forms are made when somebody asks for them, which may be never: those bytes are counted here, and the log forgets so much more.
 #[derive(Debug, Default)]
 pub(crate) struct LateFrames(AtomicIsize);
 
@@ -24,6 +24,15 @@ impl LateFrames {
     pub(crate) fn keep(&self, event: &Event, change: Change, frame: Bytes) {
         let counted = event.keep_protobuf(change, frame);
         self.0.fetch_add(counted.cast_signed(), Ordering::Relaxed);
+    }
+
+    /// The delta form of an event, made once for all watchers; `None` if they get the whole object.
+    pub(crate) fn delta(&self, event: &Event, change: Change, type_prefix: &Bytes) -> Option<Bytes> {
+        let (frame, counted) = event.delta(change, type_prefix);
+        if counted > 0 {
+            self.0.fetch_add(counted.cast_signed(), Ordering::Relaxed);
+        }
+        frame
     }
 
     /// The log has let go of an event.

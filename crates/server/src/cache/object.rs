@@ -172,10 +172,31 @@ impl Object {
         self.value.len() + type_prefix.len() + VERSION_BYTES
     }
 
+    /// Calls `with` on the bytes that [`Object::write_at`] writes, in parts.
+    pub(super) fn with_parts<T>(
+        &self,
+        revision: Revision,
+        type_prefix: &[u8],
+        with: impl FnOnce(&[&[u8]]) -> T,
+    ) -> T {
+        let mut version = BytesMut::with_capacity(VERSION_BYTES);
+        version.extend_from_slice(VERSION_PREFIX);
+        push_number(&mut version, revision.0);
+        version.extend_from_slice(b"\"");
+        let (start, splice) = self.seams();
+        let part = |range: Range<usize>| self.value.get(range).unwrap_or_default();
+        with(&[type_prefix, part(start..splice), &version, part(splice..self.value.len())])
+    }
+
+    /// Where in the stored bytes that begins which clients see, and where the resourceVersion goes.
+    pub(super) fn seams(&self) -> (usize, usize) {
+        (self.type_end as usize, self.splice as usize)
+    }
+
     fn spliced(&self, revision: Revision, from: usize, to: usize, out: &mut BytesMut) {
         let splice = self.splice as usize;
         out.extend_from_slice(self.value.get(from..splice).unwrap_or_default());
-        out.extend_from_slice(b",\"resourceVersion\":\"");
+        out.extend_from_slice(VERSION_PREFIX);
         push_number(out, revision.0);
         out.extend_from_slice(b"\"");
         out.extend_from_slice(self.value.get(splice..to).unwrap_or_default());
@@ -217,6 +238,8 @@ fn labels_and_splice(value: &[u8], metadata: usize) -> Option<(usize, usize)> {
     Some((labels, splice?))
 }
 
+/// What stands before the number of the version.
+pub(super) const VERSION_PREFIX: &[u8] = b",\"resourceVersion\":\"";
 /// `,"resourceVersion":"` and twenty digits.
 const VERSION_BYTES: usize = 40;
 

@@ -73,6 +73,15 @@ impl Engine for Encrypted {
         Ok(Page { items, ..page })
     }
 
+    async fn versions(&self, key: &str, range: VersionRange) -> Result<Vec<KeyVersion>, Error> {
+        let opened = |version: KeyVersion| {
+            let KeyVersion { revision, value: Some(value) } = version else { return Ok(version) };
+            let found = self.config.plain(KeyValue { key: key.into(), value, revision })?;
+            Ok(KeyVersion { revision, value: Some(found.value) })
+        };
+        self.inner.versions(key, range).await?.into_iter().map(opened).collect()
+    }
+
     async fn is_outdated(&self, key: &str) -> Result<bool, Error> {
         let Some(transform) = self.config.transform(key) else { return Ok(false) };
         let stored = self.inner.get(key, None).await?;

@@ -1,7 +1,7 @@
 //! Content negotiation: the form of a response, by the `Accept` header. Pure.
 
 use http::header::{ACCEPT, USER_AGENT};
-use listwatch_wire::Status;
+use listwatch_wire::{Status, delta};
 
 use crate::http::request::Request;
 
@@ -68,6 +68,8 @@ pub(crate) struct Form {
     pub(crate) shape: Shape,
     /// Spread over lines; JSON only.
     pub(crate) pretty: bool,
+    /// Changes as patches; watches of whole objects as JSON only.
+    pub(crate) delta: bool,
 }
 
 /// The kind of response: the kind of metadata-only responses differs between one object and a list of them.
@@ -81,7 +83,8 @@ pub(crate) enum Subject {
 }
 
 impl Form {
-    pub(crate) const JSON: Self = Self { encoding: Encoding::Json, shape: Shape::Whole, pretty: false };
+    pub(crate) const JSON: Self =
+        Self { encoding: Encoding::Json, shape: Shape::Whole, pretty: false, delta: false };
 
     pub(crate) fn content_type(self) -> &'static str {
         match self.encoding {
@@ -95,6 +98,7 @@ impl Form {
     pub(crate) fn stream_type(self) -> &'static str {
         match self.encoding {
             Encoding::Protobuf => PROTOBUF_STREAM,
+            Encoding::Json if self.delta => delta::MEDIA_TYPE,
             _ => self.content_type(),
         }
     }
@@ -129,6 +133,7 @@ struct Clause<'a> {
     group: &'a str,
     version: &'a str,
     pretty: bool,
+    delta: bool,
 }
 
 impl<'a> Clause<'a> {
@@ -142,6 +147,7 @@ impl<'a> Clause<'a> {
                 "as" => clause.transform = Some(value),
                 "g" => clause.group = value,
                 "v" => clause.version = value,
+                "delta" => clause.delta = value == delta::PARAMETER,
                 "pretty" => clause.pretty = value == "1",
                 _ => {}
             }
@@ -171,7 +177,9 @@ impl<'a> Clause<'a> {
             (Encoding::Protobuf, Shape::Table(_) | Shape::Metadata(Meta::V1Beta1)) => false,
             _ => true,
         };
-        offered.then_some(Form { encoding, shape, pretty: self.pretty })
+        let delta =
+            self.delta && (encoding, shape, subject) == (Encoding::Json, Shape::Whole, Subject::Stream);
+        offered.then_some(Form { encoding, shape, pretty: self.pretty, delta })
     }
 }
 
@@ -237,6 +245,23 @@ mod tests {
         assert_eq!(form_of(table, Subject::List, true), "406");
         let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
         assert_eq!(form_of(metadata, Subject::Object, false), "Protobuf Metadata(V1)");
+    }
+
+    #[test]
+    fn deltas_are_for_watches_of_whole_objects() {
+        let wants = |accept: &str, subject| {
+            negotiate(Some(accept), subject, true).map(|form| (form.delta, form.stream_type()))
+        };
+        let plain = Some((false, "application/json"));
+        assert_eq!(wants(delta::ACCEPT, Subject::Stream), Some((true, delta::MEDIA_TYPE)));
+        assert_eq!(wants(delta::ACCEPT, Subject::List), plain);
+        assert_eq!(
+            wants("application/json;stream=watch;delta=other,application/json", Subject::Stream),
+            plain
+        );
+        assert_eq!(wants("application/json", Subject::Stream), plain);
+        let table = "application/json;as=Table;g=meta.k8s.io;v=v1;delta=json-patch";
+        assert_eq!(wants(table, Subject::Stream), plain);
     }
 
     #[test]

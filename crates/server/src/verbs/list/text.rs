@@ -116,7 +116,7 @@ mod tests {
             br#"{"cells":["a",1,null],"object":{"metadata":{"labels":{"a: b":"- c"}}}}"#,
         ];
         for (encoding, pretty) in [(Encoding::Json, false), (Encoding::Json, true), (Encoding::Yaml, false)] {
-            let form = Form { encoding, pretty, shape: Shape::Whole };
+            let form = Form { encoding, pretty, shape: Shape::Whole, delta: false };
             for (head, count) in
                 [(&list_head[..], 3), (&list_head[..], 0), (&table_head[..], 3), (&table_head[..], 0)]
             {

@@ -21,6 +21,8 @@ pub(crate) struct Format {
     encoding: Encoding,
     shape: Shape,
     include: Include,
+    /// Changes are sent as patches where they are smaller.
+    delta: bool,
     /// Columns are told once, in the first event of a stream.
     columns_told: bool,
     broken: bool,
@@ -28,8 +30,8 @@ pub(crate) struct Format {
 
 impl Format {
     pub(crate) fn new(resource: Arc<Resource>, form: Form, include: Include) -> Self {
-        let Form { encoding, shape, .. } = form;
-        Self { resource, encoding, shape, include, columns_told: false, broken: false }
+        let Form { encoding, shape, delta, .. } = form;
+        Self { resource, encoding, shape, include, delta, columns_told: false, broken: false }
     }
 
     /// Returns true if events are bytes with their length before them, rather than lines of text.
@@ -45,6 +47,9 @@ impl Format {
     /// An event. Whole objects are encoded once for all watchers.
     pub(crate) fn event(&mut self, sight: &Sight, frames: &LateFrames) -> Bytes {
         let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
+        if let Some(frame) = self.delta(sight, frames) {
+            return frame;
+        }
         let whole = self.shape == Shape::Whole;
         if whole && !self.is_binary() && matches!(self.resource.present(object), Cow::Borrowed(_)) {
             return sight.event.frame(sight.change, &self.resource.type_prefix);
@@ -72,6 +77,17 @@ impl Format {
     /// The resource that is watched.
     pub(crate) fn resource(&self) -> &Arc<Resource> {
         &self.resource
+    }
+
+    /// An event as a patch of what the watcher holds. Not if the watcher sees, or saw, another form than the stored one.
+    fn delta(&self, sight: &Sight, frames: &LateFrames) -> Option<Bytes> {
+        let as_stored = |object: &Option<Arc<Object>>| {
+            object.as_ref().is_none_or(|object| matches!(self.resource.present(object), Cow::Borrowed(_)))
+        };
+        if !self.delta || !as_stored(&sight.event.previous) || !as_stored(&sight.event.object) {
+            return None;
+        }
+        frames.delta(&sight.event, sight.change, &self.resource.type_prefix)
     }
 
     /// Appends an object of the initial state.
