@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use listwatch::kube::layers::{RateLimit, RateLimitLayer, WarningLayer};
 use listwatch::kube::{Compression, KubeSource, ResourceKind};
-use listwatch::lister_watcher::{ListRequest, ListVersion, SourceError, WatchEvent, WatchRequest};
+use listwatch::lister_watcher::{Held, ListRequest, ListVersion, SourceError, WatchEvent, WatchRequest};
 use listwatch::object::{Keep, ManagedFields};
 use listwatch::{ListerWatcher, Revision, SharedInformer};
 use support::server::Server;
@@ -383,4 +383,45 @@ async fn an_api_is_a_source() {
     let api = kube::Api::<Deployment>::namespaced(server.client(), "prod");
     KubeSource::from(api).list(&first(ListVersion::MostRecent, None)).await.unwrap();
     assert!(server.requests()[0].starts_with("/apis/apps/v1/namespaces/prod/deployments"));
+}
+
+const DELTAS: &str = "application/json;stream=watch;delta=json-patch,application/json";
+
+#[tokio::test]
+async fn patches_are_asked_for_by_whoever_holds_whole_objects() {
+    let server = Server::answering(watch_body());
+    let source = KubeSource::of::<ConfigMap>(server.client());
+    let held = Held::new(|_, _| None);
+    let mut stream = source.watch_holding(&watch(Some(7), false), &held).await.unwrap();
+    // This server knows no patches: its stream is read as ever.
+    assert!(matches!(stream.next().await.unwrap().unwrap()[0], WatchEvent::Added(_)));
+    let dropping = source.clone().keep(Keep::default().managed_fields(ManagedFields::Drop));
+    let metadata = KubeSource::new(server.client(), ResourceKind::of::<PartialObjectMeta<ConfigMap>>());
+    for source in [source.clone().deltas(false), dropping, metadata] {
+        let _ = source.watch_holding(&watch(Some(7), false), &held).await.unwrap();
+    }
+    let _ = source.watch(&watch(Some(7), false)).await.unwrap();
+    let asked: Vec<bool> = server.requests().iter().map(|request| request.contains(DELTAS)).collect();
+    assert_eq!(asked, [true, false, false, false, false]);
+}
+
+#[tokio::test]
+async fn a_patch_that_does_not_fit_ends_the_stream_and_the_next_watches_are_of_whole_objects() {
+    let delta = r#"{"type":"MODIFIED","delta":{"namespace":"x","name":"none","uid":"u","base":"5","resourceVersion":"9","at":1,"bytes":1,"crc32":"00000000","patch":[{"op":"remove","path":"/data","at":[1,1]}]}}"#;
+    let body = format!("{}{delta}\n", watch_body());
+    let mut server = Server::answering(body);
+    server.headers = vec![("content-type", "application/json;stream=watch;delta=json-patch".to_owned())];
+    let source = KubeSource::of::<ConfigMap>(server.client());
+    let held = Held::new(|_, _| None);
+    let mut stream = source.watch_holding(&watch(Some(7), false), &held).await.unwrap();
+    // What came before it counts.
+    assert!(!stream.next().await.unwrap().unwrap().is_empty());
+    let broken = stream.next().await.unwrap();
+    assert!(matches!(broken, Err(SourceError::Delta(_))), "{broken:?}");
+    assert!(stream.next().await.is_none());
+    for _ in 0..3 {
+        let _ = source.watch_holding(&watch(Some(8), false), &held).await.unwrap();
+    }
+    let asked: Vec<bool> = server.requests().iter().map(|request| request.contains(DELTAS)).collect();
+    assert_eq!(asked, [true, false, false, true]);
 }

@@ -10,6 +10,7 @@
     reason = "tests say what they expect by panicking"
 )]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,8 @@ struct Subject {
     informer: SharedInformer<Value>,
     metadata_only: bool,
     histories: Vec<Arc<Mutex<Vec<Told>>>>,
+    /// How many updates came as patches.
+    patched: Arc<AtomicUsize>,
 }
 
 /// The forms in which an informer can be had; each has its own way from the network to the store.
@@ -73,9 +76,11 @@ enum Shape {
     Metadata,
     /// The namespaces that have a label, in the coalescing form.
     Followed,
+    /// Whole objects, although the server offers patches.
+    Whole,
 }
 
-const SHAPES: [Shape; 7] = [
+const SHAPES: [Shape; 8] = [
     Shape::Plain,
     Shape::Namespaces,
     Shape::Coalescing,
@@ -83,6 +88,7 @@ const SHAPES: [Shape; 7] = [
     Shape::Dynamic,
     Shape::Metadata,
     Shape::Followed,
+    Shape::Whole,
 ];
 
 impl Shape {
@@ -101,6 +107,7 @@ impl Shape {
                 options.reflector.page_size = Some(3);
                 source.namespace("default").into()
             }
+            Self::Whole => source.namespace("default").deltas(false).into(),
             Self::Dynamic => {
                 let resource = ApiResource::erase::<Secret>(&());
                 KubeSource::new(client, ResourceKind::dynamic(&resource)).namespace("default").into()
@@ -123,8 +130,20 @@ impl Subject {
         let informer = shape.informer(listwatch::kube::client(config).unwrap());
         let quick = Arc::new(Mutex::new(Vec::new()));
         let slow = Arc::new(Mutex::new(Vec::new()));
-        let history = quick.clone();
-        let handler = move |event: &Event<Value>| history.lock().unwrap().extend(told(event));
+        let patched = Arc::new(AtomicUsize::new(0));
+        let (history, counted) = (quick.clone(), Arc::clone(&patched));
+        let handler = move |event: &Event<Value>| {
+            if let Event::Updated { old, new } = event
+                && new.changed_paths().is_some()
+            {
+                counted.fetch_add(1, Ordering::Relaxed);
+                assert_eq!(
+                    new.changed_since(old, "data.n"),
+                    old.field(&["data", "n"]) != new.field(&["data", "n"])
+                );
+            }
+            history.lock().unwrap().extend(told(event));
+        };
         informer.add_event_handler_with(handler, HandlerOptions::named("quick")).unwrap();
         let history = slow.clone();
         let handler = move |event: Event<Value>| {
@@ -134,7 +153,7 @@ impl Subject {
         informer.add_async_event_handler(handler, HandlerOptions::named("slow").max_backlog(16)).unwrap();
         informer.start().unwrap();
         let metadata_only = matches!(shape, Shape::Metadata);
-        Self { informer, metadata_only, histories: vec![quick, slow] }
+        Self { informer, metadata_only, histories: vec![quick, slow], patched }
     }
 
     /// The first thing that is wrong, if the informer should be up to date by now.
@@ -167,7 +186,7 @@ async fn write(raw: &Raw, collection: &Collection, random: &mut StdRng, writes: 
         let name = format!("s{}", random.random_range(0..20));
         let item = format!("{}/{name}", collection.path());
         let body = json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"},
-            "data": {"n": format!("{n:08}")}});
+            "data": {"n": format!("{n:08}"), "padding": "QUFB".repeat(500)}});
         let (method, path, body) = match random.random_range(0..3) {
             0 => (Method::POST, collection.path(), Some(body)),
             1 => (Method::PUT, item, Some(body)),
@@ -208,8 +227,11 @@ async fn converges(server: &TestServer, proxy: &Proxy, seed: u64) {
         }
     }
     assert!(proxy.counts().1 > 0, "some requests met a fault");
-    for subject in &subjects {
+    for (shape, subject) in SHAPES.iter().zip(&subjects) {
         subject.informer.stop().await;
+        let patched = subject.patched.load(Ordering::Relaxed);
+        let whole = matches!(shape, Shape::Whole | Shape::Metadata);
+        assert_eq!(patched > 0, !whole, "{shape:?}: {patched} updates as patches");
     }
 }
 

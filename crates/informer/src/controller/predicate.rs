@@ -24,6 +24,12 @@ pub fn changed<K, V: PartialEq>(
     move |event| differs(event, |old, new| value(old) != value(new))
 }
 
+/// Passes updates that changed the value at a dotted path, such as `spec.replicas`.
+pub fn field<K>(path: impl Into<String>) -> impl Fn(&Event<K>) -> bool + Send + Sync + 'static {
+    let path = path.into();
+    move |event| event.is_resync() || event.changed(&path)
+}
+
 fn differs<K>(event: &Event<K>, differ: impl Fn(&Object<K>, &Object<K>) -> bool) -> bool {
     match event {
         Event::Updated { old, new } => event.is_resync() || differ(old, new),

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Core, InformerError};
-use crate::lister_watcher::{ListerWatcher, OpenNamespaces, Partition, Sources};
+use crate::lister_watcher::{Held, ListerWatcher, OpenNamespaces, Partition, Sources};
+use crate::object::Object;
 use crate::reflector::{Apply, Reflector, ReflectorOptions, Transform};
 
 /// The parts that a reflector is started with.
@@ -130,8 +131,14 @@ impl<K: Send + Sync + 'static> Core<K> {
         let Roster { members, launch: Some(launch), tasks, .. } = roster else { return };
         let Some(member) = members.iter_mut().find(|member| member.position == position) else { return };
         let source = Arc::clone(&member.partition.source);
+        // A transformed object is not what the server sent, and cannot be patched.
+        let held = launch.transform.is_none().then(|| {
+            let store = self.store.clone();
+            Held::new(move |namespace, name| store.get_by(namespace, name).map(Object::cast))
+        });
         let mut reflector = Reflector::new(source, Arc::clone(&self.queue), position, launch.options.clone())
             .transform(launch.transform.clone())
+            .held(held)
             .monitor(self.monitor.of(position))
             .resume(resume);
         if let Some(apply) = apply {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
 use http_body_util::BodyExt;
 use kube::client::Body;
+use listwatch_wire::delta;
 
 use crate::lister_watcher::SourceError;
 
@@ -15,6 +16,8 @@ use crate::lister_watcher::SourceError;
 pub(super) struct Chunks {
     body: Body,
     gzip: Option<MultiGzDecoder<Vec<u8>>>,
+    /// The server says that it sends changes as patches.
+    pub(super) deltas: bool,
 }
 
 impl Chunks {
@@ -22,7 +25,9 @@ impl Chunks {
         let encoding = response.headers().get(http::header::CONTENT_ENCODING);
         let compressed = encoding.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"gzip"));
         let gzip = compressed.then(|| MultiGzDecoder::new(Vec::new()));
-        Self { body: response.into_body(), gzip }
+        let media_type = response.headers().get(http::header::CONTENT_TYPE);
+        let deltas = media_type.is_some_and(|value| value.as_bytes() == delta::MEDIA_TYPE.as_bytes());
+        Self { body: response.into_body(), gzip, deltas }
     }
 
     /// The next piece, which may be empty; none at the end.

@@ -8,6 +8,7 @@
 //! [`client`] makes a client for it; [`layers`] has what a client-go client does before a request leaves: rate limits and warnings.
 
 mod body;
+mod deltas;
 pub mod layers;
 mod list_decoder;
 mod request;

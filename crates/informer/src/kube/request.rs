@@ -2,6 +2,7 @@
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER};
 use kube::client::Body;
+use listwatch_wire::delta;
 use listwatch_wire::options::{ListOptions, VersionMatch};
 use listwatch_wire::status::{Status, StatusReason};
 
@@ -47,25 +48,34 @@ pub(super) fn watch_options(base: &ListOptions, request: &WatchRequest) -> ListO
 }
 
 /// The media type that asks for the objects, or only for their metadata.
-fn accept(resource: &ResourceKind, watch: bool) -> &'static str {
-    match (resource.metadata_only, watch) {
+fn accept(resource: &ResourceKind, form: RequestForm) -> &'static str {
+    match (resource.metadata_only, form.watch) {
+        (false, true) if form.deltas => delta::ACCEPT,
         (false, _) => "application/json",
         (true, true) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         (true, false) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
     }
 }
 
+/// The form that the answer shall have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestForm {
+    pub(super) watch: bool,
+    pub(super) compressed: bool,
+    /// Changes as patches, if the server knows them.
+    pub(super) deltas: bool,
+}
+
 pub(super) fn http_request(
     uri: String,
     resource: &ResourceKind,
-    watch: bool,
-    compressed: bool,
+    form: RequestForm,
 ) -> Result<http::Request<Body>, SourceError> {
     // Said in either case: a decompressing layer that sees no wish of ours would add its own, and the common one
     // reads only the first member of a compressed watch.
-    let encoding = if compressed { "gzip" } else { "identity" };
+    let encoding = if form.compressed { "gzip" } else { "identity" };
     http::Request::get(uri)
-        .header(ACCEPT, accept(resource, watch))
+        .header(ACCEPT, accept(resource, form))
         .header(ACCEPT_ENCODING, encoding)
         .body(Body::empty())
         .map_err(|error| SourceError::Malformed(format!("cannot build the request: {error}")))

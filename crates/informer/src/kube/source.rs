@@ -2,23 +2,25 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::stream;
 use listwatch_wire::Revision;
-use listwatch_wire::event::{DecodeError, Decoder, Event, EventType};
+use listwatch_wire::event::{DecodeError, Decoder, DecoderOptions, Event, EventType};
 use listwatch_wire::json::raw;
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
 use listwatch_wire::status::Status;
 
 use super::body::Chunks;
+use super::deltas::Deltas;
 use super::list_decoder::ListDecoder;
-use super::request::{http_request, list_options, send, watch_options};
+use super::request::{RequestForm, http_request, list_options, send, watch_options};
 use super::resource::ResourceKind;
 use crate::lister_watcher::{
-    ListRequest, ListerWatcher, Page, SourceError, Sources, WatchEvent, WatchRequest, WatchStream,
+    Held, ListRequest, ListerWatcher, Page, SourceError, Sources, WatchEvent, WatchRequest, WatchStream,
 };
-use crate::object::{Keep, Object};
+use crate::object::{Keep, ManagedFields, Object};
 
 /// More than any namespace is.
 const MAX_NAMESPACE: usize = 2 << 20;
@@ -67,7 +69,13 @@ pub struct KubeSource {
     query: String,
     keep: Keep,
     compression: Compression,
+    deltas: bool,
+    /// How many watches are opened without patches before the next with them.
+    whole_watches: Arc<AtomicU32>,
 }
+
+/// After a patch that did not fit, so many watches are of whole objects.
+const WHOLE_WATCHES: u32 = 2;
 
 impl fmt::Debug for KubeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,6 +99,8 @@ impl KubeSource {
             query: String::new(),
             keep: Keep::default(),
             compression: Compression::Off,
+            deltas: true,
+            whole_watches: Arc::default(),
         }
     }
 
@@ -164,13 +174,25 @@ impl KubeSource {
         self
     }
 
+    /// Takes changes as patches from servers that offer them ([`listwatch_wire::delta`]). Default true. Informers that transform
+    /// objects or keep only parts of them have no use for patches and get whole objects in any case.
+    #[must_use]
+    pub fn deltas(mut self, deltas: bool) -> Self {
+        self.deltas = deltas;
+        self
+    }
+
     /// Which collection this is.
     #[must_use]
     pub fn resource(&self) -> &ResourceKind {
         &self.resource
     }
 
-    async fn send(&self, mut options: ListOptions) -> Result<Chunks, SourceError> {
+    async fn send(&self, options: ListOptions) -> Result<Chunks, SourceError> {
+        self.send_for(options, false).await
+    }
+
+    async fn send_for(&self, mut options: ListOptions, deltas: bool) -> Result<Chunks, SourceError> {
         self.tweaks.iter().for_each(|tweak| tweak(&mut options));
         let path = self.resource.resource.path(self.namespace.as_deref());
         let uri = format!("{path}?{}{}", options.to_query(), self.query);
@@ -179,7 +201,8 @@ impl KubeSource {
             Compression::Lists => !options.watch || options.send_initial_events == Some(true),
             Compression::All => true,
         };
-        let request = http_request(uri, &self.resource, options.watch, compressed)?;
+        let form = RequestForm { watch: options.watch, compressed, deltas };
+        let request = http_request(uri, &self.resource, form)?;
         send(&self.client, request).await
     }
 
@@ -213,13 +236,43 @@ impl KubeSource {
         Object::from_json(json, self.keep).map_err(|error| error.to_string())
     }
 
+    /// Whether patches can be applied to what the cache keeps, and are not to be avoided for now.
+    fn takes_deltas(&self) -> bool {
+        let as_sent = self.keep.managed_fields == ManagedFields::Keep && !self.resource.metadata_only;
+        let less = |left: u32| left.checked_sub(1);
+        let avoided = self.whole_watches.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
+        self.deltas && as_sent && !avoided
+    }
+
+    /// The event, made whole if it came as a patch.
+    fn resolve(&self, deltas: Option<&mut Deltas>, event: &Event) -> Result<WatchEvent, SourceError> {
+        let Some(deltas) = deltas else { return Ok(self.event(event)) };
+        if event.is_delta {
+            return deltas.resolve(event).map_err(|error| {
+                self.whole_watches.store(WHOLE_WATCHES, Ordering::Relaxed);
+                SourceError::Delta(error)
+            });
+        }
+        let event = self.event(event);
+        deltas.note(&event);
+        Ok(event)
+    }
+
     /// The events that are complete with this chunk, and the error that follows them, if the rest cannot be read.
-    fn decode(&self, decoder: &mut Decoder, chunk: bytes::Bytes) -> (Vec<WatchEvent>, Option<SourceError>) {
+    fn decode(
+        &self,
+        decoder: &mut Decoder,
+        mut deltas: Option<&mut Deltas>,
+        chunk: bytes::Bytes,
+    ) -> (Vec<WatchEvent>, Option<SourceError>) {
         decoder.push(chunk);
         let mut events = Vec::new();
         loop {
             match decoder.next_event() {
-                Ok(Some(event)) => events.push(self.event(&event)),
+                Ok(Some(event)) => match self.resolve(deltas.as_deref_mut(), &event) {
+                    Ok(event) => events.push(event),
+                    Err(error) => return (events, Some(error)),
+                },
                 Ok(None) => return (events, None),
                 Err(error) => return (events, Some(malformed(&error))),
             }
@@ -287,8 +340,7 @@ impl ListerWatcher for KubeSource {
         let request = http_request(
             "/api/v1/namespaces/kube-system".to_owned(),
             &ResourceKind::namespaces(),
-            false,
-            false,
+            RequestForm { watch: false, compressed: false, deltas: false },
         )?;
         let body = send(&self.client, request).await?.collect(MAX_NAMESPACE).await;
         let uid = raw::lookup(&body, &["metadata", "uid"])
@@ -320,8 +372,22 @@ impl ListerWatcher for KubeSource {
 
     async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError> {
         let chunks = self.send(watch_options(&self.options, request)).await?;
-        let reading = Reading::Open(Box::new((self.clone(), chunks, Decoder::default())));
-        Ok(WatchStream::new(stream::unfold(reading, Reading::next)))
+        Ok(self.read(chunks, None))
+    }
+
+    async fn watch_holding(&self, request: &WatchRequest, held: &Held) -> Result<WatchStream, SourceError> {
+        let wanted = self.takes_deltas();
+        let chunks = self.send_for(watch_options(&self.options, request), wanted).await?;
+        let deltas = (wanted && chunks.deltas).then(|| Deltas::new(held.clone(), &self.resource));
+        Ok(self.read(chunks, deltas))
+    }
+}
+
+impl KubeSource {
+    fn read(&self, chunks: Chunks, deltas: Option<Deltas>) -> WatchStream {
+        let decoder = Decoder::new(DecoderOptions { deltas: deltas.is_some(), ..DecoderOptions::default() });
+        let reading = Reading::Open(Box::new((self.clone(), chunks, decoder, deltas)));
+        WatchStream::new(stream::unfold(reading, Reading::next))
     }
 }
 
@@ -341,7 +407,7 @@ impl<K: kube::Resource<DynamicType = ()>> From<kube::Api<K>> for Sources {
 
 /// A watch as it is read.
 enum Reading {
-    Open(Box<(KubeSource, Chunks, Decoder)>),
+    Open(Box<(KubeSource, Chunks, Decoder, Option<Deltas>)>),
     /// Everything that could be read has been handed out.
     Broken(SourceError),
     Ended,
@@ -355,7 +421,7 @@ impl Reading {
             Self::Broken(error) => return Some((Err(error), Self::Ended)),
             Self::Ended => return None,
         };
-        let (source, chunks, decoder) = &mut *open;
+        let (source, chunks, decoder, deltas) = &mut *open;
         let chunk = match chunks.next().await {
             Some(Ok(chunk)) => chunk,
             Some(Err(error)) => return Some((Err(error), Self::Ended)),
@@ -363,7 +429,7 @@ impl Reading {
                 return std::mem::take(decoder).finish().err().map(|cut| (Err(malformed(&cut)), Self::Ended));
             }
         };
-        Some(match source.decode(decoder, chunk) {
+        Some(match source.decode(decoder, deltas.as_mut(), chunk) {
             (events, None) => (Ok(events), Self::Open(open)),
             (events, Some(error)) if events.is_empty() => (Err(error), Self::Ended),
             (events, Some(error)) => (Ok(events), Self::Broken(error)),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use listwatch_wire::delta::DeltaError;
 use listwatch_wire::status::{Status, StatusReason};
 
 /// Why a list or a watch failed.
@@ -23,6 +24,9 @@ pub enum SourceError {
     /// No answer within the time allowed.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
+    /// A change that came as a patch does not fit what is held. The same change is asked for as a whole object.
+    #[error("{0}")]
+    Delta(DeltaError),
     /// The source panicked, with this message.
     #[error("the source panicked: {0}")]
     Panicked(String),

@@ -43,6 +43,16 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// As the server or the connection fails.
     async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError>;
 
+    /// Opens a watch for a client that holds objects already. A source may use that to be sent changes as patches; the
+    /// events are the same as those of [`watch`](Self::watch).
+    ///
+    /// # Errors
+    /// As the server or the connection fails.
+    async fn watch_holding(&self, request: &WatchRequest, held: &Held) -> Result<WatchStream, SourceError> {
+        let _ = held;
+        self.watch(request).await
+    }
+
     /// Says whether requests can succeed at all. An informer asks once, before it starts.
     ///
     /// # Errors
@@ -70,6 +80,31 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// True if it is worth asking for the initial state as a stream. A source that answers no is always listed.
     fn streams_initial_events(&self) -> bool {
         true
+    }
+}
+
+/// The objects that a client holds, exactly as the server sent them.
+#[derive(Clone)]
+pub struct Held(Arc<HeldObjects>);
+
+type HeldObjects = dyn Fn(&str, &str) -> Option<Object<Raw>> + Send + Sync;
+
+impl Held {
+    /// What `get` returns for a namespace, which may be empty, and a name.
+    pub fn new(get: impl Fn(&str, &str) -> Option<Object<Raw>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(get))
+    }
+
+    /// The object of that name, if it is held.
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Object<Raw>> {
+        (self.0)(namespace, name)
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
     }
 }
 

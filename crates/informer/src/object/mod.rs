@@ -17,6 +17,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use listwatch_wire::delta::DeltaEvent;
 use listwatch_wire::json::raw;
 use listwatch_wire::selector::LabelSelector;
 use listwatch_wire::{ObjectKey, Revision};
@@ -62,6 +63,14 @@ struct Inner {
     /// Owned alone and exactly as long as needed: a slice of a page or chunk would keep all of that in memory.
     json: Box<[u8]>,
     decoded: OnceLock<Arc<dyn Any + Send + Sync>>,
+    /// What a patch changed, if this version was made by one.
+    changes: Option<Box<Changes>>,
+}
+
+/// The pointers to what differs from another version, one per line.
+struct Changes {
+    since: Revision,
+    paths: Box<[u8]>,
 }
 
 /// One version of an object. Cheap to clone, immutable.
@@ -122,6 +131,7 @@ impl<K> Object<K> {
             keep_decoded: keep.decoded,
             json,
             decoded: OnceLock::new(),
+            changes: None,
         };
         Ok(Self { inner: Arc::new(inner), kind: PhantomData })
     }
@@ -272,8 +282,68 @@ impl<K> Object<K> {
             keep_decoded: from.keep_decoded,
             json: from.json.clone(),
             decoded: from.decoded.clone(),
+            changes: None,
         };
         Self { inner: Arc::new(inner), kind: PhantomData }
+    }
+
+    /// True if this is the object of that uid.
+    pub(crate) fn is_of(&self, uid: &[u8]) -> bool {
+        self.inner.identity == scan::identity(uid)
+    }
+
+    /// The version that a patch makes of this one. What cannot change is taken over, not read again.
+    pub(crate) fn patched(&self, json: Vec<u8>, delta: &DeltaEvent<'_>) -> Self {
+        let mut paths = Vec::new();
+        // Of the metadata, only the record of field owners comes after the labels.
+        let mut moved = false;
+        for path in delta.paths() {
+            moved |= path.starts_with(b"/metadata/") && !path.starts_with(b"/metadata/managedFields");
+            paths.extend_from_slice(path);
+            paths.push(b'\n');
+        }
+        let from = &*self.inner;
+        let inner = Inner {
+            key: OnceLock::from(self.key().clone()),
+            revision: delta.revision,
+            identity: from.identity,
+            spots: Spots { labels: self.labels_in(&json, moved), ..Spots::default() },
+            keep_decoded: from.keep_decoded,
+            json: json.into_boxed_slice(),
+            decoded: OnceLock::new(),
+            changes: Some(Box::new(Changes { since: delta.base, paths: paths.into_boxed_slice() })),
+        };
+        Self { inner: Arc::new(inner), kind: PhantomData }
+    }
+
+    /// Where the labels begin in the next version: where they did, unless the metadata before them has changed its length.
+    fn labels_in(&self, json: &[u8], moved: bool) -> u32 {
+        let at = self.inner.spots.labels;
+        let before =
+            |json: &[u8]| json.get(..at as usize).is_some_and(|before| before.ends_with(b"\"labels\":"));
+        if !moved && (at == 0 || (before(self.json()) && before(json))) { at } else { scan::labels_at(json) }
+    }
+
+    /// The JSON pointers to what differs from the version before, if the server sent this version as a patch.
+    pub fn changed_paths(&self) -> Option<impl Iterator<Item = &str>> {
+        let changes = self.inner.changes.as_ref()?;
+        let lines = changes.paths.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Some(lines.filter_map(|line| str::from_utf8(line).ok()))
+    }
+
+    /// True if the value at a dotted path, such as `spec.replicas`, is not what it was in `old`. Costs next to nothing if this
+    /// version came as a patch of `old`; else the two values are compared.
+    #[must_use]
+    pub fn changed_since(&self, old: &Self, path: &str) -> bool {
+        match &self.inner.changes {
+            Some(changes) if changes.since == old.revision() => {
+                changes.paths.split(|byte| *byte == b'\n').any(|changed| touches(changed, path))
+            }
+            _ => {
+                let steps: smallvec::SmallVec<[&str; 8]> = path.split('.').collect();
+                self.field(&steps) != old.field(&steps)
+            }
+        }
     }
 
     /// The same object with other content, for transformations: key, resource version and identity stay what the
@@ -292,9 +362,17 @@ impl<K> Object<K> {
             keep_decoded: from.keep_decoded,
             json: json.into_boxed_slice(),
             decoded: OnceLock::new(),
+            changes: None,
         };
         Ok(Self { inner: Arc::new(inner), kind: PhantomData })
     }
+}
+
+/// True if a change at a JSON pointer concerns a dotted path: one of the two is inside the other.
+fn touches(pointer: &[u8], path: &str) -> bool {
+    let Some(pointer) = pointer.strip_prefix(b"/") else { return false };
+    let steps = pointer.split(|byte| *byte == b'/');
+    steps.zip(path.split('.')).all(|(changed, asked)| changed == asked.as_bytes())
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {

@@ -72,6 +72,7 @@ impl<K> Object<K> {
             keep_decoded: flags & KEEP_DECODED != 0,
             json: take(bytes, json as usize)?.into(),
             decoded: OnceLock::new(),
+            changes: None,
         };
         Some(Self { inner: Arc::new(inner), kind: PhantomData })
     }

@@ -62,6 +62,15 @@ impl<K> Event<K> {
         matches!(self, Self::Updated { old, new } if old.same_content(new))
     }
 
+    /// True unless this is an update in which the value at a dotted path, such as `spec.replicas`, stayed what it was.
+    #[must_use]
+    pub fn changed(&self, path: &str) -> bool {
+        match self {
+            Self::Updated { old, new } => new.changed_since(old, path),
+            Self::Added { .. } | Self::Deleted(_) | Self::Synced => true,
+        }
+    }
+
     pub(crate) fn revision(&self) -> Option<Revision> {
         self.object().map(Object::revision)
     }

@@ -22,7 +22,7 @@ use super::problem::{Problem, Response};
 use super::step::{Action, Input, Listing, Output};
 use crate::delta::{Delta, DeltaQueue};
 use crate::lister_watcher::{
-    ListRequest, ListVersion, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream,
+    Held, ListRequest, ListVersion, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream,
 };
 use crate::monitor::SourceMonitor;
 use crate::object::{Object, Raw};
@@ -61,6 +61,8 @@ pub struct Reflector<K = Raw> {
     apply: Option<Box<Apply<K>>>,
     /// Events applied since other tasks were last let in.
     turn: usize,
+    /// The cache that it feeds, for sources that patch what is in it.
+    held: Option<Held>,
     /// Limits how many initial states are obtained at a time.
     initial_lists: Option<Arc<Semaphore>>,
     /// A place among them, until the first attempt has ended.
@@ -108,6 +110,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             monitor: SourceMonitor::default(),
             apply: None,
             turn: 0,
+            held: None,
             initial_lists,
             place: None,
         }
@@ -130,6 +133,12 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
     pub(crate) fn monitor(mut self, monitor: SourceMonitor) -> Self {
         self.monitor = monitor;
+        self
+    }
+
+    /// Lets the source know what the cache holds. Not together with a transformation.
+    pub(crate) fn held(mut self, held: Option<Held>) -> Self {
+        self.held = held;
         self
     }
 
@@ -223,7 +232,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             }
             Action::Watch(request) => {
                 self.monitor.watching(&request);
-                Connection::Opening(open(Arc::clone(&self.source), request))
+                Connection::Opening(open(Arc::clone(&self.source), request, self.held.clone()))
             }
         }
     }
@@ -335,8 +344,14 @@ fn probe<K: Send + 'static>(source: Arc<dyn ListerWatcher>) -> BoxFuture<'static
 fn open(
     source: Arc<dyn ListerWatcher>,
     request: WatchRequest,
+    held: Option<Held>,
 ) -> BoxFuture<'static, Result<WatchStream, SourceError>> {
-    let opening = async move { contained(source.watch(&request)).await };
+    let opening = async move {
+        match held {
+            Some(held) => contained(source.watch_holding(&request, &held)).await,
+            None => contained(source.watch(&request)).await,
+        }
+    };
     opening.map(|opened| opened.unwrap_or_else(|panic| Err(SourceError::Panicked(panic)))).boxed()
 }
 
