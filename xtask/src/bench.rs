@@ -42,6 +42,8 @@ enum Which {
     Patches,
     /// A decision with a thousand roles and 5,000 bindings, and a change of them
     Rights,
+    /// A stream of Pods as whole objects, as gzip of them and as deltas: bytes and CPU of both ends
+    Delta,
     /// The whole server as a process: CPU per request and per delivered event; needs --driver
     Server,
     /// Pods placed by the real controllers, on this server and on kube-apiserver, each killed once; needs --kubernetes
@@ -63,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Which::Memory => bench("listwatch-cli", &["memory"])?,
             Which::Patches => bench("listwatch-cli", &["patches"])?,
             Which::Rights => bench("listwatch-server", &[])?,
+            Which::Delta => bench("listwatch-cli", &["delta"])?,
             Which::Server => match &arguments.driver {
                 Some(driver) => server(driver)?,
                 None => println!("server: left out; name the load driver with --driver"),

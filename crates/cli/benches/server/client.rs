@@ -42,14 +42,24 @@ impl Connection {
     }
 
     pub(crate) async fn send(&mut self, method: &str, path: &str, body: &str) {
+        self.send_with(method, path, "", body).await;
+    }
+
+    async fn send_with(&mut self, method: &str, path: &str, headers: &str, body: &str) {
         let kind = if method == "PATCH" { "strategic-merge-patch+json" } else { "json" };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/{kind}\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/{kind}\r\ncontent-length: {}\r\n{headers}\r\n{body}",
             self.token,
             body.len()
         );
         self.stream.get_mut().write_all(request.as_bytes()).await.unwrap();
         self.stream.get_mut().flush().await.unwrap();
+    }
+
+    /// Opens a watch with more headers.
+    pub(crate) async fn watch_with(&mut self, path: &str, headers: &str) {
+        self.send_with("GET", path, headers, "").await;
+        assert_eq!(self.head().await.code, 200, "{path}");
     }
 
     /// Opens a watch: what can be read afterwards are its events.

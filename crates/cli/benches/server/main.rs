@@ -1,10 +1,10 @@
-//! The server as a process, over TLS on loopback: what slow watchers do to the others, what many objects cost, and what a
-//! change of status costs.
+//! The server as a process, over TLS on loopback: what slow watchers do to the others, what many objects cost, what a
+//! change of status costs, and what deltas save.
 //!
-//! `cargo xtask bench watchers`, `memory` and `patches`. The first two compare within one run, because on a shared machine two
+//! `cargo xtask bench watchers`, `memory`, `patches` and `delta`. They compare within one run, because on a shared machine two
 //! runs differ by more than what is looked for. `LISTWATCH_BINARY` names another binary to measure.
 //!
-//! [`watchers`], [`memory`] and [`patches`] are the measurements; [`process`] is the server, [`client`] talks to it.
+//! [`watchers`], [`memory`], [`patches`] and [`delta`] are the measurements; [`process`] is the server, [`client`] talks to it.
 
 #![allow(
     clippy::print_stdout,
@@ -17,6 +17,7 @@
 )]
 
 mod client;
+mod delta;
 mod memory;
 mod patches;
 mod process;
@@ -26,6 +27,11 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|a| a == name);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    if let [first, form, events] = arguments.as_slice()
+        && first == "delta-client"
+    {
+        return runtime.block_on(delta::follow(form, events.parse().unwrap()));
+    }
     if wanted("watchers") {
         runtime.block_on(watchers::run());
     }
@@ -34,6 +40,9 @@ fn main() {
     }
     if wanted("patches") {
         runtime.block_on(patches::run());
+    }
+    if wanted("delta") {
+        runtime.block_on(delta::run());
     }
 }
 

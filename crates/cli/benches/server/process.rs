@@ -63,9 +63,12 @@ impl Server {
 
     /// Microseconds of processor time so far.
     pub(crate) fn cpu_micros(&self) -> f64 {
-        let stat = fs::read_to_string(self.file("stat")).unwrap();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) * 10_000.0
+        cpu_micros(&self.file("stat"))
+    }
+
+    /// The file that tells clients how to reach it.
+    pub(crate) fn kubeconfig(&self) -> std::path::PathBuf {
+        self.folder.path().join("admin.kubeconfig")
     }
 
     pub(crate) fn memory(&self) -> Memory {
@@ -87,6 +90,17 @@ impl Drop for Server {
         self.process.kill().ok();
         self.process.wait().ok();
     }
+}
+
+/// The same of this process.
+pub(crate) fn own_cpu_micros() -> f64 {
+    cpu_micros("/proc/self/stat")
+}
+
+fn cpu_micros(file: &str) -> f64 {
+    let stat = fs::read_to_string(file).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) * 10_000.0
 }
 
 fn trust(ca: &Path) -> Arc<ClientConfig> {
