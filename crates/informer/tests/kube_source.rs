@@ -20,7 +20,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use listwatch::kube::layers::{RateLimit, RateLimitLayer, WarningLayer};
 use listwatch::kube::{Compression, KubeSource, ResourceKind};
-use listwatch::lister_watcher::{Held, ListRequest, ListVersion, SourceError, WatchEvent, WatchRequest};
+use listwatch::lister_watcher::{
+    HeldObjects, ListRequest, ListVersion, SourceError, WatchEvent, WatchRequest,
+};
 use listwatch::object::{Keep, ManagedFields};
 use listwatch::{ListerWatcher, Revision, SharedInformer};
 use support::server::Server;
@@ -391,7 +393,7 @@ const DELTAS: &str = "application/json;stream=watch;delta=json-patch,application
 async fn patches_are_asked_for_by_whoever_holds_whole_objects() {
     let server = Server::answering(watch_body());
     let source = KubeSource::of::<ConfigMap>(server.client());
-    let held = Held::new(|_, _| None);
+    let held = HeldObjects::new(|_, _| None);
     let mut stream = source.watch_holding(&watch(Some(7), false), &held).await.unwrap();
     // This server knows no patches: its stream is read as ever.
     assert!(matches!(stream.next().await.unwrap().unwrap()[0], WatchEvent::Added(_)));
@@ -412,7 +414,7 @@ async fn a_patch_that_does_not_fit_ends_the_stream_and_the_next_watches_are_of_w
     let mut server = Server::answering(body);
     server.headers = vec![("content-type", "application/json;stream=watch;delta=json-patch".to_owned())];
     let source = KubeSource::of::<ConfigMap>(server.client());
-    let held = Held::new(|_, _| None);
+    let held = HeldObjects::new(|_, _| None);
     let mut stream = source.watch_holding(&watch(Some(7), false), &held).await.unwrap();
     // What came before it counts.
     assert!(!stream.next().await.unwrap().unwrap().is_empty());

@@ -194,13 +194,13 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// Whether these versions are as many as were asked for.
+    /// True if these versions are as many as were asked for.
     pub(crate) fn is_full(&self, versions: &[KeyVersion]) -> bool {
         let bytes: usize = versions.iter().filter_map(|version| version.value.as_ref()).map(Bytes::len).sum();
         versions.len() >= self.limit.max(1) || (!versions.is_empty() && bytes >= self.bytes)
     }
 
-    /// Whether a version is older than where the range begins.
+    /// True if a version is older than where the range begins.
     pub(crate) fn has(&self, revision: Revision) -> bool {
         self.before.is_none_or(|before| revision < before)
     }

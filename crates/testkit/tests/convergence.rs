@@ -55,7 +55,7 @@ struct Subject {
     informer: SharedInformer<Value>,
     metadata_only: bool,
     histories: Vec<Arc<Mutex<Vec<Told>>>>,
-    /// How many updates came as patches.
+    /// The number of updates that came as patches.
     patched: Arc<AtomicUsize>,
 }
 

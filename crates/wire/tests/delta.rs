@@ -30,7 +30,7 @@ fn splice(stored: &[u8]) -> usize {
     text.find(r#""name":"a""#).unwrap() + r#""name":"a""#.len()
 }
 
-/// What clients see of it.
+/// The bytes that clients see of it.
 fn seen(stored: &[u8], revision: u64) -> Vec<u8> {
     let at = splice(stored);
     let version = format!(r#","resourceVersion":"{revision}""#);

@@ -16,7 +16,7 @@ const PAGE: usize = 500;
 
 /// The object meant.
 #[derive(Args, Clone, Debug)]
-struct One {
+struct ObjectArguments {
     /// Resource: plural, singular or short name, with .GROUP where several groups have it
     resource: String,
     /// Name of the object
@@ -34,18 +34,18 @@ struct One {
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    object: One,
+    object: ObjectArguments,
     /// Newest versions to print
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
     /// Form of the output
-    #[arg(long, short, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[arg(long, short, value_enum, default_value_t = HistoryOutput::Table)]
+    output: HistoryOutput,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Output {
-    /// One line per version, with the fields that it changed
+enum HistoryOutput {
+    /// ObjectArguments line per version, with the fields that it changed
     Table,
     /// All versions as one JSON array
     Json,
@@ -55,7 +55,7 @@ enum Output {
 #[command(after_help = "Example:\n  listwatch diff deploy web -n shop --from 1041 --to 1077")]
 pub(crate) struct DiffArguments {
     #[command(flatten)]
-    object: One,
+    object: ObjectArguments,
     /// Older resourceVersion; any revision at which the object existed
     #[arg(long, value_name = "VERSION")]
     from: u64,
@@ -68,19 +68,19 @@ pub(crate) struct DiffArguments {
 }
 
 #[derive(Debug, Deserialize)]
-struct Page {
+struct HistoryPage {
     #[serde(default)]
-    metadata: Meta,
+    metadata: HistoryMeta,
     versions: Vec<Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Meta {
+struct HistoryMeta {
     #[serde(default, rename = "continue")]
     next: String,
 }
 
-impl One {
+impl ObjectArguments {
     /// A client, and the query that names the object.
     async fn open(&self) -> anyhow::Result<(kube::Client, String)> {
         let (client, default_namespace) = self.cluster.connect().await?;
@@ -115,11 +115,11 @@ async fn get<T: serde::de::DeserializeOwned>(client: &kube::Client, path: &str) 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let (client, query) = arguments.object.open().await?;
     let (mut versions, mut next) = (Vec::new(), String::new());
-    // One more than is printed: the oldest one is compared with the version before it.
+    // ObjectArguments more than is printed: the oldest one is compared with the version before it.
     let wanted = arguments.limit.saturating_add(1);
     while versions.len() < wanted {
         let limit = (wanted - versions.len()).min(PAGE);
-        let page: Page =
+        let page: HistoryPage =
             get(&client, &format!("/listwatch/v1/history?{query}&limit={limit}&continue={next}")).await?;
         versions.extend(page.versions);
         next = page.metadata.next;
@@ -129,11 +129,11 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let mut out = std::io::stdout().lock();
     match arguments.output {
-        Output::Json => {
+        HistoryOutput::Json => {
             versions.truncate(arguments.limit);
             writeln!(out, "{}", serde_json::to_string_pretty(&versions)?)?;
         }
-        Output::Table => {
+        HistoryOutput::Table => {
             writeln!(out, "{:<12} {:<20} {:<24} CHANGE", "VERSION", "TIME", "MANAGER")?;
             for (at, version) in versions.iter().take(arguments.limit).enumerate() {
                 writeln!(out, "{}", line(version, versions.get(at + 1)))?;

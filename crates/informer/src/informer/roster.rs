@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Core, InformerError};
-use crate::lister_watcher::{Held, ListerWatcher, OpenNamespaces, Partition, Sources};
+use crate::lister_watcher::{HeldObjects, ListerWatcher, OpenNamespaces, Partition, Sources};
 use crate::object::Object;
 use crate::reflector::{Apply, Reflector, ReflectorOptions, Transform};
 
@@ -134,7 +134,7 @@ impl<K: Send + Sync + 'static> Core<K> {
         // A transformed object is not what the server sent, and cannot be patched.
         let held = launch.transform.is_none().then(|| {
             let store = self.store.clone();
-            Held::new(move |namespace, name| store.get_by(namespace, name).map(Object::cast))
+            HeldObjects::new(move |namespace, name| store.get_by(namespace, name).map(Object::cast))
         });
         let mut reflector = Reflector::new(source, Arc::clone(&self.queue), position, launch.options.clone())
             .transform(launch.transform.clone())

@@ -9,7 +9,7 @@ use listwatch_wire::event::{Event, EventType};
 use listwatch_wire::{ObjectKey, Revision};
 
 use super::resource::ResourceKind;
-use crate::lister_watcher::{Held, WatchEvent};
+use crate::lister_watcher::{HeldObjects, WatchEvent};
 use crate::object::Object;
 
 /// Objects that are on their way are looked through for the first time when there are so many: some batches of events.
@@ -17,17 +17,17 @@ const MIN_PRUNED: usize = 256;
 
 /// The bases of patches.
 pub(super) struct Deltas {
-    held: Held,
-    /// What objects of this kind begin with. Items of a list begin without it.
+    held: HeldObjects,
+    /// The first bytes of objects of this kind. Items of a list begin without it.
     prefix: String,
-    /// What was handed out and may not be in the cache yet.
+    /// Objects that were handed out and may not be in the cache yet.
     ahead: HashMap<ObjectKey, Object, foldhash::fast::RandomState>,
-    /// How many of those are looked through next.
+    /// The number of those at which they are looked through next.
     prune_at: usize,
 }
 
 impl Deltas {
-    pub(super) fn new(held: Held, resource: &ResourceKind) -> Self {
+    pub(super) fn new(held: HeldObjects, resource: &ResourceKind) -> Self {
         let kind = &resource.kind;
         let prefix = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", kind.kind, kind.api_version());
         Self { held, prefix, ahead: HashMap::default(), prune_at: MIN_PRUNED }
@@ -119,7 +119,7 @@ mod tests {
 
     fn deltas(held: Option<&str>) -> Deltas {
         let held = held.map(object);
-        let held = Held::new(move |_, _| held.clone());
+        let held = HeldObjects::new(move |_, _| held.clone());
         Deltas::new(held, &ResourceKind::of::<ConfigMap>())
     }
 

@@ -18,7 +18,8 @@ use super::list_decoder::ListDecoder;
 use super::request::{RequestForm, http_request, list_options, send, watch_options};
 use super::resource::ResourceKind;
 use crate::lister_watcher::{
-    Held, ListRequest, ListerWatcher, Page, SourceError, Sources, WatchEvent, WatchRequest, WatchStream,
+    HeldObjects, ListRequest, ListerWatcher, Page, SourceError, Sources, WatchEvent, WatchRequest,
+    WatchStream,
 };
 use crate::object::{Keep, ManagedFields, Object};
 
@@ -70,7 +71,7 @@ pub struct KubeSource {
     keep: Keep,
     compression: Compression,
     deltas: bool,
-    /// How many watches are opened without patches before the next with them.
+    /// The number of watches that are opened without patches before the next with them.
     whole_watches: Arc<AtomicU32>,
 }
 
@@ -236,7 +237,7 @@ impl KubeSource {
         Object::from_json(json, self.keep).map_err(|error| error.to_string())
     }
 
-    /// Whether patches can be applied to what the cache keeps, and are not to be avoided for now.
+    /// True if patches can be applied to what the cache keeps, and are not to be avoided for now.
     fn takes_deltas(&self) -> bool {
         let as_sent = self.keep.managed_fields == ManagedFields::Keep && !self.resource.metadata_only;
         let less = |left: u32| left.checked_sub(1);
@@ -375,7 +376,11 @@ impl ListerWatcher for KubeSource {
         Ok(self.read(chunks, None))
     }
 
-    async fn watch_holding(&self, request: &WatchRequest, held: &Held) -> Result<WatchStream, SourceError> {
+    async fn watch_holding(
+        &self,
+        request: &WatchRequest,
+        held: &HeldObjects,
+    ) -> Result<WatchStream, SourceError> {
         let wanted = self.takes_deltas();
         let chunks = self.send_for(watch_options(&self.options, request), wanted).await?;
         let deltas = (wanted && chunks.deltas).then(|| Deltas::new(held.clone(), &self.resource));

@@ -48,7 +48,11 @@ pub trait ListerWatcher: Send + Sync + 'static {
     ///
     /// # Errors
     /// As the server or the connection fails.
-    async fn watch_holding(&self, request: &WatchRequest, held: &Held) -> Result<WatchStream, SourceError> {
+    async fn watch_holding(
+        &self,
+        request: &WatchRequest,
+        held: &HeldObjects,
+    ) -> Result<WatchStream, SourceError> {
         let _ = held;
         self.watch(request).await
     }
@@ -85,12 +89,12 @@ pub trait ListerWatcher: Send + Sync + 'static {
 
 /// The objects that a client holds, exactly as the server sent them.
 #[derive(Clone)]
-pub struct Held(Arc<HeldObjects>);
+pub struct HeldObjects(Arc<HeldLookup>);
 
-type HeldObjects = dyn Fn(&str, &str) -> Option<Object<Raw>> + Send + Sync;
+type HeldLookup = dyn Fn(&str, &str) -> Option<Object<Raw>> + Send + Sync;
 
-impl Held {
-    /// What `get` returns for a namespace, which may be empty, and a name.
+impl HeldObjects {
+    /// The objects that `get` returns for a namespace, which may be empty, and a name.
     pub fn new(get: impl Fn(&str, &str) -> Option<Object<Raw>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(get))
     }
@@ -102,9 +106,9 @@ impl Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for HeldObjects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held")
+        f.write_str("HeldObjects")
     }
 }
 

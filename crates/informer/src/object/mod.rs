@@ -63,12 +63,12 @@ struct Inner {
     /// Owned alone and exactly as long as needed: a slice of a page or chunk would keep all of that in memory.
     json: Box<[u8]>,
     decoded: OnceLock<Arc<dyn Any + Send + Sync>>,
-    /// What a patch changed, if this version was made by one.
-    changes: Option<Box<Changes>>,
+    /// The paths that a patch changed, if this version was made by one.
+    changes: Option<Box<ChangedPaths>>,
 }
 
 /// The pointers to what differs from another version, one per line.
-struct Changes {
+struct ChangedPaths {
     since: Revision,
     paths: Box<[u8]>,
 }
@@ -311,7 +311,7 @@ impl<K> Object<K> {
             keep_decoded: from.keep_decoded,
             json: json.into_boxed_slice(),
             decoded: OnceLock::new(),
-            changes: Some(Box::new(Changes { since: delta.base, paths: paths.into_boxed_slice() })),
+            changes: Some(Box::new(ChangedPaths { since: delta.base, paths: paths.into_boxed_slice() })),
         };
         Self { inner: Arc::new(inner), kind: PhantomData }
     }

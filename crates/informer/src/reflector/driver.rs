@@ -22,7 +22,7 @@ use super::problem::{Problem, Response};
 use super::step::{Action, Input, Listing, Output};
 use crate::delta::{Delta, DeltaQueue};
 use crate::lister_watcher::{
-    Held, ListRequest, ListVersion, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream,
+    HeldObjects, ListRequest, ListVersion, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream,
 };
 use crate::monitor::SourceMonitor;
 use crate::object::{Object, Raw};
@@ -62,7 +62,7 @@ pub struct Reflector<K = Raw> {
     /// Events applied since other tasks were last let in.
     turn: usize,
     /// The cache that it feeds, for sources that patch what is in it.
-    held: Option<Held>,
+    held: Option<HeldObjects>,
     /// Limits how many initial states are obtained at a time.
     initial_lists: Option<Arc<Semaphore>>,
     /// A place among them, until the first attempt has ended.
@@ -137,7 +137,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     /// Lets the source know what the cache holds. Not together with a transformation.
-    pub(crate) fn held(mut self, held: Option<Held>) -> Self {
+    pub(crate) fn held(mut self, held: Option<HeldObjects>) -> Self {
         self.held = held;
         self
     }
@@ -344,7 +344,7 @@ fn probe<K: Send + 'static>(source: Arc<dyn ListerWatcher>) -> BoxFuture<'static
 fn open(
     source: Arc<dyn ListerWatcher>,
     request: WatchRequest,
-    held: Option<Held>,
+    held: Option<HeldObjects>,
 ) -> BoxFuture<'static, Result<WatchStream, SourceError>> {
     let opening = async move {
         match held {

@@ -27,7 +27,7 @@ pub struct Event {
     frames: Frames,
     /// Other forms. Few watchers want them, and every event is kept for a while, so that they take up no more than
     /// a pointer until one does.
-    others: OnceLock<Box<Others>>,
+    others: OnceLock<Box<OtherForms>>,
     /// The bytes of other forms that the log has counted, or [`LEFT`].
     counted: AtomicUsize,
 }
@@ -40,7 +40,7 @@ type Frames = [OnceLock<Bytes>; 3];
 
 /// The forms of an event that are made only if somebody asks for them.
 #[derive(Debug, Default)]
-struct Others {
+struct OtherForms {
     protobuf: Frames,
     /// The deltas of MODIFIED and DELETED.
     deltas: [OnceLock<DeltaForm>; 2],
@@ -118,7 +118,7 @@ impl Event {
         let mut made = 0;
         let form = slot.get_or_init(|| {
             let frame = make();
-            made = frame.as_ref().map_or(0, Bytes::len) + size_of::<Others>();
+            made = frame.as_ref().map_or(0, Bytes::len) + size_of::<OtherForms>();
             DeltaForm { type_prefix: type_prefix.clone(), frame }
         });
         let frame = if form.type_prefix == *type_prefix { form.frame.clone() } else { make() };

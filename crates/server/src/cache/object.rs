@@ -238,7 +238,7 @@ fn labels_and_splice(value: &[u8], metadata: usize) -> Option<(usize, usize)> {
     Some((labels, splice?))
 }
 
-/// What stands before the number of the version.
+/// The bytes before the number of the version.
 pub(super) const VERSION_PREFIX: &[u8] = b",\"resourceVersion\":\"";
 /// `,"resourceVersion":"` and twenty digits.
 const VERSION_BYTES: usize = 40;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use listwatch_storage::{
-    Batch, Change, Changes, Engine, Error, Health, KeyValue, KeyVersion, Page, Range, Revision, Transacted, Usage,
-    VersionRange, Write, Written,
+    Batch, Change, Changes, Engine, Error, Health, KeyValue, KeyVersion, Page, Range, Revision, Transacted,
+    Usage, VersionRange, Write, Written,
 };
 
 use crate::encryption::config::EncryptionConfig;

@@ -15,7 +15,7 @@ const VERSIONS: &str = "/listwatch/v1/history";
 /// The difference of two of them.
 const DIFFERENCE: &str = "/listwatch/v1/history/diff";
 
-/// What is asked of the history of an object.
+/// The part of the history of an object that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HistoryPart {
     Versions,

@@ -74,7 +74,7 @@ pub enum Compared<'a> {
 /// ```
 #[must_use]
 pub fn compare<'a>(before: &[u8], after: &'a [u8], max_bytes: usize) -> Compared<'a> {
-    let mut walk = Walk { a: before, b: after, at: 0, shift: 0, frames: Vec::new(), edits: Vec::new() };
+    let mut walk = Comparison { a: before, b: after, at: 0, shift: 0, frames: Vec::new(), edits: Vec::new() };
     match walk.run(max_bytes) {
         Some(()) => Compared::Edits(walk.edits),
         None => Compared::Whole,
@@ -82,11 +82,11 @@ pub fn compare<'a>(before: &[u8], after: &'a [u8], max_bytes: usize) -> Compared
 }
 
 /// A container that the walk is inside of.
-struct Frame {
+struct OpenContainer {
     /// Where it begins in the old and in the new version.
     start: usize,
     other: usize,
-    /// How many operations there were before it.
+    /// The number of operations before it.
     edits: usize,
     is_object: bool,
     /// In an object: the next string is a key.
@@ -96,7 +96,7 @@ struct Frame {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum TokenKind {
     Key,
     /// A string or literal.
     Scalar,
@@ -106,24 +106,24 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Token {
-    kind: Kind,
+struct ComparedToken {
+    kind: TokenKind,
     start: usize,
     end: usize,
 }
 
-struct Walk<'a, 'b> {
+struct Comparison<'a, 'b> {
     a: &'b [u8],
     b: &'a [u8],
-    /// How far the old version has been read.
+    /// The position up to which the old version has been read.
     at: usize,
     /// Where the same place is in the new version: so much further.
     shift: isize,
-    frames: Vec<Frame>,
+    frames: Vec<OpenContainer>,
     edits: Vec<Edit<'a>>,
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> Comparison<'a, '_> {
     fn run(&mut self, max_bytes: usize) -> Option<()> {
         let (mut cost, mut counted) = (0, 0);
         loop {
@@ -152,13 +152,13 @@ impl<'a> Walk<'a, '_> {
     fn step(&mut self, target: usize) -> Option<()> {
         loop {
             let token = self.token()?;
-            let reaches = token.end > target || (token.kind == Kind::Scalar && token.end == target);
+            let reaches = token.end > target || (token.kind == TokenKind::Scalar && token.end == target);
             if !reaches {
                 self.consume(token)?;
                 continue;
             }
             let other = self.other(token.start)?;
-            if token.kind == Kind::Scalar && token.end == target {
+            if token.kind == TokenKind::Scalar && token.end == target {
                 // A literal that goes on in the new version, or one that is equal and followed by something else.
                 let end = raw::skip_value(self.b, other)?;
                 if self.b.get(other..end)? == self.a.get(token.start..token.end)? {
@@ -167,14 +167,14 @@ impl<'a> Walk<'a, '_> {
                 }
             }
             return match token.kind {
-                Kind::Scalar | Kind::Open => self.replace(token, other),
-                Kind::Key | Kind::Close | Kind::Separator => self.members(),
+                TokenKind::Scalar | TokenKind::Open => self.replace(token, other),
+                TokenKind::Key | TokenKind::Close | TokenKind::Separator => self.members(),
             };
         }
     }
 
     /// Another value in the same place.
-    fn replace(&mut self, token: Token, other: usize) -> Option<()> {
+    fn replace(&mut self, token: ComparedToken, other: usize) -> Option<()> {
         if self.frames.is_empty() {
             return None;
         }
@@ -204,33 +204,33 @@ impl<'a> Walk<'a, '_> {
         let (end, other_end) = (raw::skip_value(self.a, frame.start)?, raw::skip_value(self.b, frame.other)?);
         self.edits.truncate(frame.edits);
         let path = self.path();
-        let mut members = Members { a: self.a, b: self.b, edits: &mut self.edits };
-        let place = Place { path: &path, depth: 0, fixed: self.frames.len() < 2 };
+        let mut members = MemberComparison { a: self.a, b: self.b, edits: &mut self.edits };
+        let place = ComparedPlace { path: &path, depth: 0, fixed: self.frames.len() < 2 };
         members.value(place, frame.start..end, frame.other..other_end)?;
         self.go_to(end, other_end)
     }
 
     /// The token at which the walk stands.
-    fn token(&self) -> Option<Token> {
+    fn token(&self) -> Option<ComparedToken> {
         let start = self.at;
         let top = self.frames.last();
         let (kind, end) = match self.a.get(start)? {
             b'"' => {
                 let is_key = top.is_some_and(|top| top.is_object && top.expects_key);
-                (if is_key { Kind::Key } else { Kind::Scalar }, raw::skip_value(self.a, start)?)
+                (if is_key { TokenKind::Key } else { TokenKind::Scalar }, raw::skip_value(self.a, start)?)
             }
-            b'{' | b'[' => (Kind::Open, start + 1),
-            b'}' | b']' => (Kind::Close, start + 1),
-            b',' | b':' => (Kind::Separator, start + 1),
-            _ => (Kind::Scalar, raw::skip_value(self.a, start).filter(|end| *end > start)?),
+            b'{' | b'[' => (TokenKind::Open, start + 1),
+            b'}' | b']' => (TokenKind::Close, start + 1),
+            b',' | b':' => (TokenKind::Separator, start + 1),
+            _ => (TokenKind::Scalar, raw::skip_value(self.a, start).filter(|end| *end > start)?),
         };
-        Some(Token { kind, start, end })
+        Some(ComparedToken { kind, start, end })
     }
 
-    fn consume(&mut self, token: Token) -> Option<()> {
+    fn consume(&mut self, token: ComparedToken) -> Option<()> {
         let byte = *self.a.get(token.start)?;
         match token.kind {
-            Kind::Open => self.frames.push(Frame {
+            TokenKind::Open => self.frames.push(OpenContainer {
                 start: token.start,
                 other: self.other(token.start)?,
                 edits: self.edits.len(),
@@ -239,21 +239,21 @@ impl<'a> Walk<'a, '_> {
                 key: 0..0,
                 index: 0,
             }),
-            Kind::Close => {
+            TokenKind::Close => {
                 let frame = self.frames.pop()?;
                 self.collapse(&frame, token.end)?;
             }
-            Kind::Key => {
+            TokenKind::Key => {
                 let top = self.frames.last_mut()?;
                 top.key = token.start + 1..token.end - 1;
                 top.expects_key = false;
             }
-            Kind::Separator if byte == b',' => {
+            TokenKind::Separator if byte == b',' => {
                 let top = self.frames.last_mut()?;
                 top.expects_key = top.is_object;
                 top.index += 1;
             }
-            Kind::Separator | Kind::Scalar => {}
+            TokenKind::Separator | TokenKind::Scalar => {}
         }
         self.at = token.end;
         Some(())
@@ -261,7 +261,7 @@ impl<'a> Walk<'a, '_> {
 
     /// Replaces a container as a whole if that is shorter than the operations inside it. Not the object itself and its
     /// metadata, which have a resourceVersion that the stored form has not.
-    fn collapse(&mut self, frame: &Frame, end: usize) -> Option<()> {
+    fn collapse(&mut self, frame: &OpenContainer, end: usize) -> Option<()> {
         if self.edits.len() < frame.edits + 2 || self.frames.len() < 2 {
             return Some(());
         }
@@ -306,7 +306,7 @@ fn shorten<'a>(edits: &mut Vec<Edit<'a>>, from: usize, path: Vec<u8>, new: &'a [
 
 /// Where a comparison of members stands.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct ComparedPlace<'p> {
     path: &'p [u8],
     depth: usize,
     /// It must not be replaced as a whole.
@@ -314,14 +314,14 @@ struct Place<'p> {
 }
 
 /// Compares values member by member.
-struct Members<'a, 'b, 'e> {
+struct MemberComparison<'a, 'b, 'e> {
     a: &'b [u8],
     b: &'a [u8],
     edits: &'e mut Vec<Edit<'a>>,
 }
 
-impl<'a> Members<'a, '_, '_> {
-    fn value(&mut self, place: Place<'_>, old: Range<usize>, new: Range<usize>) -> Option<()> {
+impl<'a> MemberComparison<'a, '_, '_> {
+    fn value(&mut self, place: ComparedPlace<'_>, old: Range<usize>, new: Range<usize>) -> Option<()> {
         let (before, after) = (self.a.get(old.clone())?, self.b.get(new.clone())?);
         if before == after {
             return Some(());
@@ -351,7 +351,7 @@ impl<'a> Members<'a, '_, '_> {
     }
 
     /// False if members changed their order, which no operation can say.
-    fn object(&mut self, place: Place<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
+    fn object(&mut self, place: ComparedPlace<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
         let before: Vec<Field> = raw::fields(self.a, old.start)?.collect();
         let after: Vec<Field> = raw::fields(self.b, new.start)?.collect();
         let key = |bytes, field: &Field| -> Option<&[u8]> { <[u8]>::get(bytes, field.key.clone()) };
@@ -364,7 +364,8 @@ impl<'a> Members<'a, '_, '_> {
                 (Some(x), Some(y)) if old_key == new_key => {
                     let mut path = place.path.to_vec();
                     push_key(&mut path, old_key?);
-                    let inner = Place { path: &path, depth: place.depth + 1, fixed: is_metadata(&path) };
+                    let inner =
+                        ComparedPlace { path: &path, depth: place.depth + 1, fixed: is_metadata(&path) };
                     self.value(inner, x.value.clone(), y.value.clone())?;
                     (i, j, end) = (i + 1, j + 1, x.value.end);
                 }
@@ -389,7 +390,7 @@ impl<'a> Members<'a, '_, '_> {
         }
     }
 
-    fn array(&mut self, place: Place<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
+    fn array(&mut self, place: ComparedPlace<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
         let (before, after) = (elements(self.a, old.start)?, elements(self.b, new.start)?);
         let same = |x: &Range<usize>, y: &Range<usize>| self.a.get(x.clone()) == self.b.get(y.clone());
         let first = before.iter().zip(&after).take_while(|(x, y)| same(x, y)).count();
@@ -407,7 +408,7 @@ impl<'a> Members<'a, '_, '_> {
             match (x, y) {
                 (Some(x), Some(y)) => {
                     end = x.end;
-                    let inner = Place { path: &path, depth: place.depth + 1, fixed: false };
+                    let inner = ComparedPlace { path: &path, depth: place.depth + 1, fixed: false };
                     self.value(inner, x, y)?;
                     index += 1;
                 }
@@ -462,7 +463,7 @@ fn elements(bytes: &[u8], at: usize) -> Option<Vec<Range<usize>>> {
     }
 }
 
-/// How many bytes at the begin are equal.
+/// Returns the number of equal bytes at the begin.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     const STRIDE: usize = 64;
     let equal_strides =

@@ -126,7 +126,7 @@ impl<'a> DeltaEvent<'a> {
 
     /// Returns the pointers to what the patch changes, each as the inside of a JSON string.
     pub fn paths(&self) -> impl Iterator<Item = &'a [u8]> {
-        splice::Operations::new(self.patch).filter_map(Result::ok).map(|operation| operation.path)
+        splice::PatchOperations::new(self.patch).filter_map(Result::ok).map(|operation| operation.path)
     }
 }
 

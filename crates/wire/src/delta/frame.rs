@@ -8,7 +8,7 @@ use super::compare::{Edit, EditOp};
 use crate::Revision;
 use crate::event::EventType;
 
-/// What a client sees and the stored form has not: some bytes before it, and the resourceVersion inside it.
+/// The difference between the stored form and what a client sees: some bytes before it, and the resourceVersion inside it.
 #[derive(Clone, Copy, Debug)]
 pub struct Insertion {
     /// This much of the stored form is left out at its begin.
@@ -17,7 +17,7 @@ pub struct Insertion {
     pub prefix: usize,
     /// Where in the stored form the resourceVersion is inserted.
     pub splice: usize,
-    /// How many bytes that adds to the base.
+    /// The number of bytes that this adds to the base.
     pub spliced: usize,
     /// Where in those bytes the number begins.
     pub number: usize,

@@ -8,7 +8,7 @@ use super::event::DeltaError;
 use crate::Revision;
 
 /// An operation with the bytes of the base that it is about.
-pub(super) struct Operation<'a> {
+pub(super) struct PatchOperation<'a> {
     pub(super) path: &'a [u8],
     op: &'a [u8],
     value: &'a [u8],
@@ -17,18 +17,18 @@ pub(super) struct Operation<'a> {
 }
 
 /// The operations of a patch, in order.
-pub(super) struct Operations<'a> {
+pub(super) struct PatchOperations<'a> {
     patch: &'a [u8],
     at: usize,
 }
 
-impl<'a> Operations<'a> {
+impl<'a> PatchOperations<'a> {
     pub(super) fn new(patch: &'a [u8]) -> Self {
         Self { patch, at: 1 }
     }
 
-    fn read(&mut self) -> Option<Operation<'a>> {
-        let mut operation = Operation { path: b"", op: b"", value: b"", at: 0..0, is_member: false };
+    fn read(&mut self) -> Option<PatchOperation<'a>> {
+        let mut operation = PatchOperation { path: b"", op: b"", value: b"", at: 0..0, is_member: false };
         let mut fields = raw::fields(self.patch, self.at)?;
         for field in &mut fields {
             let value = self.patch.get(field.value.clone())?;
@@ -50,8 +50,8 @@ impl<'a> Operations<'a> {
     }
 }
 
-impl<'a> Iterator for Operations<'a> {
-    type Item = Result<Operation<'a>, DeltaError>;
+impl<'a> Iterator for PatchOperations<'a> {
+    type Item = Result<PatchOperation<'a>, DeltaError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.at >= self.patch.len() || (self.at == 1 && self.patch.get(1) == Some(&b']')) {
@@ -90,7 +90,7 @@ pub(super) fn apply(
     if base.get(at..at.saturating_add(old.len())) != Some(old.as_bytes()) {
         return Err(DeltaError::OutOfPlace(at));
     }
-    for operation in Operations::new(patch) {
+    for operation in PatchOperations::new(patch) {
         let operation = operation?;
         if let Some(place) = version.take_if(|version| version.start <= operation.at.start) {
             splice.replace(&place, to.to_string().as_bytes())?;
@@ -107,7 +107,7 @@ pub(super) fn apply(
 struct Splice<'a> {
     base: &'a [u8],
     out: Vec<u8>,
-    /// How far the base has been copied or passed.
+    /// The position up to which the base has been copied or passed.
     read: usize,
 }
 
@@ -133,7 +133,7 @@ impl Splice<'_> {
         self.pass(at.end)
     }
 
-    fn operate(&mut self, operation: &Operation<'_>) -> Result<(), DeltaError> {
+    fn operate(&mut self, operation: &PatchOperation<'_>) -> Result<(), DeltaError> {
         match operation.op {
             b"replace" if !operation.value.is_empty() => self.replace(&operation.at, operation.value),
             b"add" if !operation.value.is_empty() && operation.at.is_empty() => self.add(operation),
@@ -150,7 +150,7 @@ impl Splice<'_> {
         }
     }
 
-    fn add(&mut self, operation: &Operation<'_>) -> Result<(), DeltaError> {
+    fn add(&mut self, operation: &PatchOperation<'_>) -> Result<(), DeltaError> {
         self.copy_to(operation.at.start)?;
         if !matches!(self.out.last(), Some(b'{' | b'[' | b',')) {
             self.out.push(b',');

@@ -29,7 +29,7 @@ pub struct Event {
     pub event_type: EventType,
     /// The object. Shares the memory of the chunk it came in; copy it if it is to be kept for long.
     pub object: Bytes,
-    /// Whether what stands there is no object but a [delta](crate::delta) of one.
+    /// True if what stands there is no object but a [delta](crate::delta) of one.
     pub is_delta: bool,
 }
 
