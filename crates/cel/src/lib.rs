@@ -73,6 +73,7 @@ pub use library::authz::{AccessDecision, AccessRequest, Authorizer, Check};
 pub use library::cidr::Cidr;
 pub use library::format::Format;
 pub use library::quantity::Quantity;
+pub use library::regexes::pattern;
 pub use library::semver::Semver;
 pub use library::time::Timestamp;
 pub use library::url::Url;

@@ -115,9 +115,6 @@ impl From<String> for Pattern {
 }
 
 impl Pattern {
-    /// Larger compiled programs are refused, so that a definition cannot hold memory at will.
-    const MAX_COMPILED_BYTES: usize = 1 << 20;
-
     /// The pattern as written; empty if there is none.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -137,9 +134,7 @@ impl Pattern {
     }
 
     fn regex(&self) -> Option<&Regex> {
-        let compile =
-            || regex::RegexBuilder::new(&self.text).size_limit(Self::MAX_COMPILED_BYTES).build().ok();
-        self.compiled.get_or_init(compile).as_ref()
+        self.compiled.get_or_init(|| listwatch_cel::pattern(&self.text)).as_ref()
     }
 }
 
