@@ -241,6 +241,11 @@ pub struct HttpLimits {
 pub struct RequestLimits {
     /// Bytes of a request body (413 above it), as in kube-apiserver.
     pub body_bytes: usize,
+    /// Bytes of all request bodies that are being read, wait or are worked on. More wait to be read: a body is read before its
+    /// request has a seat, so that seats bound nothing here.
+    pub bodies_bytes: usize,
+    /// The part of it that one user has at most, so that others find room.
+    pub user_bodies_bytes: usize,
     /// Bytes of an object as it is stored; what is larger is refused. etcd's default for a request, on which users of
     /// kube-apiserver rely without knowing: everything that handles objects handles ones of this size.
     pub object_bytes: usize,
@@ -343,6 +348,8 @@ impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             body_bytes: 3 << 20,
+            bodies_bytes: 256 << 20,
+            user_bodies_bytes: 48 << 20,
             object_bytes: 3 << 19,
             heavy_above: 16 << 10,
             timeout: Duration::from_secs(60),

@@ -4,6 +4,7 @@
 //! the interface ([`Plugin`], [`Attributes`], [`Record`]) belongs below both. [`stored`] reads one object for a write.
 
 mod attributes;
+mod bodies;
 mod chain;
 pub(crate) mod convert;
 mod heavy;
@@ -31,6 +32,7 @@ use crate::registry::custom::Hashes;
 use crate::registry::recent::Recent;
 
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
+pub(crate) use bodies::Bodies;
 pub(crate) use chain::Chain;
 pub(crate) use heavy::Heavy;
 pub(crate) use plugin::Plugin;
@@ -65,6 +67,8 @@ pub struct Api {
     pub(crate) openapi: Hashes,
     /// API priority and fairness.
     pub(crate) fairness: Fairness,
+    /// The memory of request bodies.
+    pub(crate) bodies: Bodies,
     /// Where large objects are worked on.
     pub(crate) heavy: Heavy,
     /// The trees of objects written lately.

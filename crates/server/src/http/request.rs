@@ -20,6 +20,9 @@ pub(crate) enum BodyProblem {
 
 /// Where the body comes from, read only once somebody who may send it is known to have sent it.
 pub(crate) trait BodySource: Send {
+    /// The most bytes that can come; `None` if it is not told.
+    fn most(&self) -> Option<u64>;
+
     /// The whole body, at most `limit` bytes.
     fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>>;
 }

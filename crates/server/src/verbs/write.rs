@@ -40,6 +40,7 @@ pub(crate) async fn write(
     // A scale has a type of its own, whatever it scales.
     let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
     let form = negotiate::negotiated(request, subject, typed)?;
+    let _room = api.bodies.enter(&target.user.name, body_bytes(api, body)).await;
     let body = read_body(api, body).await?;
     target.request.audit.iter().for_each(|audit| audit.read(&body));
     // Not before the body is there: somebody who sends it slowly would keep the seat.
@@ -75,7 +76,14 @@ fn weight(writing: &WriteRequest) -> usize {
         let key = writing.resource.key(writing.namespace.as_deref(), name);
         writing.resource.collection.snapshot().get(&key).map(|object| object.stored().len())
     });
-    writing.body.len().max(stored.unwrap_or(0))
+    let sent = if has_anchors(writing) { usize::MAX } else { writing.body.len() };
+    sent.max(stored.unwrap_or(0))
+}
+
+/// Whether a body is YAML that may say a thing once and mean it many times: its length tells nothing.
+fn has_anchors(writing: &WriteRequest) -> bool {
+    let yaml = writing.content_type.as_deref().is_some_and(|kind| kind.contains("yaml"));
+    yaml && memchr::memchr(b'&', &writing.body).is_some()
 }
 
 /// The write itself, and its answer.
@@ -131,6 +139,12 @@ async fn in_version(api: &Api, resource: &Resource, body: AnswerBody) -> Result<
 fn is_answered_only(target: &ResourceRequest) -> bool {
     target.resource.builtin.is_some_and(|kind| !kind.flags.stored)
         || matches!(target.info.subresource.as_deref(), Some("binding" | "eviction" | "token"))
+}
+
+/// The room that a body needs: all that may come if it does not tell.
+fn body_bytes(api: &Api, body: &dyn BodySource) -> usize {
+    let limit = api.options.requests.body_bytes;
+    body.most().and_then(|most| usize::try_from(most).ok()).map_or(limit, |most| most.min(limit))
 }
 
 async fn read_body(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {

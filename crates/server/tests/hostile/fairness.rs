@@ -51,6 +51,24 @@ async fn bodies_that_do_not_come_take_no_seats() {
 }
 
 #[tokio::test]
+async fn bodies_take_bounded_memory_and_users_have_shares() {
+    // A user without any role sent 900 bodies of 3 MB over one connection and ended none: 3.2 GB.
+    let requests = RequestLimits { user_bodies_bytes: 3 << 20, ..RequestLimits::default() };
+    let (server, _dir) = two_users(Options { requests, ..Options::default() }).await;
+    let mut announced = Vec::new();
+    for user in ["greedy", "greedy", "modest"] {
+        let mut client = as_user(&server, user).await;
+        client.raw(format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {user}\r\ncontent-length: 2000000\r\nexpect: 100-continue\r\n\r\n").as_bytes()).await;
+        let asked_for = tokio::time::timeout(Duration::from_millis(300), client.head()).await;
+        announced.push((client, asked_for.map(|(status, _)| status).ok()));
+    }
+    let asked_for: Vec<_> = announced.iter().map(|(_, status)| *status).collect();
+    assert_eq!(asked_for, [Some(100), None, Some(100)], "the second body of greedy has to wait");
+    drop(announced.remove(0));
+    assert_eq!(announced[0].0.head().await.0, 100, "until the first is gone");
+}
+
+#[tokio::test]
 async fn a_request_says_how_it_was_classified() {
     let (server, _dir) = two_users(Options::default()).await;
     let mut admin = Client::new(&server).await;

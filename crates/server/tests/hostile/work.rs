@@ -52,6 +52,44 @@ async fn large_objects_hold_up_nobody() {
     assert!(slowest < Duration::from_secs(1), "{slowest:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_body_that_means_much_holds_up_nobody() {
+    // 300 bytes of YAML aliases held a worker, and whoever waited for it, as long as a body of a megabyte.
+    let server = start().await;
+    let mut body = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for n in 1..7 {
+        let before = vec![format!("*a{}", n - 1); 9].join(",");
+        body += &format!("a{n}: &a{n} [{before}]\n");
+    }
+    let mut client = Client::new(&server).await;
+    let busy = tokio::spawn(async move {
+        let path = format!("{MAPS}/y?fieldManager=a");
+        client.send("PATCH", &path, "content-type: application/apply-patch+yaml\r\n", &body).await;
+        let answer = client.answer().await;
+        assert_eq!(answer.status, 400, "{}", String::from_utf8_lossy(&answer.body));
+    });
+    // One worker of two may be busy; four probes at a time find out.
+    let mut probes = Vec::new();
+    for _ in 0..4 {
+        let mut probe = Client::new(&server).await;
+        let handle = busy.abort_handle();
+        probes.push(tokio::spawn(async move {
+            let mut slowest = Duration::ZERO;
+            while !handle.is_finished() {
+                let begin = Instant::now();
+                assert_eq!(probe.call("GET", "/livez", None).await.status, 200);
+                slowest = slowest.max(begin.elapsed());
+            }
+            slowest
+        }));
+    }
+    busy.await.unwrap();
+    for probe in probes {
+        let slowest = probe.await.unwrap();
+        assert!(slowest < Duration::from_millis(500), "{slowest:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_long_list_of_complaints_is_cut() {
     let server = start().await;

@@ -122,6 +122,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> BodySource for RequestBody<'_, S> {
+    fn most(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Length(length) => Some(length),
+            Framing::Chunked => None,
+        }
+    }
+
     fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>> {
         self.take(limit).boxed()
     }

@@ -86,6 +86,10 @@ async fn answer(
 struct StreamedBody(Option<Incoming>);
 
 impl BodySource for StreamedBody {
+    fn most(&self) -> Option<u64> {
+        self.0.as_ref().map_or(Some(0), |body| hyper::body::Body::size_hint(body).upper())
+    }
+
     fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>> {
         let body = self.0.take();
         async move {

@@ -1,0 +1,70 @@
+//! [`Bodies`]: the memory that request bodies may take, from their first byte until their request is answered.
+//!
+//! A body is read before its request waits for a seat, so that seats do not bound what bodies take: one HTTP/2 connection could
+//! send a thousand. Whoever sends more than fits waits before the first byte is read. Room is taken for a whole body at once,
+//! so that bodies that are half there never wait for each other.
+//!
+//! Users have shares, so that one cannot keep out the others. A share belongs to those whose names hash alike, under a key that
+//! nobody can know.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The number of shares: enough that two users rarely have the same one.
+const SHARES: usize = 256;
+
+/// Room for request bodies.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    all: Arc<Semaphore>,
+    shares: Vec<Arc<Semaphore>>,
+    keys: RandomState,
+}
+
+/// The room of one body, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    _all: OwnedSemaphorePermit,
+    _share: OwnedSemaphorePermit,
+}
+
+impl Bodies {
+    /// Room for `all` bytes, of which one user has at most `share`.
+    pub(crate) fn new(all: usize, share: usize) -> Self {
+        let semaphore = |bytes: usize| Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS)));
+        let shares = (0..SHARES).map(|_| semaphore(share)).collect();
+        Self { all: semaphore(all), shares, keys: RandomState::new() }
+    }
+
+    /// Waits for room for a body of a user; `None` if it needs none.
+    pub(crate) async fn enter(&self, user: &str, bytes: usize) -> Option<Room> {
+        let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)?;
+        let index = usize::try_from(self.keys.hash_one(user) % SHARES as u64).ok()?;
+        // The share first: who waits for it must not hold what others could use.
+        let share = Arc::clone(self.shares.get(index)?).acquire_many_owned(bytes).await.ok()?;
+        let all = Arc::clone(&self.all).acquire_many_owned(bytes).await.ok()?;
+        Some(Room { _all: all, _share: share })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_user_cannot_take_the_room_of_the_others() {
+        let bodies = Bodies::new(30, 10);
+        let first = bodies.enter("a", 8).await;
+        assert!(bodies.enter("a", 3).now_or_never().is_none(), "the share of a is used up");
+        let others: Vec<String> = (0..100).map(|n| format!("user {n}")).collect();
+        let entered = others.iter().filter_map(|user| bodies.enter(user, 3).now_or_never().flatten());
+        assert_eq!(entered.take(7).count(), 7, "others have room");
+        drop(first);
+        assert!(bodies.enter("a", 10).now_or_never().flatten().is_some(), "given back");
+        assert!(bodies.enter("a", 0).await.is_none(), "no body, no room");
+    }
+}
