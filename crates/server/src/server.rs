@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::chain;
+use crate::allocate::claims::Claims;
 use crate::allocate::services::{Allocator, KUBERNETES_ADDRESS};
-use crate::api::Api;
-use crate::api::Heavy;
+use crate::api::{Api, Bodies, Heavy};
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
 use crate::auth::{
@@ -129,6 +129,7 @@ impl Server {
         let feeder = cache.start().await?;
         // As in kube-apiserver a request waits for its turn a quarter of the time it has.
         let fairness = Fairness::new(&cache, options.requests.in_flight, options.requests.timeout / 4);
+        let allocator = Allocator::new(Claims::new(&cache));
         let api = Arc::new(Api {
             engine,
             cache,
@@ -140,11 +141,12 @@ impl Server {
             recent: Recent::new(options.cache.recent_bytes),
             admission: chain(&options.admission),
             webhooks: WebhookClient::new(options.admission.webhooks),
+            bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
             heavy: heavy(&options),
             fairness,
             options,
             metrics: Metrics::default(),
-            allocator: Allocator::default(),
+            allocator,
             openapi: Hashes::default(),
         });
         let mut definitions = Definitions::new(Arc::clone(&api));

@@ -128,3 +128,79 @@ async fn what_is_not_stored_keeps_no_address_and_no_port() {
     second.shutdown().await;
     first.shutdown().await;
 }
+
+/// Two servers gave the same address, or the same node port, to two Services in half of the rounds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_that_are_asked_for_the_same_at_once_give_it_to_one() {
+    let (first, second) = two_servers().await;
+    let (mut client, mut other) = (Client::new(&first).await, Client::new(&second).await);
+    for round in 0..30 {
+        let spec = match round % 2 {
+            0 => json!({"clusterIP": format!("10.0.9.{round}")}),
+            _ => json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_000 + round}]}),
+        };
+        let (a, b) = (format!("a{round}"), format!("b{round}"));
+        let (one, two) =
+            tokio::join!(create(&mut client, &a, spec.clone()), create(&mut other, &b, spec.clone()));
+        let (made, refused) = if one.status == 201 { (&one, &two) } else { (&two, &one) };
+        assert_eq!((made.status, refused.status), (201, 422), "round {round}: {spec}");
+        // Freed with its Service, on either server, at once.
+        let name = made.json()["metadata"]["name"].as_str().unwrap().to_owned();
+        assert_eq!(client.call("DELETE", &format!("{PATH}/{name}"), None).await.status, 200);
+        assert_eq!(list(&mut other, "spec.type%3DNodePort").await.len(), 0);
+        let again = create(&mut other, "again", spec.clone()).await;
+        assert_eq!(again.status, 201, "round {round}: {spec}");
+        assert_eq!(other.call("DELETE", &format!("{PATH}/again"), None).await.status, 200);
+        // As a Service that another server made goes in the cache, what it had is free here, too.
+        assert!(list(&mut client, "metadata.name%3Dagain").await.is_empty());
+    }
+    let left = client.get("/apis/networking.k8s.io/v1/ipaddresses").await;
+    assert!(names(&left).is_empty(), "{left}");
+    second.shutdown().await;
+    first.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_address_is_an_object_that_names_its_service() {
+    let (first, second) = two_servers().await;
+    let mut client = Client::new(&first).await;
+    let path = "/apis/networking.k8s.io/v1/ipaddresses";
+    let dry = client
+        .call(
+            "POST",
+            &format!("{PATH}?dryRun=All"),
+            Some(&json!({
+                "metadata": {"name": "d"}, "spec": {"ports": [{"port": 80}]},
+            })),
+        )
+        .await;
+    assert_eq!(dry.status, 201);
+    assert!(names(&client.get(path).await).is_empty(), "a dry run claims nothing");
+    let made = create(&mut client, "a", json!({})).await.json();
+    let address = made["spec"]["clusterIP"].as_str().unwrap();
+    let claim = client.get(&format!("{path}/{address}")).await;
+    assert_eq!(
+        claim["spec"]["parentRef"],
+        json!({"resource": "services", "namespace": "default", "name": "a"})
+    );
+    assert_eq!(claim["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"], "ipallocator.k8s.io");
+    // An address that somebody else has claimed is not given to a Service.
+    let gateway = json!({"metadata": {"name": "10.0.9.9"}, "spec": {"parentRef":
+        {"group": "g.io", "resource": "gateways", "namespace": "default", "name": "g"}}});
+    assert_eq!(client.call("POST", path, Some(&gateway)).await.status, 201);
+    assert!(says(&create(&mut client, "b", json!({"clusterIP": "10.0.9.9"})).await, "already allocated"));
+    // What is turned into another type gives back what it no longer has.
+    let patch = json!({"spec": {"type": "ExternalName", "externalName": "a.b", "clusterIP": null, "clusterIPs": null}});
+    client
+        .send(
+            "PATCH",
+            &format!("{PATH}/a"),
+            "content-type: application/merge-patch+json\r\n",
+            &patch.to_string(),
+        )
+        .await;
+    assert_eq!(client.answer().await.status, 200);
+    assert_eq!(names(&client.get(path).await), ["10.0.9.9"]);
+    second.shutdown().await;
+    first.shutdown().await;
+}

@@ -1,8 +1,9 @@
 //! Addresses and node ports of Services.
 //!
-//! The addresses in use are read from the Services themselves, by the cache's indexes, so there is no second record that could disagree.
-//! Between handing something out and the Service that has it reaching the cache lies a moment; [`Allocator`] remembers what was
-//! handed out for longer than that. It does not know what another server on the same store hands out in that moment.
+//! What is taken is asked of the Services and claims that the cache shows. Between handing something out and the Service that
+//! has it reaching the cache lies a moment; [`Allocator`] remembers what was handed out for longer than that. What another
+//! server on the same store hands out in that moment is found out when the Service is committed with its claims
+//! ([`super::claims`]), and then something else is chosen.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,6 +17,7 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 use parking_lot::Mutex;
 
+use crate::allocate::claims::{Claims, Thing, is_service};
 use crate::cache::{Collection, Object, Snapshot};
 use crate::registry::Resource;
 use crate::registry::target::Target;
@@ -34,19 +36,18 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// Random tries before the range is searched in order.
 const TRIES: usize = 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Thing {
-    Address(IpAddr),
-    Port(i64),
-}
-
-/// The latest allocations.
-#[derive(Debug, Default)]
+/// What was handed out lately.
+#[derive(Debug)]
 pub(crate) struct Allocator {
+    pub(crate) claims: Claims,
     recent: Mutex<HashMap<Thing, Instant>>,
 }
 
 impl Allocator {
+    pub(crate) fn new(claims: Claims) -> Self {
+        Self { claims, recent: Mutex::default() }
+    }
+
     /// Takes the first free thing; nobody else gets it for a while.
     fn take(
         &self,
@@ -122,17 +123,18 @@ impl Drop for Reservation<'_> {
 
 /// The addresses and ports of the stored Services, apart from one of them.
 struct Taken<'a> {
+    claims: &'a Claims,
+    target: &'a Target<'a>,
     collection: &'a Collection,
     snapshot: Arc<Snapshot>,
-    except: &'a str,
     ports: HashSet<i64>,
 }
 
 impl<'a> Taken<'a> {
-    fn new(target: &'a Target<'_>) -> Self {
+    fn new(claims: &'a Claims, target: &'a Target<'a>) -> Self {
         let collection = &*target.resource.collection;
         let snapshot = collection.snapshot();
-        Self { collection, snapshot, except: &target.key, ports: HashSet::new() }
+        Self { claims, target, collection, snapshot, ports: HashSet::new() }
     }
 
     /// Reads the ports of the types that have some: Services with node ports are as few as node ports.
@@ -146,20 +148,21 @@ impl<'a> Taken<'a> {
     }
 
     fn has(&self, thing: &Thing) -> bool {
-        match thing {
+        let named = match thing {
             Thing::Address(address) => self.others("spec.clusterIP", &address.to_string()).next().is_some(),
             Thing::Port(port) => self.ports.contains(port),
-        }
+        };
+        named || self.claims.has(thing, self.target)
     }
 
     fn others(&self, field: &str, value: &str) -> impl Iterator<Item = &Arc<Object>> {
         let walk = self.collection.walk_indexed(field, value);
-        self.snapshot.range(&walk).filter(|object| &**object.key() != self.except)
+        self.snapshot.range(&walk).filter(|object| *object.key() != self.target.key)
     }
 }
 
 /// All ports of nodes that a Service has, the one for its health included.
-fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+pub(super) fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
     let spec = service.at("spec");
     let ports = spec.list("ports").iter().filter_map(|port| port.int("nodePort"));
     ports.chain(spec.int("healthCheckNodePort")).filter(|port| *port != 0)
@@ -204,7 +207,7 @@ fn assign(
         }
         return Ok(());
     }
-    let mut taken = Taken::new(target);
+    let mut taken = Taken::new(&reservation.allocator.claims, target);
     if !needs.ports.is_empty() || !needs.wanted_ports.is_empty() || needs.health.is_some() {
         taken = taken.with_ports();
     }
@@ -269,7 +272,7 @@ pub(crate) fn reallocate(
 
 /// Makes what a Service had available again at once.
 pub(crate) fn release(allocator: &Allocator, resource: &Resource, service: &Value) {
-    if (&*resource.group, &*resource.kind) != ("", "Service") {
+    if !is_service(resource) {
         return;
     }
     things(service).into_iter().for_each(|thing| allocator.give_back(thing));
@@ -345,11 +348,19 @@ fn check_wanted_port(
 
 #[cfg(test)]
 mod tests {
+    use listwatch_storage::MemoryEngine;
+
     use super::*;
+    use crate::cache::Cache;
+
+    fn allocator() -> Allocator {
+        let cache = Cache::new(Arc::new(MemoryEngine::default()), crate::CacheLimits::default());
+        Allocator::new(Claims::new(&cache))
+    }
 
     #[test]
     fn nothing_is_handed_out_twice() {
-        let allocator = Allocator::default();
+        let allocator = allocator();
         let candidates = || (0..3).map(nth_address);
         let taken = |thing: &Thing| *thing == nth_address(0);
         assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
@@ -361,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_was_handed_out_is_forgotten_in_time_and_without_piling_up() {
-        let allocator = Allocator::default();
+        let allocator = allocator();
         let long_ago = Instant::now().checked_sub(REMEMBERED).unwrap();
         let free = |_: &Thing| false;
         for offset in 0..10_000 {

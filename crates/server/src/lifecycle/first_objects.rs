@@ -4,8 +4,7 @@
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, json};
 
-use super::addresses::ip_address;
-use crate::allocate::services::{KUBERNETES_ADDRESS, RANGE_CIDR};
+use crate::allocate::services::RANGE_CIDR;
 
 /// Group, version, priority of the group and priority of the version.
 const API_SERVICES: [(&str, &str, i64, i64); 22] = [
@@ -54,12 +53,6 @@ pub(super) fn objects() -> Vec<(&'static str, &'static str, Value, Option<Value>
     services
         .chain(priority_classes().map(|class| ("scheduling.k8s.io", "priorityclasses", class, None)))
         .chain([("networking.k8s.io", "servicecidrs", range, Some(ready))])
-        .chain([(
-            "networking.k8s.io",
-            "ipaddresses",
-            ip_address(&KUBERNETES_ADDRESS.to_string(), "default", "kubernetes"),
-            None,
-        )])
         .collect()
 }
 

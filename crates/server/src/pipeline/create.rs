@@ -90,33 +90,38 @@ fn is_taken(status: &Status) -> bool {
 async fn create_named(
     change: &Change<'_>,
     dry_run: bool,
-    mut object: Value,
+    sent: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Done, Status> {
     let Change { api, request, .. } = *change;
-    let name = object.at("metadata").text("name").to_owned();
+    let name = sent.at("metadata").text("name").to_owned();
     let target = Target::new(&request.resource, request.namespace.as_deref(), &name);
     let reservation = Reservation::new(&api.allocator);
-    warnings.extend(change.prepare_new(&reservation, &target, &mut object)?);
     loop {
+        let mut object = sent.clone();
+        let told = change.prepare_new(&reservation, &target, &mut object)?;
         change.validate_new(&object).await?;
         if dry_run {
             return match fresh(api, &target).await? {
                 Some(_) => Err(exists(&target)),
-                None => Ok(Done::Dry { object, created: true, removed: false }),
+                None => {
+                    warnings.extend(told);
+                    Ok(Done::Dry { object, created: true, removed: false })
+                }
             };
         }
         // It is the store that has no use for it, after all is well otherwise.
         if !object.at("metadata").text("resourceVersion").is_empty() {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
-        match insert(api, &target, object.clone(), request.record.take_charges()).await? {
+        match insert(api, &target, object, request.record.take_charges()).await? {
             Ok(done) => {
                 reservation.keep();
+                warnings.extend(told);
                 return Ok(done);
             }
             Err(Conflict::Object(there)) => return Err(taken(&target, there.as_ref())),
-            // Somebody else was charged meanwhile, and there may be no room left.
+            // Somebody else was charged or given the same meanwhile, and there may be no room left.
             Err(Conflict::Charge) => api.wait_for(None).await?,
         }
     }

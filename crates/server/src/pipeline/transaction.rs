@@ -79,7 +79,7 @@ pub(crate) trait Decide: Send {
 pub(crate) enum Conflict<T> {
     /// The object is not what it was: this stands there instead.
     Object(Option<T>),
-    /// A quota that was to be charged has changed.
+    /// A quota that was to be charged has changed, or what was chosen for a Service is another's.
     Charge,
 }
 
@@ -212,7 +212,8 @@ async fn remove(
 ) -> Result<Result<Done, Conflict<Stored>>, Status> {
     let Some(stored) = seen else { return Err(target.not_found()) };
     let last = encode(api, target, last).await?;
-    match put(api, target, None, Expect::At(stored.revision), Vec::new()).await? {
+    let claims = claims(api, target, Some(&stored.value), None).await?;
+    match put(api, target, None, Expect::At(stored.revision), claims).await? {
         Ok(revision) => {
             let object = shown(target, last, stored.revision)?;
             Ok(Ok(Done::Removed { object, at: revision }))
@@ -229,7 +230,8 @@ async fn store(
     commit: Commit<'_>,
 ) -> Result<Result<Arc<Object>, Conflict<KeyValue>>, Status> {
     let rules = &target.resource.rules;
-    let Commit { before, expect, room, charges } = commit;
+    let Commit { before, expect, room, mut charges } = commit;
+    charges.extend(claims(api, target, before.map(|stored| &stored.value), Some(&object)).await?);
     let mut stored = object.clone();
     convert::to_stored(api, target.resource, &mut stored).await?;
     let Encoded { bytes, spans, exact, .. } = encode_within(room, &mut stored, before)?;
@@ -245,6 +247,17 @@ async fn store(
         }
         Err(conflict) => Ok(Err(conflict)),
     }
+}
+
+/// The writes of claims that are committed with an object.
+async fn claims(
+    api: &Api,
+    target: &Target<'_>,
+    before: Option<&Value>,
+    after: Option<&Value>,
+) -> Result<Vec<Write>, Status> {
+    let writes = api.allocator.claims.writes(&*api.engine, target, before, after).await;
+    writes.map_err(|error| storage_status(&error))
 }
 
 /// The stored form, if it has no more than `room` bytes and is no deeper than what can be read again. As in the
@@ -293,7 +306,7 @@ async fn put(
     Ok(written)
 }
 
-/// Writes an object and charges quotas, both or neither.
+/// Writes an object with charges of quotas and claims, all or nothing.
 async fn put_charged(
     api: &Api,
     write: Write,

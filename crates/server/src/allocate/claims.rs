@@ -1,0 +1,159 @@
+//! Claims: one key of the store for each address and node port that a Service has.
+//!
+//! A claim is written in the transaction that writes its Service, under the condition that nobody has it, and goes in the
+//! transaction that takes the Service away. So no two Services have the same one, whatever the number of servers, and nothing has
+//! to be tidied up after a crash. The claim of an address is its IPAddress object, as in kube-apiserver; that of a node port is a
+//! key that no resource shows, where kube-apiserver has one bitmap for all.
+//!
+//! Which ones a Service should have is decided in [`super::services`], by what the cache shows: a claim only says no.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use listwatch_kinds::tree::Tree;
+use listwatch_storage::{Engine, Error, Expect, Write};
+use listwatch_wire::json;
+use listwatch_wire::json::{Value, json, raw};
+
+use super::services::node_ports;
+use crate::cache::{Cache, Collection};
+use crate::registry::Resource;
+use crate::registry::target::Target;
+
+/// What can be claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Thing {
+    Address(IpAddr),
+    Port(i64),
+}
+
+/// The claims that the cache shows.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    addresses: Arc<Collection>,
+    ports: Arc<Collection>,
+}
+
+impl Claims {
+    pub(crate) fn new(cache: &Cache) -> Self {
+        Self { addresses: cache.collection("ipaddresses", &[]), ports: cache.collection("ranges", &[]) }
+    }
+
+    /// Whether somebody else than the Service has it.
+    pub(super) fn has(&self, thing: &Thing, target: &Target<'_>) -> bool {
+        let (key, collection) = (self.key(thing), self.collection(thing));
+        collection.snapshot().get(&key).is_some_and(|claim| !is_of(claim.stored(), target))
+    }
+
+    fn collection(&self, thing: &Thing) -> &Collection {
+        match thing {
+            Thing::Address(_) => &self.addresses,
+            Thing::Port(_) => &self.ports,
+        }
+    }
+
+    fn key(&self, thing: &Thing) -> Arc<str> {
+        match thing {
+            Thing::Address(address) => self.addresses.key(None, &address.to_string()),
+            Thing::Port(port) => self.ports.key(Some("servicenodeports"), &port.to_string()),
+        }
+    }
+
+    /// Returns the writes that must be committed with the change of an object. Only Services have any.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(crate) async fn writes(
+        &self,
+        engine: &dyn Engine,
+        target: &Target<'_>,
+        before: Option<&Value>,
+        after: Option<&Value>,
+    ) -> Result<Vec<Write>, Error> {
+        if !is_service(target.resource) {
+            return Ok(Vec::new());
+        }
+        let (had, has) = (held(before), held(after));
+        let mut writes = Vec::new();
+        for thing in has.keys().filter(|thing| !had.contains_key(thing)) {
+            writes.push(self.take(thing, target));
+        }
+        for thing in had.keys().filter(|thing| !has.contains_key(thing)) {
+            let key = self.key(thing);
+            // The store is asked, because the cache may not have seen the claim yet, and nobody would look for it later.
+            let found = engine.get(&key, None).await?.filter(|found| is_of(&found.value, target));
+            writes.extend(found.map(|found| Write { key, value: None, expect: Expect::At(found.revision) }));
+        }
+        Ok(writes)
+    }
+
+    /// A claim that the Service of that name left behind is taken over.
+    fn take(&self, thing: &Thing, target: &Target<'_>) -> Write {
+        let key = self.key(thing);
+        let snapshot = self.collection(thing).snapshot();
+        let own = snapshot.get(&key).filter(|claim| is_of(claim.stored(), target));
+        let expect = own.map_or(Expect::Absent, |claim| Expect::At(claim.revision()));
+        Write { key, value: Some(claim(thing, target)), expect }
+    }
+}
+
+pub(super) fn is_service(resource: &Resource) -> bool {
+    (&*resource.group, &*resource.kind) == ("", "Service")
+}
+
+/// What a Service has. A map rather than a set, so that both sides are in order.
+fn held(service: Option<&Value>) -> BTreeMap<Thing, ()> {
+    let Some(service) = service else { return BTreeMap::new() };
+    let spec = service.at("spec");
+    let listed = spec.list("clusterIPs").iter().filter_map(Value::as_str);
+    let addresses = listed.chain([spec.text("clusterIP")]).filter_map(|text| text.parse().ok());
+    addresses
+        .map(Thing::Address)
+        .chain(node_ports(service).map(Thing::Port))
+        .map(|thing| (thing, ()))
+        .collect()
+}
+
+/// Whether a claim names this Service.
+fn is_of(claim: &[u8], target: &Target<'_>) -> bool {
+    let field = |name| raw::lookup(claim, &["spec", "parentRef", name]).and_then(raw::scalar);
+    field("resource") == Some("services")
+        && field("namespace") == target.namespace
+        && field("name") == Some(target.name)
+}
+
+fn claim(thing: &Thing, target: &Target<'_>) -> Bytes {
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let parent = json!({"resource": "services", "namespace": target.namespace.unwrap_or_default(), "name": target.name});
+    let uid = uuid::Uuid::new_v4().to_string();
+    let object = match thing {
+        Thing::Address(address) => json!({
+            "kind": "IPAddress", "apiVersion": "networking.k8s.io/v1",
+            "metadata": {
+                "name": address.to_string(), "uid": uid, "creationTimestamp": now.as_str(),
+                "labels": {
+                    "ipaddress.kubernetes.io/ip-family": if address.is_ipv4() { "IPv4" } else { "IPv6" },
+                    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+                },
+                "managedFields": [{
+                    "manager": "kube-apiserver", "operation": "Update", "apiVersion": "networking.k8s.io/v1",
+                    "time": now.as_str(), "fieldsType": "FieldsV1", "fieldsV1": {
+                        "f:metadata": {"f:labels": {
+                            ".": {}, "f:ipaddress.kubernetes.io/ip-family": {}, "f:ipaddress.kubernetes.io/managed-by": {},
+                        }},
+                        "f:spec": {"f:parentRef": {".": {}, "f:name": {}, "f:namespace": {}, "f:resource": {}}},
+                    },
+                }],
+            },
+            "spec": {"parentRef": parent},
+        }),
+        Thing::Port(port) => json!({
+            "kind": "RangeAllocation", "apiVersion": "v1",
+            "metadata": {"name": port.to_string(), "uid": uid, "creationTimestamp": now.as_str()},
+            "spec": {"parentRef": parent},
+        }),
+    };
+    json::encode_stored(&object).into()
+}
