@@ -83,6 +83,7 @@ impl Store {
             return self.etcd.connect().await;
         }
         let options = EmbeddedOptions {
+            essential: listwatch_server::is_essential,
             history_age: self.history_age,
             history_bytes: self.history_bytes,
             ..Default::default()

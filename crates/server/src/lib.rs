@@ -62,6 +62,7 @@ mod subresources;
 mod verbs;
 
 pub use admission::{AdmissionOptions, UnknownPlugin, WebhookLimits};
+pub use api::is_essential;
 pub use error::Error;
 pub use options::{
     AuditOptions, BuildInfo, CacheLimits, HttpLimits, IdentityOptions, KeepKeys, LifecycleOptions,

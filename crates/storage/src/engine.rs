@@ -14,7 +14,8 @@ use crate::{Error, Usage};
 pub struct KeyValue {
     /// The whole key, for example `/registry/configmaps/default/a`.
     pub key: Arc<str>,
-    /// The value as it was written; the engine never looks inside.
+    /// The value as it was written; the engine never looks inside. In a [`Page`] and in what a write was refused for it is
+    /// empty if the stored one is damaged: the others are of use all the same. [`Engine::health`] then tells of it.
     pub value: Bytes,
     /// The revision of the write that put this value.
     pub revision: Revision,

@@ -8,6 +8,7 @@ use listwatch_wire::json::{Spans, Value, Written};
 use listwatch_wire::{Revision, Status};
 
 use super::{Api, convert};
+use crate::cache::damage::unreadable;
 use crate::cache::fresh::storage_status;
 use crate::registry::recent::Version;
 use crate::registry::target::Target;
@@ -29,7 +30,10 @@ impl Stored {
             let Version { value, bytes, spans } = version;
             return Ok(Self { value, revision, bytes, spans: Some(spans) });
         }
-        let mut value = Value::read(&bytes).map_err(Status::internal)?;
+        let mut value = match Value::read(&bytes) {
+            Err(_) if bytes.is_empty() => return Err(unreadable(&target.key)),
+            read => read.map_err(Status::internal)?,
+        };
         convert::from_stored(api, target.resource, &mut value).await?;
         Ok(Self { value, revision, bytes, spans: None })
     }

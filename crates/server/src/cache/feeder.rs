@@ -60,7 +60,8 @@ impl Feeder {
     pub(crate) async fn run(mut self) {
         loop {
             let mut error = self.follow().await;
-            if matches!(error, Error::Compacted { .. }) {
+            // What a damaged change was is seen in the state.
+            if matches!(error, Error::Compacted { .. } | Error::Corrupt(_)) {
                 tracing::warn!(%error, "the cache starts over");
                 error = match self.reload().await {
                     // At once: while this waits, everybody reads a state that stands still.
@@ -100,6 +101,7 @@ impl Feeder {
             for item in page.items {
                 let Some(collection) = self.collection_of(&item.key) else { continue };
                 let Some(object) = collection.indexed_object(&item.key, item.value, item.revision) else {
+                    self.cache.damage.note(&item.key);
                     continue;
                 };
                 let work = fresh(&mut loaded, collection);
@@ -152,11 +154,15 @@ impl Feeder {
 
     fn apply(&self, change: &Change, works: &mut Vec<Work>) {
         let Some(collection) = self.collection_of(&change.key) else { return };
+        self.cache.damage.mended(&change.key);
         let work = current(works, collection);
         let object = change
             .value
             .as_ref()
             .and_then(|v| work.collection.indexed_object(&change.key, v.clone(), change.revision));
+        if change.value.is_some() && object.is_none() {
+            self.cache.damage.note(&change.key);
+        }
         let previous = work.snapshot.apply(change.revision, &change.key, object.as_ref());
         if object.is_some() || previous.is_some() {
             work.events.push(Arc::new(Event::new(change.revision, object, previous)));

@@ -78,6 +78,8 @@ fn lost(error: Error, asked: Revision) -> Lost {
     match error {
         Error::Compacted { oldest, .. } => Lost::Expired { asked, oldest },
         Error::Closed => Lost::Ended,
+        // History has a hole here; the present state is read another way.
+        Error::Corrupt(_) => Lost::Expired { asked, oldest: asked.next() },
         error => Lost::Failed(error.to_string()),
     }
 }

@@ -10,6 +10,7 @@
 
 mod collection;
 mod cursor;
+pub(crate) mod damage;
 mod delta;
 mod event;
 mod feeder;
@@ -37,6 +38,7 @@ use parking_lot::Mutex;
 pub use collection::Collection;
 pub(crate) use collection::Follower;
 pub use cursor::{Cursor, Lost};
+use damage::Damage;
 pub(crate) use event::frame;
 pub use event::{Change, Event};
 pub use filter::{FieldLookup, Filter};
@@ -61,6 +63,8 @@ pub struct Cache {
     position: Position,
     pub(crate) pins: Pins,
     pub(crate) frames: LateFrames,
+    /// What cannot be read.
+    pub(crate) damage: Damage,
     closed: AtomicBool,
 }
 
@@ -78,6 +82,7 @@ impl Cache {
             position: Position::default(),
             pins: Pins::new(limits.pinned_snapshots),
             frames: LateFrames::default(),
+            damage: Damage::default(),
             closed: AtomicBool::new(false),
         }
     }

@@ -39,6 +39,12 @@ impl EncryptionConfig {
         Ok(KeyValue { value, ..found })
     }
 
+    /// One value that cannot be decrypted does not keep the others from being read.
+    fn plain_or_damaged(&self, found: KeyValue) -> KeyValue {
+        let damaged = KeyValue { value: Bytes::new(), ..found.clone() };
+        self.plain(found).unwrap_or(damaged)
+    }
+
     fn sealed(&self, mut write: Write) -> Result<Write, Error> {
         if let (Some(transform), Some(value)) = (self.transform(&write.key), &write.value) {
             write.value = Some(transform.store(&write.key, value.clone()).map_err(Error::Invalid)?);
@@ -69,7 +75,7 @@ impl Engine for Encrypted {
 
     async fn range(&self, range: Range) -> Result<Page, Error> {
         let page = self.inner.range(range).await?;
-        let items = page.items.into_iter().map(|item| self.config.plain(item)).collect::<Result<_, _>>()?;
+        let items = page.items.into_iter().map(|item| self.config.plain_or_damaged(item)).collect();
         Ok(Page { items, ..page })
     }
 

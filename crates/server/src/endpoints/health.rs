@@ -74,6 +74,8 @@ fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<Check> {
         Health::ReadOnly(why) | Health::Damaged(why) => (endpoint == "readyz").then_some(why),
         Health::Unavailable(why) => Some(why),
     };
+    let damaged = (endpoint == "readyz" && api.cache.damage.count() > 0)
+        .then(|| format!("{} stored objects cannot be read", api.cache.damage.count()));
     let mut checks = vec![
         Check { name: "ping", failure: None },
         Check { name: "log", failure: None },
@@ -93,6 +95,7 @@ fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<Check> {
         let feeding = checks.iter().find(|check| check.name == FEEDER);
         let synced = feeding.and_then(|check| check.failure.clone());
         checks.push(Check { name: "informer-sync", failure: synced });
+        checks.push(Check { name: "stored-objects", failure: damaged });
         checks.extend(hooks);
         checks.push(Check { name: "shutdown", failure: stopping });
     } else {

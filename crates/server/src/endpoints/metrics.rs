@@ -21,6 +21,7 @@ pub(crate) async fn answer(api: &Api) -> Response {
     let mut text = prometheus(&api.metrics);
     cache(api, &mut text);
     storage(api, &mut text).await;
+    damage(api, &mut text);
     write_metrics(&api.fairness, &mut text);
     audit(api, &mut text);
     version::write_metric(api, &mut text);
@@ -81,6 +82,12 @@ fn syncs(times: &SyncTimes, out: &mut String) {
     count += times.beyond;
     let sum = times.total_micros as f64 / SECOND;
     let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {sum}\n{name}_count {count}");
+}
+
+fn damage(api: &Api, out: &mut String) {
+    let name = "listwatch_storage_damaged_objects";
+    family(out, name, "gauge", "Stored objects that cannot be read.");
+    let _ = writeln!(out, "{name} {}", api.cache.damage.count());
 }
 
 fn cache(api: &Api, out: &mut String) {

@@ -58,7 +58,7 @@ fn show(
 /// One object, as new as asked for: the latest without a version, any for zero, else at least as new as it says.
 ///
 /// # Errors
-/// 404, or 504 for a version that does not come in time.
+/// 404, 500 if it is there and cannot be read, 504 for a version that does not come in time.
 pub(crate) async fn find(
     api: &Api,
     resource: &Resource,
@@ -67,9 +67,12 @@ pub(crate) async fn find(
     version: Option<Revision>,
 ) -> Result<Arc<Object>, Status> {
     api.wait_for(version).await?;
-    let snapshot = resource.collection.snapshot();
-    let object = snapshot.get(&resource.key(namespace, name)).cloned();
+    let (snapshot, key) = (resource.collection.snapshot(), resource.key(namespace, name));
+    if let Some(object) = snapshot.get(&key) {
+        return Ok(Arc::clone(object));
+    }
+    api.cache.damage.check_one(&key)?;
     // kube-apiserver makes these up as they are asked for, and names them otherwise.
     let plural = if &*resource.plural == "componentstatuses" { "componentstatus" } else { &*resource.plural };
-    object.ok_or_else(|| Status::not_found(&resource.group, plural, name))
+    Err(Status::not_found(&resource.group, plural, name))
 }

@@ -1,11 +1,13 @@
 //! Bugs in what the server is made of: each ends as little as it must, and is told.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use listwatch_server::{LifecycleOptions, Options, Security, Server};
 use listwatch_storage::{
-    Batch, Changes, Engine, Error, KeyValue, MemoryEngine, Page, Range, Transacted, Write, Written,
+    Batch, Changes, EmbeddedEngine, EmbeddedOptions, Engine, Error, KeyValue, MemoryEngine, Page, Range,
+    Transacted, Write, Written,
 };
 use listwatch_wire::Revision;
 
@@ -117,4 +119,70 @@ async fn the_end_of_a_background_task_fails_health_and_is_told() {
     assert_eq!(client.call("GET", "/livez/ping", None).await.status, 200);
     let metrics = String::from_utf8(client.call("GET", "/metrics", None).await.body).unwrap();
     assert!(metrics.contains("listwatch_task_up{task=\"task/feeder\"} 0\n"));
+}
+
+/// Flips one bit of a text in the file of a store that is closed.
+fn flip_a_bit(directory: &Path, text: &str) {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut flipped = 0;
+    for file in files.filter(|file| file.is_file()) {
+        let mut bytes = std::fs::read(&file).unwrap();
+        if let Some(at) = bytes.windows(text.len()).position(|window| window == text.as_bytes()) {
+            bytes[at] ^= 1;
+            std::fs::write(&file, bytes).unwrap();
+            flipped += 1;
+        }
+    }
+    assert_eq!(flipped, 1, "the text is in one file");
+}
+
+async fn on_disk(directory: &Path) -> (listwatch_server::Handle, Arc<EmbeddedEngine>) {
+    let engine = Arc::new(EmbeddedEngine::open(directory, EmbeddedOptions::default()).await.unwrap());
+    let options = Options { security: Security::InsecureHttp, ..Options::default() };
+    (Server::start(options, engine.clone()).await.unwrap(), engine)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_value_is_told_by_its_key_and_everything_else_is_served() {
+    // With one flipped bit the server did not start.
+    let directory = tempfile::tempdir().unwrap();
+    let (server, engine) = on_disk(directory.path()).await;
+    let mut client = Client::new(&server).await;
+    client.create("whole", "whole-value").await;
+    client.create("damaged", "damaged-value").await;
+    server.shutdown().await;
+    engine.close().await.unwrap();
+    drop(engine);
+    flip_a_bit(directory.path(), "damaged-value");
+    let (server, engine) = on_disk(directory.path()).await;
+    let mut client = Client::new(&server).await;
+    let key = "/registry/configmaps/default/damaged";
+    for path in [MAPS.to_owned(), format!("{MAPS}/damaged"), "/api/v1/configmaps".to_owned()] {
+        let answer = client.call("GET", &path, None).await;
+        assert_eq!(answer.status, 500, "{path}");
+        assert!(answer.json()["message"].as_str().unwrap().contains(key), "{path}: {}", answer.json());
+    }
+    for path in [format!("{MAPS}/whole"), "/api/v1/namespaces/kube-system/configmaps".to_owned()] {
+        assert_eq!(client.call("GET", &path, None).await.status, 200, "{path}");
+    }
+    let body = crate::common::config_map("damaged", "new");
+    for (method, path) in [("POST", MAPS.to_owned()), ("PUT", format!("{MAPS}/damaged"))] {
+        let answer = client.call(method, &path, Some(&body)).await;
+        assert_eq!(answer.status, 500, "{method}");
+        assert!(answer.json()["message"].as_str().unwrap().contains(key), "{}", answer.json());
+    }
+    assert_eq!(client.call("GET", "/readyz", None).await.status, 500);
+    assert_eq!(client.call("GET", "/readyz/stored-objects", None).await.status, 500);
+    assert_eq!(client.call("GET", "/livez", None).await.status, 200);
+    let metrics = String::from_utf8(client.call("GET", "/metrics", None).await.body).unwrap();
+    assert!(metrics.contains("listwatch_storage_damaged_objects 1\n"));
+    client.create("another", "x").await;
+    let deleted = client.call("DELETE", &format!("{MAPS}/damaged"), None).await;
+    assert_eq!(deleted.status, 200, "{}", String::from_utf8_lossy(&deleted.body));
+    assert_eq!(client.call("GET", &format!("{MAPS}/damaged"), None).await.status, 404);
+    assert_eq!(client.call("GET", MAPS, None).await.status, 200);
+    assert_eq!(client.call("GET", "/readyz/stored-objects", None).await.status, 200);
+    client.create("damaged", "as good as new").await;
+    server.shutdown().await;
+    engine.close().await.unwrap();
 }

@@ -8,10 +8,11 @@ use listwatch_wire::Revision;
 use rusqlite::{Connection, OptionalExtension, Result, Statement, params};
 
 use super::checksum::{checksum, verify};
+use super::failure::reading;
 use super::index::{Head, Index};
 use super::schema::{revision, sql};
 use super::shared::Shared;
-use crate::{Change, KeyValue, Transacted, Write, Written};
+use crate::{Change, Error, KeyValue, Transacted, Write, Written};
 
 /// The statements of the write path, prepared once.
 pub(super) struct Statements<'c> {
@@ -81,7 +82,7 @@ impl Staged {
         let current = head.filter(|head| head.live).map(|head| head.revision);
         let applies = write.applies(current);
         let previous = match current {
-            Some(at) => Some((at, self.value(at, index, shared, statements)?)),
+            Some(at) => Some((at, self.value_or_damaged(at, index, shared, statements)?)),
             None => None,
         };
         if !applies {
@@ -111,7 +112,7 @@ impl Staged {
             for (write, head) in writes.into_iter().zip(heads) {
                 current.push(match head {
                     Some(Head { revision, .. }) => {
-                        let value = self.value(revision, index, shared, statements)?;
+                        let value = self.value_or_damaged(revision, index, shared, statements)?;
                         Some(KeyValue { key: write.key, value, revision })
                     }
                     None => None,
@@ -147,6 +148,26 @@ impl Staged {
         self.bytes += (write.key.len() + write.value.as_ref().map_or(0, Bytes::len)) as u64;
         self.changes.push(Change { revision: at, key: write.key, value: write.value, previous });
         Written::Done { revision: at }
+    }
+
+    /// A damaged value is empty: it can be deleted and written anew, and others in its batch have nothing to do with it.
+    fn value_or_damaged(
+        &self,
+        at: Revision,
+        index: &Index,
+        shared: &Shared,
+        statements: &mut Statements<'_>,
+    ) -> Result<Bytes> {
+        match self.value(at, index, shared, statements) {
+            Err(error) => match reading(&error) {
+                Error::Corrupt(reason) => {
+                    shared.damaged(&reason);
+                    Ok(Bytes::new())
+                }
+                _ => Err(error),
+            },
+            value => value,
+        }
     }
 
     /// A value from this batch, from memory, or from the log.

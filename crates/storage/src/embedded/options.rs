@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The bounds of an [`EmbeddedEngine`](super::EmbeddedEngine). The defaults suit a cluster of some thousand nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct EmbeddedOptions {
     /// The time for which changes stay readable, while the store is open. One hour lets clients resume their watches after
     /// a long absence, and a store that was shut over night still has the evening's changes.
@@ -32,6 +32,9 @@ pub struct EmbeddedOptions {
     pub checkpoint_bytes: u64,
     /// The changes that may be newer than the table of keys. Bounds what every start has to read, and memory.
     pub unindexed_changes: u64,
+    /// Tells by key and value which writes are taken on a full disk besides deletions: those that keep a cluster alive or end
+    /// a deletion. They may use a quarter of the reserve.
+    pub essential: fn(&str, &[u8]) -> bool,
     /// The largest size of the main file in pages, or zero for what the disk gives.
     pub max_pages: u32,
 }
@@ -50,6 +53,7 @@ impl Default for EmbeddedOptions {
             readers: 4,
             checkpoint_bytes: 16 << 20,
             unindexed_changes: 16_384,
+            essential: |_, _| false,
             max_pages: 0,
         }
     }

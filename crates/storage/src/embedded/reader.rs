@@ -77,7 +77,7 @@ impl Readers {
             };
             let transaction = connection.unchecked_transaction().map_err(|error| reading(&error))?;
             if epoch_of(&transaction).map_err(|error| reading(&error))? == epoch {
-                let snapshot = Snapshot { connection: &transaction, tail: &self.shared.tail, revision, upto };
+                let snapshot = Snapshot { connection: &transaction, shared: &self.shared, revision, upto };
                 return read(&snapshot, selected);
             }
             // The writer is about to publish the index that belongs to these tables.

@@ -14,7 +14,7 @@ use super::checksum::verify;
 use super::failure::reading;
 use super::index::Head;
 use super::schema::{revision, sql};
-use crate::tail::Tail;
+use super::shared::Shared;
 use crate::{Batch, Change, Error, KeyValue, KeyVersion, Page, Range, VersionRange};
 
 /// As much of the log is read from disk at a time: enough to be quick, little enough to hold for everyone who lags.
@@ -23,7 +23,7 @@ const BACKLOG_BYTES: usize = 256 << 10;
 /// One read transaction.
 pub(super) struct Snapshot<'c> {
     pub(super) connection: &'c Connection,
-    pub(super) tail: &'c Tail,
+    pub(super) shared: &'c Shared,
     /// The revision to show.
     pub(super) revision: Revision,
     /// The newest revision in the index that belongs to the transaction.
@@ -134,7 +134,7 @@ impl Snapshot<'_> {
             }
         }
         let count = found.len() as u64 + more;
-        let items = found.into_iter().map(|(key, at)| self.load(key, at)).collect::<Sql<_>>()?;
+        let items = found.into_iter().map(|(key, at)| self.load_or_damaged(key, at)).collect::<Sql<_>>()?;
         Ok(Page { revision: self.revision, items, count })
     }
 
@@ -172,7 +172,7 @@ impl Snapshot<'_> {
     }
 
     fn load(&self, key: Arc<str>, at: Revision) -> Sql<KeyValue> {
-        let value = match self.tail.value_at(at) {
+        let value = match self.shared.tail.value_at(at) {
             Some(value) => value,
             None => {
                 let query = "SELECT value, checksum FROM log WHERE revision = ?";
@@ -182,6 +182,20 @@ impl Snapshot<'_> {
             }
         };
         Ok(KeyValue { key, value, revision: at })
+    }
+
+    /// One value that is damaged does not keep the others from being read.
+    fn load_or_damaged(&self, key: Arc<str>, at: Revision) -> Sql<KeyValue> {
+        match self.load(Arc::clone(&key), at) {
+            Err(error) => match reading(&error) {
+                Error::Corrupt(reason) => {
+                    self.shared.damaged(&reason);
+                    Ok(KeyValue { key, value: Bytes::new(), revision: at })
+                }
+                _ => Err(error),
+            },
+            loaded => loaded,
+        }
     }
 
     /// Some changes after this revision.

@@ -52,6 +52,8 @@ pub(super) struct Writer<'c> {
     broken: Option<String>,
     /// The disk is full: deletions are taken, on the space of the reserve, and history is given up.
     full: bool,
+    /// The bytes of what was taken besides deletions since then.
+    essential_bytes: u64,
     /// The reserve was there when the disk became full, so it can be had again before all is well.
     gave_reserve: bool,
     reserve: Reserve,
@@ -88,10 +90,10 @@ impl Pending {
         }
     }
 
-    fn only_deletes(&self) -> bool {
+    fn writes(&self) -> &[Write] {
         match self {
-            Self::One(write, _) => write.value.is_none(),
-            Self::All(writes, _) => writes.iter().all(|write| write.value.is_none()),
+            Self::One(write, _) => std::slice::from_ref(write),
+            Self::All(writes, _) => writes,
         }
     }
 
@@ -142,6 +144,7 @@ impl<'c> Writer<'c> {
             wave: Wave::default(),
             broken: None,
             full: false,
+            essential_bytes: 0,
             gave_reserve: false,
             reserve,
         })
@@ -203,12 +206,13 @@ impl<'c> Writer<'c> {
         if writes.is_empty() {
             return 0;
         }
-        let writes = match &self.broken {
+        let writes = match self.broken.clone() {
             None => writes,
             Some(reason) => {
-                let error = Error::ReadOnly(reason.clone());
-                let (taken, refused): (Vec<_>, Vec<_>) =
-                    writes.into_iter().partition(|pending| self.full && pending.only_deletes());
+                let error = Error::ReadOnly(reason);
+                let (taken, refused): (Vec<_>, Vec<_>) = writes
+                    .into_iter()
+                    .partition(|pending| self.full && self.takes_when_full(pending.writes()));
                 refused.into_iter().for_each(|pending| pending.fail(error.clone()));
                 taken
             }
@@ -231,6 +235,23 @@ impl<'c> Writer<'c> {
             }
         }
         count
+    }
+
+    /// Whether writes are taken on a full disk: deletions are its way out, others must be essential and few.
+    fn takes_when_full(&mut self, writes: &[Write]) -> bool {
+        let puts = writes.iter().filter_map(|write| write.value.as_ref().map(|value| (&write.key, value)));
+        let mut bytes = 0;
+        for (key, value) in puts {
+            if !(self.options.essential)(key, value) {
+                return false;
+            }
+            bytes += value.len() as u64;
+        }
+        let fits = bytes == 0 || self.essential_bytes + bytes <= self.options.reserve_bytes / 4;
+        if fits {
+            self.essential_bytes += bytes;
+        }
+        fits
     }
 
     /// Every answer is there even if this fails; then all of them are that failure.
@@ -343,7 +364,7 @@ impl<'c> Writer<'c> {
             tracing::info!("the disk takes writes again");
             self.shared.recovered();
             self.broken = None;
-            (self.full, self.gave_reserve) = (false, false);
+            (self.full, self.gave_reserve, self.essential_bytes) = (false, false, 0);
         }
         if self.broken.is_none()
             && let Err(error) = self.retain()

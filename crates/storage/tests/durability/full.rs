@@ -144,6 +144,38 @@ async fn a_full_disk_takes_deletions_and_recovers_by_them() {
     listwatch_storage::embedded::offline::check(&store).unwrap();
 }
 
+/// Leaders lost their leases and finalizers could let nothing go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_takes_a_bounded_amount_of_what_is_essential() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("SKIPPED: no right to mount a small disk");
+        return;
+    };
+    let store = disk.path().join("store");
+    let essential = |key: &str, _: &[u8]| key.starts_with("/essential/");
+    let (reserve_bytes, checkpoint_bytes) = (2 << 20, 512 << 10);
+    let options = EmbeddedOptions { reserve_bytes, checkpoint_bytes, essential, ..Default::default() };
+    let engine: Arc<dyn Engine> = Arc::new(EmbeddedEngine::open(&store, options).await.unwrap());
+    wait_for_reserve(&store).await;
+    let acknowledged = fill(&engine).await;
+    let essential = |n: u32| Write { key: format!("/essential/{n}").into(), ..put(n) };
+    let both = engine.transact(vec![essential(1), put(1)]).await;
+    assert!(matches!(both, Err(Error::ReadOnly(_))), "{both:?}");
+    let mut taken = 0;
+    while let Ok(Written::Done { .. }) = engine.write(essential(taken)).await {
+        taken += 1;
+        assert!(taken < 100, "the reserve is for deletions");
+    }
+    assert_eq!(u64::from(taken), reserve_bytes / 4 / 20_000);
+    for n in 0..acknowledged {
+        let delete = Write { key: format!("/k/{n}").into(), value: None, expect: Expect::Any };
+        assert!(matches!(engine.write(delete).await, Ok(Written::Done { .. })), "{n}");
+    }
+    wait_until_ready(&engine).await;
+    assert_eq!(engine.range(Range::prefix("/essential/")).await.unwrap().count, u64::from(taken));
+    engine.close().await.unwrap();
+}
+
 /// The reserve is taken after the start, so that it delays nobody.
 async fn wait_for_reserve(store: &Path) {
     let deadline = Instant::now() + Duration::from_secs(10);

@@ -1,0 +1,90 @@
+//! [`Damage`]: the keys whose stored values cannot be read.
+//!
+//! Nothing is shown of such an object, and nothing may look as if it were not there: an informer would tell its controllers that
+//! it was deleted. So a read of it, and a list that should have it, fails with its key until it is deleted or written anew.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use listwatch_wire::Status;
+use parking_lot::RwLock;
+
+/// The keys whose stored values cannot be read.
+#[derive(Debug, Default)]
+pub(crate) struct Damage {
+    /// Nearly always zero, so that nearly nobody takes the lock.
+    count: AtomicUsize,
+    keys: RwLock<BTreeSet<Arc<str>>>,
+}
+
+impl Damage {
+    pub(super) fn note(&self, key: &Arc<str>) {
+        tracing::error!(%key, "the stored value cannot be read");
+        self.change(|keys| keys.insert(Arc::clone(key)));
+    }
+
+    /// The key was deleted or has a new value.
+    pub(super) fn mended(&self, key: &str) {
+        if self.count() > 0 {
+            self.change(|keys| keys.remove(key));
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeSet<Arc<str>>) -> bool) {
+        let mut keys = self.keys.write();
+        let _changed = change(&mut keys);
+        self.count.store(keys.len(), Ordering::Release);
+    }
+
+    /// The number of such keys.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Fails if one of the keys that begin so cannot be read.
+    ///
+    /// # Errors
+    /// 500 with the key.
+    pub(crate) fn check(&self, prefix: &str) -> Result<(), Status> {
+        if self.count() == 0 {
+            return Ok(());
+        }
+        let keys = self.keys.read();
+        let first =
+            keys.range::<str, _>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded)).next();
+        first.filter(|key| key.starts_with(prefix)).map_or(Ok(()), |key| Err(unreadable(key)))
+    }
+
+    /// Fails if this key cannot be read.
+    ///
+    /// # Errors
+    /// 500 with the key.
+    pub(crate) fn check_one(&self, key: &str) -> Result<(), Status> {
+        if self.count() > 0 && self.keys.read().contains(key) { Err(unreadable(key)) } else { Ok(()) }
+    }
+}
+
+/// The answer about an object whose stored value cannot be read.
+pub(crate) fn unreadable(key: &str) -> Status {
+    Status::internal(format!("the stored value of {key} is damaged: restore it from a backup, or delete it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_found_by_key_and_prefix_until_it_is_mended() {
+        let damage = Damage::default();
+        damage.note(&"/registry/pods/a/x".into());
+        let message = damage.check("/registry/pods/").unwrap_err().message;
+        assert!(message.contains("/registry/pods/a/x"), "{message}");
+        assert!(damage.check("/registry/pods/b/").is_ok() && damage.check("/registry/nodes/").is_ok());
+        assert!(
+            damage.check_one("/registry/pods/a/x").is_err() && damage.check_one("/registry/pods/a").is_ok()
+        );
+        damage.mended("/registry/pods/a/x");
+        assert_eq!((damage.count(), damage.check("/registry/").is_ok()), (0, true));
+    }
+}
