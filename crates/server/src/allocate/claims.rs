@@ -38,7 +38,8 @@ pub(crate) struct Claims {
 
 impl Claims {
     pub(crate) fn new(cache: &Cache) -> Self {
-        Self { addresses: cache.collection("ipaddresses", &[]), ports: cache.collection("ranges", &[]) }
+        let collection = |name| cache.collection(name, &[]);
+        Self { addresses: collection("ipaddresses.networking.k8s.io"), ports: collection("ranges") }
     }
 
     /// Whether somebody else than the Service has it.
@@ -99,7 +100,7 @@ impl Claims {
     }
 }
 
-pub(super) fn is_service(resource: &Resource) -> bool {
+fn is_service(resource: &Resource) -> bool {
     (&*resource.group, &*resource.kind) == ("", "Service")
 }
 

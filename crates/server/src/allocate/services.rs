@@ -1,14 +1,12 @@
 //! Addresses and node ports of Services.
 //!
-//! What is taken is asked of the Services and claims that the cache shows. Between handing something out and the Service that
-//! has it reaching the cache lies a moment; [`Allocator`] remembers what was handed out for longer than that. What another
-//! server on the same store hands out in that moment is found out when the Service is committed with its claims
-//! ([`super::claims`]), and then something else is chosen.
+//! What is taken is asked of the Services and claims that the cache shows, and of [`Allocator`], which knows what writes that are
+//! under way were given. What the cache does not show yet, or another server gives out at the same moment, is found out when the
+//! Service is committed with its claims ([`super::claims`]); then something else is chosen.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use listwatch_kinds::prepare;
 use listwatch_kinds::tree::Tree;
@@ -17,9 +15,8 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 use parking_lot::Mutex;
 
-use crate::allocate::claims::{Claims, Thing, is_service};
+use crate::allocate::claims::{Claims, Thing};
 use crate::cache::{Collection, Object, Snapshot};
-use crate::registry::Resource;
 use crate::registry::target::Target;
 
 /// The first address of the service range, a /16 that begins like kube-apiserver's default range.
@@ -31,63 +28,48 @@ pub(crate) const RANGE_CIDR: &str = "10.0.0.0/16";
 /// The address of `default/kubernetes`.
 pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
-/// The time for which an allocation is remembered: far longer than the cache is ever behind.
-const REMEMBERED: Duration = Duration::from_secs(60);
 /// Random tries before the range is searched in order.
 const TRIES: usize = 16;
 
-/// What was handed out lately.
+/// What writes that are under way were given.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     pub(crate) claims: Claims,
-    recent: Mutex<HashMap<Thing, Instant>>,
+    given: Mutex<HashSet<Thing>>,
 }
 
 impl Allocator {
     pub(crate) fn new(claims: Claims) -> Self {
-        Self { claims, recent: Mutex::default() }
+        Self { claims, given: Mutex::default() }
     }
 
-    /// Takes the first free thing; nobody else gets it for a while.
+    /// Takes the first free thing; nobody else gets it until it is given back.
     fn take(
         &self,
         taken: impl Fn(&Thing) -> bool,
         candidates: impl IntoIterator<Item = Thing>,
     ) -> Option<Thing> {
-        let mut recent = self.recent.lock();
-        let now = Instant::now();
-        let fresh = |since: &Instant| now.duration_since(*since) < REMEMBERED;
-        // Swept when it is full, and then with room for as many again: what is swept was paid for by what came.
-        if recent.len() == recent.capacity() {
-            recent.retain(|_, since| fresh(since));
-            let room = recent.len() + 1;
-            recent.reserve(room);
-        }
-        let held = |thing: &Thing| recent.get(thing).is_some_and(fresh);
-        let free = candidates.into_iter().find(|thing| !held(thing) && !taken(thing))?;
-        recent.insert(free, now);
+        let mut given = self.given.lock();
+        let free = candidates.into_iter().find(|thing| !given.contains(thing) && !taken(thing))?;
+        given.insert(free);
         Some(free)
     }
 
     fn give_back(&self, thing: Thing) {
-        self.recent.lock().remove(&thing);
+        self.given.lock().remove(&thing);
     }
 }
 
-/// The allocations of one write. They are released when the write fails or was a dry run: when this is dropped without [`keep`].
-///
-/// [`keep`]: Reservation::keep
+/// What one write was given, until it is over. By then its Service has claims on it, or nobody has.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     allocator: &'a Allocator,
     things: Mutex<Vec<Thing>>,
-    /// Addresses and ports that the Service had and has no longer when the write is done.
-    lost: Mutex<Vec<Thing>>,
 }
 
 impl<'a> Reservation<'a> {
     pub(crate) fn new(allocator: &'a Allocator) -> Self {
-        Self { allocator, things: Mutex::default(), lost: Mutex::default() }
+        Self { allocator, things: Mutex::default() }
     }
 
     fn take(
@@ -104,14 +86,6 @@ impl<'a> Reservation<'a> {
     fn start_over(&self) {
         let things = std::mem::take(&mut *self.things.lock());
         things.into_iter().for_each(|thing| self.allocator.give_back(thing));
-        self.lost.lock().clear();
-    }
-
-    /// The write is done; what it was given belongs to the Service now.
-    pub(crate) fn keep(&self) {
-        self.things.lock().clear();
-        let lost = std::mem::take(&mut *self.lost.lock());
-        lost.into_iter().for_each(|thing| self.allocator.give_back(thing));
     }
 }
 
@@ -166,11 +140,6 @@ pub(super) fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
     let spec = service.at("spec");
     let ports = spec.list("ports").iter().filter_map(|port| port.int("nodePort"));
     ports.chain(spec.int("healthCheckNodePort")).filter(|port| *port != 0)
-}
-
-fn things(service: &Value) -> HashSet<Thing> {
-    let address = service.at("spec").text("clusterIP").parse().ok().map(Thing::Address);
-    node_ports(service).map(Thing::Port).chain(address).collect()
 }
 
 fn nth_address(offset: u32) -> Thing {
@@ -265,17 +234,7 @@ pub(crate) fn reallocate(
     if now.text("type") != "ExternalName" && !moved {
         assign(reservation, target, new, old)?;
     }
-    let kept = things(new);
-    reservation.lost.lock().extend(things(old).into_iter().filter(|thing| !kept.contains(thing)));
     Ok(())
-}
-
-/// Makes what a Service had available again at once.
-pub(crate) fn release(allocator: &Allocator, resource: &Resource, service: &Value) {
-    if !is_service(resource) {
-        return;
-    }
-    things(service).into_iter().for_each(|thing| allocator.give_back(thing));
 }
 
 fn free_address(
@@ -368,18 +327,5 @@ mod tests {
         assert_eq!(allocator.take(taken, candidates()), None);
         allocator.give_back(nth_address(1));
         assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
-    }
-
-    #[test]
-    fn what_was_handed_out_is_forgotten_in_time_and_without_piling_up() {
-        let allocator = allocator();
-        let long_ago = Instant::now().checked_sub(REMEMBERED).unwrap();
-        let free = |_: &Thing| false;
-        for offset in 0..10_000 {
-            assert_eq!(allocator.take(free, [nth_address(offset)]), Some(nth_address(offset)));
-            allocator.recent.lock().values_mut().for_each(|since| *since = long_ago);
-        }
-        assert!(allocator.recent.lock().capacity() < 64, "the old make room for the new");
-        assert_eq!(allocator.take(free, [nth_address(9_999)]), Some(nth_address(9_999)));
     }
 }

@@ -19,7 +19,7 @@ use crate::api::{Api, Operation, RequestOptions};
 use crate::auth::{Attributes, certificates};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Done, Verdict};
+use crate::pipeline::transaction::Verdict;
 use crate::pipeline::{WriteRequest, now};
 use crate::registry::view::View;
 
@@ -35,13 +35,6 @@ pub(crate) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Lets a stored object have what it was given. A dry run gives it back.
-    pub(crate) fn keep(&self, done: &Done) {
-        if matches!(done, Done::Stored { .. }) {
-            self.reservation.keep();
-        }
-    }
-
     /// Makes a new object of one that was sent for a free name by PUT or apply, decoded, with its defaults and owners.
     pub(crate) async fn create(
         &self,

@@ -116,7 +116,6 @@ async fn create_named(
         }
         match insert(api, &target, object, request.record.take_charges()).await? {
             Ok(done) => {
-                reservation.keep();
                 warnings.extend(told);
                 return Ok(done);
             }

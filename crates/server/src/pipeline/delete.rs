@@ -9,7 +9,6 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::{DeleteOptions, Preconditions, Propagation};
 use listwatch_wire::{Revision, Status};
 
-use crate::allocate::services;
 use crate::api::stored::Stored;
 use crate::api::{Api, Attributes, Operation, RequestOptions};
 use crate::pipeline::change::is_done;
@@ -84,11 +83,6 @@ pub(crate) async fn delete_target(
         && Value::read(object.stored()).is_ok_and(|object| is_done(&object))
     {
         done = remove_marked(api, target).await?;
-    }
-    if let Done::Removed { object, .. } = &done
-        && let Ok(last) = Value::read(object.stored())
-    {
-        services::release(&api.allocator, target.resource, &last);
     }
     Ok(done)
 }

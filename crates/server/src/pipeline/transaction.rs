@@ -332,7 +332,10 @@ pub(crate) async fn remove_unreadable(
     target: &Target<'_>,
     check: impl Fn(&Value, Revision) -> Result<(), Status>,
 ) -> Result<Option<Done>, Status> {
-    let found = api.engine.get(&target.key, None).await.map_err(|error| storage_status(&error))?;
+    let found = match api.engine.get(&target.key, None).await {
+        Err(storage::Error::Corrupt(_)) => return remove_damaged(api, target, check).await.map(Some),
+        found => found.map_err(|error| storage_status(&error))?,
+    };
     let Some(found) = found.filter(|found| Value::read(&found.value).is_err()) else { return Ok(None) };
     let identity = identity(target, &found.value);
     check(&identity, found.revision)?;
@@ -343,7 +346,22 @@ pub(crate) async fn remove_unreadable(
     }
 }
 
-/// The revision and size of an object, known without reading it.
+/// Takes away an object whose bytes are not what was written.
+async fn remove_damaged(
+    api: &Api,
+    target: &Target<'_>,
+    check: impl Fn(&Value, Revision) -> Result<(), Status>,
+) -> Result<Done, Status> {
+    let identity = identity(target, b"");
+    check(&identity, Revision::ZERO)?;
+    tracing::warn!(key = &*target.key, "a damaged object is deleted without its finalizers");
+    match put(api, target, None, Expect::Any, Vec::new()).await? {
+        Ok(_) => Ok(Done::Dry { object: identity, created: false, removed: true }),
+        Err(_) => Err(target.not_found()),
+    }
+}
+
+/// What is known of an object without reading it.
 fn identity(target: &Target<'_>, bytes: &[u8]) -> Value {
     let uid = raw::lookup(bytes, &["metadata", "uid"]).and_then(raw::scalar).unwrap_or_default();
     let mut object = json!({

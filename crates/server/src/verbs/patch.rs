@@ -51,7 +51,6 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
     };
     let mut work = Work { change, target: &target, options: &options, parsed, told: Vec::new() };
     let done = transaction::change(api, &target, options.is_dry_run(), &mut work).await?;
-    work.change.keep(&done);
     Ok(done.answer().with_warnings(work.told))
 }
 

@@ -51,7 +51,6 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     };
     let mut replacing = Replacing { change, target: &target, sent, warnings: Vec::new() };
     let done = transaction::change(api, &target, options.is_dry_run(), &mut replacing).await?;
-    replacing.change.keep(&done);
     warnings.append(&mut replacing.warnings);
     Ok(done.answer().with_warnings(warnings))
 }
