@@ -38,6 +38,8 @@ enum Which {
     Watchers,
     /// 100,000 objects in the server: memory, and the cost of listing a few of them
     Memory,
+    /// A flood by one user: what another one and health checks notice of it
+    Flood,
     /// Changes of the status of Pods: CPU per change
     Patches,
     /// A decision with a thousand roles and 5,000 bindings, and a change of them
@@ -63,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Which::Controller => bench("listwatch-testkit", &[])?,
             Which::Watchers => bench("listwatch-cli", &["watchers"])?,
             Which::Memory => bench("listwatch-cli", &["memory"])?,
+            Which::Flood => bench("listwatch-cli", &["flood"])?,
             Which::Patches => bench("listwatch-cli", &["patches"])?,
             Which::Rights => bench("listwatch-server", &[])?,
             Which::Delta => bench("listwatch-cli", &["delta"])?,

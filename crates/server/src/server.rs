@@ -161,9 +161,10 @@ impl Server {
         let accept = tokio::spawn(listen::accept(listener, tls, service, stop.clone(), connections.clone()));
         let named = [("task/accept", accept), (FEEDER, feeder), ("task/definitions", definitions)];
         let fairness = tokio::spawn(lifecycle::flow_control::run(Arc::clone(&api), stop.clone()));
+        let turns = tokio::spawn(Arc::clone(&api.fairness.turns).run());
         let named = named
             .into_iter()
-            .chain([("task/fairness", fairness)])
+            .chain([("task/fairness", fairness), ("task/turns", turns)])
             .chain(lifecycle.map(|task| ("task/lifecycle", task)));
         let named = named.chain(renewal.map(|task| ("task/certificates", task)));
         let issuers = oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone()))));

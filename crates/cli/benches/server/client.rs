@@ -28,6 +28,11 @@ impl Connection {
         Self::with_window(server, None).await
     }
 
+    /// The same as somebody else.
+    pub(crate) async fn open_as(server: &Server, token: &str) -> Self {
+        Self { token: token.into(), ..Self::open(server).await }
+    }
+
     /// One whose kernel takes only so many bytes that nobody reads.
     pub(crate) async fn with_window(server: &Server, bytes: Option<u32>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
@@ -60,6 +65,18 @@ impl Connection {
     pub(crate) async fn watch_with(&mut self, path: &str, headers: &str) {
         self.send_with("GET", path, headers, "").await;
         assert_eq!(self.head().await.code, 200, "{path}");
+    }
+
+    /// Sends a request and reads its answer in a form; returns its code.
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, body: &str, form: &str) -> u16 {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\naccept: application/{form}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        );
+        self.stream.get_mut().write_all(request.as_bytes()).await.unwrap();
+        self.stream.get_mut().flush().await.unwrap();
+        self.answer(|_| {}).await
     }
 
     /// Opens a watch: what can be read afterwards are its events.

@@ -1,10 +1,11 @@
-//! The server as a process, over TLS on loopback: what slow watchers do to the others, what many objects cost, what a
+//! The server as a process, over TLS on loopback: what slow watchers and floods do to the others, what many objects cost, what a
 //! change of status costs, and what deltas save.
 //!
-//! `cargo xtask bench watchers`, `memory`, `patches` and `delta`. They compare within one run, because on a shared machine two
-//! runs differ by more than what is looked for. `LISTWATCH_BINARY` names another binary to measure.
+//! `cargo xtask bench watchers`, `memory`, `flood`, `patches` and `delta`. They compare within one run, because on a shared machine
+//! two runs differ by more than what is looked for. `LISTWATCH_BINARY` names another binary to measure.
 //!
-//! [`watchers`], [`memory`], [`patches`] and [`delta`] are the measurements; [`process`] is the server, [`client`] talks to it.
+//! [`watchers`], [`memory`], [`flood`], [`patches`] and [`delta`] are the measurements; [`process`] is the server, [`client`] talks
+//! to it.
 
 #![allow(
     clippy::print_stdout,
@@ -18,6 +19,7 @@
 
 mod client;
 mod delta;
+mod flood;
 mod memory;
 mod patches;
 mod process;
@@ -37,6 +39,9 @@ fn main() {
     }
     if wanted("memory") {
         runtime.block_on(memory::run());
+    }
+    if wanted("flood") {
+        runtime.block_on(flood::run());
     }
     if wanted("patches") {
         runtime.block_on(patches::run());

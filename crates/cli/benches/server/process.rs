@@ -30,15 +30,21 @@ pub(crate) struct Memory {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::on(TempDir::new().unwrap())
+        Self::with(&[])
     }
 
-    fn on(folder: TempDir) -> Self {
+    /// One with more arguments.
+    pub(crate) fn with(arguments: &[&str]) -> Self {
+        Self::on(TempDir::new().unwrap(), arguments)
+    }
+
+    fn on(folder: TempDir, arguments: &[&str]) -> Self {
         let binary =
             std::env::var_os("LISTWATCH_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_listwatch").into());
         let mut process = Command::new(binary)
             .args(["serve", "--bind", "127.0.0.1:0", "--data-dir"])
             .arg(folder.path())
+            .args(arguments)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -58,7 +64,7 @@ impl Server {
         Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
         assert!(self.process.wait().unwrap().success());
         let folder = std::mem::replace(&mut self.folder, TempDir::new().unwrap());
-        Self::on(folder)
+        Self::on(folder, &[])
     }
 
     /// Microseconds of processor time so far.

@@ -4,6 +4,7 @@
 //! settings do, with whoever waits in it; one whose settings change is replaced, and the old one empties by itself.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use super::config::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
 use super::metrics::Counts;
 use super::queues::{Arrival, Place, Queues};
 use super::shares::{self, Bounds, Need};
+use super::turns::Turns;
 use super::width;
 use crate::auth::{Attributes, User};
 use crate::cache::{Cache, Collection, Filter, Snapshot};
@@ -25,6 +27,9 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
 /// The answer to whoever is turned away, in kube-apiserver's words.
 pub(crate) const TOO_MANY: &str = "Too many requests, please try again later.";
+
+/// Turns of a round: the processors have work while the next round begins, and no more than that.
+const TURNS_PER_PROCESSOR: usize = 2;
 
 /// When to come again, in seconds.
 const RETRY_AFTER: u32 = 1;
@@ -38,6 +43,9 @@ pub(crate) struct Fairness {
     schemas: Arc<Collection>,
     levels: Arc<Collection>,
     compiled: ArcSwapOption<Compiled>,
+    /// The order among users.
+    pub(crate) turns: Arc<Turns>,
+    keys: foldhash::fast::RandomState,
     /// Held while the configuration is compiled and while seats are dealt out.
     changing: Mutex<()>,
 }
@@ -78,6 +86,8 @@ pub(crate) struct Level {
 /// A request that has been classified.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
+    /// Where it waits for its turn, and as whom. Users that need no seats take turns as well.
+    turns: Option<(Arc<Turns>, u64)>,
     level: Option<Arc<Level>>,
     hash: u64,
     schema: Arc<str>,
@@ -96,12 +106,15 @@ impl Fairness {
     /// Shares `total` seats by the objects in the cache. A request waits up to `patience`.
     pub(crate) fn new(cache: &Cache, total: usize, patience: Duration) -> Self {
         let collection = |plural: &str| cache.collection(&format!("{plural}.{GROUP}"), &[]);
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             total: u32::try_from(total).unwrap_or(u32::MAX),
             patience,
             schemas: collection("flowschemas"),
             levels: collection("prioritylevelconfigurations"),
             compiled: ArcSwapOption::empty(),
+            turns: Arc::new(Turns::new(TURNS_PER_PROCESSOR * processors)),
+            keys: foldhash::fast::RandomState::default(),
             changing: Mutex::new(()),
         }
     }
@@ -114,6 +127,7 @@ impl Fairness {
         let Some(found) = taken.or(compiled.schemas.last()) else { return Flow::unlimited() };
         let exempt = found.level.config.is_exempt();
         Flow {
+            turns: Some((Arc::clone(&self.turns), self.keys.hash_one(&user.name))),
             level: (!exempt).then(|| Arc::clone(&found.level)),
             hash: if exempt { 0 } else { found.schema.flow(user, request) },
             schema: Arc::clone(&found.name),
@@ -303,14 +317,17 @@ impl Flow {
     fn unlimited() -> Self {
         let none = HeaderValue::from_static("");
         let headers = Headers { schema: none.clone(), level: none };
-        Self { level: None, hash: 0, schema: "".into(), patience: Duration::ZERO, headers }
+        Self { turns: None, level: None, hash: 0, schema: "".into(), patience: Duration::ZERO, headers }
     }
 
-    /// Takes seats, waiting for them if need be.
+    /// Waits for a turn and takes seats, waiting for them if need be.
     ///
     /// # Errors
     /// 429 if there is no room, or none in time.
     pub(crate) async fn enter(&self, seats: u32) -> Result<Seats, Status> {
+        if let Some((turns, user)) = &self.turns {
+            turns.enter(*user).await;
+        }
         let Some(level) = &self.level else { return Ok(Seats { held: None, since: Instant::now() }) };
         let (sender, turn) = oneshot::channel();
         let arrival =

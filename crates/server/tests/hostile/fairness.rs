@@ -23,6 +23,11 @@ async fn two_users(options: Options) -> (Handle, tempfile::TempDir) {
     });
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
     assert_eq!(Client::new(&server).await.call("POST", path, Some(&binding)).await.status, 201);
+    // Rights are those of the cache.
+    let mut modest = Client::new(&server).await.with_token("modest");
+    while modest.call("GET", MAPS, None).await.status == 403 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     (server, dir)
 }
 

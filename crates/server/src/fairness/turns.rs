@@ -1,0 +1,172 @@
+//! [`Turns`]: the order in which requests of different users are worked on.
+//!
+//! Seats bound how many requests are under way. Most are answered in one go, without ever waiting for anything, so that they
+//! hold no seat by the time the next one comes: then the run queue of the async workers decides who is next, and there a user with
+//! two hundred connections has two hundred places. So a request whose user already had some in the present round waits for
+//! its turn here. Rounds follow each other as fast as the workers get through what is ready to run; in each, users have their turns
+//! one after the other. Nobody is refused, and with one user nothing is slower but by a wake-up.
+//!
+//! [`Order`] is the state machine; [`Turns`] hands out what it decides.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+/// A round that nobody waits in is over by then.
+const ROUND: Duration = Duration::from_micros(500);
+
+/// Whose turn it is.
+#[derive(Debug)]
+struct Order<T> {
+    /// The turns of a round.
+    turns: usize,
+    taken: usize,
+    since: Instant,
+    /// Those who wait, by user, and the users in the order of their turns.
+    waiting: HashMap<u64, VecDeque<T>, foldhash::fast::RandomState>,
+    users: VecDeque<u64>,
+}
+
+impl<T> Order<T> {
+    fn new(turns: usize, now: Instant) -> Self {
+        Self { turns, taken: 0, since: now, waiting: HashMap::default(), users: VecDeque::new() }
+    }
+
+    /// Whether a request may go on at once.
+    fn enter(&mut self, now: Instant) -> bool {
+        if !self.users.is_empty() {
+            return false;
+        }
+        if now.duration_since(self.since) >= ROUND {
+            (self.taken, self.since) = (0, now);
+        }
+        let free = self.taken < self.turns;
+        self.taken += usize::from(free);
+        free
+    }
+
+    fn wait(&mut self, user: u64, waiting: T) {
+        let queue = self.waiting.entry(user).or_default();
+        if queue.is_empty() {
+            self.users.push_back(user);
+        }
+        queue.push_back(waiting);
+    }
+
+    /// Begins the next round and returns those whose turn has come: of each user one, as long as there are turns.
+    fn next_round(&mut self, now: Instant) -> Vec<T> {
+        (self.taken, self.since) = (0, now);
+        let mut called = Vec::with_capacity(self.turns);
+        while self.taken < self.turns
+            && let Some(user) = self.users.pop_front()
+        {
+            let Some(queue) = self.waiting.get_mut(&user) else { continue };
+            called.extend(queue.pop_front());
+            self.taken += 1;
+            if queue.is_empty() {
+                self.waiting.remove(&user);
+            } else {
+                self.users.push_back(user);
+            }
+        }
+        called
+    }
+
+    fn is_idle(&self) -> bool {
+        self.users.is_empty()
+    }
+}
+
+/// Where requests wait for their turns.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    order: Mutex<Order<oneshot::Sender<()>>>,
+    begun: Notify,
+}
+
+impl Turns {
+    /// Rounds of so many turns: as many as can be worked on at a time, so that the next round is never far.
+    pub(crate) fn new(turns: usize) -> Self {
+        Self { order: Mutex::new(Order::new(turns.max(1), Instant::now())), begun: Notify::new() }
+    }
+
+    /// Waits for a turn of a user.
+    pub(crate) async fn enter(&self, user: u64) {
+        let turn = {
+            let mut order = self.order.lock();
+            if order.enter(Instant::now()) {
+                return;
+            }
+            let (sender, turn) = oneshot::channel();
+            order.wait(user, sender);
+            turn
+        };
+        self.begun.notify_one();
+        // It cannot fail while the rounds go on; and if they end, so does the server.
+        let _ = turn.await;
+    }
+
+    /// Begins rounds for as long as anybody waits, for ever.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            self.begun.notified().await;
+            while !self.order.lock().is_idle() {
+                // Behind everything that is ready to run, and new requests are seen first.
+                tokio::task::yield_now().await;
+                let called = self.order.lock().next_round(Instant::now());
+                for waiting in called {
+                    // Whoever has gone meanwhile leaves its turn unused.
+                    let _ = waiting.send(());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_round_each_user_has_a_turn_before_anybody_has_two() {
+        let now = Instant::now();
+        let mut order = Order::new(3, now);
+        assert!((0..3).all(|_| order.enter(now)) && !order.enter(now), "three at once");
+        for n in 0..200 {
+            order.wait(1, ("greedy", n));
+        }
+        order.wait(2, ("modest", 0));
+        assert!(!order.enter(now + ROUND * 9), "not past those who wait");
+        assert_eq!(order.next_round(now), [("greedy", 0), ("modest", 0), ("greedy", 1)]);
+        order.wait(2, ("modest", 1));
+        assert_eq!(order.next_round(now), [("greedy", 2), ("modest", 1), ("greedy", 3)]);
+        while !order.is_idle() {
+            order.next_round(now);
+        }
+        assert!(order.waiting.is_empty() && order.next_round(now).is_empty());
+    }
+
+    #[test]
+    fn a_round_that_nobody_waits_in_ends_by_itself() {
+        let now = Instant::now();
+        let mut order = Order::<()>::new(1, now);
+        assert!(order.enter(now) && !order.enter(now) && order.enter(now + ROUND));
+    }
+
+    #[tokio::test]
+    async fn everybody_gets_a_turn() {
+        let turns = Arc::new(Turns::new(2));
+        let rounds = tokio::spawn(Arc::clone(&turns).run());
+        let all = (0..100).map(|n| {
+            let turns = Arc::clone(&turns);
+            tokio::spawn(async move { turns.enter(n % 3).await })
+        });
+        for one in futures::future::join_all(all).await {
+            one.unwrap();
+        }
+        rounds.abort();
+    }
+}
