@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 /// Threads for large objects.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Heavy {
     above: usize,
     room: Arc<Semaphore>,

@@ -111,7 +111,7 @@ async fn perform(
         Ok(mut answer) => {
             answer.warnings.extend(warnings);
             answer.body = in_version(api, resource, answer.body).await?;
-            respond_with(answer, resource, form, request)
+            respond_with(api, answer, resource, form, request).await
         }
         Err(status) if warnings.is_empty() => Err(status),
         // Admission may warn of one thing and reject for another.
@@ -159,7 +159,8 @@ async fn read_body(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status
     }
 }
 
-fn respond_with(
+async fn respond_with(
+    api: &Api,
     answer: Answer,
     resource: &Arc<Resource>,
     form: Form,
@@ -175,8 +176,8 @@ fn respond_with(
             respond::full(code, form.content_type(), encode::document(json, form)?)
         }
         AnswerBody::List(list) => {
-            let json = list.document(resource, form.shape, table::Include::wanted(form, request)?);
-            respond::full(code, form.content_type(), encode::document(json, form)?)
+            let body = list.body(api, resource, form, table::Include::wanted(form, request)?).await?;
+            respond::with_type(code, form.content_type(), body)
         }
         AnswerBody::Empty => respond::empty(code),
         AnswerBody::Status(status) => {

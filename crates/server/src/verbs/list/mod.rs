@@ -14,15 +14,15 @@ use http::StatusCode;
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 
-use crate::api::Api;
 use crate::api::convert::{self, Freshness};
+use crate::api::{Api, Heavy};
 use crate::cache::{Filter, Object, push_number};
 use crate::http::body::{Body, Broken, PieceStream, Response};
 use crate::http::gzip;
 use crate::pipeline::collected::{Collected, More};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
-use crate::request::negotiate::{self, Encoding, Shape, Subject};
+use crate::request::negotiate::{self, Encoding, Form, Shape, Subject};
 use crate::request::selectors;
 use crate::respond;
 use crate::respond::encode;
@@ -49,19 +49,36 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
         first(api, resource, &filter, &mut source).await.map_err(|error| source.refusal(&error))?;
     page.objects = convert::shown(api, resource, page.objects, Freshness::Shared).await?;
     let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
-    let limits = api.options.requests;
     let metadata = writer.metadata(source.revision, page.more.as_ref());
     let objects = Objects::new(page.objects, page.whole.then_some(source.walker), filter);
     let objects = objects.converted_for(api, resource);
-    let body = match form.encoding {
-        Encoding::Protobuf => Encoder::new(resource, form.shape, &metadata)?.body(objects, &limits).await?,
-        _ => {
-            let pieces = Pieces::new(writer, &metadata, objects, limits.piece_bytes, Text::new(form));
-            body(pieces, limits.gzip_above).await?
-        }
-    };
+    let body = encoded(api, writer, form, &metadata, objects).await?;
     let response = respond::with_type(StatusCode::OK, form.content_type(), body);
-    Ok(gzip::compress(response, request, limits.gzip_above))
+    Ok(gzip::compress(response, request, api.options.requests.gzip_above))
+}
+
+/// The list in the encoding asked for, a long one in pieces.
+async fn encoded(
+    api: &Api,
+    writer: Writer,
+    form: Form,
+    metadata: &[u8],
+    objects: Objects,
+) -> Result<Body, Status> {
+    let limits = &api.options.requests;
+    match form.encoding {
+        Encoding::Protobuf => {
+            Encoder::new(&writer.resource, form.shape, metadata)?.body(objects, limits).await
+        }
+        _ => {
+            let text = Text::new(form);
+            // Only what is sent as it is stored costs no more than a copy.
+            let copied = matches!((&text, form.shape), (Text::Compact, Shape::Whole | Shape::Metadata(_)));
+            let heavy = (!copied).then(|| api.heavy.clone());
+            let pieces = Pieces::new(writer, metadata, objects, limits.piece_bytes, text);
+            body(Steady { pieces, heavy }, limits.gzip_above).await
+        }
+    }
 }
 
 /// The part of a list that is known before the first byte is written.
@@ -90,18 +107,18 @@ pub(crate) async fn collect(
 }
 
 impl Collected {
-    /// The list as JSON in the shape asked for.
-    pub(crate) fn document(&self, resource: &Arc<Resource>, shape: Shape, include: Include) -> Bytes {
-        let writer = Writer { resource: Arc::clone(resource), shape, include };
-        let mut out = writer.head(&writer.metadata(self.revision, self.more.as_ref()));
-        for (index, object) in self.objects.iter().enumerate() {
-            if index > 0 {
-                out.extend_from_slice(b",");
-            }
-            writer.item(object, &mut out);
-        }
-        out.extend_from_slice(b"]}");
-        out.freeze()
+    /// The list in the form asked for, a long one in pieces.
+    pub(crate) async fn body(
+        self,
+        api: &Api,
+        resource: &Arc<Resource>,
+        form: Form,
+        include: Include,
+    ) -> Result<Body, Status> {
+        let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
+        let metadata = writer.metadata(self.revision, self.more.as_ref());
+        let objects = Objects::new(self.objects, None, Filter::default());
+        encoded(api, writer, form, &metadata, objects).await
     }
 }
 
@@ -306,27 +323,52 @@ impl Pieces {
     }
 }
 
+/// A list whose large objects are encoded beside the async workers.
+struct Steady {
+    pieces: Pieces,
+    /// Where that is; `None` if nothing has to be encoded.
+    heavy: Option<Heavy>,
+}
+
+impl Steady {
+    async fn next(self) -> Result<(Self, Bytes), Broken> {
+        let Self { mut pieces, heavy } = self;
+        let large = pieces.objects.largest_ready().await.map_err(|error| Broken(error.to_string()))?;
+        let Some(beside) = heavy.as_ref().filter(|heavy| heavy.takes(large)) else {
+            let piece = pieces.next().await?;
+            return Ok((Self { pieces, heavy }, piece));
+        };
+        let work = async move {
+            let piece = pieces.next().await;
+            Ok((pieces, piece))
+        };
+        let (pieces, piece) = beside.run(work).await.map_err(|status| Broken(status.message))?;
+        Ok((Self { pieces, heavy }, piece?))
+    }
+}
+
 /// A short list as one body, a long one in pieces.
-async fn body(mut pieces: Pieces, short: usize) -> Result<Body, Status> {
+async fn body(mut list: Steady, short: usize) -> Result<Body, Status> {
     let mut begun = BytesMut::new();
-    while !pieces.finished && begun.len() <= short {
-        let piece = pieces.next().await.map_err(Status::internal)?;
-        if pieces.finished && begun.is_empty() {
+    while !list.pieces.finished && begun.len() <= short {
+        let piece;
+        (list, piece) = list.next().await.map_err(Status::internal)?;
+        if list.pieces.finished && begun.is_empty() {
             return Ok(Body::Full(piece));
         }
         begun.extend_from_slice(&piece);
     }
-    if pieces.finished {
+    if list.pieces.finished {
         return Ok(Body::Full(begun.freeze()));
     }
-    Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(pieces)).boxed()))
+    Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed()))
 }
 
-fn rest(pieces: Pieces) -> PieceStream {
-    stream::unfold(Some(pieces), |state| async move {
-        let mut pieces = state.filter(|pieces| !pieces.finished)?;
-        match pieces.next().await {
-            Ok(piece) => Some((Ok(piece), Some(pieces))),
+fn rest(list: Steady) -> PieceStream {
+    stream::unfold(Some(list), |state| async move {
+        let list = state.filter(|list| !list.pieces.finished)?;
+        match list.next().await {
+            Ok((list, piece)) => Some((Ok(piece), Some(list))),
             Err(error) => Some((Err(error), None)),
         }
     })

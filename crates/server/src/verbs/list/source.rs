@@ -65,7 +65,7 @@ enum Moment {
 /// Decides which state the options ask for, and waits for it if need be.
 ///
 /// # Errors
-/// 400 for what cannot be understood, 410 for what is forgotten, 504 for what does not come.
+/// 400 for what cannot be understood, 500 if something of it cannot be read, 410 for what is forgotten, 504 for what does not come.
 pub(crate) async fn resolve(
     api: &Api,
     collection: &Arc<Collection>,
@@ -77,6 +77,7 @@ pub(crate) async fn resolve(
     let uncached = collection.name() == UNCACHED;
     let wanted = version.filter(|version| !(uncached && *version == Revision::ZERO));
     let moment = moment(api, options, wanted, token.as_ref()).await?;
+    api.cache.damage.check(&collection.scope(filter))?;
     let from = token.as_ref().map(|token| format!("{}{}", collection.scope(filter), token.start()));
     let (revision, walker) = open(api, collection, filter, moment, from.as_deref());
     // Any version will do, so the whole of it is cheaper than pages: that is how kube-apiserver has it, too, for all that it
@@ -185,6 +186,14 @@ impl Objects {
     /// The next one at hand.
     pub(crate) fn next_ready(&mut self) -> Option<Arc<Object>> {
         self.ready.next()
+    }
+
+    /// The bytes of the largest one at hand, of which there are some if there are more.
+    pub(crate) async fn largest_ready(&mut self) -> Result<usize, listwatch_storage::Error> {
+        if self.ready.as_slice().is_empty() {
+            self.refill().await?;
+        }
+        Ok(self.ready.as_slice().iter().map(|object| object.stored().len()).max().unwrap_or(0))
     }
 
     /// Gets more to hand, if only to find that none of them match; false at the end.
