@@ -12,6 +12,7 @@
 mod common;
 mod fairness;
 mod faults;
+mod garbage;
 mod objects;
 mod wire;
 mod work;
