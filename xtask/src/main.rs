@@ -11,6 +11,7 @@
 mod bench;
 mod checks;
 mod compare;
+mod faults;
 mod fuzz;
 mod house;
 mod kinds;
@@ -42,6 +43,8 @@ enum Task {
     Test(TestArguments),
     /// Run one benchmark, or all of them
     Bench(bench::Arguments),
+    /// Break what a server stands on, and print what it does then
+    Faults(faults::Arguments),
     /// Feed hostile input to everything that parses, one target or all
     Fuzz(fuzz::Arguments),
     /// Send the same requests to this server and to another one, and print every difference
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test(arguments) => test(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Faults(arguments) => faults::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Compare(arguments) => compare::run(&arguments),
         Task::Kinds(arguments) => kinds::run(&arguments),
