@@ -333,7 +333,7 @@ struct Steady {
 impl Steady {
     async fn next(self) -> Result<(Self, Bytes), Broken> {
         let Self { mut pieces, heavy } = self;
-        let large = pieces.objects.largest_ready().await.map_err(|error| Broken(error.to_string()))?;
+        let large = pieces.objects.largest_ready().await.map_err(|status| Broken(status.message))?;
         let Some(beside) = heavy.as_ref().filter(|heavy| heavy.takes(large)) else {
             let piece = pieces.next().await?;
             return Ok((Self { pieces, heavy }, piece));

@@ -189,7 +189,7 @@ impl Objects {
     }
 
     /// The bytes of the largest one at hand, of which there are some if there are more.
-    pub(crate) async fn largest_ready(&mut self) -> Result<usize, listwatch_storage::Error> {
+    pub(crate) async fn largest_ready(&mut self) -> Result<usize, Status> {
         if self.ready.as_slice().is_empty() {
             self.refill().await?;
         }
