@@ -1,4 +1,4 @@
-//! What one user notices of another's flood: two hundred connections in a closed loop beside one request every ten
+//! The effect of one user's flood on another: two hundred connections in a closed loop beside one request every ten
 //! milliseconds, and health checks beside both.
 //!
 //! Each of the three has a thread of its own, so that they do not wait for each other in one run queue. The quiet and the
@@ -16,7 +16,7 @@ use crate::client::{Connection, config_map, config_maps};
 use crate::count;
 use crate::process::Server;
 
-/// What the greedy user asks for, by what it is called in the table.
+/// The requests of the greedy user: a name for the table, a method and a path.
 const LOADS: [(&str, &str, &str); 4] = [
     ("gets", "GET", "/api/v1/namespaces/default/configmaps/small"),
     ("lists", "GET", "/api/v1/namespaces/default/configmaps"),

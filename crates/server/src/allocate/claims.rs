@@ -7,7 +7,7 @@
 //!
 //! Which ones a Service should have is decided in [`super::services`], by what the cache shows: a claim only says no.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::cache::{Cache, Collection};
 use crate::registry::Resource;
 use crate::registry::target::Target;
 
-/// What can be claimed.
+/// An address or a node port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Thing {
     Address(IpAddr),
@@ -42,7 +42,7 @@ impl Claims {
         Self { addresses: collection("ipaddresses.networking.k8s.io"), ports: collection("ranges") }
     }
 
-    /// Whether somebody else than the Service has it.
+    /// Returns true if somebody else than the Service has it.
     pub(super) fn has(&self, thing: &Thing, target: &Target<'_>) -> bool {
         let (key, collection) = (self.key(thing), self.collection(thing));
         collection.snapshot().get(&key).is_some_and(|claim| !is_of(claim.stored(), target))
@@ -78,10 +78,10 @@ impl Claims {
         }
         let (had, has) = (held(before), held(after));
         let mut writes = Vec::new();
-        for thing in has.keys().filter(|thing| !had.contains_key(thing)) {
+        for thing in has.difference(&had) {
             writes.push(self.take(thing, target));
         }
-        for thing in had.keys().filter(|thing| !has.contains_key(thing)) {
+        for thing in had.difference(&has) {
             let key = self.key(thing);
             // The store is asked, because the cache may not have seen the claim yet, and nobody would look for it later.
             let found = engine.get(&key, None).await?.filter(|found| is_of(&found.value, target));
@@ -104,9 +104,9 @@ fn is_service(resource: &Resource) -> bool {
     (&*resource.group, &*resource.kind) == ("", "Service")
 }
 
-/// What a Service has. A map rather than a set, so that both sides are in order.
-fn held(service: Option<&Value>) -> BTreeMap<Thing, ()> {
-    let Some(service) = service else { return BTreeMap::new() };
+/// The addresses and node ports of a Service, in order.
+fn held(service: Option<&Value>) -> BTreeSet<Thing> {
+    let Some(service) = service else { return BTreeSet::new() };
     let spec = service.at("spec");
     let listed = spec.list("clusterIPs").iter().filter_map(Value::as_str);
     let addresses = listed.chain([spec.text("clusterIP")]).filter_map(|text| text.parse().ok());
@@ -117,7 +117,7 @@ fn held(service: Option<&Value>) -> BTreeMap<Thing, ()> {
         .collect()
 }
 
-/// Whether a claim names this Service.
+/// Returns true if a claim names this Service.
 fn is_of(claim: &[u8], target: &Target<'_>) -> bool {
     let field = |name| raw::lookup(claim, &["spec", "parentRef", name]).and_then(raw::scalar);
     field("resource") == Some("services")

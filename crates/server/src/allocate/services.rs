@@ -1,6 +1,6 @@
 //! Addresses and node ports of Services.
 //!
-//! What is taken is asked of the Services and claims that the cache shows, and of [`Allocator`], which knows what writes that are
+//! The ones in use are read from the Services and claims in the cache, and from [`Allocator`], which knows what writes that are
 //! under way were given. What the cache does not show yet, or another server gives out at the same moment, is found out when the
 //! Service is committed with its claims ([`super::claims`]); then something else is chosen.
 
@@ -31,7 +31,7 @@ const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// Random tries before the range is searched in order.
 const TRIES: usize = 16;
 
-/// What writes that are under way were given.
+/// The addresses and ports given to writes that are under way.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     pub(crate) claims: Claims,
@@ -60,7 +60,7 @@ impl Allocator {
     }
 }
 
-/// What one write was given, until it is over. By then its Service has claims on it, or nobody has.
+/// The addresses and ports given to one write, until it is over. By then its Service has claims on them, or nobody has.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     allocator: &'a Allocator,

@@ -1,4 +1,4 @@
-//! What a store takes when its disk is full, besides deletions.
+//! The writes that a store takes when its disk is full, besides deletions.
 
 use listwatch_wire::json::raw;
 

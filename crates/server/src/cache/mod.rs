@@ -63,7 +63,7 @@ pub struct Cache {
     position: Position,
     pub(crate) pins: Pins,
     pub(crate) frames: LateFrames,
-    /// What cannot be read.
+    /// The keys whose values cannot be read.
     pub(crate) damage: Damage,
     closed: AtomicBool,
 }

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, oneshot};
 /// A round that nobody waits in is over by then.
 const ROUND: Duration = Duration::from_micros(500);
 
-/// Whose turn it is.
+/// The order of turns.
 #[derive(Debug)]
 struct Order<T> {
     /// The turns of a round.
@@ -35,7 +35,7 @@ impl<T> Order<T> {
         Self { turns, taken: 0, since: now, waiting: HashMap::default(), users: VecDeque::new() }
     }
 
-    /// Whether a request may go on at once.
+    /// Returns true if a request may go on at once.
     fn enter(&mut self, now: Instant) -> bool {
         if !self.users.is_empty() {
             return false;

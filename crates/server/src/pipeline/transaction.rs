@@ -361,7 +361,7 @@ async fn remove_damaged(
     }
 }
 
-/// What is known of an object without reading it.
+/// The revision and size of an object, known without reading it.
 fn identity(target: &Target<'_>, bytes: &[u8]) -> Value {
     let uid = raw::lookup(bytes, &["metadata", "uid"]).and_then(raw::scalar).unwrap_or_default();
     let mut object = json!({

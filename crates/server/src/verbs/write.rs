@@ -80,7 +80,7 @@ fn weight(writing: &WriteRequest) -> usize {
     sent.max(stored.unwrap_or(0))
 }
 
-/// Whether a body is YAML that may say a thing once and mean it many times: its length tells nothing.
+/// Returns true if a body is YAML that may say a thing once and mean it many times: its length tells nothing.
 fn has_anchors(writing: &WriteRequest) -> bool {
     let yaml = writing.content_type.as_deref().is_some_and(|kind| kind.contains("yaml"));
     yaml && memchr::memchr(b'&', &writing.body).is_some()

@@ -237,7 +237,7 @@ impl<'c> Writer<'c> {
         count
     }
 
-    /// Whether writes are taken on a full disk: deletions are its way out, others must be essential and few.
+    /// Returns true for writes that are taken on a full disk: deletions are its way out, others must be essential and few.
     fn takes_when_full(&mut self, writes: &[Write]) -> bool {
         let puts = writes.iter().filter_map(|write| write.value.as_ref().map(|value| (&write.key, value)));
         let mut bytes = 0;
