@@ -110,11 +110,7 @@ fn held(service: Option<&Value>) -> BTreeSet<Thing> {
     let spec = service.at("spec");
     let listed = spec.list("clusterIPs").iter().filter_map(Value::as_str);
     let addresses = listed.chain([spec.text("clusterIP")]).filter_map(|text| text.parse().ok());
-    addresses
-        .map(Thing::Address)
-        .chain(node_ports(service).map(Thing::Port))
-        .map(|thing| (thing, ()))
-        .collect()
+    addresses.map(Thing::Address).chain(node_ports(service).map(Thing::Port)).collect()
 }
 
 /// Returns true if a claim names this Service.
