@@ -1,7 +1,7 @@
-//! IPAddress objects: one for each address that a Service has, as kube-apiserver's allocator writes them.
+//! Repair of IPAddress objects: one for each address that a Service has.
 //!
-//! They tell people and programs who has an address. Addresses are given out without them (`allocate`), so they may come a moment
-//! after their Service and go a moment after it.
+//! They are the claims that are written and deleted with their Services (`allocate/claims.rs`). A Service from before there were any,
+//! or whose claim somebody deleted, gets one here, and one that its Service left behind goes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(super) async fn reconcile(api: &Api, address: &str, path: &str) -> Result<()
         snapshot.get(&addresses.key(None, address)).and_then(|object| Value::read(object.stored()).ok());
     let wanted = ip_address(address, namespace, name);
     let own = there.as_ref().is_some_and(|there| parent(there) == parent(&wanted));
-    if there.is_some() && own != held {
+    if own && !held {
         remove(api, &addresses, None, address, &DeleteOptions::default()).await?;
     }
     if held && !own { ensure(api, addresses, &wanted).await } else { Ok(()) }
