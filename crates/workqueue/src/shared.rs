@@ -227,6 +227,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
     pub(crate) fn next(&self, ticket: &mut Ticket<'_, K, R>, waker: &Waker) -> Next<K, R> {
         let mut state = lock(&self.state.0);
         loop {
+            self.look_at_clock(&mut state);
             if let Some(taken) = self.take(&mut state) {
                 ticket.leave_bed(&state);
                 self.release(state);
@@ -252,19 +253,26 @@ impl<K: Key, R: Reason> Shared<K, R> {
     #[inline]
     pub(crate) fn try_next(&self, done: Option<Slot>) -> Option<Taken<K, R>> {
         let mut state = lock(&self.state.0);
-        self.finish(&mut state, done);
+        // One look serves both: the one key ends when the next begins.
+        self.look_at_clock(&mut state);
+        finish(&mut state, done);
         let taken = self.take(&mut state);
         self.release(state);
         taken
+    }
+
+    /// Looks at the clock, if durations are measured. Before [`Self::take`] and [`finish`].
+    #[inline]
+    fn look_at_clock(&self, state: &mut State<K, R>) {
+        if self.metered {
+            state.seen = self.clock.now();
+        }
     }
 
     #[inline]
     fn take(&self, state: &mut State<K, R>) -> Option<Taken<K, R>> {
         if self.inbox_matters.load(Ordering::Relaxed) {
             self.empty_inbox(state);
-        }
-        if self.metered {
-            state.seen = self.clock.now();
         }
         if state.core.delayed_len() > 0 {
             self.advance(state);
@@ -291,16 +299,9 @@ impl<K: Key, R: Reason> Shared<K, R> {
 
     pub(crate) fn done(&self, slot: Slot) {
         let mut state = lock(&self.state.0);
-        self.finish(&mut state, Some(slot));
+        self.look_at_clock(&mut state);
+        finish(&mut state, Some(slot));
         self.release(state);
-    }
-
-    #[inline]
-    fn finish(&self, state: &mut State<K, R>, done: Option<Slot>) {
-        if let Some(slot) = done {
-            let now = if self.metered { self.clock.now() } else { 0 };
-            state.core.done(slot, now);
-        }
     }
 
     /// Gives up the state lock and wakes whoever the new state concerns.
@@ -396,5 +397,13 @@ impl<K: Key, R: Reason> Shared<K, R> {
     pub(crate) fn count_sleepers(&self, inbox: &mut Inbox<K, R>) {
         inbox.look_out();
         self.sleepers.store(inbox.sleepers.len(), Ordering::Relaxed);
+    }
+}
+
+/// Takes back a key that was handed out, if there is one.
+#[inline]
+fn finish<K: Key, R: Reason>(state: &mut State<K, R>, done: Option<Slot>) {
+    if let Some(slot) = done {
+        state.core.done(slot, state.seen);
     }
 }
