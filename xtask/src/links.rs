@@ -1,4 +1,5 @@
-//! Links in documents: every relative link, picture and chapter of the book must lead to a file of this repository.
+//! Links in documents: every relative link, picture and chapter of the book must lead to a file of this repository, and so must
+//! every path in backticks that begins with one of its folders.
 //!
 //! A document that names what is not there is worse than none: the reader stops trusting the rest.
 
@@ -21,6 +22,12 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
             count += 1;
             if !leads_somewhere(document, &target) {
                 broken.push(format!("{}: {target}", document.display()));
+            }
+        }
+        for path in paths(&text) {
+            count += 1;
+            if !root().join(path).exists() {
+                broken.push(format!("{}: `{path}`", document.display()));
             }
         }
     }
@@ -58,6 +65,29 @@ fn targets(text: &str) -> Vec<String> {
     found
 }
 
+/// The folders whose paths are checked.
+const FOLDERS: [&str; 6] = ["crates/", "docs/", "tests/", "conformance/", "packaging/", "xtask/"];
+
+/// Returns the paths in backticks, outside of code blocks.
+fn paths(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if !in_code {
+            found.extend(line.split('`').skip(1).step_by(2).filter(|word| is_path(word)));
+        }
+    }
+    found
+}
+
+fn is_path(word: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    FOLDERS.iter().any(|folder| word.starts_with(folder)) && word.chars().all(plain)
+}
+
 fn leads_somewhere(document: &Path, target: &str) -> bool {
     let path = target.split('#').next().unwrap_or_default();
     let elsewhere = path.is_empty() || path.contains("://") || path.starts_with("mailto:");
@@ -73,6 +103,13 @@ mod tests {
     fn links_and_pictures_are_found_outside_of_code() {
         let text = "[a](b.md) and ![p](c.svg#x)\n```\n[no](code.md)\n```\n[d](https://e)";
         assert_eq!(targets(text), ["b.md", "c.svg#x", "https://e"]);
+    }
+
+    #[test]
+    fn paths_in_backticks_are_found_outside_of_code() {
+        let text =
+            "see `crates/cli/src` and `cargo run`\n```\n`docs/no.md`\n```\n`docs/a b` `xtask/src/main.rs`";
+        assert_eq!(paths(text), ["crates/cli/src", "xtask/src/main.rs"]);
     }
 
     #[test]
