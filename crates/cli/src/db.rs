@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use listwatch_storage::embedded::offline::{self, Keys, Report};
 
+use crate::owner;
 use crate::terminal::{note, print};
 
 #[derive(Args)]
@@ -54,7 +55,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         }
         Command::Restore { file } => offline::restore(file, directory),
         Command::Compact => offline::compact(directory),
-    }?;
+    };
+    let report = report.map_err(|error| owner::explain(error.into(), directory))?;
     print(text(&report))?;
     Ok(ExitCode::SUCCESS)
 }

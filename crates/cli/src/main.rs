@@ -11,6 +11,7 @@ mod db;
 mod demo;
 mod generate;
 mod others;
+mod owner;
 mod reference;
 mod secure;
 mod serve;

@@ -25,6 +25,7 @@ fn walk(before: &Value, after: &Value, path: &mut String, found: &mut Vec<String
     if matches!(path.as_str(), "metadata.resourceVersion" | "metadata.managedFields") {
         return;
     }
+    let is_root = path.is_empty();
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {
             for (key, value) in old {
@@ -33,7 +34,9 @@ fn walk(before: &Value, after: &Value, path: &mut String, found: &mut Vec<String
                     None => found.push(format!("{path}: - {}", short(value))),
                 });
             }
-            for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+            // The items of a list do not carry their type, watch events do.
+            let is_type = |key: &str| is_root && matches!(key, "apiVersion" | "kind");
+            for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key) && !is_type(key)) {
                 step(path, key, '.', |path| found.push(format!("{path}: + {}", short(value))));
             }
         }
@@ -85,6 +88,13 @@ mod tests {
             describe(&before, &after),
             "status.old: - 1, status.phase: Pending → Running, status.ip: + 10.0.0.1"
         );
+    }
+
+    /// The first change of an object that was listed used to name its kind as new.
+    #[test]
+    fn the_type_that_a_list_leaves_out_is_no_change() {
+        let event = json!({"kind": "ConfigMap", "apiVersion": "v1", "data": {"kind": "new"}});
+        assert_eq!(describe(&json!({"data": {}}), &event), "data.kind: + new");
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         page.unusable.iter().for_each(|why| note(format_args!("left out: {why}")));
     }
     if let Some(revision) = revision {
-        note(format_args!("{count} objects at {revision}"));
+        note(format_args!("{} at {revision}", objects(count)));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -75,6 +75,10 @@ async fn as_table(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let wide = matches!(arguments.output, Output::Wide);
     let print = |line: &str| writeln!(std::io::stdout(), "{line}");
     let listed = table::print(&collection, &arguments.selection, wide, arguments.page, print).await?;
-    note(format_args!("{} objects at {}", listed.rows, listed.revision));
+    note(format_args!("{} at {}", objects(listed.rows), listed.revision));
     Ok(ExitCode::SUCCESS)
+}
+
+fn objects(count: usize) -> String {
+    if count == 1 { "1 object".to_owned() } else { format!("{count} objects") }
 }

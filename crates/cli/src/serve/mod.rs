@@ -1,14 +1,12 @@
 //! `listwatch serve`: from flags to a running server, and to its orderly end.
 //!
 //! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
-//! and [`Leftovers`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs,
-//! [`owner`] names whoever has what is needed;
+//! and [`Leftovers`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs;
 //! `--config` is expanded before flags are parsed (`config_file.rs`).
 
 mod bind;
 mod descriptors;
 mod logging;
-mod owner;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -22,13 +20,11 @@ use clap::Args;
 use listwatch_server::{AdmissionOptions, BuildInfo, Handle, HttpLimits, LifecycleOptions, Options, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::build;
 use crate::secure::Secure;
 use crate::store::{Store, duration};
 use crate::terminal::note;
+use crate::{build, owner};
 
-/// The file in a data directory that the process which has it keeps open.
-const LOCK: &str = "store.lock";
 /// The file name of the admin kubeconfig in the data directory.
 const KUBECONFIG: &str = "admin.kubeconfig";
 
@@ -148,7 +144,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let options = arguments.options()?;
     let mut signals = Signals::listen()?;
     let mut leftovers = Leftovers::watch(&arguments.store);
-    let engine = arguments.store.open().await.map_err(|error| arguments.store_failure(error))?;
+    let engine = arguments.store.open().await.map_err(|error| match arguments.store.directory() {
+        Some(directory) => owner::explain(error, directory),
+        None => error,
+    })?;
     let engine = arguments.security.encrypted(engine)?;
     let handle = Server::start(options, engine).await?;
     let kubeconfig = arguments.write_kubeconfig(&handle)?;
@@ -195,17 +194,6 @@ impl Arguments {
         // Only a look: the server takes the address itself. Whoever is quicker in between still gets a clear message.
         std::net::TcpListener::bind(self.listen.bind).with_context(|| self.cannot_listen())?;
         Ok(())
-    }
-
-    /// Names the process that has the data directory, if that is the reason.
-    fn store_failure(&self, error: anyhow::Error) -> anyhow::Error {
-        let lock = self.store.directory().map(|directory| directory.join(LOCK));
-        match lock.map(|lock| owner::of_file(&lock)).filter(|owner| !owner.is_empty()) {
-            Some(owner) => error.context(format!(
-                "the data directory is taken{owner}; stop that server or choose another with --data-dir"
-            )),
-            None => error,
-        }
     }
 
     fn cannot_listen(&self) -> String {

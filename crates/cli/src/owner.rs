@@ -3,16 +3,29 @@
 use std::path::Path;
 
 /// Describes the process that listens on a port; empty if it is not known.
-pub(super) fn of_port(port: u16) -> String {
+pub(crate) fn of_port(port: u16) -> String {
     let sockets: Vec<String> = listening(port).iter().map(|inode| format!("socket:[{inode}]")).collect();
     describe(|link| sockets.iter().any(|socket| link == Path::new(socket)))
 }
 
 /// Describes the process that has a file open; empty if it is not known.
-pub(super) fn of_file(file: &Path) -> String {
+fn of_file(file: &Path) -> String {
     match file.canonicalize() {
         Ok(file) => describe(|link| link == file),
         Err(_) => String::new(),
+    }
+}
+
+/// The file in a data directory that the process which has it keeps open.
+const LOCK: &str = "store.lock";
+
+/// Adds to a failure to open a store which process has it, if one has.
+pub(crate) fn explain(error: anyhow::Error, directory: &Path) -> anyhow::Error {
+    match of_file(&directory.join(LOCK)) {
+        owner if owner.is_empty() => error,
+        owner => error.context(format!(
+            "the data directory is taken{owner}; stop that server or choose another with --data-dir"
+        )),
     }
 }
 
