@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use http::Method;
 use listwatch::workqueue::Queue;
 use listwatch::{ObjectKey, Revision, SharedInformer};
 use listwatch_storage::Engine;
+use listwatch_testkit::Raw;
 use serde_json::Value;
 
-use super::Arguments;
 use super::counters::{Counters, Who};
+use super::{Arguments, LABEL};
 
 /// The parts that are looked at.
 pub(super) struct Viewed {
@@ -19,6 +21,7 @@ pub(super) struct Viewed {
     pub(super) informer: SharedInformer<Value>,
     pub(super) queue: Queue<ObjectKey>,
     pub(super) engine: Arc<dyn Engine>,
+    pub(super) raw: Raw,
 }
 
 /// A count and its rate.
@@ -46,6 +49,8 @@ pub(super) struct Figures {
     pub(super) in_work: usize,
     pub(super) fulfilled: Count,
     pub(super) retried: u64,
+    /// Bytes that the informer's watch has not got because it gets changes as deltas, in percent of what the plain watch has got.
+    pub(super) saved_percent: Option<u64>,
     /// Median and 99th percentile since the moment before, from sending a write to the quick handler.
     pub(super) latency: (Duration, Duration),
 }
@@ -83,9 +88,29 @@ impl Viewed {
             in_work: self.queue.in_flight(),
             fulfilled: count(&counters.fulfilled, before.fulfilled),
             retried: counters.retried.load(Ordering::Relaxed),
+            saved_percent: self.saved_percent().await,
             latency: counters.take_recent_latency(),
         }
     }
+}
+
+impl Viewed {
+    /// Compares the two watches of the demo: the plain one, and the informer's, which asks for deltas.
+    async fn saved_percent(&self) -> Option<u64> {
+        let page = self.raw.done(Method::GET, "/debug/listwatch/watches", None).await.ok()?;
+        let watches = page.get("watches")?.as_array()?.iter();
+        let ours = watches.filter(|watch| watch.get("labelSelector").and_then(Value::as_str) == Some(LABEL));
+        let mut bytes: Vec<u64> = ours.filter_map(|watch| watch.get("bytes")?.as_u64()).collect();
+        bytes.sort_unstable();
+        match bytes.as_slice() {
+            [deltas, plain] => saved(*deltas, *plain),
+            _ => None,
+        }
+    }
+}
+
+fn saved(deltas: u64, plain: u64) -> Option<u64> {
+    plain.saturating_sub(deltas).saturating_mul(100).checked_div(plain)
 }
 
 impl Figures {
@@ -111,6 +136,11 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_saving_is_a_part_of_what_the_plain_watch_got() {
+        assert_eq!((saved(25, 100), saved(100, 100), saved(0, 0)), (Some(75), Some(0), None));
+    }
 
     #[test]
     fn a_rate_is_the_difference_over_time() {

@@ -130,6 +130,7 @@ impl Demo {
             informer: self.informer.clone(),
             queue: self.queue.clone(),
             engine: self.server.engine().clone(),
+            raw: self.raw.clone(),
         }
     }
 }

@@ -103,12 +103,7 @@ fn stations(figures: &Figures) -> [Station; 8] {
     [
         station("writers", Color::Yellow, count(figures.written), "wishes written".into()),
         station("store", Color::Magenta, count(figures.revision), "revision: one order of all writes".into()),
-        station(
-            "watch",
-            Color::Blue,
-            count(figures.delivered),
-            "events delivered over one connection".into(),
-        ),
+        station("watch", Color::Blue, count(figures.delivered), watched(figures)),
         station(
             "cache",
             Color::Cyan,
@@ -154,6 +149,13 @@ fn widths(width: usize, stations: &[Station]) -> (usize, usize) {
     let longest = stations.iter().map(|station| station.detail.chars().count()).max().unwrap_or(0);
     let lane = rest.saturating_sub(longest + 1).clamp(*LANE.start(), *LANE.end()).min(rest);
     (lane, rest.saturating_sub(lane))
+}
+
+fn watched(figures: &Figures) -> String {
+    match figures.saved_percent {
+        Some(saved) => format!("events; delta watch spares the informer {saved}% of the bytes"),
+        None => "events delivered over one connection".to_owned(),
+    }
 }
 
 impl Station {
