@@ -19,6 +19,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::counters::{Counters, Who};
 use super::{Arguments, Demo, LABEL, PATIENCE};
 
+/// A part of each object that does not change, as most of a real one does not: about a KiB.
+const TEXT: &str = "what stays as it is\n";
+const TEXT_LINES: usize = 50;
+
 /// The last desired state, by key, and every acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
@@ -72,7 +76,7 @@ impl Wishes {
         let body = json!({
             "kind": "ConfigMap", "apiVersion": "v1",
             "metadata": {"name": name, "namespace": at.namespace(), "labels": {LABEL: "yes"}},
-            "data": {"wish": wish.to_string(), "sent": counters.now().to_string()},
+            "data": {"wish": wish.to_string(), "sent": counters.now().to_string(), "text": TEXT.repeat(TEXT_LINES)},
         });
         let answer = if self.last.contains_key(&key) {
             raw.done(Method::PUT, &format!("{}/{name}", at.path()), Some(&body)).await?
