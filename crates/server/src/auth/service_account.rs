@@ -179,6 +179,15 @@ impl ServiceAccounts {
         Ok((Arc::clone(&verified.user), meant))
     }
 
+    /// Whether a token is good but for what it is bound to, which is not there: the cache may be a moment behind.
+    pub(super) fn misses_objects(&self, token: &str) -> bool {
+        let now = Timestamp::now().as_second();
+        self.verified(token).is_some_and(|verified| {
+            let claims = &verified.claims;
+            (claims.nbf..claims.exp).contains(&now) && !self.is_alive(claims, now)
+        })
+    }
+
     fn verified(&self, token: &str) -> Option<Arc<Verified>> {
         if let Some(known) = self.verified.lock().get(token) {
             return Some(Arc::clone(known));

@@ -136,7 +136,7 @@ impl Service {
             false => deadline::allowed(&request.http.query, self.api.options.requests.timeout)?,
         };
         self.api.authenticator.prepare(&request.http.headers, peer.certificate.as_ref()).await;
-        let user = self.authenticated(request, peer)?;
+        let user = self.authenticated(request, peer).await?;
         let user = self.impersonated(request, user).inspect_err(|status| known.refuse(status))?;
         known.user = Some(Arc::clone(&user));
         let flow = request.with_attributes(|attributes| self.api.fairness.classify(&user, attributes));
@@ -154,9 +154,13 @@ impl Service {
         }
     }
 
-    fn authenticated(&self, request: &RequestInfo, peer: &Peer) -> Result<Arc<User>, Status> {
-        let headers = &request.http.headers;
-        let user = self.api.authenticator.authenticate_peer(headers, peer.certificate.as_ref());
+    async fn authenticated(&self, request: &RequestInfo, peer: &Peer) -> Result<Arc<User>, Status> {
+        let (headers, authenticator) = (&request.http.headers, &self.api.authenticator);
+        let mut user = authenticator.authenticate_peer(headers, peer.certificate.as_ref());
+        if user.is_none() && authenticator.may_be_behind(headers) {
+            self.api.wait_for(None).await?;
+            user = authenticator.authenticate_peer(headers, peer.certificate.as_ref());
+        }
         if let Some(audit) = &request.audit {
             // An attempt without valid credentials is recorded too.
             let known = user.clone().unwrap_or_default();
