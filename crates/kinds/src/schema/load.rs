@@ -94,6 +94,7 @@ impl Loader {
             omit_zero: false,
             list: None,
             atomic: false,
+            granular: false,
             merge_key: None,
             patch: PatchStrategy::default(),
             go_type: None,
@@ -205,7 +206,10 @@ fn apply(field: &mut Field, flag: &'static str) {
             // The table is loaded once and never dropped.
             field.list = Some(ListKind::Map(Box::leak(keys)));
         }
-        ("map", kind) => field.atomic = kind == "atomic",
+        ("map", kind) => {
+            field.atomic = kind == "atomic";
+            field.granular = kind == "granular";
+        }
         ("key", key) => field.merge_key = Some(key),
         ("patch", words) => {
             for word in words.split(',') {

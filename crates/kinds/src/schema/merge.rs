@@ -34,9 +34,10 @@ impl Schema for Node {
     }
 
     fn map_kind(self) -> MapKind {
+        let granular = self.field.is_some_and(|f| f.granular);
         let atomic = self.field.is_some_and(|f| f.atomic) || self.as_struct().is_some_and(|s| s.atomic);
         match self.ty {
-            _ if atomic => MapKind::Atomic,
+            _ if atomic && !granular => MapKind::Atomic,
             Type::Json => MapKind::Atomic,
             Type::Map(_) | Type::Raw | Type::FieldsV1 => MapKind::Granular,
             _ => MapKind::Struct,
@@ -63,10 +64,14 @@ impl Schema for Node {
         }
     }
 
-    /// Ports are TCP unless they say otherwise. A key that Go always writes has the zero value of its type.
+    /// Ports are TCP unless they say otherwise, and a reference to a secret may name none. A key that Go always writes has the zero
+    /// value of its type.
     fn key_default(&self, key: &str) -> Option<listwatch_wire::json::Value> {
         if key == "protocol" {
             return Some("TCP".into());
+        }
+        if key == "name" && self.field.is_some_and(|field| field.name == "imagePullSecrets") {
+            return Some("".into());
         }
         let Type::List(id) = self.ty else { return None };
         let Type::Struct(id) = schema().element(id) else { return None };

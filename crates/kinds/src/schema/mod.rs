@@ -88,6 +88,8 @@ pub struct Field {
     pub list: Option<ListKind<'static>>,
     /// A map or struct with a single owner.
     pub atomic: bool,
+    /// The struct below is owned field by field, though its type is atomic.
+    pub granular: bool,
     /// Merge key of strategic merge patches.
     pub merge_key: Option<&'static str>,
     /// Strategy of strategic merge patches.

@@ -40,7 +40,8 @@ fn selector_was_generated(at: &At<'_>, errors: &mut Errors) {
         errors.invalid(&template.child("metadata").child("labels"), labels, detail);
     }
     indexed_name_fits(at, errors);
-    if spec.flag("manualSelector") || chosen.is_null() {
+    // A change of the template is refused as such.
+    if spec.flag("manualSelector") || chosen.is_null() || at.old.is_some() {
         return;
     }
     let (uid, name) = (meta.text("uid"), meta.text("name"));

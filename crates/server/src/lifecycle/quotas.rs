@@ -34,10 +34,12 @@ pub(super) fn gives_back(pod: &[u8]) -> bool {
         || pod.at("metadata").has("deletionTimestamp")
 }
 
-/// Returns true if the status of a quota does not repeat its spec.
+/// Returns true if the status of a quota does not repeat its spec, or lacks the usage of something that the spec limits: other
+/// controllers leave out what they do not know yet, as a custom kind.
 pub(super) fn is_outdated(quota: &[u8]) -> bool {
     let Ok(quota) = Value::read(quota) else { return false };
-    quota.at("spec").at("hard") != quota.at("status").at("hard")
+    let (spec, status) = (quota.at("spec"), quota.at("status"));
+    spec.at("hard") != status.at("hard") || spec.entries("hard").any(|(name, _)| !status.at("used").has(name))
 }
 
 fn within(namespace: &str) -> Filter {
