@@ -211,6 +211,16 @@ fn several_changes_of_one_small_container_become_one() {
     round_trip(&before, &after, (1, 2)).unwrap();
 }
 
+/// The record of field owners is sorted by time: a new time moves an entry past a large one that did not change.
+#[test]
+fn an_element_that_moved_does_not_drag_others_along() {
+    let large = json!({"manager": "a", "fields": "x".repeat(5000)});
+    let before = stored(&json!([large, {"manager": "b", "time": 1}, {"manager": "c"}]), &json!({}));
+    let after = stored(&json!([{"manager": "b", "time": 2}, large, {"manager": "c"}]), &json!({}));
+    let bytes = round_trip(&before, &after, (1, 2)).unwrap();
+    assert!(bytes < 400, "{bytes}");
+}
+
 #[test]
 fn what_does_not_fit_is_refused_by_name() {
     let (before, after) = (stored(&json!({"n": 1}), &json!({})), stored(&json!({"n": 2}), &json!({})));

@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
-use listwatch_json::raw::{self, Field};
+use listwatch_json::raw;
+
+use super::members::{ComparedPlace, MemberComparison};
 
 /// More operations than this say that another object is meant: the whole one is sent.
-const MAX_EDITS: usize = 200;
-/// Containers this deep inside a changed one are replaced rather than entered: recursion must end before the stack does.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_EDITS: usize = 200;
 /// The bytes of an encoded operation beside its path and value.
 const EDIT_BYTES: usize = 52;
 
@@ -200,7 +200,11 @@ impl<'a> Comparison<'a, '_> {
 
     /// Compares the container that the walk is inside of, member by member, from its begin.
     fn members(&mut self) -> Option<()> {
-        let frame = self.frames.pop()?;
+        let mut frame = self.frames.pop()?;
+        // An element that looks different may be another one: the array tells which ones stayed.
+        if let Some(array) = self.frames.pop_if(|outer| !outer.is_object) {
+            frame = array;
+        }
         let (end, other_end) = (raw::skip_value(self.a, frame.start)?, raw::skip_value(self.b, frame.other)?);
         self.edits.truncate(frame.edits);
         let path = self.path();
@@ -295,7 +299,13 @@ impl<'a> Comparison<'a, '_> {
 }
 
 /// Puts one operation in the place of several if it is shorter.
-fn shorten<'a>(edits: &mut Vec<Edit<'a>>, from: usize, path: Vec<u8>, new: &'a [u8], at: Range<usize>) {
+pub(super) fn shorten<'a>(
+    edits: &mut Vec<Edit<'a>>,
+    from: usize,
+    path: Vec<u8>,
+    new: &'a [u8],
+    at: Range<usize>,
+) {
     let inside: usize = edits.get(from..).unwrap_or_default().iter().map(Edit::cost).sum();
     let whole = Edit { path, op: EditOp::Replace(new), at };
     if whole.cost() < inside {
@@ -304,163 +314,8 @@ fn shorten<'a>(edits: &mut Vec<Edit<'a>>, from: usize, path: Vec<u8>, new: &'a [
     }
 }
 
-/// Where a comparison of members stands.
-#[derive(Clone, Copy)]
-struct ComparedPlace<'p> {
-    path: &'p [u8],
-    depth: usize,
-    /// It must not be replaced as a whole.
-    fixed: bool,
-}
-
-/// Compares values member by member.
-struct MemberComparison<'a, 'b, 'e> {
-    a: &'b [u8],
-    b: &'a [u8],
-    edits: &'e mut Vec<Edit<'a>>,
-}
-
-impl<'a> MemberComparison<'a, '_, '_> {
-    fn value(&mut self, place: ComparedPlace<'_>, old: Range<usize>, new: Range<usize>) -> Option<()> {
-        let (before, after) = (self.a.get(old.clone())?, self.b.get(new.clone())?);
-        if before == after {
-            return Some(());
-        }
-        let from = self.edits.len();
-        let entered = match (before.first()?, after.first()?) {
-            _ if place.depth > MAX_DEPTH => false,
-            (b'{', b'{') => self.object(place, &old, &new)?,
-            (b'[', b'[') => self.array(place, &old, &new)?,
-            _ => false,
-        };
-        if self.edits.len() > MAX_EDITS {
-            return None;
-        }
-        if entered {
-            if !place.fixed && self.edits.len() >= from + 2 {
-                shorten(self.edits, from, place.path.to_vec(), after, old);
-            }
-            return Some(());
-        }
-        if place.fixed {
-            return None;
-        }
-        self.edits.truncate(from);
-        self.edits.push(Edit { path: place.path.to_vec(), op: EditOp::Replace(after), at: old });
-        Some(())
-    }
-
-    /// False if members changed their order, which no operation can say.
-    fn object(&mut self, place: ComparedPlace<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
-        let before: Vec<Field> = raw::fields(self.a, old.start)?.collect();
-        let after: Vec<Field> = raw::fields(self.b, new.start)?.collect();
-        let key = |bytes, field: &Field| -> Option<&[u8]> { <[u8]>::get(bytes, field.key.clone()) };
-        let (mut i, mut j, mut end) = (0, 0, old.start + 1);
-        loop {
-            let (x, y) = (before.get(i), after.get(j));
-            let (old_key, new_key) = (x.and_then(|x| key(self.a, x)), y.and_then(|y| key(self.b, y)));
-            match (x, y) {
-                (None, None) => return Some(true),
-                (Some(x), Some(y)) if old_key == new_key => {
-                    let mut path = place.path.to_vec();
-                    push_key(&mut path, old_key?);
-                    let inner =
-                        ComparedPlace { path: &path, depth: place.depth + 1, fixed: is_metadata(&path) };
-                    self.value(inner, x.value.clone(), y.value.clone())?;
-                    (i, j, end) = (i + 1, j + 1, x.value.end);
-                }
-                (Some(x), _) if !after.iter().skip(j).any(|y| key(self.b, y) == old_key) => {
-                    let mut path = place.path.to_vec();
-                    push_key(&mut path, old_key?);
-                    end = self.remove(path, x.key.start - 1..x.value.end);
-                    i += 1;
-                }
-                (_, Some(y)) if !before.iter().skip(i).any(|x| key(self.a, x) == new_key) => {
-                    let mut path = place.path.to_vec();
-                    push_key(&mut path, new_key?);
-                    let op = EditOp::AddMember(self.b.get(y.value.clone())?);
-                    self.edits.push(Edit { path, op, at: end..end });
-                    j += 1;
-                }
-                _ => return Some(false),
-            }
-            if self.edits.len() > MAX_EDITS {
-                return None;
-            }
-        }
-    }
-
-    fn array(&mut self, place: ComparedPlace<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
-        let (before, after) = (elements(self.a, old.start)?, elements(self.b, new.start)?);
-        let same = |x: &Range<usize>, y: &Range<usize>| self.a.get(x.clone()) == self.b.get(y.clone());
-        let first = before.iter().zip(&after).take_while(|(x, y)| same(x, y)).count();
-        let rest = before.len().min(after.len()) - first;
-        let tail =
-            before.iter().rev().zip(after.iter().rev()).take(rest).take_while(|(x, y)| same(x, y)).count();
-        let (before_to, after_to) = (before.len() - tail, after.len() - tail);
-        let mut end = before.get(first.wrapping_sub(1)).map_or(old.start + 1, |element| element.end);
-        let mut index = first;
-        for at in first..before_to.max(after_to) {
-            let mut path = place.path.to_vec();
-            push_index(&mut path, index);
-            let x = before.get(at).filter(|_| at < before_to).cloned();
-            let y = after.get(at).filter(|_| at < after_to).cloned();
-            match (x, y) {
-                (Some(x), Some(y)) => {
-                    end = x.end;
-                    let inner = ComparedPlace { path: &path, depth: place.depth + 1, fixed: false };
-                    self.value(inner, x, y)?;
-                    index += 1;
-                }
-                // What is removed makes room: the next one has the same index.
-                (Some(x), None) => end = self.remove(path, x),
-                (None, Some(y)) => {
-                    self.edits.push(Edit { path, op: EditOp::AddElement(self.b.get(y)?), at: end..end });
-                    index += 1;
-                }
-                (None, None) => return None,
-            }
-            if self.edits.len() > MAX_EDITS {
-                return None;
-            }
-        }
-        Some(true)
-    }
-
-    /// Takes a member or element out, with the comma behind it. Returns where the base goes on.
-    fn remove(&mut self, path: Vec<u8>, mut at: Range<usize>) -> usize {
-        if self.a.get(at.end) == Some(&b',') {
-            at.end += 1;
-        }
-        let end = at.end;
-        self.edits.push(Edit { path, op: EditOp::Remove, at });
-        end
-    }
-}
-
-fn is_metadata(path: &[u8]) -> bool {
-    path == b"/metadata"
-}
-
 fn begins_value(byte: u8) -> bool {
     !matches!(byte, b',' | b':' | b'}' | b']')
-}
-
-/// The elements of the array that begins at `at`.
-fn elements(bytes: &[u8], at: usize) -> Option<Vec<Range<usize>>> {
-    let (mut elements, mut at) = (Vec::new(), at + 1);
-    if bytes.get(at)? == &b']' {
-        return Some(elements);
-    }
-    loop {
-        let end = raw::skip_value(bytes, at).filter(|end| *end > at)?;
-        elements.push(at..end);
-        match bytes.get(end)? {
-            b',' => at = end + 1,
-            b']' => return Some(elements),
-            _ => return None,
-        }
-    }
 }
 
 /// Returns the number of equal bytes at the begin.
@@ -474,7 +329,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 }
 
 /// A step of a pointer. The key stays as it is encoded: a pointer is the inside of a JSON string as well.
-fn push_key(path: &mut Vec<u8>, key: &[u8]) {
+pub(super) fn push_key(path: &mut Vec<u8>, key: &[u8]) {
     path.push(b'/');
     for byte in key {
         match byte {
@@ -485,7 +340,7 @@ fn push_key(path: &mut Vec<u8>, key: &[u8]) {
     }
 }
 
-fn push_index(path: &mut Vec<u8>, index: usize) {
+pub(super) fn push_index(path: &mut Vec<u8>, index: usize) {
     path.push(b'/');
     path.extend_from_slice(index.to_string().as_bytes());
 }

@@ -10,6 +10,7 @@
 mod compare;
 mod event;
 mod frame;
+mod members;
 mod splice;
 
 pub use compare::{Compared, Edit, EditOp, compare};
