@@ -100,6 +100,21 @@ async fn a_restart_costs_the_missed_changes() {
     second.stop().await;
 }
 
+/// A program that returned from `main` without a stop lost everything since the last interval.
+#[test]
+fn a_runtime_that_ends_saves_too() {
+    let directory = Directory::new("runtime");
+    let (source, problems, log) = (InMemory::new(1000), Problems::default(), Log::default());
+    source.put(&pod("a")).unwrap();
+    for expected in [1, 0] {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let listed = runtime.block_on(async { lists(&run(&source, &directory.0, &problems, &log).await) });
+        assert_eq!(listed, expected);
+        drop(runtime);
+    }
+    assert_eq!(log.take(), ["add x/a 1 initial", "synced", "synced"]);
+}
+
 /// A handler that does not ask for less is told everything, the changes that were missed after what was saved.
 #[tokio::test]
 async fn other_handlers_are_told_everything() {

@@ -29,6 +29,9 @@ fn run_for() -> Duration {
     Duration::from_secs(asked.unwrap_or(if with_real_parts() { 60 } else { 4 }))
 }
 
+/// A form of informer: its name, and how its sources are made.
+type Shape = (&'static str, fn(KubeSource) -> Sources);
+
 /// Revisions by key: what somebody knows.
 type Known = BTreeMap<String, u64>;
 
@@ -94,7 +97,7 @@ async fn a_saved_cache_converges_through_restarts() {
     let (raw, collection) = (server.raw().unwrap(), Collection::core("secrets", "default"));
     let directory = tempfile::tempdir().unwrap();
     let mut random = StdRng::seed_from_u64(1);
-    let shapes: [(&str, fn(KubeSource) -> Sources); 2] = [
+    let shapes: [Shape; 2] = [
         ("plain", |source| source.namespace("default").into()),
         ("namespaces", |source| source.namespaces(["default", "elsewhere"]).into()),
     ];

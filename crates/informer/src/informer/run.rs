@@ -32,7 +32,7 @@ pub(super) fn start<K: Send + Sync + 'static>(runtime: &Handle, core: Arc<Core<K
 }
 
 async fn run<K: Send + Sync + 'static>(core: Arc<Core<K>>, launch: Launch<K>, mut applier: Applier<K>) {
-    let _ended = Ended(Arc::clone(&core));
+    let mut ended = Ended { core: Arc::clone(&core), saved: false };
     let restored = match &core.saver {
         Some(saver) => core.stop.run_until_cancelled(restore(&core, saver, &mut applier)).await.flatten(),
         None => None,
@@ -53,6 +53,7 @@ async fn run<K: Send + Sync + 'static>(core: Arc<Core<K>>, launch: Launch<K>, mu
     let mut informer = Loop { core, applier, started: Instant::now(), saving: None };
     informer.run().await;
     informer.save_last().await;
+    ended.saved = true;
 }
 
 /// Starts the reflectors. Returns the applier, unless the only reflector applies itself.
@@ -133,17 +134,25 @@ struct Loop<K> {
 }
 
 /// Says that the informer has ended, even if its task is dropped with its runtime.
-struct Ended<K>(Arc<Core<K>>);
+struct Ended<K: Send + Sync + 'static> {
+    core: Arc<Core<K>>,
+    /// The last state was saved, if it is saved at all.
+    saved: bool,
+}
 
-impl<K> Drop for Ended<K> {
+impl<K: Send + Sync + 'static> Drop for Ended<K> {
     fn drop(&mut self) {
-        let how = self.0.ending.lock().unwrap_or(End::Discard);
+        let how = self.core.ending.lock().unwrap_or(End::Discard);
         // Nobody applies any more, so nobody shall read: also if this task panicked or was dropped with its runtime.
-        self.0.stop.cancel();
-        self.0.queue.close();
-        self.0.processor.lock().close(how);
-        self.0.monitor.stopped();
-        self.0.stopped.send_replace(true);
+        self.core.stop.cancel();
+        self.core.queue.close();
+        if !self.saved {
+            // A program that returns from `main` without a stop: its runtime is gone, and nothing can be awaited.
+            self.core.save_now();
+        }
+        self.core.processor.lock().close(how);
+        self.core.monitor.stopped();
+        self.core.stopped.send_replace(true);
     }
 }
 

@@ -46,18 +46,24 @@ impl<K: Send + Sync + 'static> Core<K> {
 
     /// Begins to write the present state. None if there is nothing to save, or nowhere.
     pub(super) fn save(self: &Arc<Self>) -> Option<JoinHandle<()>> {
-        let saver = Arc::clone(self.saver.as_ref()?);
-        let capture = self.capture();
-        if capture.positions.is_empty() {
-            return None;
-        }
+        let capture = self.saver.as_ref().map(|_| self.capture())?;
         let core = Arc::clone(self);
         let runtime = Handle::try_current().ok()?;
-        Some(runtime.spawn_blocking(move || {
-            if let Err(error) = saver.save(&capture) {
-                core.monitor.problem(0, &Problem::SavedCache(error), Response::Continues);
-            }
-        }))
+        Some(runtime.spawn_blocking(move || core.write(&capture)))
+    }
+
+    /// Writes the present state before it returns.
+    pub(super) fn save_now(self: &Arc<Self>) {
+        if self.saver.is_some() {
+            self.write(&self.capture());
+        }
+    }
+
+    fn write(self: &Arc<Self>, capture: &Capture<K>) {
+        let Some(saver) = self.saver.as_ref().filter(|_| !capture.positions.is_empty()) else { return };
+        if let Err(error) = saver.save(capture) {
+            self.monitor.problem(0, &Problem::SavedCache(error), Response::Continues);
+        }
     }
 
     /// Checks that a saved cache is of the same collections. Namespaces that are followed are read again as they were,
