@@ -43,8 +43,6 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../../README.zh.md")]
     struct ChineseReadme;
-    #[doc = include_str!("../../../crates/cel/README.md")]
-    struct CelReadme;
     #[doc = include_str!("../../../crates/informer/README.md")]
     struct InformerReadme;
     #[doc = include_str!("../../../crates/testkit/README.md")]
