@@ -142,6 +142,8 @@ pub struct LifecycleOptions {
     pub quota_status: bool,
     /// Addresses of Services have IPAddress objects.
     pub service_addresses: bool,
+    /// The types in ValidatingAdmissionPolicies are checked, and their status says what is wrong.
+    pub policy_status: bool,
     /// Events are deleted so long after their last change, as by kube-apiserver's `--event-ttl`.
     pub event_ttl: Option<Duration>,
     /// The delay before a change is acted on, so that a client still sees the deletion mark of what it deleted, and owners
@@ -159,6 +161,7 @@ impl LifecycleOptions {
             empty_namespaces: false,
             collect_garbage: false,
             quota_status: false,
+            policy_status: false,
             storage_protection: false,
             service_addresses: false,
             event_ttl: None,
@@ -175,6 +178,7 @@ impl Default for LifecycleOptions {
             empty_namespaces: true,
             collect_garbage: true,
             quota_status: true,
+            policy_status: true,
             storage_protection: true,
             service_addresses: true,
             event_ttl: Some(Duration::from_secs(3600)),

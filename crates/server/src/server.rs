@@ -29,12 +29,15 @@ use crate::identity::addresses;
 use crate::identity::authority::{Authority, Issued};
 use crate::identity::secrets::SecretStore;
 use crate::lifecycle;
+use crate::lifecycle::api_services::ApiServices;
 use crate::lifecycle::definitions::Definitions;
+use crate::lifecycle::first_objects;
 use crate::listen;
 use crate::listen::tls::{Source, Tls};
 use crate::observe::Metrics;
 use crate::options::{AuditOptions, Options, Security};
 use crate::outbound::WebhookClient;
+use crate::outbound::tls::FrontProxyIdentity;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::registry::recent::Recent;
@@ -94,6 +97,14 @@ impl Server {
         let admin = admin_token(&secrets).await?;
         let admin_token = admin.secret.clone();
         let admin_certificate = authority.client(ADMIN, MASTERS)?;
+        let front_proxy = Authority::front_proxy(&secrets).await?;
+        let forwarding = front_proxy.client(first_objects::FRONT_PROXY, "")?;
+        let forwarding =
+            FrontProxyIdentity::read(&forwarding.certificate, &forwarding.key).map_err(Error::Tls)?;
+        let trusted = first_objects::Authorities {
+            clients: authority.certificate.clone(),
+            front_proxy: front_proxy.certificate,
+        };
         let client_ca = options.identity.client_ca_file.as_deref().map(files::read).transpose()?;
         let roots: Vec<&str> =
             std::iter::once(&authority.certificate).chain(&client_ca).map(String::as_str).collect();
@@ -143,6 +154,7 @@ impl Server {
             webhooks: WebhookClient::new(options.admission.webhooks),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
             heavy: heavy(&options),
+            front_proxy: Some(forwarding),
             fairness,
             options,
             metrics: Metrics::default(),
@@ -153,18 +165,20 @@ impl Server {
         definitions.restore();
         let definitions = tokio::spawn(definitions.run());
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
-        let lifecycle = lifecycle::start(Arc::clone(&api), address.port(), ca_pem.clone(), stop.clone());
+        let lifecycle =
+            lifecycle::start(Arc::clone(&api), address.port(), ca_pem.clone(), trusted, stop.clone());
         let lifecycle = lifecycle.await.map_err(Error::FirstObjects)?;
         let service = Arc::new(Service::new(Arc::clone(&api), stop.clone()));
         let renewal =
             tls.clone().zip(source).map(|(tls, source)| tokio::spawn(tls.renew(source, stop.clone())));
         let accept = tokio::spawn(listen::accept(listener, tls, service, stop.clone(), connections.clone()));
         let named = [("task/accept", accept), (FEEDER, feeder), ("task/definitions", definitions)];
+        let api_services = tokio::spawn(ApiServices::new(Arc::clone(&api)).run(stop.clone()));
         let fairness = tokio::spawn(lifecycle::flow_control::run(Arc::clone(&api), stop.clone()));
         let turns = tokio::spawn(Arc::clone(&api.fairness.turns).run());
         let named = named
             .into_iter()
-            .chain([("task/fairness", fairness), ("task/turns", turns)])
+            .chain([("task/fairness", fairness), ("task/turns", turns), ("task/api-services", api_services)])
             .chain(lifecycle.map(|task| ("task/lifecycle", task)));
         let named = named.chain(renewal.map(|task| ("task/certificates", task)));
         let issuers = oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone()))));

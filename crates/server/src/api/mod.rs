@@ -28,6 +28,7 @@ use crate::fairness::Fairness;
 use crate::observe::Metrics;
 use crate::options::Options;
 use crate::outbound::WebhookClient;
+use crate::outbound::tls::FrontProxyIdentity;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::registry::recent::Recent;
@@ -59,8 +60,10 @@ pub struct Api {
     pub(crate) audit: Option<Arc<AuditLog>>,
     /// Decides who may act as whom.
     pub(crate) impersonator: Impersonator,
-    /// Connections to webhooks.
+    /// Connections to webhooks and extension API servers.
     pub(crate) webhooks: WebhookClient,
+    /// What this server shows to extension API servers.
+    pub(crate) front_proxy: Option<FrontProxyIdentity>,
     /// The configuration of the server.
     pub options: Options,
     /// Which addresses and ports Services were given lately.

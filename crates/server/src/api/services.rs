@@ -25,6 +25,14 @@ impl Api {
         let locate = |namespace: &str, name: &str, port| resolve(self, namespace, name, port);
         endpoint.post(&self.webhooks, locate, body, timeout).await
     }
+
+    /// Host and port behind a port of a Service.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn locate(&self, namespace: &str, name: &str, port: i64) -> Result<(String, u16), String> {
+        resolve(self, namespace, name, port)
+    }
 }
 
 /// Returns host and port behind a Service: a ready endpoint, else the cluster address; for an `ExternalName` that name, so

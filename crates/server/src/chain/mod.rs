@@ -1,10 +1,11 @@
 //! The handler chain: what happens to every request before and after its verb.
 //!
 //! [`service`] authenticates, authorizes, limits and counts a request; [`route`] looks up the resource and calls the verb
-//! (`verbs/`) or the endpoint (`endpoints/`). A panic of either is contained ([`contain`]).
+//! (`verbs/`) or the endpoint (`endpoints/`), or [`proxy`] forwards it to an extension API server. A panic of either is contained ([`contain`]).
 
 mod contain;
 mod labels;
+mod proxy;
 mod report;
 pub(crate) mod route;
 pub(crate) mod service;

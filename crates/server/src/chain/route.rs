@@ -6,6 +6,7 @@ use http::Method;
 use listwatch_wire::Status;
 
 use crate::auth::User;
+use crate::chain::proxy;
 use crate::chain::service::Service;
 use crate::endpoints::{debug, discovery, health, metrics, openapi, openid, version};
 use crate::fairness::Flow;
@@ -24,6 +25,9 @@ pub(crate) async fn route(
     (user, flow): (Arc<User>, Flow),
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
+    if let Some(remote) = proxy::remote(&service.api, &request.http.path) {
+        return Box::pin(proxy::forward(&service.api, &remote, request, (user, flow), body)).await;
+    }
     match &request.target {
         RequestTarget::NonResource => other(service, &request.http).await,
         RequestTarget::Resource(info) => resource(service, request, info, (user, flow), body).await,

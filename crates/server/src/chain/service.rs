@@ -21,7 +21,7 @@ use crate::auth::{Impersonation, User};
 use crate::chain::contain::{self, contain};
 use crate::chain::labels::labels;
 use crate::chain::report::{RequestOutcome, report};
-use crate::chain::route;
+use crate::chain::{proxy, route};
 use crate::endpoints::{console, health};
 use crate::fairness::gate::{self, Headers};
 use crate::fairness::{Flow, width};
@@ -102,7 +102,9 @@ impl Service {
         let series = self.api.metrics.requests.series(&served_labels(&request, code));
         if let Some(audit) = &request.audit {
             match response.body() {
-                Body::Watch(_) | Body::WebSocket(_) => audit.answered(Stage::ResponseStarted, code, None),
+                Body::Watch(_) | Body::WebSocket(_) | Body::Tunnel(_) => {
+                    audit.answered(Stage::ResponseStarted, code, None)
+                }
                 Body::Full(bytes) => audit.answered(Stage::ResponseComplete, code, Some(bytes)),
                 _ => audit.answered(Stage::ResponseComplete, code, None),
             }
@@ -130,7 +132,7 @@ impl Service {
         body: &mut dyn BodySource,
         known: &mut Known,
     ) -> Result<Response, Status> {
-        let long_running = request.is_long_running();
+        let long_running = self.is_long_running(request);
         let allowed = match long_running {
             true => Duration::MAX,
             false => deadline::allowed(&request.http.query, self.api.options.requests.timeout)?,
@@ -169,6 +171,12 @@ impl Service {
         user.ok_or_else(Status::unauthorized)
     }
 
+    /// True for watches, and for connections to extension API servers.
+    fn is_long_running(&self, request: &RequestInfo) -> bool {
+        request.is_long_running()
+            || (proxy::is_long_running(request) && proxy::remote(&self.api, &request.http.path).is_some())
+    }
+
     /// Calls the handler once the request has its seats. One with a body takes them after the body was read.
     async fn in_turn(
         &self,
@@ -178,7 +186,7 @@ impl Service {
     ) -> Result<Response, Status> {
         let mutating = !matches!(request.http.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let _counted =
-            (!request.is_long_running()).then(|| self.api.metrics.requests.in_flight.enter(mutating).0);
+            (!self.is_long_running(request)).then(|| self.api.metrics.requests.in_flight.enter(mutating).0);
         // Health checks are answered under any load.
         let exempt = health::serves(&request.http.path) || route::waits_for_body(request);
         let _seats = if exempt { None } else { Some(flow.enter(seats(request)).await?) };

@@ -16,6 +16,7 @@ use crate::api::Api;
 use crate::endpoints::discovery_v2;
 use crate::http::body::Response;
 use crate::http::request::Request;
+use crate::registry::extension::ExtensionServer;
 use crate::registry::{Resource, Served, Subresource};
 use crate::request::info::parts;
 use crate::request::negotiate::{self, Encoding, Subject};
@@ -27,11 +28,12 @@ use crate::respond::encode;
 /// # Errors
 /// 404 for a version that a served group does not have, 406 for a form that there is not.
 pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<Response>, Status> {
-    let served = api.registry.served();
+    let (served, remotes) = (api.registry.served(), api.registry.remotes.all());
+    let known = Known { served: &served, remotes: &remotes };
     Ok(Some(match parts(path).as_slice() {
-        [] => json_of(&json!({"paths": paths(&served)})),
-        ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, &served, true),
-        ["apis"] if discovery_v2::wanted(request) => discovery_v2::answer(request, &served, false),
+        [] => json_of(&json!({"paths": paths(known)})),
+        ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, true),
+        ["apis"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, false),
         ["api"] => document(
             request,
             &json!({
@@ -39,12 +41,11 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
                 "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
             }),
         )?,
-        ["apis"] => document(
-            request,
-            &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&served)}),
-        )?,
-        ["apis", name] if served.has_group(name) => {
-            match groups(&served).into_iter().find(|g| *g.name == **name) {
+        ["apis"] => {
+            document(request, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(known)}))?
+        }
+        ["apis", name] if known.has_group(name) => {
+            match groups(known).into_iter().find(|g| *g.name == **name) {
                 Some(group) => {
                     document(request, &Group { kind: Some("APIGroup"), api_version: Some("v1"), ..group })?
                 }
@@ -140,9 +141,9 @@ fn storage_version_hash((group, version): &(Arc<str>, Arc<str>), kind: &str) -> 
 }
 
 /// All paths that can be asked for.
-fn paths(served: &Served) -> Vec<String> {
+fn paths(known: Known<'_>) -> Vec<String> {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-    for (group, versions) in by_group(served).iter().filter(|(group, _)| !group.is_empty()) {
+    for (group, versions) in by_group(known).iter().filter(|(group, _)| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }
@@ -151,14 +152,29 @@ fn paths(served: &Served) -> Vec<String> {
     paths
 }
 
+/// What is served here, and what extension API servers serve.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) served: &'a Served,
+    pub(crate) remotes: &'a [Arc<ExtensionServer>],
+}
+
+impl Known<'_> {
+    fn has_group(self, group: &str) -> bool {
+        self.served.has_group(group) || self.remotes.iter().any(|remote| &*remote.group == group)
+    }
+}
+
 /// Groups and their versions, the preferred version of each first.
-pub(crate) fn by_group(served: &Served) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
+pub(crate) fn by_group(known: Known<'_>) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     let mut groups: Vec<(Arc<str>, Vec<Arc<str>>)> = Vec::new();
-    for resource in served.resources() {
-        match groups.iter_mut().find(|(group, _)| *group == resource.group) {
-            Some((_, versions)) if versions.contains(&resource.version) => {}
-            Some((_, versions)) => versions.push(Arc::clone(&resource.version)),
-            None => groups.push((Arc::clone(&resource.group), vec![Arc::clone(&resource.version)])),
+    let here = known.served.resources().iter().map(|resource| (&resource.group, &resource.version));
+    let elsewhere = known.remotes.iter().map(|remote| (&remote.group, &remote.version));
+    for (of, version) in here.chain(elsewhere) {
+        match groups.iter_mut().find(|(group, _)| group == of) {
+            Some((_, versions)) if versions.contains(version) => {}
+            Some((_, versions)) => versions.push(Arc::clone(version)),
+            None => groups.push((Arc::clone(of), vec![Arc::clone(version)])),
         }
     }
     for (_, versions) in &mut groups {
@@ -167,8 +183,8 @@ pub(crate) fn by_group(served: &Served) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     groups
 }
 
-fn groups(served: &Served) -> Vec<Group> {
-    let named = by_group(served).into_iter().filter(|(group, _)| !group.is_empty());
+fn groups(known: Known<'_>) -> Vec<Group> {
+    let named = by_group(known).into_iter().filter(|(group, _)| !group.is_empty());
     named
         .map(|(name, versions)| {
             let version = |v: Arc<str>| GroupVersion { group_version: format!("{name}/{v}"), version: v };

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
 use serde::Serialize;
 use sha2::{Digest, Sha512};
 
-use crate::endpoints::discovery::by_group;
+use crate::endpoints::discovery::{Known, by_group};
 use crate::http::body::{Body, Response};
 use crate::http::request::Request;
-use crate::registry::{Resource, Served, Subresource};
+use crate::registry::extension::ExtensionServer;
+use crate::registry::{Resource, Subresource};
 use crate::respond;
 
 const CONTENT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -91,10 +94,10 @@ pub(crate) fn wanted(request: &Request) -> bool {
 }
 
 /// The core group, or all others.
-pub(crate) fn answer(request: &Request, served: &Served, core: bool) -> Response {
-    let groups = by_group(served).into_iter().filter(|(group, _)| group.is_empty() == core);
+pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Response {
+    let groups = by_group(known).into_iter().filter(|(group, _)| group.is_empty() == core);
     let items = groups.map(|(group, versions)| Group {
-        versions: versions.into_iter().map(|v| version(served, &group, v)).collect(),
+        versions: versions.into_iter().map(|v| version(known, &group, v)).collect(),
         metadata: Metadata { name: group },
     });
     let document = Document {
@@ -106,9 +109,51 @@ pub(crate) fn answer(request: &Request, served: &Served, core: bool) -> Response
     with_etag(request, serde_json::to_vec(&document).unwrap_or_default())
 }
 
-fn version(served: &Served, group: &str, version: Arc<str>) -> Version {
-    let of_version = served.resources().iter().filter(|r| &*r.group == group && r.version == version);
+fn version(known: Known<'_>, group: &str, version: Arc<str>) -> Version {
+    let remote = known.remotes.iter().find(|remote| &*remote.group == group && remote.version == version);
+    if let Some(remote) = remote {
+        return elsewhere(remote, version);
+    }
+    let of_version = known.served.resources().iter().filter(|r| &*r.group == group && r.version == version);
     Version { resources: of_version.map(|r| entry(r)).collect(), version, freshness: "Current" }
+}
+
+/// What an extension API server says that it serves. One that does not answer serves nothing that is known.
+fn elsewhere(remote: &ExtensionServer, version: Arc<str>) -> Version {
+    let Some(documents) = remote.documents() else {
+        return Version { version, freshness: "Stale", resources: Vec::new() };
+    };
+    let listed = documents.resources.list("resources");
+    let whole = listed.iter().filter(|one| !one.text("name").contains('/'));
+    let entries = whole.map(|one| remote_entry(remote, one, listed));
+    Version { resources: entries.collect(), version, freshness: "Current" }
+}
+
+fn remote_entry(remote: &ExtensionServer, resource: &Value, listed: &[Value]) -> Entry {
+    let texts = |value: &Value, key: &str| -> Vec<Arc<str>> {
+        value.list(key).iter().filter_map(Value::as_str).map(Arc::from).collect()
+    };
+    let or = |text: &str, own: &Arc<str>| if text.is_empty() { Arc::clone(own) } else { Arc::from(text) };
+    let kind = |value: &Value| ResponseKind {
+        group: or(value.text("group"), &remote.group),
+        version: or(value.text("version"), &remote.version),
+        kind: value.text("kind").into(),
+    };
+    let prefix = format!("{}/", resource.text("name"));
+    let subresources = listed.iter().filter_map(|one| {
+        let name = one.text("name").strip_prefix(&prefix)?;
+        Some(SubEntry { subresource: name.into(), response_kind: kind(one), verbs: texts(one, "verbs") })
+    });
+    Entry {
+        resource: resource.text("name").into(),
+        response_kind: kind(resource),
+        scope: if resource.flag("namespaced") { "Namespaced" } else { "Cluster" },
+        singular_resource: resource.text("singularName").into(),
+        verbs: texts(resource, "verbs"),
+        short_names: texts(resource, "shortNames"),
+        categories: texts(resource, "categories"),
+        subresources: subresources.collect(),
+    }
 }
 
 fn entry(resource: &Resource) -> Entry {

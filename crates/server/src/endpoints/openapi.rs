@@ -122,6 +122,11 @@ fn index(api: &Api) -> Vec<u8> {
         put(format!("apis/{}/{}", first.group, first.version), &hash);
         known.insert((&*first.group, &*first.version));
     }
+    for remote in api.registry.remotes.all().iter() {
+        if let Some((hash, _)) = remote.documents().and_then(|documents| documents.openapi.clone()) {
+            put(format!("apis/{}/{}", remote.group, remote.version), &hash);
+        }
+    }
     api.openapi.retain(|group, version| known.contains(&(group, version)));
     json::encode(&json!({"paths": Value::Object(paths)}))
 }
@@ -151,6 +156,10 @@ fn written(api: &Api, path: &str) -> Option<(Arc<str>, Vec<u8>)> {
         return Some((openapi::hash(path).into(), document));
     }
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
+    if let Some(remote) = api.registry.remotes.find(group, version) {
+        let (hash, document) = remote.documents()?.openapi.clone()?;
+        return Some((hash.into(), document.into()));
+    }
     let served = api.registry.served();
     let here = |resource: &&Arc<Resource>| &*resource.group == group && &*resource.version == version;
     let resources: Vec<_> = served.resources().iter().filter(here).collect();

@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use http::StatusCode;
 use smallvec::SmallVec;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 
 use crate::observe::Series;
@@ -57,6 +58,11 @@ where
     async move { timeout_at(until, write).await? }
 }
 
+/// Bytes both ways.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
+
 /// The body of an answer.
 pub(crate) enum Body {
     /// Nothing.
@@ -71,6 +77,8 @@ pub(crate) enum Body {
     Watch(Box<dyn EventStream>),
     /// The same over a WebSocket.
     WebSocket(Box<dyn EventStream>),
+    /// Bytes both ways, after an upgrade that somebody else has accepted: HTTP/1.1 only.
+    Tunnel(Box<dyn Duplex>),
 }
 
 impl Body {

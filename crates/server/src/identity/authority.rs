@@ -24,6 +24,8 @@ pub(crate) struct Authority {
     /// Its certificate, in PEM.
     pub(crate) certificate: String,
     key: String,
+    /// Its common name.
+    name: &'static str,
 }
 
 /// A certificate and its key, in PEM.
@@ -46,15 +48,27 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// The CA that is kept, or a new one.
+    /// The CA of servers and clients that is kept, or a new one.
     pub(crate) async fn load_or_make(keep: &SecretStore) -> Result<Self, Error> {
-        let key = keep.secret("ca.key", || KeyPair::generate().map(|key| key.serialize_pem()).map_err(tls));
-        let key = key.await?;
-        let certificate = keep.secret("ca.crt", || {
-            let pair = KeyPair::from_pem(&key).map_err(tls)?;
-            ca_params().self_signed(&pair).map(|certificate| certificate.pem()).map_err(tls)
-        });
-        Ok(Self { certificate: certificate.await?, key })
+        Self::named(keep, "ca", "listwatch-ca").await
+    }
+
+    /// The CA of the certificate that requests are forwarded with. It signs nothing else, so that nobody whose certificate is of
+    /// the other CA can claim to forward requests.
+    pub(crate) async fn front_proxy(keep: &SecretStore) -> Result<Self, Error> {
+        Self::named(keep, "front-proxy-ca", "front-proxy-ca").await
+    }
+
+    async fn named(keep: &SecretStore, file: &str, name: &'static str) -> Result<Self, Error> {
+        let make = || KeyPair::generate().map(|key| key.serialize_pem()).map_err(tls);
+        let key = keep.secret(&format!("{file}.key"), make).await?;
+        let certificate = keep
+            .secret(&format!("{file}.crt"), || {
+                let pair = KeyPair::from_pem(&key).map_err(tls)?;
+                ca_params(name).self_signed(&pair).map(|certificate| certificate.pem()).map_err(tls)
+            })
+            .await?;
+        Ok(Self { certificate, key, name })
     }
 
     /// A certificate for a server of these names and addresses.
@@ -77,7 +91,7 @@ impl Authority {
     fn issue(&self, mut params: CertificateParams) -> Result<Issued, Error> {
         let ca_key = KeyPair::from_pem(&self.key).map_err(tls)?;
         // The parameters name the issuer; they are the same at each start, only the key differs between authorities.
-        let issuer = Issuer::new(ca_params(), ca_key);
+        let issuer = Issuer::new(ca_params(self.name), ca_key);
         let key = KeyPair::generate().map_err(tls)?;
         hold(&mut params, VALIDITY);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -102,9 +116,9 @@ fn date(time: Timestamp) -> (i32, u8, u8) {
     (i32::from(zoned.year()), part(zoned.month()), part(zoned.day()))
 }
 
-fn ca_params() -> CertificateParams {
+fn ca_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "listwatch-ca");
+    params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];

@@ -10,6 +10,7 @@ use listwatch_wire::json::{Value, json};
 
 use crate::allocate::services::KUBERNETES_ADDRESS;
 use crate::api::Api;
+use crate::lifecycle::first_objects::Authorities;
 use crate::lifecycle::{bootstrap_policy, first_objects, flow_control};
 use crate::pipeline::internal::{amend, ensure};
 
@@ -21,7 +22,12 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 ///
 /// # Errors
 /// If the store fails.
-pub(super) async fn write(api: &Api, port: u16, ca_pem: Option<&str>) -> Result<(), Status> {
+pub(super) async fn write(
+    api: &Api,
+    port: u16,
+    ca_pem: Option<&str>,
+    trusted: &Authorities,
+) -> Result<(), Status> {
     let namespace = |name| put(api, "", "namespaces", json!({"metadata": {"name": name}}));
     try_join_all(NAMESPACES.map(namespace)).await?;
     let policy = bootstrap_policy::objects().into_iter().map(|(plural, object)| grant(api, plural, object));
@@ -29,7 +35,15 @@ pub(super) async fn write(api: &Api, port: u16, ca_pem: Option<&str>) -> Result<
     let contents = NAMESPACES.map(|name| bootstrap_namespace(api, name, ca_pem));
     let fairness = flow_control::maintain(api);
     let others = first_objects::objects().into_iter().map(|object| first(api, object));
-    try_join!(fairness, try_join_all(policy), service, try_join_all(contents), try_join_all(others))?;
+    let authentication = publish(api, trusted);
+    try_join!(
+        fairness,
+        try_join_all(policy),
+        service,
+        try_join_all(contents),
+        try_join_all(others),
+        authentication
+    )?;
     Ok(())
 }
 
@@ -47,6 +61,20 @@ async fn first(
     let Some(condition) = condition else { return Ok(()) };
     let now = crate::pipeline::now();
     amend(api, &resource, None, name, |stored| first_objects::with_condition(stored, &condition, &now)).await
+}
+
+/// Tells extension API servers whose certificates to trust.
+async fn publish(api: &Api, trusted: &Authorities) -> Result<(), Status> {
+    let wanted = first_objects::authentication(trusted);
+    put(api, "", "configmaps", wanted.clone()).await?;
+    let resource = api.registry.find("", "v1", "configmaps").ok_or_else(Status::no_such_path)?;
+    let meta = wanted.at("metadata");
+    amend(api, &resource, Some(meta.text("namespace")), meta.text("name"), |stored| {
+        let mut new = stored.clone();
+        new.put("data", wanted.at("data").clone());
+        Some(new)
+    })
+    .await
 }
 
 /// Writes a default role or binding, or gives one that is there what it lacks.

@@ -18,7 +18,7 @@ use crate::lifecycle::graph;
 use crate::lifecycle::graph::Graph;
 use crate::lifecycle::place::split;
 use crate::lifecycle::queue::Queue;
-use crate::lifecycle::{addresses, bootstrap, garbage, namespaces, protection, quotas};
+use crate::lifecycle::{addresses, bootstrap, garbage, namespaces, policies, protection, quotas};
 
 /// The delay before a task that waits for other objects runs again.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -42,6 +42,8 @@ enum LifecycleTask {
     Address(Arc<str>, Arc<str>),
     /// Count the usage of the quotas of a namespace.
     Quotas(Arc<str>),
+    /// Check the types in a policy.
+    Policy(Arc<str>),
     /// Delete an event if it is still the same.
     Expire(Arc<str>, Revision),
 }
@@ -178,6 +180,9 @@ impl Driver {
         if options.quota_status {
             self.note_quotas(collection, path, value);
         }
+        if options.policy_status && collection == policies::COLLECTION && policies::is_outdated(value) {
+            self.queue.add(LifecycleTask::Policy(path.into()), Instant::now());
+        }
         if options.collect_garbage {
             if self.graph.set(key, value) {
                 self.queue.add(LifecycleTask::Dependent(Arc::clone(key)), soon);
@@ -190,13 +195,16 @@ impl Driver {
 
     /// Usage is counted anew when a quota changes its limits or a Pod gives something back.
     fn note_quotas(&mut self, collection: &str, path: &str, value: &[u8]) {
-        let concerns = match collection {
-            "resourcequotas" => quotas::is_outdated(value),
-            "pods" => quotas::gives_back(value),
-            _ => false,
-        };
-        if concerns {
-            self.recount(path);
+        match collection {
+            // The cache may not have the quota yet.
+            "resourcequotas" if quotas::is_outdated(value) => {
+                let soon = self.soon();
+                if let Some((namespace, _)) = path.split_once('/') {
+                    self.queue.add(LifecycleTask::Quotas(namespace.into()), soon);
+                }
+            }
+            "pods" if quotas::gives_back(value) => self.recount(path),
+            _ => {}
         }
     }
 
@@ -279,6 +287,7 @@ impl Driver {
             }
             LifecycleTask::Address(address, path) => addresses::reconcile(&self.api, address, path).await,
             LifecycleTask::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await,
+            LifecycleTask::Policy(name) => policies::check(&self.api, name).await,
             LifecycleTask::Expire(key, revision) => {
                 let write = Write { key: Arc::clone(key), value: None, expect: Expect::At(*revision) };
                 self.api.engine.write(write).await.map(drop).map_err(Status::internal)

@@ -6,6 +6,34 @@ use listwatch_wire::json::{Value, json};
 
 use crate::allocate::services::RANGE_CIDR;
 
+/// The name in the certificate that requests are forwarded with.
+pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
+
+/// CAs that extension API servers trust, in PEM.
+#[derive(Debug)]
+pub(crate) struct Authorities {
+    /// The CA of clients.
+    pub(crate) clients: String,
+    /// The CA of servers that forward requests.
+    pub(crate) front_proxy: String,
+}
+
+/// The ConfigMap that tells extension API servers whom to trust.
+pub(super) fn authentication(trusted: &Authorities) -> Value {
+    json!({
+        "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+        "data": {
+            "client-ca-file": trusted.clients.as_str(),
+            "requestheader-client-ca-file": trusted.front_proxy.as_str(),
+            "requestheader-allowed-names": format!("[{FRONT_PROXY:?}]"),
+            "requestheader-username-headers": "[\"X-Remote-User\"]",
+            "requestheader-uid-headers": "[\"X-Remote-Uid\"]",
+            "requestheader-group-headers": "[\"X-Remote-Group\"]",
+            "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+        },
+    })
+}
+
 /// Group, version, priority of the group and priority of the version.
 const API_SERVICES: [(&str, &str, i64, i64); 22] = [
     ("", "v1", 18_000, 1),

@@ -9,21 +9,25 @@
 //! * [`driver`] follows the engine's log and keeps a queue of what is to be done when ([`queue`]); one task, one piece of work at
 //!   a time.
 //! * [`definitions`] serves custom kinds as their definitions come and go; it is no option. [`known`] is what it has read of them.
+//! * [`api_services`] looks after extension API servers; it is no option either.
+//! * [`policies`] checks the types in policies.
 //! * [`quotas`] counts what resource quotas limit. [`addresses`] writes the IPAddress objects of Services.
 //! * [`graph`] knows who depends on whom; [`garbage`] acts on it. [`namespaces`] empties namespaces.
 
 mod addresses;
+pub(crate) mod api_services;
 mod bootstrap;
 mod bootstrap_policy;
 pub(crate) mod definitions;
 mod driver;
-mod first_objects;
+pub(crate) mod first_objects;
 pub(crate) mod flow_control;
 mod garbage;
 mod graph;
 mod known;
 mod namespaces;
 mod place;
+mod policies;
 mod protection;
 mod queue;
 mod quotas;
@@ -35,6 +39,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
+use crate::lifecycle::first_objects::Authorities;
 
 /// Writes the bootstrap objects and starts following the log.
 ///
@@ -44,17 +49,19 @@ pub(crate) async fn start(
     api: Arc<Api>,
     port: u16,
     ca_pem: Option<String>,
+    trusted: Authorities,
     stop: CancellationToken,
 ) -> Result<Option<JoinHandle<()>>, Status> {
     let options = api.options.lifecycle;
     if options.first_objects {
-        bootstrap::write(&api, port, ca_pem.as_deref()).await?;
+        bootstrap::write(&api, port, ca_pem.as_deref(), &trusted).await?;
         // Roles and flow schemas are seldom written again: their trees would be a megabyte of an idle server.
         api.recent.clear();
     }
     let idle = !options.empty_namespaces
         && !options.collect_garbage
         && !options.quota_status
+        && !options.policy_status
         && !options.storage_protection
         && !options.service_addresses
         && options.event_ttl.is_none()

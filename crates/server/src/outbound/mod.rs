@@ -1,18 +1,19 @@
-//! [`WebhookClient`]: HTTPS requests to webhooks, over connections that are kept. [`Endpoint`] is the webhook of an object's
-//! client configuration, [`Remote`] a service at a fixed URL.
+//! [`WebhookClient`]: HTTPS requests to webhooks and extension API servers, over connections that are kept. [`Endpoint`] is the
+//! webhook of an object's client configuration, [`Remote`] a service at a fixed URL.
 
 mod endpoint;
 mod remote;
 pub(crate) mod tls;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
@@ -103,16 +104,98 @@ impl Call<'_> {
 
 type Connection = SendRequest<Full<Bytes>>;
 
+/// A connection whose answer is still being read.
+pub(crate) struct BusyConnection {
+    connection: Connection,
+    key: String,
+    limit: usize,
+    idle: Arc<Idle>,
+}
+
+impl BusyConnection {
+    /// Leaves the connection to others: its answer has been read to the end.
+    pub(crate) fn keep(self) {
+        self.idle.put(self.key, self.connection, self.limit);
+    }
+}
+
+/// Writes the identity of a user as extension API servers read it, in place of any that the headers claim.
+pub(crate) fn identity_headers(
+    headers: &mut HeaderMap,
+    name: &str,
+    uid: &str,
+    groups: &[String],
+    extra: &BTreeMap<String, Vec<String>>,
+) {
+    let claimed: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("x-remote-")).cloned().collect();
+    claimed.iter().for_each(|name| drop(headers.remove(name)));
+    let single = [("x-remote-user".to_owned(), name), ("x-remote-uid".to_owned(), uid)];
+    let single = single.into_iter().filter(|(_, value)| !value.is_empty());
+    let groups = groups.iter().map(|group| ("x-remote-group".to_owned(), group.as_str()));
+    let extra = extra.iter().flat_map(|(key, values)| {
+        let key = format!("x-remote-extra-{}", percent_encoding::utf8_percent_encode(key, HEADER_KEY));
+        values.iter().map(move |value| (key.clone(), value.as_str()))
+    });
+    for (name, value) in single.chain(groups).chain(extra) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.append(name, value);
+        }
+    }
+}
+
+/// What the name of a header cannot have, and the sign that escapes begin with.
+const HEADER_KEY: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+/// Connections that nobody uses at present.
+#[derive(Debug, Default)]
+struct Idle(Mutex<HashMap<String, Vec<Connection>>>);
+
+impl Idle {
+    fn take(&self, key: &str) -> Option<Connection> {
+        let mut idle = self.0.lock();
+        let connections = idle.get_mut(key)?;
+        while let Some(connection) = connections.pop() {
+            if connection.is_ready() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    fn put(&self, key: String, connection: Connection, limit: usize) {
+        let mut idle = self.0.lock();
+        let connections = idle.entry(key).or_default();
+        if connections.len() < limit {
+            connections.push(connection);
+        }
+    }
+}
+
 /// Makes requests to webhooks and keeps the connections.
 #[derive(Debug)]
 pub(crate) struct WebhookClient {
     limits: WebhookLimits,
-    idle: Mutex<HashMap<String, Vec<Connection>>>,
+    idle: Arc<Idle>,
 }
 
 impl WebhookClient {
     pub(crate) fn new(limits: WebhookLimits) -> Self {
-        Self { limits, idle: Mutex::default() }
+        Self { limits, idle: Arc::default() }
     }
 
     /// Posts a JSON body; returns the body of the answer.
@@ -127,7 +210,7 @@ impl WebhookClient {
 
     /// Makes a request; returns the body of the answer.
     pub(crate) async fn call(&self, target: &WebhookAddress, call: &Call<'_>) -> Result<Bytes, String> {
-        let kept = self.take(target);
+        let kept = self.idle.take(&target.key());
         if let Some(connection) = kept {
             // The other end may have closed it meanwhile; nothing was read from a request that failed this early.
             match self.exchange(target, connection, call).await {
@@ -137,28 +220,45 @@ impl WebhookClient {
             }
         }
         let connection = connect(target).await?;
-        self.exchange(target, connection, call).await.map_err(|broken| match broken {
-            Broken::Unsent(why) | Broken::Failed(why) => why,
-        })
+        self.exchange(target, connection, call).await.map_err(Broken::text)
     }
 
-    fn take(&self, target: &WebhookAddress) -> Option<Connection> {
-        let mut idle = self.idle.lock();
-        let connections = idle.get_mut(&target.key())?;
-        while let Some(connection) = connections.pop() {
-            if connection.is_ready() {
-                return Some(connection);
+    /// Sends a request; returns the head of the answer, and the connection for when its body has been read.
+    pub(crate) async fn send(
+        &self,
+        target: &WebhookAddress,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, BusyConnection), String> {
+        let mut kept = self.idle.take(&target.key());
+        loop {
+            let fresh = kept.is_none();
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => connect(target).await?,
+            };
+            match connection.send_request(request.clone()).await {
+                Ok(answer) => {
+                    let (key, limit) = (target.key(), self.limits.idle_connections);
+                    return Ok((answer, BusyConnection { connection, key, limit, idle: Arc::clone(&self.idle) }));
+                }
+                // The other end may have closed it meanwhile.
+                Err(error) if !fresh && is_unsent(&error) => {}
+                Err(error) => return Err(describe(&error)),
             }
         }
-        None
     }
 
-    fn keep(&self, target: &WebhookAddress, connection: Connection) {
-        let mut idle = self.idle.lock();
-        let connections = idle.entry(target.key()).or_default();
-        if connections.len() < self.limits.idle_connections {
-            connections.push(connection);
-        }
+    /// Sends a request and reads the answer.
+    pub(crate) async fn fetch(
+        &self,
+        target: &WebhookAddress,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let (answer, kept) = self.send(target, request).await?;
+        let status = answer.status();
+        let body = self.read(answer.into_body()).await.map_err(Broken::text)?;
+        kept.keep();
+        Ok((status, body))
     }
 
     async fn exchange(
@@ -170,15 +270,11 @@ impl WebhookClient {
         let request = call.request(target).map_err(|error| Broken::Failed(error.to_string()))?;
         let response = connection.send_request(request).await.map_err(|error| {
             let text = describe(&error);
-            if error.is_canceled() || error.is_closed() || error.is_incomplete_message() {
-                Broken::Unsent(text)
-            } else {
-                Broken::Failed(text)
-            }
+            if is_unsent(&error) { Broken::Unsent(text) } else { Broken::Failed(text) }
         })?;
         let status = response.status();
         let answer = self.read(response.into_body()).await?;
-        self.keep(target, connection);
+        self.idle.put(target.key(), connection, self.limits.idle_connections);
         if status == StatusCode::OK {
             return Ok(answer);
         }
@@ -189,7 +285,7 @@ impl WebhookClient {
         }))
     }
 
-    async fn read(&self, mut body: hyper::body::Incoming) -> Result<Bytes, Broken> {
+    async fn read(&self, mut body: Incoming) -> Result<Bytes, Broken> {
         let mut all = BytesMut::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Broken::Failed(describe(&error)))?;
@@ -209,6 +305,19 @@ enum Broken {
     /// The connection was closed before an answer began: a kept connection may have been too old.
     Unsent(String),
     Failed(String),
+}
+
+impl Broken {
+    fn text(self) -> String {
+        match self {
+            Self::Unsent(why) | Self::Failed(why) => why,
+        }
+    }
+}
+
+/// Whether a request failed before anything of an answer came.
+fn is_unsent(error: &hyper::Error) -> bool {
+    error.is_canceled() || error.is_closed() || error.is_incomplete_message()
 }
 
 fn describe(error: &hyper::Error) -> String {
@@ -232,7 +341,7 @@ async fn connect(target: &WebhookAddress) -> Result<Connection, String> {
         http1::handshake(TokioIo::new(tls)).await.map_err(|error| error.to_string())?;
     // Ends when the other end closes, or when nobody holds the sender any more.
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
+        if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "a connection to a webhook ended");
         }
     });

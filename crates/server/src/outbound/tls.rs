@@ -1,9 +1,12 @@
-//! TLS of connections to webhooks: the CA bundle of the configuration, or the system's.
+//! TLS of connections to webhooks and extension API servers: the CA bundle of the configuration, or the system's.
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -14,7 +17,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootC
 /// # Errors
 /// If the bundle has no certificate that can be used.
 pub(crate) fn client_config(bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
-    client_config_as(bundle, None)
+    config(verifier(bundle)?, None)
 }
 
 /// The same for a client that shows a certificate: its chain and its key, in PEM.
@@ -25,6 +28,75 @@ pub(crate) fn client_config_as(
     bundle: &[u8],
     identity: Option<(&str, &str)>,
 ) -> Result<Arc<ClientConfig>, String> {
+    let identity = identity.map(|(chain, key)| FrontProxyIdentity::read(chain, key)).transpose()?;
+    config(verifier(bundle)?, identity.as_ref())
+}
+
+/// The certificate and key that this server shows to extension API servers.
+#[derive(Debug)]
+pub(crate) struct FrontProxyIdentity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl FrontProxyIdentity {
+    /// Reads a certificate and its key from PEM.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn read(certificate: &str, key: &str) -> Result<Self, String> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| error.to_string())?;
+        Ok(Self { chain: chain.map_err(|error| error.to_string())?, key })
+    }
+}
+
+/// How an extension API server is verified, and what it is shown.
+#[derive(Debug)]
+pub(crate) struct Trust<'a> {
+    /// The CA bundle in PEM and base64; the system's if empty.
+    pub(crate) bundle: &'a str,
+    /// Any certificate is accepted.
+    pub(crate) insecure: bool,
+    pub(crate) identity: Option<&'a FrontProxyIdentity>,
+}
+
+impl Trust<'_> {
+    /// Returns the configuration.
+    ///
+    /// # Errors
+    /// If the bundle has no certificate that can be used.
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, String> {
+        let pem = STANDARD.decode(self.bundle).map_err(|error| error.to_string())?;
+        let verifier: Arc<dyn ServerCertVerifier> =
+            if self.insecure { Arc::new(Unverified(provider())) } else { verifier(&pem)? };
+        config(verifier, self.identity)
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn config(
+    verifier: Arc<dyn ServerCertVerifier>,
+    identity: Option<&FrontProxyIdentity>,
+) -> Result<Arc<ClientConfig>, String> {
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let config = match identity {
+        None => config.with_no_client_auth(),
+        Some(own) => config
+            .with_client_auth_cert(own.chain.clone(), own.key.clone_key())
+            .map_err(|error| error.to_string())?,
+    };
+    Ok(Arc::new(config))
+}
+
+fn verifier(bundle: &[u8]) -> Result<Arc<dyn ServerCertVerifier>, String> {
     let certificates: Vec<CertificateDer<'static>> = if bundle.is_empty() {
         rustls_native_certs::load_native_certs().certs
     } else {
@@ -35,20 +107,48 @@ pub(crate) fn client_config_as(
     if roots.is_empty() {
         return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier =
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
-    let verifier = Verifier { inner: verifier.map_err(|error| error.to_string())?, trusted: certificates };
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier));
-    let Some((chain, key)) = identity else { return Ok(Arc::new(config.with_no_client_auth())) };
-    let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>();
-    let chain = chain.map_err(|error| error.to_string())?;
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| error.to_string())?;
-    config.with_client_auth_cert(chain, key).map(Arc::new).map_err(|error| error.to_string())
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+    let inner = verifier.map_err(|error| error.to_string())?;
+    Ok(Arc::new(Verifier { inner, trusted: certificates }))
+}
+
+/// Accepts any certificate, where an APIService asks for that.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 /// Verifies as usual, but accepts a certificate that is in the bundle itself even if it is a CA's: webhooks under test often

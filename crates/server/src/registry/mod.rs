@@ -6,6 +6,7 @@
 
 pub mod custom;
 pub(crate) mod expressions;
+pub(crate) mod extension;
 #[cfg(test)]
 mod linear_tests;
 pub(crate) mod managed;

@@ -8,12 +8,15 @@ use listwatch_kinds::Kind;
 use parking_lot::Mutex;
 
 use crate::cache::{Cache, IndexedField};
+use crate::registry::extension::ExtensionServers;
 use crate::registry::resource::Resource;
 
 /// All resources served now. Reading takes no lock; custom resources come and go by publishing another map.
 #[derive(Debug)]
 pub struct Registry {
     served: ArcSwap<Served>,
+    /// Groups and versions that extension API servers serve.
+    pub(crate) remotes: ExtensionServers,
     /// Serialises writers, so that none publishes over another.
     change: Mutex<()>,
 }
@@ -38,7 +41,7 @@ impl Registry {
             let collection = cache.collection(&storage_name(kind), &indexes(kind));
             served.insert(Arc::new(Resource::builtin(kind, collection)));
         }
-        Self { served: ArcSwap::from_pointee(served), change: Mutex::default() }
+        Self { served: ArcSwap::from_pointee(served), remotes: ExtensionServers::default(), change: Mutex::default() }
     }
 
     /// The resource served there.
@@ -99,6 +102,12 @@ impl Served {
     #[must_use]
     pub fn has_builtin_group(&self, group: &str) -> bool {
         self.order.iter().any(|r| &*r.group == group && !r.is_custom())
+    }
+
+    /// Returns true if the group and version has kinds that were not defined at run time.
+    #[must_use]
+    pub fn has_builtin_version(&self, group: &str, version: &str) -> bool {
+        self.order.iter().any(|r| &*r.group == group && &*r.version == version && !r.is_custom())
     }
 
     /// Returns true if anything is served under the group and version.

@@ -6,7 +6,6 @@
 use std::fmt::Debug;
 
 use listwatch_kinds::schema::{self, Node};
-use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::Report;
 use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
 use listwatch_merge::apply::{Applied, FieldSet};
@@ -150,17 +149,6 @@ impl Builtin {
     }
 }
 
-/// Returns a warning about a setting that is stored but has no effect on this server.
-fn not_enforced(kind: &Kind, object: &Value) -> Option<String> {
-    let spec = object.at("spec");
-    match (kind.group, kind.kind) {
-        ("apiregistration.k8s.io", "APIService") if spec.has("service") => {
-            Some("spec.service: this server does not route requests to other API servers".to_owned())
-        }
-        _ => None,
-    }
-}
-
 impl Rules for Builtin {
     fn decode(&self, object: &mut Value, stored: Option<&Value>) -> Report {
         self.node.map(|node| typecheck::decode(node, object, stored)).unwrap_or_default()
@@ -246,9 +234,7 @@ impl Rules for Builtin {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut warnings = warnings::of(self.kind, object, old);
-        warnings.extend(not_enforced(self.kind, object));
-        warnings
+        warnings::of(self.kind, object, old)
     }
 
     fn unconditional_update(&self) -> bool {

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::http::body::{Body, EventStream, PieceStream, Response, STALL, WRITE_GRACE, patiently};
+use crate::http::body::{Body, Duplex, EventStream, PieceStream, Response, STALL, WRITE_GRACE, patiently};
 use crate::http::h1::body::RequestBody;
 use crate::http::h1::head;
 use crate::http::h1::head::{Delimiter, Head, Refused};
@@ -32,6 +32,8 @@ enum Next {
     Linger,
     /// The connection now belongs to a watch.
     Watch(Box<dyn EventStream>, Flow),
+    /// The connection now belongs to whoever is behind this server.
+    Tunnel(Box<dyn Duplex>),
 }
 
 enum Flow {
@@ -51,6 +53,7 @@ where
     let outcome = match next {
         Ok(Next::Watch(mut watch, Flow::Chunks)) => Box::pin(stream_watch(&mut io, &mut *watch)).await,
         Ok(Next::Watch(watch, Flow::WebSocket)) => Box::pin(websocket::run(&mut io, watch)).await,
+        Ok(Next::Tunnel(mut other)) => tunnel(&mut io, &mut *other, &*service).await,
         Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
@@ -80,6 +83,11 @@ where
         };
         match exchange(io, &mut buf, head, service).await? {
             Next::Again => {}
+            Next::Tunnel(mut other) => {
+                // What the client has sent already is not for us.
+                timeout(STALL, other.write_all(&buf)).await??;
+                return Ok(Next::Tunnel(other));
+            }
             last => return Ok(last),
         }
     }
@@ -202,6 +210,12 @@ where
             io.flush().await?;
             return Ok(Next::Watch(watch, Flow::Chunks));
         }
+        Body::Tunnel(other) => {
+            head(Delimiter::None, true);
+            write_pieces(io, &[&out]).await?;
+            io.flush().await?;
+            return Ok(Next::Tunnel(other));
+        }
         Body::WebSocket(watch) => {
             head(Delimiter::None, true);
             write_pieces(io, &[&out]).await?;
@@ -210,6 +224,18 @@ where
         }
     }
     Ok(if keep { Next::Again } else { Next::Close })
+}
+
+/// Passes bytes both ways until one end closes, or the server stops.
+async fn tunnel<S>(io: &mut S, other: &mut dyn Duplex, service: &impl Handler) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let mut other = other;
+    tokio::select! {
+        passed = tokio::io::copy_bidirectional(io, &mut other) => passed.map(drop),
+        () = service.stopping() => Ok(()),
+    }
 }
 
 /// Writes an answer that is all there.

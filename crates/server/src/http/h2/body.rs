@@ -42,7 +42,7 @@ enum Source {
 impl OutBody {
     pub(super) fn new(body: Body, turn: Turn) -> Self {
         let source = match body {
-            Body::Empty | Body::Head(_) => Source::OneFrame(Bytes::new()),
+            Body::Empty | Body::Head(_) | Body::Tunnel(_) => Source::OneFrame(Bytes::new()),
             Body::Full(bytes) if bytes.len() <= ONE_FRAME => Source::OneFrame(bytes),
             Body::Full(bytes) => Source::Full(bytes),
             Body::Pieces(pieces) => Source::Pieces(pieces),

@@ -8,5 +8,6 @@ mod device;
 pub(crate) mod environment;
 mod policy;
 mod shape;
+pub(crate) mod typed;
 
 pub(crate) use policy::{Compiled, Environments, Family};

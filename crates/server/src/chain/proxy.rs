@@ -1,0 +1,296 @@
+//! Requests for groups that extension API servers serve: forwarded with the identity of the user, answered as they come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{Request as HttpRequest, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use listwatch_wire::Status;
+use smallvec::smallvec;
+use tokio::time::Instant;
+
+use crate::api::Api;
+use crate::auth::User;
+use crate::fairness::Flow;
+use crate::http::body::{Body, Broken, EventStream, Frames, Response};
+use crate::http::request::{BodyProblem, BodySource, Request};
+use crate::observe::Series;
+use crate::outbound::{BusyConnection, identity_headers};
+use crate::registry::extension::ExtensionServer;
+use crate::request::info::{RequestInfo, RequestTarget, Verb, parts};
+use crate::respond;
+
+/// Time after which a stream from an extension API server is ended, if that does not end it.
+const LONGEST_STREAM: Duration = Duration::from_secs(24 * 3600);
+/// Headers about one connection, which are not passed on.
+const HOP_BY_HOP: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+/// Subresources that are connections.
+const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+/// The extension API server that a path belongs to.
+pub(crate) fn remote(api: &Api, path: &str) -> Option<Arc<ExtensionServer>> {
+    let parts = parts(path);
+    let [first, group, version, ..] = parts.as_slice() else { return None };
+    (*first == "apis").then(|| api.registry.remotes.find(group, version)).flatten()
+}
+
+/// Whether a request to an extension API server may take as long as it likes.
+pub(crate) fn is_long_running(request: &RequestInfo) -> bool {
+    let RequestTarget::Resource(info) = &request.target else { return false };
+    info.verb == Verb::Watch
+        || is_upgrade(&request.http)
+        || info.subresource.as_deref().is_some_and(|name| CONNECTIONS.contains(&name))
+}
+
+fn is_upgrade(request: &Request) -> bool {
+    let connection = request.header(CONNECTION).unwrap_or_default().to_ascii_lowercase();
+    request.upgradable && request.headers.contains_key(UPGRADE) && connection.contains("upgrade")
+}
+
+/// Forwards a request.
+pub(crate) async fn forward(
+    api: &Api,
+    remote: &ExtensionServer,
+    request: &RequestInfo,
+    (user, flow): (Arc<User>, Flow),
+    body: &mut dyn BodySource,
+) -> Result<Response, Status> {
+    let unavailable = || respond::text(StatusCode::SERVICE_UNAVAILABLE, "service unavailable\n");
+    let (namespace, name, port) = &remote.service;
+    let (Some(_), Ok(place)) = (remote.documents(), api.locate(namespace, name, *port)) else {
+        return Ok(unavailable());
+    };
+    let address = match remote.address(place) {
+        Ok(address) => address,
+        Err(why) => return Ok(respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{why}\n"))),
+    };
+    let waits = super::route::waits_for_body(request);
+    let sent = if waits { read(api, body).await? } else { Bytes::new() };
+    let _seats = if waits { Some(flow.enter(1).await?) } else { None };
+    let mut forwarded = outgoing(&request.http, &user, sent)?;
+    if let Ok(host) = address.authority().parse() {
+        forwarded.headers_mut().insert(HOST, host);
+    }
+    match api.webhooks.send(&address, forwarded).await {
+        Ok((answer, kept)) => Ok(answered(request, answer, kept).await),
+        Err(why) => {
+            let text = format!("error trying to reach service: {why}\n");
+            Ok(respond::text(StatusCode::SERVICE_UNAVAILABLE, text))
+        }
+    }
+}
+
+async fn read(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {
+    let limit = api.options.requests.body_bytes;
+    match tokio::time::timeout(api.options.http.body_timeout, body.read(limit)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(BodyProblem::TooLarge)) => Err(Status::too_large(&format!("limit is {limit}"))),
+        Ok(Err(_)) => Err(Status::bad_request("the request body is malformed")),
+        Err(_) => Err(Status::timeout("the request body took too long to arrive", 0)),
+    }
+}
+
+/// The request as it is sent on: without credentials and headers of the connection, with the identity of the user.
+fn outgoing(request: &Request, user: &User, body: Bytes) -> Result<HttpRequest<Full<Bytes>>, Status> {
+    let path = percent_encoding::utf8_percent_encode(&request.path, PATH).to_string();
+    let target = if request.raw_query.is_empty() { path } else { format!("{path}?{}", request.raw_query) };
+    let mut forwarded = HttpRequest::builder()
+        .method(request.method.clone())
+        .uri(target)
+        .body(Full::new(body))
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    let headers = forwarded.headers_mut();
+    *headers = passed_on(&request.headers);
+    headers.remove(AUTHORIZATION);
+    headers.remove(CONTENT_LENGTH);
+    let impersonating: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
+    impersonating.iter().for_each(|name| drop(headers.remove(name)));
+    identity_headers(headers, &user.name, &user.uid, &user.groups, &user.extra);
+    if is_upgrade(request) {
+        for name in [CONNECTION, UPGRADE] {
+            if let Some(value) = request.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+    }
+    Ok(forwarded)
+}
+
+/// Characters of a path that are written as they are; a slash inside a name was none.
+const PATH: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
+
+fn passed_on(headers: &HeaderMap) -> HeaderMap {
+    let of_connection = |name: &HeaderName| HOP_BY_HOP.contains(&name.as_str()) || *name == HOST;
+    let kept = headers.iter().filter(|(name, _)| !of_connection(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// The answer as it is passed back.
+async fn answered(
+    request: &RequestInfo,
+    mut answer: http::Response<Incoming>,
+    kept: BusyConnection,
+) -> Response {
+    let mut headers = passed_on(answer.headers());
+    let status = answer.status();
+    let body = if status == StatusCode::SWITCHING_PROTOCOLS {
+        for name in [CONNECTION, UPGRADE] {
+            if let Some(value) = answer.headers().get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        match hyper::upgrade::on(&mut answer).await {
+            Ok(upgraded) if is_upgrade(&request.http) => Body::Tunnel(Box::new(TokioIo::new(upgraded))),
+            _ => return respond::text(StatusCode::BAD_GATEWAY, "the upgrade failed\n"),
+        }
+    } else {
+        headers.remove(CONTENT_LENGTH);
+        headers.remove(TRANSFER_ENCODING);
+        let long =
+            matches!(info, RequestInfo::Resource(info) if info.verb == Verb::Watch) && status.is_success();
+        let stream =
+            Passing { body: answer.into_body(), kept: Some(kept), deadline: Instant::now() + LONGEST_STREAM };
+        if long { Body::Watch(Box::new(stream)) } else { Body::Pieces(stream.pieces()) }
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The body of an answer on its way through.
+struct Passing {
+    body: Incoming,
+    /// The connection, which serves others when the body has ended.
+    kept: Option<BusyConnection>,
+    deadline: Instant,
+}
+
+impl Passing {
+    /// The next bytes; `None` at the end.
+    async fn data(&mut self) -> Option<Result<Bytes, Broken>> {
+        loop {
+            match self.body.frame().await {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => return Some(Ok(data)),
+                    Err(_) => continue,
+                },
+                Some(Err(error)) => {
+                    self.kept = None;
+                    return Some(Err(Broken(error.to_string())));
+                }
+                None => {
+                    if let Some(kept) = self.kept.take() {
+                        kept.keep();
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn pieces(self) -> crate::http::body::PieceStream {
+        stream::unfold(self, |mut passing| async move { passing.data().await.map(|piece| (piece, passing)) })
+            .boxed()
+    }
+}
+
+impl EventStream for Passing {
+    fn next(&mut self) -> BoxFuture<'_, Option<Frames>> {
+        Box::pin(async move {
+            let data = tokio::time::timeout_at(self.deadline, self.data()).await.ok()??;
+            data.ok().map(|data| smallvec![data])
+        })
+    }
+
+    fn is_binary(&self) -> bool {
+        false
+    }
+
+    fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    fn count_as(&mut self, request: Arc<Series>, code: StatusCode) {
+        // How long another server's watch lasts is not known here.
+        request.done(code, Duration::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+
+    #[test]
+    fn credentials_and_claimed_identities_stay_here() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer secret"),
+            ("impersonate-user", "eve"),
+            ("x-remote-user", "root"),
+            ("x-remote-group", "system:masters"),
+            ("x-remote-extra-scopes", "all"),
+            ("connection", "keep-alive"),
+            ("accept", "application/json"),
+        ] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        let request = Request::new(Method::GET, "/apis/g/v/a%20b?x=1", headers, true);
+        let extra = [("example.com/a%b".to_owned(), vec!["1".to_owned(), "2".to_owned()])];
+        let user = User {
+            name: "ann".to_owned(),
+            groups: vec!["a".to_owned(), "b".to_owned()],
+            extra: extra.into(),
+            ..User::default()
+        };
+        let sent = outgoing(&request, &user, Bytes::new()).unwrap();
+        assert_eq!(sent.uri(), "/apis/g/v/a%20b?x=1");
+        let mut found: Vec<String> = sent
+            .headers()
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "accept: application/json",
+                "x-remote-extra-example.com%2fa%25b: 1",
+                "x-remote-extra-example.com%2fa%25b: 2",
+                "x-remote-group: a",
+                "x-remote-group: b",
+                "x-remote-user: ann",
+            ]
+        );
+    }
+}

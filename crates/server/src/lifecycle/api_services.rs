@@ -1,0 +1,266 @@
+//! APIServices with a Service: the extension API servers behind them are asked whether they are available, and what they serve.
+//!
+//! Each server asks for itself and forwards requests by what it found; the condition in the status is for people and other
+//! programs. Reasons and messages are those of kube-apiserver.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::Full;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Api;
+use crate::auth::User;
+use crate::cache::{Collection, Cursor, Filter, Portion};
+use crate::outbound::{WebhookAddress, identity_headers};
+use crate::pipeline::internal::amend;
+use crate::registry::extension::{Documents, ExtensionServer};
+
+/// Time between two checks of an extension API server that is available.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+/// Time before one that is not available is asked again.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// Time that an extension API server has to answer a check, as in kube-apiserver.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Changes are looked at together.
+const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
+
+/// Follows APIServices and asks the servers behind them.
+#[derive(Debug)]
+pub(crate) struct ApiServices {
+    api: Arc<Api>,
+    collections: [Arc<Collection>; 3],
+}
+
+/// The condition `Available`: its status, reason and message.
+type Condition = (&'static str, &'static str, String);
+
+impl ApiServices {
+    pub(crate) fn new(api: Arc<Api>) -> Self {
+        let names = ["apiservices.apiregistration.k8s.io", "services", "endpointslices.discovery.k8s.io"];
+        let collections = names.map(|name| api.cache.collection(name, &[]));
+        Self { api, collections }
+    }
+
+    /// Runs until told to stop.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let from = self.api.cache.position().get();
+        let watch = |collection| self.api.cache.watch(collection, Filter::default(), from);
+        let [services, addresses, slices] = &self.collections;
+        let mut cursors = [watch(services), watch(addresses), watch(slices)];
+        loop {
+            let pause = self.check_all().await;
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = changed(&mut cursors, pause.is_some()) => if !changed { return },
+                () = tokio::time::sleep(pause.unwrap_or(Duration::MAX)) => {}
+            }
+        }
+    }
+
+    /// Checks all; returns the time after which they should be checked again, if there are any.
+    async fn check_all(&self) -> Option<Duration> {
+        let known = self.api.registry.remotes.all();
+        let [collection, ..] = &self.collections;
+        let walk = collection.walk(&Filter::default(), None);
+        let objects: Vec<Value> = collection
+            .snapshot()
+            .range(&walk)
+            .filter_map(|object| Value::read(object.stored()).ok())
+            .filter(|object| object.at("spec").at("service").is_object())
+            .collect();
+        let remotes: Vec<Arc<ExtensionServer>> = objects
+            .iter()
+            .filter_map(|object| {
+                let same = |remote: &&Arc<ExtensionServer>| remote.spec == *object.at("spec");
+                let kept = known.iter().find(same).cloned();
+                kept.or_else(|| ExtensionServer::read(object, self.api.front_proxy.as_ref()).map(Arc::new))
+            })
+            .collect();
+        let served = self.api.registry.served();
+        let routed = |remote: &&Arc<ExtensionServer>| !served.has_builtin_version(&remote.group, &remote.version);
+        self.api.registry.remotes.publish(remotes.iter().filter(routed).cloned().collect());
+        let checks = remotes.iter().map(|remote| self.check(remote));
+        let available: Vec<bool> = futures::future::join_all(checks).await;
+        match available.iter().all(|available| *available) {
+            _ if available.is_empty() => None,
+            true => Some(CHECK_EVERY),
+            false => Some(RETRY_EVERY),
+        }
+    }
+
+    /// Checks one and writes its condition; returns true if it is available.
+    async fn check(&self, remote: &ExtensionServer) -> bool {
+        let (documents, condition) = match self.ask(remote).await {
+            Ok(documents) => (Some(documents), ("True", "Passed", "all checks passed".to_owned())),
+            Err((reason, message)) => (None, ("False", reason, message)),
+        };
+        let available = documents.is_some();
+        remote.set(documents);
+        let Some(resource) = self.api.registry.find("apiregistration.k8s.io", "v1", "apiservices") else {
+            return available;
+        };
+        let now = crate::pipeline::now();
+        let written = amend(&self.api, &resource, None, &remote.name, |stored| {
+            with_condition(stored, &condition, &now)
+        });
+        if let Err(error) = written.await {
+            tracing::warn!(name = remote.name, %error, "the condition of an APIService cannot be written");
+        }
+        available
+    }
+
+    /// Asks an extension API server what it serves.
+    async fn ask(&self, remote: &ExtensionServer) -> Result<Documents, (&'static str, String)> {
+        self.look(remote)?;
+        let (namespace, name, port) = &remote.service;
+        let failed = |why: String| ("FailedDiscoveryCheck", why);
+        let place = self.api.locate(namespace, name, *port).map_err(failed)?;
+        let path = format!("/apis/{}/{}", remote.group, remote.version);
+        let url = format!("https://{}:{}{path}", place.0, place.1);
+        let address = remote.address(place).map_err(failed)?;
+        let missing = |why: String| failed(format!("failing or missing response from {url}: {why}"));
+        let (code, body) =
+            self.get(&address, &path).await.map_err(|why| missing(format!("Get {url:?}: {why}")))?;
+        if !code.is_success() {
+            return Err(missing(format!("bad status from {url}: {}", code.as_u16())));
+        }
+        let resources = Value::read(&body).unwrap_or_default();
+        Ok(Documents { resources, openapi: self.openapi(&address, remote).await })
+    }
+
+    /// Looks whether the Service can lead anywhere.
+    fn look(&self, remote: &ExtensionServer) -> Result<(), (&'static str, String)> {
+        let (namespace, name, port) = &remote.service;
+        let [_, services, slices] = &self.collections;
+        let snapshot = services.snapshot();
+        let service = snapshot.get(&services.key(Some(namespace), name));
+        let service = service.and_then(|object| Value::read(object.stored()).ok());
+        let Some(service) = service else {
+            return Err(("ServiceNotFound", format!("service/{name} in {namespace:?} is not present")));
+        };
+        let spec = service.at("spec");
+        if !matches!(spec.text("type"), "" | "ClusterIP") {
+            return Ok(());
+        }
+        let Some(own) = spec.list("ports").iter().find(|own| own.int("port") == Some(*port)) else {
+            let why = format!("service/{name} in {namespace:?} is not listening on port {port}");
+            return Err(("ServicePortError", why));
+        };
+        let mut filter = Filter::default();
+        filter.namespace = Some(namespace.as_str().into());
+        let snapshot = slices.snapshot();
+        let of_service: Vec<Value> = snapshot
+            .range(&slices.walk(&filter, None))
+            .filter(|slice| slice.label("kubernetes.io/service-name") == Some(name))
+            .filter_map(|slice| Value::read(slice.stored()).ok())
+            .collect();
+        if of_service.is_empty() {
+            let why = format!("cannot find endpointslices for service/{name} in {namespace:?}");
+            return Err(("EndpointsNotFound", why));
+        }
+        let port_name = own.text("name");
+        if of_service.iter().any(|slice| has_address(slice, port_name)) {
+            return Ok(());
+        }
+        let why = format!(
+            "endpointslices for service/{name} in {namespace:?} have no addresses with port name {port_name:?}"
+        );
+        Err(("MissingEndpoints", why))
+    }
+
+    /// The OpenAPI document of a group and version, if its server publishes one.
+    async fn openapi(&self, address: &WebhookAddress, remote: &ExtensionServer) -> Option<(String, Bytes)> {
+        let (code, index) = self.get(address, "/openapi/v3").await.ok()?;
+        let index = Value::read(&index).ok().filter(|_| code == StatusCode::OK)?;
+        let name = format!("apis/{}/{}", remote.group, remote.version);
+        let url = index.at("paths").at(&name).text("serverRelativeURL").to_owned();
+        let hash =
+            url.split_once("hash=").map(|(_, hash)| hash.to_owned()).filter(|_| url.starts_with('/'))?;
+        if let Some((known, document)) = remote.documents().and_then(|known| known.openapi.clone())
+            && known == hash
+        {
+            return Some((known, document));
+        }
+        let (code, document) = self.get(address, &url).await.ok()?;
+        (code == StatusCode::OK).then_some((hash, document))
+    }
+
+    async fn get(&self, address: &WebhookAddress, path: &str) -> Result<(StatusCode, Bytes), String> {
+        let mut request = Request::builder()
+            .method(Method::GET)
+            .uri(path)
+            .header(http::header::HOST, address.authority())
+            .header(http::header::ACCEPT, "application/json")
+            .body(Full::new(Bytes::new()))
+            .map_err(|error| error.to_string())?;
+        let user = User {
+            name: "system:kube-aggregator".to_owned(),
+            groups: vec!["system:masters".to_owned()],
+            ..User::default()
+        };
+        identity_headers(request.headers_mut(), &user.name, &user.uid, &user.groups, &user.extra);
+        let answer = tokio::time::timeout(PATIENCE, self.api.webhooks.fetch(address, request)).await;
+        answer.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
+    }
+}
+
+/// Waits for a change of any of them; false if the cache has ended. Services matter only if anything depends on them.
+async fn changed(cursors: &mut [Cursor; 3], all: bool) -> bool {
+    let [services, addresses, slices] = cursors;
+    tokio::select! {
+        next = services.next(BATCH) => next.is_ok(),
+        next = addresses.next(BATCH), if all => next.is_ok(),
+        next = slices.next(BATCH), if all => next.is_ok(),
+    }
+}
+
+fn has_address(slice: &Value, port: &str) -> bool {
+    let ready = |endpoint: &Value| endpoint.at("conditions").at("ready").as_bool() != Some(false);
+    let own = |own: &Value| own.has("name") && own.text("name") == port && own.has("port");
+    slice.list("endpoints").iter().any(ready) && slice.list("ports").iter().any(own)
+}
+
+/// Returns an APIService with another condition; `None` if it has that one.
+fn with_condition(stored: &Value, (status, reason, message): &Condition, now: &str) -> Option<Value> {
+    let mut conditions = stored.at("status").list("conditions").to_vec();
+    let place = conditions.iter().position(|known| known.text("type") == "Available");
+    let known = place.and_then(|place| conditions.get(place)).cloned().unwrap_or_default();
+    let since = if known.text("status") == *status { known.text("lastTransitionTime") } else { now };
+    let condition = json!({
+        "type": "Available", "status": *status, "reason": *reason, "message": message.as_str(), "lastTransitionTime": since,
+    });
+    if condition == known {
+        return None;
+    }
+    match place.and_then(|place| conditions.get_mut(place)) {
+        Some(place) => *place = condition,
+        None => conditions.push(condition),
+    }
+    let mut new = stored.clone();
+    new.inner_or_new("status")?.put("conditions", conditions);
+    Some(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_keeps_its_time_until_its_status_changes() {
+        let passed: Condition = ("True", "Passed", "all checks passed".to_owned());
+        let failed: Condition = ("False", "FailedDiscoveryCheck", "no".to_owned());
+        let later: Condition = ("False", "FailedDiscoveryCheck", "still no".to_owned());
+        let first = with_condition(&json!({}), &passed, "1").unwrap();
+        assert_eq!(with_condition(&first, &passed, "2"), None);
+        let second = with_condition(&first, &failed, "2").unwrap();
+        let third = with_condition(&second, &later, "3").unwrap();
+        let condition = &third.at("status").list("conditions")[0];
+        assert_eq!((condition.text("lastTransitionTime"), condition.text("message")), ("2", "still no"));
+        assert_eq!(third.at("status").count("conditions"), 1);
+    }
+}

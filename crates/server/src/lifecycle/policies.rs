@@ -1,0 +1,47 @@
+//! The status of ValidatingAdmissionPolicies: which generation was seen, and what is wrong with the types in its expressions.
+
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
+
+use crate::api::Api;
+use crate::pipeline::internal::amend;
+use crate::registry::expressions::typed;
+
+pub(super) const COLLECTION: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
+
+/// Returns true if a policy has changed since its status was written.
+pub(super) fn is_outdated(policy: &[u8]) -> bool {
+    Value::read(policy).is_ok_and(|policy| generation(&policy) > observed(&policy))
+}
+
+fn generation(policy: &Value) -> i64 {
+    policy.at("metadata").int("generation").unwrap_or(0)
+}
+
+fn observed(policy: &Value) -> i64 {
+    policy.at("status").int("observedGeneration").unwrap_or(0)
+}
+
+/// Checks the types of a policy and writes its status.
+pub(super) async fn check(api: &Api, name: &str) -> Result<(), Status> {
+    let resource = api.registry.find("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
+    let Some(resource) = resource else { return Ok(()) };
+    amend(api, &resource, None, name, |policy| checked(api, policy)).await
+}
+
+fn checked(api: &Api, policy: &Value) -> Option<Value> {
+    if generation(policy) <= observed(policy) {
+        return None;
+    }
+    let warnings: Vec<Value> = typed::check(&api.registry, policy)
+        .into_iter()
+        .map(|warning| json!({"fieldRef": warning.field, "warning": warning.text}))
+        .collect();
+    let mut new = policy.clone();
+    let status = new.inner_or_new("status")?;
+    let checking = if warnings.is_empty() { json!({}) } else { json!({"expressionWarnings": warnings}) };
+    status.put("typeChecking", checking);
+    status.put("observedGeneration", generation(policy));
+    Some(new)
+}

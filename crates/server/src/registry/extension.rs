@@ -1,0 +1,115 @@
+//! [`ExtensionServers`]: groups and versions that extension API servers serve, as APIServices say.
+//!
+//! `lifecycle/api_services.rs` reads them and looks after them, `chain/proxy.rs` forwards requests, discovery and OpenAPI show them.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use bytes::Bytes;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::Value;
+use rustls::ClientConfig;
+
+use crate::outbound::WebhookAddress;
+use crate::outbound::tls::{FrontProxyIdentity, Trust};
+
+/// All groups and versions served elsewhere. Reading takes no lock.
+#[derive(Debug, Default)]
+pub(crate) struct ExtensionServers(ArcSwap<Vec<Arc<ExtensionServer>>>);
+
+/// One group and version that an extension API server serves.
+#[derive(Debug)]
+pub(crate) struct ExtensionServer {
+    /// The name of its APIService.
+    pub(crate) name: String,
+    pub(crate) group: Arc<str>,
+    pub(crate) version: Arc<str>,
+    pub(crate) group_priority: i64,
+    /// Namespace, name and port of the Service.
+    pub(crate) service: (String, String, i64),
+    /// The part of the APIService that it was made of.
+    pub(crate) spec: Value,
+    tls: Result<Arc<ClientConfig>, String>,
+    trust: String,
+    /// What it answered last; `None` while it is not available.
+    documents: ArcSwapOption<Documents>,
+}
+
+/// What an extension API server says of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    /// Its APIResourceList.
+    pub(crate) resources: Value,
+    /// Its OpenAPI document and the hash of that, if it has one.
+    pub(crate) openapi: Option<(String, Bytes)>,
+}
+
+impl ExtensionServers {
+    /// The one that serves a group and version.
+    pub(crate) fn find(&self, group: &str, version: &str) -> Option<Arc<ExtensionServer>> {
+        self.0.load().iter().find(|remote| &*remote.group == group && &*remote.version == version).cloned()
+    }
+
+    /// All of them, those of higher priority first.
+    pub(crate) fn all(&self) -> Arc<Vec<Arc<ExtensionServer>>> {
+        self.0.load_full()
+    }
+
+    /// Publishes others.
+    pub(crate) fn publish(&self, mut all: Vec<Arc<ExtensionServer>>) {
+        all.sort_by(|a, b| (b.group_priority, &a.group).cmp(&(a.group_priority, &b.group)));
+        self.0.store(Arc::new(all));
+    }
+}
+
+impl ExtensionServer {
+    /// Reads an APIService; `None` if it is local.
+    pub(crate) fn read(object: &Value, identity: Option<&FrontProxyIdentity>) -> Option<Self> {
+        let spec = object.at("spec");
+        let service = spec.at("service");
+        if !service.is_object() {
+            return None;
+        }
+        let (bundle, insecure) = (spec.text("caBundle"), spec.flag("insecureSkipTLSVerify"));
+        Some(Self {
+            name: object.at("metadata").text("name").to_owned(),
+            group: spec.text("group").into(),
+            version: spec.text("version").into(),
+            group_priority: spec.int("groupPriorityMinimum").unwrap_or(0),
+            service: (
+                service.text("namespace").to_owned(),
+                service.text("name").to_owned(),
+                service.int("port").unwrap_or(443),
+            ),
+            tls: Trust { bundle, insecure, identity }.config(),
+            trust: format!("front-proxy {insecure} {bundle}"),
+            spec: spec.clone(),
+            documents: ArcSwapOption::empty(),
+        })
+    }
+
+    /// Its address, once host and port of the Service are known.
+    ///
+    /// # Errors
+    /// What is wrong with its CA bundle.
+    pub(crate) fn address(&self, (host, port): (String, u16)) -> Result<WebhookAddress, String> {
+        let (namespace, name, _) = &self.service;
+        Ok(WebhookAddress {
+            server_name: format!("{name}.{namespace}.svc"),
+            address: host,
+            port,
+            tls: Arc::clone(self.tls.as_ref().map_err(String::clone)?),
+            trust: self.trust.clone(),
+        })
+    }
+
+    /// What it says of itself, if it is available.
+    pub(crate) fn documents(&self) -> Option<Arc<Documents>> {
+        self.documents.load_full()
+    }
+
+    /// Takes note of what it says, or that it says nothing.
+    pub(crate) fn set(&self, documents: Option<Documents>) {
+        self.documents.store(documents.map(Arc::new));
+    }
+}
