@@ -27,6 +27,9 @@ use tokio_rustls::TlsAcceptor;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+const AUDIT: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n\
+    - {level: Metadata, verbs: [create], resources: [{group: '', resources: [configmaps]}]}\n\
+    - {level: None}\n";
 /// The largest answer that the server of these tests reads from a webhook.
 const RESPONSE_BYTES: usize = 64 << 10;
 
@@ -310,4 +313,66 @@ async fn the_usage_of_a_quota_is_counted_anew_when_objects_go() {
     })
     .await;
     client.create("b", "x").await;
+}
+
+/// What policies and webhooks annotate was collected and thrown away: the audit log had none of it.
+#[tokio::test]
+async fn the_audit_log_has_the_annotations_of_policies_and_webhooks() {
+    let directory = tempfile::tempdir().unwrap();
+    let (policy_file, log_file) = (directory.path().join("policy.yaml"), directory.path().join("audit.log"));
+    std::fs::write(&policy_file, AUDIT).unwrap();
+    let audit = Some(listwatch_server::AuditOptions { policy_file, log_file: log_file.clone() });
+    let server = start_with(Options { audit, ..Options::default() }, MemoryOptions::default()).await;
+    let (mut client, hooks) = (Client::new(&server).await, Hooks::start().await);
+    configure(&mut client, "mutating", vec![hooks.hook("mutate", "Fail"), hooks.hook("dead", "Ignore")])
+        .await;
+    configure(&mut client, "validating", vec![hooks.hook("dead", "Ignore")]).await;
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
+    for (plural, object) in [
+        (
+            "validatingadmissionpolicies",
+            json!({"metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": rules},
+                "validations": [{"expression": "object.metadata.name == 'other'", "message": "not other"}],
+                "auditAnnotations": [{"key": "name", "valueExpression": "'named ' + object.metadata.name"}]}}),
+        ),
+        (
+            "validatingadmissionpolicybindings",
+            json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Warn", "Audit"]}}),
+        ),
+    ] {
+        assert_eq!(client.call("POST", &format!("{REGISTRATION}/{plural}"), Some(&object)).await.status, 201);
+    }
+    for hook in ["mutate", "dead"] {
+        let made = client.call("POST", MAPS, Some(&labelled(hook, hook))).await;
+        assert_eq!(made.status, 201, "{}", String::from_utf8_lossy(&made.body));
+        let warning =
+            "299 - \"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': not other\"";
+        assert!(made.head.contains(warning), "{}", made.head);
+    }
+    let lines = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&log_file).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    common::eventually("two lines", || lines().len() >= 2).await;
+    let told = lines();
+    let (mutated, ignored) = (&told[0]["annotations"], &told[1]["annotations"]);
+    assert_eq!(mutated["p/name"], "named mutate");
+    let failure: Value = serde_json::from_str(
+        mutated["validation.policy.admission.k8s.io/validation_failure"].as_str().unwrap(),
+    )
+    .unwrap();
+    assert_eq!(
+        failure,
+        json!([{"message": "not other", "policy": "p", "binding": "b", "expressionIndex": 0, "validationActions": ["Warn", "Audit"]}])
+    );
+    let said: Value =
+        serde_json::from_str(mutated["mutation.webhook.admission.k8s.io/round_0_index_0"].as_str().unwrap())
+            .unwrap();
+    assert_eq!(said, json!({"configuration": "mutating", "webhook": "mutate.example.com", "mutated": true}));
+    for key in [
+        "failed-open.mutation.webhook.admission.k8s.io/round_0_index_1",
+        "failed-open.validating.webhook.admission.k8s.io/round_0_index_0",
+    ] {
+        assert_eq!(ignored[key], "dead.example.com", "{ignored}");
+    }
 }

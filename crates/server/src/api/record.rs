@@ -5,6 +5,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::reinvocation::Reinvocation;
 
+/// Bytes of the audit annotations of one request: webhooks may send any number of them, and each line of the log has them.
+const ANNOTATION_BYTES: usize = 256 << 10;
+
 /// Warnings, audit annotations and charges of quotas collected while a request is admitted.
 ///
 /// A write that is retried is admitted again, so that repeated entries count once.
@@ -25,11 +28,13 @@ impl Record {
         }
     }
 
-    /// Adds an audit annotation. The first value of a key stays.
+    /// Adds an audit annotation. The first value of a key stays, and nothing is added beyond [`ANNOTATION_BYTES`].
     pub(crate) fn annotate(&self, key: &str, value: impl Into<String>) {
-        let mut annotations = self.annotations.lock();
-        if !annotations.iter().any(|(known, _)| known == key) {
-            annotations.push((key.to_owned(), value.into()));
+        let (mut annotations, value) = (self.annotations.lock(), value.into());
+        let known: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let fits = known + key.len() + value.len() <= ANNOTATION_BYTES;
+        if fits && !annotations.iter().any(|(known, _)| known == key) {
+            annotations.push((key.to_owned(), value));
         }
     }
 
@@ -56,7 +61,6 @@ impl Record {
     }
 
     /// Returns the audit annotations.
-    #[allow(dead_code, reason = "read by the audit log")]
     pub(crate) fn annotations(&self) -> Vec<(String, String)> {
         self.annotations.lock().clone()
     }

@@ -32,6 +32,11 @@ impl Reinvocation {
         self.second
     }
 
+    /// Returns true in the second pass.
+    pub(crate) fn is_second(&self) -> bool {
+        self.second
+    }
+
     /// Notes the object before the webhooks or policies of a pass. Changes by other plugins make all due.
     pub(crate) fn begin(&mut self, object: &Value) {
         if self.second && self.output.as_ref().is_some_and(|output| output != object) {

@@ -44,6 +44,8 @@ pub(crate) struct Draft {
     known: OnceLock<Known>,
     impersonated: OnceLock<Arc<User>>,
     body: OnceLock<Bytes>,
+    /// Annotations of admission.
+    annotations: OnceLock<Vec<(String, String)>>,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,7 @@ impl Draft {
             known: OnceLock::new(),
             impersonated: OnceLock::new(),
             body: OnceLock::new(),
+            annotations: OnceLock::new(),
         }
     }
 
@@ -99,6 +102,11 @@ impl Draft {
         if self.level() >= Level::Request {
             drop(self.body.set(body.clone()));
         }
+    }
+
+    /// Admission has said what it has to say.
+    pub(crate) fn annotate(&self, annotations: Vec<(String, String)>) {
+        drop(self.annotations.set(annotations));
     }
 
     /// The request was answered; a stream that begins is told of when it does, and when it is over.
@@ -130,6 +138,7 @@ impl Draft {
             object: known.object.clone(),
             code,
             request: if code.is_some() { self.body.get().cloned() } else { None },
+            annotations: code.and(self.annotations.get()).cloned().unwrap_or_default(),
             response,
             omit_managed_fields: known.verdict.omit_managed_fields,
             received: self.received,

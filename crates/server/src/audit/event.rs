@@ -32,6 +32,7 @@ pub(super) struct Event {
     pub(super) request: Option<Bytes>,
     pub(super) response: Option<Bytes>,
     pub(super) omit_managed_fields: bool,
+    pub(super) annotations: Vec<(String, String)>,
     pub(super) received: Timestamp,
     pub(super) now: Timestamp,
 }
@@ -40,7 +41,12 @@ impl Event {
     /// Bytes it holds while it waits, about.
     pub(super) fn weight(&self) -> usize {
         let body = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
-        512 + self.uri.len() + self.user_agent.len() + body(&self.request) + body(&self.response)
+        let annotations: usize = self.annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        512 + self.uri.len()
+            + self.user_agent.len()
+            + body(&self.request)
+            + body(&self.response)
+            + annotations
     }
 
     /// The line, as kube-apiserver writes it.
@@ -78,6 +84,11 @@ impl Event {
         }
         event.insert("requestReceivedTimestamp", json!(time(self.received)));
         event.insert("stageTimestamp", json!(time(self.now)));
+        if !self.annotations.is_empty() {
+            let annotations =
+                self.annotations.iter().map(|(key, value)| (key.as_str(), json!(value.as_str())));
+            event.insert("annotations", Value::Object(annotations.collect()));
+        }
         let mut line = json::encode(&Value::Object(event));
         line.push(b'\n');
         line

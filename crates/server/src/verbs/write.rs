@@ -106,6 +106,7 @@ async fn perform(
         Verb::DeleteCollection => delete_collection::delete_collection(api, writing).await,
         Verb::List | Verb::Watch | Verb::Unknown => Err(Status::method_not_allowed()),
     };
+    request.audit.iter().for_each(|audit| audit.annotate(record.annotations()));
     let warnings = record.warnings();
     match answer {
         Ok(mut answer) => {

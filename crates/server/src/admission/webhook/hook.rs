@@ -7,7 +7,7 @@ use listwatch_cel::{Env, Version};
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Value, json};
 
 use super::in_form;
 use super::review::{Answer, Review};
@@ -65,7 +65,12 @@ impl Failure {
     }
 
     /// Applies the failure policy.
-    pub(super) fn settle(self, request: &Attributes<'_>, hook: &Hook) -> Result<(), Status> {
+    pub(super) fn settle(
+        self,
+        request: &Attributes<'_>,
+        hook: &Hook,
+        annotation: &str,
+    ) -> Result<(), Status> {
         match self {
             Self::Rejected(status) => Err(status),
             Self::Call(why) if hook.fail_closed => {
@@ -75,8 +80,7 @@ impl Failure {
             }
             Self::Call(why) => {
                 tracing::warn!(webhook = hook.name, why, "a webhook failed and is ignored");
-                let key = format!("failed-open.{}/{}", hook.configuration, hook.name);
-                request.record.annotate(&key, hook.name.clone());
+                request.record.annotate(&format!("failed-open.{annotation}"), hook.name.clone());
                 Ok(())
             }
         }
@@ -134,6 +138,12 @@ impl Hook {
             Err(why) if self.fail_closed => Err(request.forbidden(object, &why)),
             Err(_) => Ok(None),
         }
+    }
+
+    /// The audit annotation about a call that was answered.
+    pub(super) fn mutation(&self, changed: bool) -> String {
+        let said = json!({"configuration": self.configuration.as_str(), "webhook": self.name.as_str(), "mutated": changed});
+        String::from_utf8_lossy(&listwatch_wire::json::encode(&said)).into_owned()
     }
 
     /// Calls the webhook.

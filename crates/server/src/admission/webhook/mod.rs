@@ -90,14 +90,19 @@ impl Plugin for Mutating {
     async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
         let hooks = self.0.current(request.api, MUTATING);
         request.record.reinvocation().begin(object);
-        for hook in hooks.iter() {
+        let round = usize::from(request.record.reinvocation().is_second());
+        for (index, hook) in hooks.iter().enumerate() {
+            let annotation = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}");
             let Some(form) = hook.applies(request, object).await? else { continue };
             if !request.record.reinvocation().should_call(&hook.uid) {
                 continue;
             }
             let changed = match mutate(request, hook, &form, object).await {
-                Ok(changed) => changed,
-                Err(failure) => failure.settle(request, hook).map(|()| false)?,
+                Ok(changed) => {
+                    request.record.annotate(&annotation, hook.mutation(changed));
+                    changed
+                }
+                Err(failure) => failure.settle(request, hook, &annotation).map(|()| false)?,
             };
             let mut reinvocation = request.record.reinvocation();
             if changed {
@@ -210,18 +215,27 @@ impl Plugin for Validating {
         let mut calls = Vec::new();
         for hook in hooks.iter() {
             if let Some(form) = hook.applies(request, object).await? {
-                calls.push(validate(request, hook, form, object));
+                calls.push(validate(request, hook, form, object, calls.len()));
             }
         }
         futures::future::join_all(calls).await.into_iter().collect()
     }
 }
 
-async fn validate(request: &Attributes<'_>, hook: &Hook, form: Form, object: &Value) -> Result<(), Status> {
+async fn validate(
+    request: &Attributes<'_>,
+    hook: &Hook,
+    form: Form,
+    object: &Value,
+    index: usize,
+) -> Result<(), Status> {
     let (new, old) = in_form(request, &form, object).await?;
     let called = hook.call(request, &form, &new, &old).await;
     match called.and_then(|answer| answer.without_patch(hook)) {
         Ok(()) => Ok(()),
-        Err(failure) => failure.settle(request, hook),
+        Err(failure) => {
+            let annotation = format!("validating.webhook.admission.k8s.io/round_0_index_{index}");
+            failure.settle(request, hook, &annotation)
+        }
     }
 }
