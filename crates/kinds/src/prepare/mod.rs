@@ -39,7 +39,6 @@ pub fn create(kind: &Kind, object: &mut Value) {
     }
     match (kind.group, kind.kind) {
         ("", "Namespace") => add_namespace_finalizer(object),
-        ("", "Node") => add_taint(object),
         ("", "PersistentVolumeClaim") => same_data_sources(object, false),
         ("", "ServiceAccount") => name_secrets(object),
         ("storage.k8s.io", "CSINode") => object.fill("status", json!({})),
@@ -94,18 +93,6 @@ fn update_data_sources(new: &mut Value, old: &Value) {
 fn name_secrets(object: &mut Value) {
     for secret in object.each("secrets") {
         secret.retain(|key, _| key == "name");
-    }
-}
-
-/// A node takes no Pods until it was seen to be ready.
-fn add_taint(object: &mut Value) {
-    const NOT_READY: &str = "node.kubernetes.io/not-ready";
-    let Some(spec) = object.inner_or_new("spec") else { return };
-    let mut taints = spec.list("taints").to_vec();
-    let present = |taint: &Value| taint.text("key") == NOT_READY && taint.text("effect") == "NoSchedule";
-    if !taints.iter().any(present) {
-        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
-        spec.put("taints", taints);
     }
 }
 
@@ -391,14 +378,6 @@ mod tests {
         let mut new = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
         update(kind, &mut new, &object);
         assert_eq!(new.at("spec"), object.at("spec"));
-    }
-
-    #[test]
-    fn a_new_node_takes_no_pods_yet() {
-        let mut node = json!({"metadata": {"name": "n"}});
-        create(by_kind("", "v1", "Node").unwrap(), &mut node);
-        let taints = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
-        assert_eq!(node.at("spec").at("taints"), &taints);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::always_admit::AlwaysAdmit;
 use super::always_deny::AlwaysDeny;
 use super::always_pull_images::AlwaysPullImages;
 use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
@@ -10,17 +11,24 @@ use super::default_storage_class::DefaultStorageClass;
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::deny_service_external_ips::DenyServiceExternalIPs;
 use super::extended_resource_toleration::ExtendedResourceToleration;
+use super::limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology;
 use super::limit_ranger::LimitRanger;
+use super::namespace_exists::NamespaceExists;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_restriction::NodeRestriction;
+use super::owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
 use super::persistent_volume_claim_resize::PersistentVolumeClaimResize;
 use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
+use super::pod_toleration_restriction::PodTolerationRestriction;
+use super::pod_topology_labels::PodTopologyLabels;
 use super::priority::Priority;
 use super::resource_quota::ResourceQuota;
 use super::rights::EscalationCheck;
 use super::runtime_class::RuntimeClass;
+use super::service_account::ServiceAccount;
 use super::storage_object_in_use_protection::StorageObjectInUseProtection;
+use super::taint_nodes_by_condition::TaintNodesByCondition;
 use super::{Chain, Plugin, WebhookLimits, policy, webhook};
 
 type Make = fn() -> Arc<dyn Plugin>;
@@ -48,28 +56,29 @@ const fn absent(name: &'static str) -> Row {
 
 /// Every plugin of kube-apiserver, in the order it calls them.
 const PLUGINS: &[Row] = &[
-    absent("AlwaysAdmit"),
+    off("AlwaysAdmit", || Arc::new(AlwaysAdmit)),
     absent("NamespaceAutoProvision"),
     on("NamespaceLifecycle", || Arc::new(NamespaceLifecycle)),
-    absent("NamespaceExists"),
-    absent("LimitPodHardAntiAffinityTopology"),
+    off("NamespaceExists", || Arc::new(NamespaceExists)),
+    off("LimitPodHardAntiAffinityTopology", || Arc::new(LimitPodHardAntiAffinityTopology)),
     on("LimitRanger", || Arc::new(LimitRanger)),
-    absent("ServiceAccount"),
+    // On in kube-apiserver; see the plugin for why it is off here.
+    off("ServiceAccount", || Arc::new(ServiceAccount)),
     on("NodeRestriction", || Arc::new(NodeRestriction)),
-    absent("TaintNodesByCondition"),
+    on("TaintNodesByCondition", || Arc::new(TaintNodesByCondition)),
     off("AlwaysPullImages", || Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),
     on("PodSecurity", || Arc::new(PodSecurity)),
     off("PodNodeSelector", || Arc::new(PodNodeSelector)),
     on("Priority", || Arc::new(Priority)),
     on("DefaultTolerationSeconds", || Arc::new(DefaultTolerationSeconds)),
-    absent("PodTolerationRestriction"),
+    off("PodTolerationRestriction", || Arc::new(PodTolerationRestriction)),
     absent("EventRateLimit"),
     off("ExtendedResourceToleration", || Arc::new(ExtendedResourceToleration)),
     on("DefaultStorageClass", || Arc::new(DefaultStorageClass)),
     on("StorageObjectInUseProtection", || Arc::new(StorageObjectInUseProtection)),
     absent("PodGroupProtection"),
-    absent("OwnerReferencesPermissionEnforcement"),
+    off("OwnerReferencesPermissionEnforcement", || Arc::new(OwnerReferencesPermissionEnforcement)),
     on("PersistentVolumeClaimResize", || Arc::new(PersistentVolumeClaimResize)),
     on("RuntimeClass", || Arc::new(RuntimeClass)),
     on("CertificateApproval", || Arc::new(CertificateApproval)),
@@ -78,7 +87,7 @@ const PLUGINS: &[Row] = &[
     on("CertificateSubjectRestriction", || Arc::new(CertificateSubjectRestriction)),
     on("DefaultIngressClass", || Arc::new(DefaultIngressClass)),
     off("DenyServiceExternalIPs", || Arc::new(DenyServiceExternalIPs)),
-    absent("PodTopologyLabels"),
+    on("PodTopologyLabels", || Arc::new(PodTopologyLabels)),
     absent("NodeDeclaredFeatureValidator"),
     absent("PodResizeValidator"),
     on("MutatingAdmissionPolicy", || Arc::new(policy::Mutating::default())),

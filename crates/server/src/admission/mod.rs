@@ -6,6 +6,7 @@
 //!
 //! Each plugin is a file named after it. To add one: write the file, add a row to the table in [`mod@chain`].
 
+mod always_admit;
 mod always_deny;
 mod always_pull_images;
 mod certificates;
@@ -15,21 +16,28 @@ mod default_storage_class;
 mod default_toleration_seconds;
 mod deny_service_external_ips;
 mod extended_resource_toleration;
+mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod matching;
+mod namespace_exists;
 mod namespace_lifecycle;
 pub(crate) mod namespaces;
 mod node_restriction;
+mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod_node_selector;
 pub(crate) mod pod_resources;
 mod pod_security;
+mod pod_toleration_restriction;
+mod pod_topology_labels;
 mod policy;
 mod priority;
 pub(crate) mod resource_quota;
 mod rights;
 mod runtime_class;
+mod service_account;
 pub(crate) mod storage_object_in_use_protection;
+mod taint_nodes_by_condition;
 pub(crate) mod webhook;
 
 use crate::api::Api;

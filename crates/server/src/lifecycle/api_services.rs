@@ -82,7 +82,8 @@ impl ApiServices {
             })
             .collect();
         let served = self.api.registry.served();
-        let routed = |remote: &&Arc<ExtensionServer>| !served.has_builtin_version(&remote.group, &remote.version);
+        let routed =
+            |remote: &&Arc<ExtensionServer>| !served.has_builtin_version(&remote.group, &remote.version);
         self.api.registry.remotes.publish(remotes.iter().filter(routed).cloned().collect());
         let checks = remotes.iter().map(|remote| self.check(remote));
         let available: Vec<bool> = futures::future::join_all(checks).await;

@@ -239,7 +239,10 @@ impl WebhookClient {
             match connection.send_request(request.clone()).await {
                 Ok(answer) => {
                     let (key, limit) = (target.key(), self.limits.idle_connections);
-                    return Ok((answer, BusyConnection { connection, key, limit, idle: Arc::clone(&self.idle) }));
+                    return Ok((
+                        answer,
+                        BusyConnection { connection, key, limit, idle: Arc::clone(&self.idle) },
+                    ));
                 }
                 // The other end may have closed it meanwhile.
                 Err(error) if !fresh && is_unsent(&error) => {}

@@ -41,7 +41,11 @@ impl Registry {
             let collection = cache.collection(&storage_name(kind), &indexes(kind));
             served.insert(Arc::new(Resource::builtin(kind, collection)));
         }
-        Self { served: ArcSwap::from_pointee(served), remotes: ExtensionServers::default(), change: Mutex::default() }
+        Self {
+            served: ArcSwap::from_pointee(served),
+            remotes: ExtensionServers::default(),
+            change: Mutex::default(),
+        }
     }
 
     /// The resource served there.

@@ -78,11 +78,20 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
         let mut new = stored.value.clone();
         prepare::bind(&mut new, node, binding.at("metadata").at("annotations"), &time)
             .map_err(|why| Status::conflict("", "pods/binding", name, &why))?;
+        copy_labels(&mut new, binding.at("metadata"));
         pods.rules.track(&tracking, Some(&stored.value), &mut new);
         Ok(Verdict::Write(new))
     })
     .await?;
     Ok(success().with_warnings(decoded.warnings))
+}
+
+/// Labels of a Binding become those of the Pod: admission puts the topology of the node there.
+fn copy_labels(pod: &mut Value, binding: &Value) {
+    for (key, value) in binding.entries("labels") {
+        let labels = pod.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("labels"));
+        labels.into_iter().for_each(|labels| labels.put(key, value.clone()));
+    }
 }
 
 fn check_binding(binding: &Value, name: &str) -> Result<(), Status> {

@@ -1,0 +1,27 @@
+//! NamespaceExists: objects are written in namespaces that exist. Off by default: NamespaceLifecycle checks more.
+
+use async_trait::async_trait;
+use listwatch_wire::Status;
+use listwatch_wire::json::Value;
+
+use super::namespaces::is_terminating;
+use super::{Attributes, Operation, Plugin};
+use crate::registry::Resource;
+
+#[derive(Debug)]
+pub(super) struct NamespaceExists;
+
+#[async_trait]
+impl Plugin for NamespaceExists {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        resource.namespaced
+    }
+
+    fn handles(&self, operation: Operation, _subresource: &str) -> bool {
+        operation != Operation::Connect
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, _object: &Value) -> Result<(), Status> {
+        is_terminating(request.api, request.namespace).await.map(drop)
+    }
+}

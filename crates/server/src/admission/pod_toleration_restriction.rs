@@ -1,0 +1,128 @@
+//! PodTolerationRestriction: Pods get the tolerations that annotations of their namespace name, and have no others than those allow.
+//! Off by default. The configuration file of kube-apiserver, which has the same for the whole cluster, is not read.
+
+use async_trait::async_trait;
+use listwatch_kinds::prepare::qos_class;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
+
+use super::{Attributes, Operation, Plugin};
+use crate::registry::Resource;
+
+const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
+const ALLOWED: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
+const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
+
+#[derive(Debug)]
+pub(super) struct PodTolerationRestriction;
+
+#[async_trait]
+impl Plugin for PodTolerationRestriction {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.plural) == ("", "pods")
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        subresource.is_empty() && matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    async fn admit(&self, request: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+        let mut extra = match request.operation {
+            Operation::Create => annotated(request, DEFAULTS)?.unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        if qos_class(pod.at("spec")) != "BestEffort" {
+            extra.push(json!({"key": MEMORY_PRESSURE, "operator": "Exists", "effect": "NoSchedule"}));
+        }
+        let merged = merge(pod.at("spec").list("tolerations"), &extra);
+        if merged != pod.at("spec").list("tolerations")
+            && let Some(spec) = pod.inner_or_new("spec")
+        {
+            spec.put("tolerations", merged);
+        }
+        Ok(())
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
+        let tolerations = pod.at("spec").list("tolerations");
+        let allowed = annotated(request, ALLOWED)?.unwrap_or_default();
+        let fits = |toleration: &Value| allowed.iter().any(|wide| covers(wide, toleration));
+        if tolerations.is_empty() || allowed.is_empty() || tolerations.iter().all(fits) {
+            return Ok(());
+        }
+        let why = "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist";
+        Err(Status::unforeseen(why))
+    }
+}
+
+/// The tolerations that an annotation of the namespace has, if it has any.
+fn annotated(request: &Attributes<'_>, key: &str) -> Result<Option<Vec<Value>>, Status> {
+    let namespace = request.namespace_object().unwrap_or_default();
+    let annotations = namespace.at("metadata").at("annotations");
+    if !annotations.has(key) {
+        return Ok(None);
+    }
+    let text = annotations.text(key);
+    let read = if text.is_empty() { Ok(json!([])) } else { Value::read(text.as_bytes()) };
+    let read = read.map_err(|error| Status::unforeseen(error.to_string()))?;
+    Ok(Some(read.as_array().map(|list| list.to_vec()).unwrap_or_default()))
+}
+
+/// Both lists without those that others of them cover.
+fn merge(own: &[Value], extra: &[Value]) -> Vec<Value> {
+    let mut merged: Vec<Value> = Vec::new();
+    for toleration in own.iter().chain(extra) {
+        if merged.iter().any(|known| covers(known, toleration)) {
+            continue;
+        }
+        merged.retain(|known| !covers(toleration, known));
+        merged.push(toleration.clone());
+    }
+    merged
+}
+
+/// Whether a toleration tolerates at least what another does.
+fn covers(wide: &Value, narrow: &Value) -> bool {
+    let same = |key: &str| wide.text(key) == narrow.text(key);
+    let seconds = |toleration: &Value| toleration.int("tolerationSeconds");
+    if wide == narrow {
+        return true;
+    }
+    let any_key = wide.text("key").is_empty() && wide.text("operator") == "Exists";
+    if !same("key") && !any_key {
+        return false;
+    }
+    if !wide.text("effect").is_empty() && !same("effect") {
+        return false;
+    }
+    if let Some(longest) = seconds(wide)
+        && seconds(narrow).is_none_or(|asked| asked > longest)
+    {
+        return false;
+    }
+    match wide.text("operator") {
+        "Exists" => true,
+        _ => matches!(narrow.text("operator"), "" | "Equal") && same("value"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wider_toleration_replaces_a_narrower_one() {
+        let exists = json!({"key": "a", "operator": "Exists"});
+        let equal = json!({"key": "a", "operator": "Equal", "value": "1", "effect": "NoSchedule"});
+        let other = json!({"key": "b", "operator": "Exists"});
+        assert_eq!(
+            merge(std::slice::from_ref(&equal), &[exists.clone(), other.clone()]),
+            [exists.clone(), other]
+        );
+        assert!(covers(&exists, &equal) && !covers(&equal, &exists));
+        assert!(covers(&json!({"operator": "Exists"}), &equal));
+        let brief = json!({"key": "a", "operator": "Exists", "tolerationSeconds": 5});
+        assert!(covers(&exists, &brief) && !covers(&brief, &exists));
+    }
+}

@@ -1,0 +1,282 @@
+//! ServiceAccount: Pods run as a service account that exists, mount its token and use its pull secrets.
+//!
+//! On by default in kube-apiserver and off here: as under envtest, there need not be a controller that makes accounts, nor a kubelet
+//! that could mount tokens, and objects look as their users wrote them. `--enable-admission-plugins ServiceAccount` switches it on.
+
+use async_trait::async_trait;
+use listwatch_kinds::meta::generated_name;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
+
+use super::{Attributes, Operation, Plugin};
+use crate::api::stored::fresh;
+use crate::registry::Resource;
+use crate::registry::target::Target;
+
+const DEFAULT: &str = "default";
+const VOLUME: &str = "kube-api-access-";
+const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// Seconds that a mounted token holds, as in kube-apiserver.
+const EXPIRATION: i64 = 3607;
+const MIRROR: &str = "kubernetes.io/config.mirror";
+const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
+
+#[derive(Debug)]
+pub(super) struct ServiceAccount;
+
+#[async_trait]
+impl Plugin for ServiceAccount {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.plural) == ("", "pods")
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        match operation {
+            Operation::Create => subresource.is_empty(),
+            Operation::Update => subresource == "ephemeralcontainers",
+            _ => false,
+        }
+    }
+
+    async fn admit(&self, request: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+        if request.operation != Operation::Create || is_mirror(pod) {
+            return Ok(());
+        }
+        if pod.at("spec").text("serviceAccountName").is_empty()
+            && let Some(spec) = pod.inner_or_new("spec")
+        {
+            spec.put("serviceAccountName", DEFAULT);
+            spec.put("serviceAccount", DEFAULT);
+        }
+        let account = account(request, pod).await?;
+        if wants_token(&account, pod) {
+            mount_token(pod);
+        }
+        add_pull_secrets(pod, &account);
+        Ok(())
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
+        let refuse = |why: String| Err(request.forbidden(pod, &why));
+        if request.operation == Operation::Create && is_mirror(pod) {
+            return check_mirror(pod).or_else(|why| refuse(why.to_owned()));
+        }
+        if pod.at("spec").text("serviceAccountName").is_empty() {
+            let name = pod.at("metadata").text("name");
+            return refuse(format!("no service account specified for pod {}/{name}", request.namespace));
+        }
+        let account = account(request, pod).await?;
+        let enforced = account.at("metadata").at("annotations").text(ENFORCE);
+        if !matches!(enforced, "true" | "True" | "TRUE" | "t" | "T" | "1") {
+            return Ok(());
+        }
+        let only_ephemeral = request.operation == Operation::Update;
+        foreign_secret(pod, &account, only_ephemeral).map_or(Ok(()), refuse)
+    }
+}
+
+fn is_mirror(pod: &Value) -> bool {
+    pod.at("metadata").at("annotations").has(MIRROR)
+}
+
+/// A mirror of what a kubelet runs by itself depends on nothing in the API.
+fn check_mirror(pod: &Value) -> Result<(), &'static str> {
+    let spec = pod.at("spec");
+    if !spec.text("serviceAccountName").is_empty() {
+        return Err("a mirror pod may not reference service accounts");
+    }
+    let mounts = spec.list("volumes").iter().any(|volume| volume.has("secret"));
+    if mounts
+        || spec.count("imagePullSecrets") > 0
+        || containers(spec).any(|(_, one)| secrets_of(one).next().is_some())
+    {
+        return Err("a mirror pod may not reference secrets");
+    }
+    let projected = |volume: &Value| {
+        volume.at("projected").list("sources").iter().any(|source| source.has("serviceAccountToken"))
+    };
+    if spec.list("volumes").iter().any(projected) {
+        return Err("a mirror pod may not use ServiceAccountToken volume projections");
+    }
+    Ok(())
+}
+
+/// The account of a Pod. One that was made a moment ago counts.
+async fn account(request: &Attributes<'_>, pod: &Value) -> Result<Value, Status> {
+    let name = pod.at("spec").text("serviceAccountName");
+    if let Some(found) = request.find(("", "v1", "serviceaccounts"), Some(request.namespace), name) {
+        return Ok(found);
+    }
+    let missing = || {
+        let why = format!(
+            "error looking up service account {}/{name}: serviceaccount {name:?} not found",
+            request.namespace
+        );
+        request.forbidden(pod, &why)
+    };
+    let resource = request.api.registry.find("", "v1", "serviceaccounts").ok_or_else(missing)?;
+    let target = Target::new(&resource, Some(request.namespace), name);
+    Ok(fresh(request.api, &target).await?.ok_or_else(missing)?.value)
+}
+
+/// The Pod's own word counts before that of its account.
+fn wants_token(account: &Value, pod: &Value) -> bool {
+    let said = |object: &Value| object.at("automountServiceAccountToken").as_bool();
+    said(pod.at("spec")).or_else(|| said(account)).unwrap_or(true)
+}
+
+fn mount_token(pod: &mut Value) {
+    let volumes = pod.at("spec").list("volumes");
+    let known = volumes.iter().map(|volume| volume.text("name")).find(|name| name.starts_with(VOLUME));
+    let (name, new) = match known {
+        Some(name) => (name.to_owned(), false),
+        None => (generated_name(VOLUME, rand::random()), true),
+    };
+    let Some(spec) = pod.inner_or_new("spec") else { return };
+    let mut needed = false;
+    for key in ["initContainers", "containers"] {
+        for container in spec.each(key) {
+            if container.list("volumeMounts").iter().any(|mount| mount.text("mountPath") == MOUNT_PATH) {
+                continue;
+            }
+            let mut mounts = container.list("volumeMounts").to_vec();
+            mounts.push(json!({"name": name.as_str(), "readOnly": true, "mountPath": MOUNT_PATH}));
+            container.put("volumeMounts", mounts);
+            needed = true;
+        }
+    }
+    if new && needed {
+        let mut volumes = spec.list("volumes").to_vec();
+        volumes.push(token_volume(&name));
+        spec.put("volumes", volumes);
+    }
+}
+
+fn token_volume(name: &str) -> Value {
+    json!({"name": name, "projected": {"defaultMode": 420, "sources": [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": EXPIRATION}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
+    ]}})
+}
+
+fn add_pull_secrets(pod: &mut Value, account: &Value) {
+    let names = account.list("imagePullSecrets").iter().map(|secret| json!({"name": secret.text("name")}));
+    let names: Vec<Value> = names.collect();
+    if pod.at("spec").count("imagePullSecrets") == 0
+        && !names.is_empty()
+        && let Some(spec) = pod.inner_or_new("spec")
+    {
+        spec.put("imagePullSecrets", names);
+    }
+}
+
+/// Containers, each with the word that errors name its kind by.
+fn containers(spec: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
+    let kinds = [
+        ("initContainers", "init container"),
+        ("containers", "container"),
+        ("ephemeralContainers", "ephemeral container"),
+    ];
+    kinds.into_iter().flat_map(|(key, word)| spec.list(key).iter().map(move |container| (word, container)))
+}
+
+/// Secrets that the environment of a container is taken from: the variable, if it is one, and the name.
+fn secrets_of(container: &Value) -> impl Iterator<Item = (Option<&str>, &str)> {
+    let single = container.list("env").iter().filter_map(|variable| {
+        let secret = variable.at("valueFrom").at("secretKeyRef");
+        secret.is_object().then(|| (Some(variable.text("name")), secret.text("name")))
+    });
+    let whole = container.list("envFrom").iter().filter_map(|source| {
+        let secret = source.at("secretRef");
+        secret.is_object().then(|| (None, secret.text("name")))
+    });
+    single.chain(whole)
+}
+
+/// Why a Pod may not use a secret that its account does not name, if it does.
+fn foreign_secret(pod: &Value, account: &Value, only_ephemeral: bool) -> Option<String> {
+    let (spec, owner) = (pod.at("spec"), account.at("metadata").text("name"));
+    let names = |key: &str, name: &str| account.list(key).iter().any(|secret| secret.text("name") == name);
+    let tail = format!("is not allowed because service account {owner} does not reference that");
+    if !only_ephemeral {
+        let mounted = spec.list("volumes").iter().filter(|volume| volume.has("secret"));
+        let mut mounted = mounted.map(|volume| volume.at("secret").text("secretName"));
+        if let Some(name) = mounted.find(|name| !names("secrets", name)) {
+            return Some(format!("volume with secret.secretName=\"{name}\" {tail} secret"));
+        }
+    }
+    for (word, container) in containers(spec) {
+        if only_ephemeral != (word == "ephemeral container") {
+            continue;
+        }
+        if let Some((variable, name)) = secrets_of(container).find(|(_, name)| !names("secrets", name)) {
+            let source = variable.map_or("envFrom".to_owned(), |variable| format!("envVar {variable}"));
+            let container = container.text("name");
+            return Some(format!(
+                "{word} {container} with {source} referencing secret.secretName=\"{name}\" {tail} secret"
+            ));
+        }
+    }
+    if only_ephemeral {
+        return None;
+    }
+    let pulled = spec.list("imagePullSecrets").iter().map(|secret| secret.text("name")).enumerate();
+    let (index, name) = pulled.into_iter().find(|(_, name)| !names("imagePullSecrets", name))?;
+    Some(format!("imagePullSecrets[{index}].name=\"{name}\" {tail} imagePullSecret"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_container_mounts_the_token_once() {
+        let mut pod = json!({"spec": {"containers": [
+            {"name": "a"}, {"name": "b", "volumeMounts": [{"name": "own", "mountPath": MOUNT_PATH}]}]}});
+        mount_token(&mut pod);
+        let spec = pod.at("spec");
+        let name = spec.list("volumes")[0].text("name").to_owned();
+        assert!(name.starts_with(VOLUME) && name.len() == VOLUME.len() + 5);
+        assert_eq!(spec.list("containers")[0].list("volumeMounts")[0].text("name"), name);
+        assert_eq!(spec.list("containers")[1].count("volumeMounts"), 1);
+        let before = pod.clone();
+        mount_token(&mut pod);
+        assert_eq!(pod, before);
+    }
+
+    #[test]
+    fn the_word_of_the_pod_counts_before_that_of_its_account() {
+        let (yes, no) = (json!(true), json!(false));
+        for (of_pod, of_account, expected) in [
+            (None, None, true),
+            (None, Some(&no), false),
+            (Some(&yes), Some(&no), true),
+            (Some(&no), None, false),
+        ] {
+            let object = |said: Option<&Value>| match said {
+                Some(said) => json!({"automountServiceAccountToken": said.clone()}),
+                None => json!({}),
+            };
+            assert_eq!(wants_token(&object(of_account), &json!({"spec": object(of_pod)})), expected);
+        }
+    }
+
+    #[test]
+    fn an_account_that_enforces_names_every_secret() {
+        let account = json!({"metadata": {"name": "a"}, "secrets": [{"name": "s"}]});
+        let pod = |name: &str| {
+            json!({"spec": {"containers": [{"name": "c", "env": [
+            {"name": "V", "valueFrom": {"secretKeyRef": {"name": name, "key": "k"}}}]}]}})
+        };
+        assert_eq!(foreign_secret(&pod("s"), &account, false), None);
+        assert_eq!(
+            foreign_secret(&pod("t"), &account, false).as_deref(),
+            Some(
+                "container c with envVar V referencing secret.secretName=\"t\" is not allowed because service account a does not reference that secret"
+            )
+        );
+        assert_eq!(foreign_secret(&pod("t"), &account, true), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! TaintNodesByCondition: a new node takes no Pods until it was seen to be ready.
+
+use async_trait::async_trait;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+use listwatch_wire::json::{Value, json};
+
+use super::{Attributes, Operation, Plugin};
+use crate::registry::Resource;
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+#[derive(Debug)]
+pub(super) struct TaintNodesByCondition;
+
+#[async_trait]
+impl Plugin for TaintNodesByCondition {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.plural) == ("", "nodes")
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        subresource.is_empty() && operation == Operation::Create
+    }
+
+    async fn admit(&self, _request: &Attributes<'_>, node: &mut Value) -> Result<(), Status> {
+        add_taint(node);
+        Ok(())
+    }
+}
+
+fn add_taint(node: &mut Value) {
+    let Some(spec) = node.inner_or_new("spec") else { return };
+    let mut taints = spec.list("taints").to_vec();
+    let present = |taint: &Value| taint.text("key") == NOT_READY && taint.text("effect") == "NoSchedule";
+    if !taints.iter().any(present) {
+        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+        spec.put("taints", taints);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_tainted_once() {
+        let mut node = json!({"spec": {"taints": [{"key": "own", "effect": "NoExecute"}]}});
+        for _ in 0..2 {
+            add_taint(&mut node);
+            assert_eq!(node.at("spec").count("taints"), 2);
+        }
+    }
+}
