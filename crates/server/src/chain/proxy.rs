@@ -174,8 +174,7 @@ async fn answered(
     } else {
         headers.remove(CONTENT_LENGTH);
         headers.remove(TRANSFER_ENCODING);
-        let long =
-            matches!(info, RequestInfo::Resource(info) if info.verb == Verb::Watch) && status.is_success();
+        let long = request.is_long_running() && status.is_success();
         let stream =
             Passing { body: answer.into_body(), kept: Some(kept), deadline: Instant::now() + LONGEST_STREAM };
         if long { Body::Watch(Box::new(stream)) } else { Body::Pieces(stream.pieces()) }

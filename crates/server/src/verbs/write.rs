@@ -61,13 +61,18 @@ pub(crate) async fn write(
         user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
         record: Arc::default(),
     };
-    if !api.heavy.takes(weight(&writing)) {
-        return perform(api, verb, writing, resource, form, request).await;
-    }
-    let (beside, resource, request) = (Arc::clone(api), Arc::clone(resource), Arc::clone(&target.request));
-    let work = async move { perform(&beside, verb, writing, &resource, form, &request.http).await };
-    // Boxed, or every write would hold the room for it.
-    api.heavy.run(Box::pin(work)).await
+    let record = Arc::clone(&writing.record);
+    let answer = if api.heavy.takes(weight(&writing)) {
+        let (beside, resource, request) =
+            (Arc::clone(api), Arc::clone(resource), Arc::clone(&target.request));
+        let work = async move { perform(&beside, verb, writing, &resource, form, &request.http).await };
+        // Boxed, or every write would hold the room for it.
+        api.heavy.run(Box::pin(work)).await
+    } else {
+        perform(api, verb, writing, resource, form, request).await
+    };
+    target.request.audit.iter().for_each(|audit| audit.annotate(record.annotations()));
+    answer
 }
 
 /// The larger of the body and the stored object: what a write costs grows with both.
@@ -106,7 +111,6 @@ async fn perform(
         Verb::DeleteCollection => delete_collection::delete_collection(api, writing).await,
         Verb::List | Verb::Watch | Verb::Unknown => Err(Status::method_not_allowed()),
     };
-    request.audit.iter().for_each(|audit| audit.annotate(record.annotations()));
     let warnings = record.warnings();
     match answer {
         Ok(mut answer) => {
