@@ -22,14 +22,14 @@ pub(crate) enum Literal {
 
 /// One node: its kind, and the offset of its sign in the source, in code points.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) kind: Kind,
+pub(crate) struct AstNode {
+    pub(crate) kind: AstKind,
     pub(crate) at: usize,
 }
 
 /// An entry of a map or a field of a struct.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry<K> {
+pub(crate) struct MapEntry<K> {
     pub(crate) key: K,
     pub(crate) value: Id,
     pub(crate) optional: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Fold {
 
 /// The kinds of nodes. Operators are calls of functions such as `_+_`.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum AstKind {
     Literal(Literal),
     Ident(Text),
     Select {
@@ -68,10 +68,10 @@ pub(crate) enum Kind {
         items: Vec<Id>,
         optional: Vec<usize>,
     },
-    Map(Vec<Entry<Id>>),
+    Map(Vec<MapEntry<Id>>),
     Struct {
         name: Text,
-        fields: Vec<Entry<Text>>,
+        fields: Vec<MapEntry<Text>>,
     },
     Fold(Box<Fold>),
     /// A placeholder for an expression that could not be parsed. Only in trees that come with errors.
@@ -81,34 +81,34 @@ pub(crate) enum Kind {
 /// A syntax tree. The root is the node that was made last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ast {
-    nodes: Vec<Node>,
+    nodes: Vec<AstNode>,
     /// The height of the tree under each node.
     heights: Vec<u32>,
     pub(crate) root: Id,
 }
 
-static MISSING: Node = Node { kind: Kind::Missing, at: 0 };
+static MISSING: AstNode = AstNode { kind: AstKind::Missing, at: 0 };
 
 impl Ast {
     /// Adds a node whose parts are there already.
-    pub(crate) fn add(&mut self, kind: Kind, at: usize) -> Id {
+    pub(crate) fn add(&mut self, kind: AstKind, at: usize) -> Id {
         let mut height = 0;
         each_part(&kind, |part| height = height.max(self.height(part)));
         self.heights.push(height + 1);
-        self.nodes.push(Node { kind, at });
+        self.nodes.push(AstNode { kind, at });
         self.nodes.len() - 1
     }
 
-    pub(crate) fn node(&self, id: Id) -> &Node {
+    pub(crate) fn node(&self, id: Id) -> &AstNode {
         self.nodes.get(id).unwrap_or(&MISSING)
     }
 
-    pub(crate) fn kind(&self, id: Id) -> &Kind {
+    pub(crate) fn kind(&self, id: Id) -> &AstKind {
         &self.node(id).kind
     }
 
     /// Replaces a node, keeping its place.
-    pub(crate) fn replace(&mut self, id: Id, kind: Kind) {
+    pub(crate) fn replace(&mut self, id: Id, kind: AstKind) {
         if let Some(node) = self.nodes.get_mut(id) {
             node.kind = kind;
         }
@@ -127,7 +127,7 @@ impl Ast {
         if self.nodes.len() >= limit {
             return None;
         }
-        let Node { mut kind, at } = self.node(id).clone();
+        let AstNode { mut kind, at } = self.node(id).clone();
         let mut full = false;
         each_part_mut(&mut kind, |part| match self.copy(*part, limit) {
             Some(copied) => *part = copied,
@@ -138,35 +138,35 @@ impl Ast {
 }
 
 /// Calls a function with each part of a node, in the order of evaluation.
-pub(crate) fn each_part(kind: &Kind, mut visit: impl FnMut(Id)) {
+pub(crate) fn each_part(kind: &AstKind, mut visit: impl FnMut(Id)) {
     match kind {
-        Kind::Literal(_) | Kind::Ident(_) | Kind::Missing => {}
-        Kind::Select { operand, .. } => visit(*operand),
-        Kind::Call { target, args, .. } => target.iter().chain(args).for_each(|part| visit(*part)),
-        Kind::List { items, .. } => items.iter().for_each(|part| visit(*part)),
-        Kind::Map(entries) => entries.iter().for_each(|entry| {
+        AstKind::Literal(_) | AstKind::Ident(_) | AstKind::Missing => {}
+        AstKind::Select { operand, .. } => visit(*operand),
+        AstKind::Call { target, args, .. } => target.iter().chain(args).for_each(|part| visit(*part)),
+        AstKind::List { items, .. } => items.iter().for_each(|part| visit(*part)),
+        AstKind::Map(entries) => entries.iter().for_each(|entry| {
             visit(entry.key);
             visit(entry.value);
         }),
-        Kind::Struct { fields, .. } => fields.iter().for_each(|field| visit(field.value)),
-        Kind::Fold(fold) => {
+        AstKind::Struct { fields, .. } => fields.iter().for_each(|field| visit(field.value)),
+        AstKind::Fold(fold) => {
             [fold.range, fold.init, fold.condition, fold.step, fold.result].into_iter().for_each(visit);
         }
     }
 }
 
-fn each_part_mut(kind: &mut Kind, mut visit: impl FnMut(&mut Id)) {
+fn each_part_mut(kind: &mut AstKind, mut visit: impl FnMut(&mut Id)) {
     match kind {
-        Kind::Literal(_) | Kind::Ident(_) | Kind::Missing => {}
-        Kind::Select { operand, .. } => visit(operand),
-        Kind::Call { target, args, .. } => target.iter_mut().chain(args).for_each(visit),
-        Kind::List { items, .. } => items.iter_mut().for_each(visit),
-        Kind::Map(entries) => entries.iter_mut().for_each(|entry| {
+        AstKind::Literal(_) | AstKind::Ident(_) | AstKind::Missing => {}
+        AstKind::Select { operand, .. } => visit(operand),
+        AstKind::Call { target, args, .. } => target.iter_mut().chain(args).for_each(visit),
+        AstKind::List { items, .. } => items.iter_mut().for_each(visit),
+        AstKind::Map(entries) => entries.iter_mut().for_each(|entry| {
             visit(&mut entry.key);
             visit(&mut entry.value);
         }),
-        Kind::Struct { fields, .. } => fields.iter_mut().for_each(|field| visit(&mut field.value)),
-        Kind::Fold(fold) => {
+        AstKind::Struct { fields, .. } => fields.iter_mut().for_each(|field| visit(&mut field.value)),
+        AstKind::Fold(fold) => {
             [&mut fold.range, &mut fold.init, &mut fold.condition, &mut fold.step, &mut fold.result]
                 .into_iter()
                 .for_each(visit);

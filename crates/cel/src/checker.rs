@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use listwatch_wire::json::Text;
 
-use crate::ast::{Ast, Entry, Fold, Id, Kind, Literal};
+use crate::ast::{Ast, AstKind, Fold, Id, Literal, MapEntry};
 use crate::declarations::Overload;
 use crate::env::Env;
 use crate::issues::Issues;
@@ -104,15 +104,15 @@ impl Checker<'_> {
 
     fn check(&mut self, id: Id) {
         match self.checked.ast.kind(id).clone() {
-            Kind::Literal(literal) => self.set(id, literal_type(&literal)),
-            Kind::Ident(name) => self.ident(id, &name),
-            Kind::Select { operand, field, test } => self.select(id, operand, &field, test),
-            Kind::Call { function, target, args } => self.call(id, &function, target, &args),
-            Kind::List { items, optional } => self.list(id, &items, &optional),
-            Kind::Map(entries) => self.map(id, &entries),
-            Kind::Struct { name, fields } => self.structure(id, &name, &fields),
-            Kind::Fold(fold) => self.fold(id, &fold),
-            Kind::Missing => {}
+            AstKind::Literal(literal) => self.set(id, literal_type(&literal)),
+            AstKind::Ident(name) => self.ident(id, &name),
+            AstKind::Select { operand, field, test } => self.select(id, operand, &field, test),
+            AstKind::Call { function, target, args } => self.call(id, &function, target, &args),
+            AstKind::List { items, optional } => self.list(id, &items, &optional),
+            AstKind::Map(entries) => self.map(id, &entries),
+            AstKind::Struct { name, fields } => self.structure(id, &name, &fields),
+            AstKind::Fold(fold) => self.fold(id, &fold),
+            AstKind::Missing => {}
         }
     }
 
@@ -131,13 +131,13 @@ impl Checker<'_> {
             if !self.checked.variables.iter().any(|known| known == name) {
                 self.checked.variables.push(name.into());
             }
-            self.checked.ast.replace(id, Kind::Ident(name.into()));
+            self.checked.ast.replace(id, AstKind::Ident(name.into()));
             self.set(id, ty.clone());
             return true;
         }
         if let Some(ty) = self.env.type_named(name) {
             self.checked.type_names.insert(id, ty.runtime_name().into());
-            self.checked.ast.replace(id, Kind::Ident(name.into()));
+            self.checked.ast.replace(id, AstKind::Ident(name.into()));
             self.set(id, Type::Type(ty.into()));
             return true;
         }
@@ -167,11 +167,11 @@ impl Checker<'_> {
         let mut parts = Vec::new();
         loop {
             match self.checked.ast.kind(id) {
-                Kind::Select { operand, field, test: false } => {
+                AstKind::Select { operand, field, test: false } => {
                     parts.push(field.as_str());
                     id = *operand;
                 }
-                Kind::Ident(name) => {
+                AstKind::Ident(name) => {
                     parts.push(name.as_str());
                     parts.reverse();
                     return Some(parts.join("."));
@@ -236,13 +236,13 @@ impl Checker<'_> {
     }
 
     fn rename(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
-        let kind = Kind::Call { function: function.into(), target, args: args.to_vec() };
+        let kind = AstKind::Call { function: function.into(), target, args: args.to_vec() };
         self.checked.ast.replace(id, kind);
     }
 
     fn optional_select(&mut self, id: Id, args: &[Id]) {
         let [operand, name] = args else { return };
-        let Kind::Literal(Literal::String(field)) = self.checked.ast.kind(*name).clone() else { return };
+        let AstKind::Literal(Literal::String(field)) = self.checked.ast.kind(*name).clone() else { return };
         self.set(*name, Type::String);
         let ty = self.field(id, *operand, &field, true);
         let ty = self.resolved(&ty);
@@ -332,7 +332,7 @@ impl Checker<'_> {
         self.set(id, Type::list(element));
     }
 
-    fn map(&mut self, id: Id, entries: &[Entry<Id>]) {
+    fn map(&mut self, id: Id, entries: &[MapEntry<Id>]) {
         let (mut key, mut value) = (None, None);
         for entry in entries {
             self.check(entry.key);
@@ -346,7 +346,7 @@ impl Checker<'_> {
         self.set(id, Type::map(key, value));
     }
 
-    fn structure(&mut self, id: Id, name: &str, fields: &[Entry<Text>]) {
+    fn structure(&mut self, id: Id, name: &str, fields: &[MapEntry<Text>]) {
         let plain = name.strip_prefix('.').unwrap_or(name);
         let Some(ty) = self.env.type_named(plain) else { return self.undeclared(id, name) };
         let object = match &ty {

@@ -5,10 +5,10 @@ use std::fmt;
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EvalError(Box<Inner>);
+pub struct EvalError(Box<ErrorInner>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Inner {
+struct ErrorInner {
     message: Cow<'static, str>,
     over_limit: bool,
 }
@@ -20,13 +20,13 @@ impl EvalError {
     /// An error with a message.
     #[must_use]
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Inner { message: message.into(), over_limit: false }))
+        Self(Box::new(ErrorInner { message: message.into(), over_limit: false }))
     }
 
     /// The error of an evaluation that cost more than its limit. Nothing absorbs it.
     #[must_use]
     pub fn over_limit() -> Self {
-        Self(Box::new(Inner { message: COST_LIMIT_EXCEEDED.into(), over_limit: true }))
+        Self(Box::new(ErrorInner { message: COST_LIMIT_EXCEEDED.into(), over_limit: true }))
     }
 
     /// Returns true if the evaluation was ended because it cost too much.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::cost::runtime;
 use crate::error::EvalError;
 use crate::meter::Meter;
-use crate::plan::{FoldOp, Op, OpId, Plan};
+use crate::plan::{EvalPlan, FoldOp, Op, OpId};
 use crate::value::{Map, OwnedMap, Struct, Value, compare};
 
 /// Where expressions find the values of their variables.
@@ -42,20 +42,20 @@ impl<'a> Activation<'a> for Variables<'a> {
     }
 }
 
-type Evaluated<'a> = Result<Value<'a>, EvalError>;
+type EvalResult<'a> = Result<Value<'a>, EvalError>;
 
 /// Evaluates a plan.
-pub(crate) fn run<'a>(plan: &Plan, variables: &dyn Activation<'a>, meter: &mut Meter) -> Evaluated<'a> {
+pub(crate) fn run<'a>(plan: &EvalPlan, variables: &dyn Activation<'a>, meter: &mut Meter) -> EvalResult<'a> {
     let slots = vec![Ok(Value::Null); plan.slots];
-    Machine { plan, variables, meter, slots }.eval(plan.root)
+    Evaluator { plan, variables, meter, slots }.eval(plan.root)
 }
 
-struct Machine<'p, 'a> {
-    plan: &'p Plan,
+struct Evaluator<'p, 'a> {
+    plan: &'p EvalPlan,
     variables: &'p dyn Activation<'a>,
     meter: &'p mut Meter,
     /// Accumulators and variables of comprehensions. An accumulator may hold an error, which a later step can absorb.
-    slots: Vec<Evaluated<'a>>,
+    slots: Vec<EvalResult<'a>>,
 }
 
 /// The result of a step that can be absorbed, or the end of evaluation.
@@ -68,8 +68,8 @@ macro_rules! settle {
     };
 }
 
-impl<'a> Machine<'_, 'a> {
-    fn eval(&mut self, id: OpId) -> Evaluated<'a> {
+impl<'a> Evaluator<'_, 'a> {
+    fn eval(&mut self, id: OpId) -> EvalResult<'a> {
         let plan = self.plan;
         let Some(op) = plan.ops.get(id) else { return Err(EvalError::new("no such operation")) };
         match op {
@@ -100,7 +100,7 @@ impl<'a> Machine<'_, 'a> {
 
     /// The operations that take more room. They are apart so that deep expressions need little stack.
     #[inline(never)]
-    fn eval_rarer(&mut self, op: &Op) -> Evaluated<'a> {
+    fn eval_rarer(&mut self, op: &Op) -> EvalResult<'a> {
         match op {
             Op::Call { args, .. } if args.len() <= 2 => self.call(op),
             Op::Call { native, args, cost } => {
@@ -151,7 +151,7 @@ impl<'a> Machine<'_, 'a> {
         }
     }
 
-    fn call(&mut self, op: &Op) -> Evaluated<'a> {
+    fn call(&mut self, op: &Op) -> EvalResult<'a> {
         let Op::Call { native, args, cost } = op else { return Err(EvalError::no_such_overload()) };
         let (mut values, mut error) = ([Value::Null, Value::Null], None);
         // All arguments are evaluated, and paid for, even if one has no value.
@@ -171,7 +171,7 @@ impl<'a> Machine<'_, 'a> {
         result
     }
 
-    fn equal(&mut self, left: OpId, right: OpId, negated: bool) -> Evaluated<'a> {
+    fn equal(&mut self, left: OpId, right: OpId, negated: bool) -> EvalResult<'a> {
         let left = settle!(self.eval(left));
         let right = settle!(self.eval(right));
         self.meter.charge(runtime::equality(left.as_ref().ok(), right.as_ref().ok()))?;
@@ -185,7 +185,7 @@ impl<'a> Machine<'_, 'a> {
     }
 
     /// `&&` and `||`: one side decides if it can, even if the other has no value.
-    fn logic(&mut self, left: OpId, right: OpId, decisive: bool) -> Evaluated<'a> {
+    fn logic(&mut self, left: OpId, right: OpId, decisive: bool) -> EvalResult<'a> {
         let left = settle!(self.eval(left));
         if matches!(left, Ok(Value::Bool(flag)) if flag == decisive) {
             return left;
@@ -200,7 +200,7 @@ impl<'a> Machine<'_, 'a> {
         }
     }
 
-    fn select(&mut self, operand: OpId, field: &str, optional: bool, cost: u64) -> Evaluated<'a> {
+    fn select(&mut self, operand: OpId, field: &str, optional: bool, cost: u64) -> EvalResult<'a> {
         let operand = self.eval(operand)?;
         let (operand, optional) = match operand {
             Value::Optional(None) => {
@@ -221,7 +221,7 @@ impl<'a> Machine<'_, 'a> {
         }
     }
 
-    fn has(&mut self, operand: OpId, field: &str) -> Evaluated<'a> {
+    fn has(&mut self, operand: OpId, field: &str) -> EvalResult<'a> {
         let operand = match self.eval(operand)? {
             Value::Optional(None) => return Ok(Value::Bool(false)),
             Value::Optional(Some(inner)) => (*inner).clone(),
@@ -231,7 +231,7 @@ impl<'a> Machine<'_, 'a> {
         Ok(Value::Bool(field_of(&operand, field, self.meter)?.is_some()))
     }
 
-    fn index(&mut self, operand: OpId, index: OpId, optional: bool, cost: u64) -> Evaluated<'a> {
+    fn index(&mut self, operand: OpId, index: OpId, optional: bool, cost: u64) -> EvalResult<'a> {
         let operand = self.eval(operand)?;
         let (operand, optional) = match operand {
             Value::Optional(None) => {
@@ -273,7 +273,7 @@ impl<'a> Machine<'_, 'a> {
         }
     }
 
-    fn list(&mut self, items: &[OpId], optional: &[usize]) -> Evaluated<'a> {
+    fn list(&mut self, items: &[OpId], optional: &[usize]) -> EvalResult<'a> {
         let mut values = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             values.extend(self.entry(*item, optional.contains(&at))?);
@@ -282,7 +282,7 @@ impl<'a> Machine<'_, 'a> {
         Ok(Value::list(values))
     }
 
-    fn map(&mut self, entries: &[(OpId, OpId, bool)]) -> Evaluated<'a> {
+    fn map(&mut self, entries: &[(OpId, OpId, bool)]) -> EvalResult<'a> {
         let mut map = OwnedMap::default();
         for (key, value, optional) in entries {
             let key = self.eval(*key)?;
@@ -299,14 +299,14 @@ impl<'a> Machine<'_, 'a> {
         &mut self,
         slot: usize,
         change: impl FnOnce(&mut Value<'a>) -> Result<(), EvalError>,
-    ) -> Evaluated<'a> {
+    ) -> EvalResult<'a> {
         let Some(slot) = self.slots.get_mut(slot) else { return Err(EvalError::no_such_overload()) };
         let mut value = std::mem::replace(slot, Ok(Value::Null))?;
         change(&mut value)?;
         Ok(value)
     }
 
-    fn insert(&mut self, slot: usize, args: &[OpId]) -> Evaluated<'a> {
+    fn insert(&mut self, slot: usize, args: &[OpId]) -> EvalResult<'a> {
         let values = args.iter().map(|arg| self.eval(*arg)).collect::<Result<Vec<_>, _>>();
         let values = settle!(values);
         self.meter.charge(2)?;
@@ -328,7 +328,7 @@ impl<'a> Machine<'_, 'a> {
         result
     }
 
-    fn fold(&mut self, fold: &FoldOp) -> Evaluated<'a> {
+    fn fold(&mut self, fold: &FoldOp) -> EvalResult<'a> {
         let range = self.eval(fold.range)?;
         let init = settle!(self.eval(fold.init));
         self.set(fold.slot, init);
@@ -364,7 +364,7 @@ impl<'a> Machine<'_, 'a> {
         result
     }
 
-    fn set(&mut self, slot: usize, value: Evaluated<'a>) {
+    fn set(&mut self, slot: usize, value: EvalResult<'a>) {
         if let Some(place) = self.slots.get_mut(slot) {
             *place = value;
         }
@@ -374,8 +374,8 @@ impl<'a> Machine<'_, 'a> {
     fn step(
         &mut self,
         fold: &FoldOp,
-        first: Evaluated<'a>,
-        second: Evaluated<'a>,
+        first: EvalResult<'a>,
+        second: EvalResult<'a>,
     ) -> Result<bool, EvalError> {
         self.meter.work(1)?;
         self.set(fold.slot + 1, first);

@@ -11,9 +11,9 @@ mod unescape;
 
 use listwatch_wire::json::Text;
 
-use crate::ast::{Ast, Entry, Id, Kind, Literal};
+use crate::ast::{Ast, AstKind, Id, Literal, MapEntry};
 use crate::issues::Issues;
-use lexer::{Lexeme, Token};
+use lexer::{LexToken, Lexeme};
 
 /// Bounds on what is parsed.
 #[derive(Clone, Copy, Debug)]
@@ -60,9 +60,9 @@ const OPERANDS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', 
                         BYTES, IDENTIFIER}";
 
 /// Parsing cannot go on; the error has been reported.
-struct Stop;
+struct ParseStopped;
 
-type Parsed<T = Id> = Result<T, Stop>;
+type ParsedNode<T = Id> = Result<T, ParseStopped>;
 
 /// Parses an expression.
 pub(crate) fn parse(source: &str, limits: &ParserLimits) -> Result<Ast, Issues> {
@@ -74,7 +74,8 @@ pub(crate) fn parse(source: &str, limits: &ParserLimits) -> Result<Ast, Issues> 
         return Err(issues);
     }
     let tokens = lexer::tokens(source, &mut issues);
-    let mut parser = Parser { tokens: &tokens, next: 0, ast: Ast::default(), issues, limits, depths: [0; 4] };
+    let mut parser =
+        CelParser { tokens: &tokens, next: 0, ast: Ast::default(), issues, limits, depths: [0; 4] };
     let root = parser.expression();
     if let Ok(root) = root {
         parser.ast.root = root;
@@ -85,14 +86,14 @@ pub(crate) fn parse(source: &str, limits: &ParserLimits) -> Result<Ast, Issues> 
 
 /// The rules of the grammar whose nesting is counted.
 #[derive(Clone, Copy)]
-enum Rule {
+enum GrammarRule {
     Expression,
     Relation,
     Calculation,
     Member,
 }
 
-struct Parser<'s, 'l> {
+struct CelParser<'s, 'l> {
     tokens: &'l [Lexeme<'s>],
     next: usize,
     ast: Ast,
@@ -101,13 +102,13 @@ struct Parser<'s, 'l> {
     depths: [usize; 4],
 }
 
-impl<'s> Parser<'s, '_> {
+impl<'s> CelParser<'s, '_> {
     fn peek(&self) -> Lexeme<'s> {
         self.ahead(0)
     }
 
     fn ahead(&self, by: usize) -> Lexeme<'s> {
-        let end = Lexeme { token: Token::End, text: "<EOF>", at: 0 };
+        let end = Lexeme { token: LexToken::End, text: "<EOF>", at: 0 };
         self.tokens.get(self.next + by).or(self.tokens.last()).copied().unwrap_or(end)
     }
 
@@ -118,21 +119,21 @@ impl<'s> Parser<'s, '_> {
     }
 
     fn at(&self, sign: &str) -> bool {
-        matches!(self.peek().token, Token::Sign(found) if found == sign)
+        matches!(self.peek().token, LexToken::Sign(found) if found == sign)
     }
 
     fn eat(&mut self, sign: &str) -> Option<usize> {
         self.at(sign).then(|| self.advance().at)
     }
 
-    fn expect(&mut self, sign: &str) -> Parsed<usize> {
+    fn expect(&mut self, sign: &str) -> ParsedNode<usize> {
         match self.eat(sign) {
             Some(at) => Ok(at),
             None => {
                 let found = self.peek();
                 let text = found.text;
                 let message = match found.token {
-                    Token::End => format!("mismatched input '{text}' expecting '{sign}'"),
+                    LexToken::End => format!("mismatched input '{text}' expecting '{sign}'"),
                     _ => format!("extraneous input '{text}' expecting '{sign}'"),
                 };
                 self.syntax(found.at, &message)
@@ -140,58 +141,58 @@ impl<'s> Parser<'s, '_> {
         }
     }
 
-    fn end(&mut self) -> Parsed<()> {
+    fn end(&mut self) -> ParsedNode<()> {
         let found = self.peek();
         match found.token {
-            Token::End => Ok(()),
+            LexToken::End => Ok(()),
             _ => self.syntax(found.at, &format!("extraneous input '{}' expecting <EOF>", found.text)),
         }
     }
 
-    fn syntax<T>(&mut self, at: usize, message: &str) -> Parsed<T> {
+    fn syntax<T>(&mut self, at: usize, message: &str) -> ParsedNode<T> {
         self.issues.push(Some(at), format!("Syntax error: {message}"));
-        Err(Stop)
+        Err(ParseStopped)
     }
 
     /// Reports an error that leaves the structure clear.
     fn report(&mut self, at: usize, message: &str) -> Id {
         self.issues.push(Some(at), message);
-        self.ast.add(Kind::Missing, at)
+        self.ast.add(AstKind::Missing, at)
     }
 
-    fn enter(&mut self, rule: Rule) -> Parsed<()> {
-        let depth = self.depths.get_mut(rule as usize).ok_or(Stop)?;
+    fn enter(&mut self, rule: GrammarRule) -> ParsedNode<()> {
+        let depth = self.depths.get_mut(rule as usize).ok_or(ParseStopped)?;
         *depth += 1;
         let limit = self.limits.recursion;
         if *depth > limit {
             self.issues.push(None, format!("expression recursion limit exceeded: {limit}"));
-            return Err(Stop);
+            return Err(ParseStopped);
         }
         Ok(())
     }
 
-    fn leave(&mut self, rule: Rule, levels: usize) {
+    fn leave(&mut self, rule: GrammarRule, levels: usize) {
         if let Some(depth) = self.depths.get_mut(rule as usize) {
             *depth = depth.saturating_sub(levels);
         }
     }
 
     /// Adds a node within the limits.
-    fn add(&mut self, kind: Kind, at: usize) -> Parsed {
+    fn add(&mut self, kind: AstKind, at: usize) -> ParsedNode {
         let id = self.ast.add(kind, at);
         if self.ast.len() > self.limits.nodes || self.ast.height(id) > self.limits.height {
             self.issues.push(None, "expression is too large");
-            return Err(Stop);
+            return Err(ParseStopped);
         }
         Ok(id)
     }
 
-    fn call(&mut self, function: &str, args: Vec<Id>, at: usize) -> Parsed {
-        self.add(Kind::Call { function: function.into(), target: None, args }, at)
+    fn call(&mut self, function: &str, args: Vec<Id>, at: usize) -> ParsedNode {
+        self.add(AstKind::Call { function: function.into(), target: None, args }, at)
     }
 
-    fn expression(&mut self) -> Parsed {
-        self.enter(Rule::Expression)?;
+    fn expression(&mut self) -> ParsedNode {
+        self.enter(GrammarRule::Expression)?;
         let mut result = self.logic("||")?;
         if let Some(at) = self.eat("?") {
             let yes = self.logic("||")?;
@@ -199,12 +200,12 @@ impl<'s> Parser<'s, '_> {
             let no = self.expression()?;
             result = self.call("_?_:_", vec![result, yes, no], at)?;
         }
-        self.leave(Rule::Expression, 1);
+        self.leave(GrammarRule::Expression, 1);
         Ok(result)
     }
 
     /// Terms joined by `||` or `&&`, as a balanced tree: chains may be long.
-    fn logic(&mut self, sign: &str) -> Parsed {
+    fn logic(&mut self, sign: &str) -> ParsedNode {
         let term = |parser: &mut Self| if sign == "||" { parser.logic("&&") } else { parser.relation() };
         let mut terms = vec![term(self)?];
         let mut signs = Vec::new();
@@ -216,22 +217,22 @@ impl<'s> Parser<'s, '_> {
         self.balance(function, &terms, &signs)
     }
 
-    fn balance(&mut self, function: &str, terms: &[Id], signs: &[usize]) -> Parsed {
+    fn balance(&mut self, function: &str, terms: &[Id], signs: &[usize]) -> ParsedNode {
         let middle = signs.len() / 2;
         match (terms.first(), signs.get(middle)) {
             (Some(only), None) => Ok(*only),
             (Some(_), Some(at)) => {
-                let (left, right) = terms.split_at_checked(middle + 1).ok_or(Stop)?;
-                let (before, after) = signs.split_at_checked(middle).ok_or(Stop)?;
+                let (left, right) = terms.split_at_checked(middle + 1).ok_or(ParseStopped)?;
+                let (before, after) = signs.split_at_checked(middle).ok_or(ParseStopped)?;
                 let left = self.balance(function, left, before)?;
                 let right = self.balance(function, right, after.get(1..).unwrap_or(&[]))?;
                 self.call(function, vec![left, right], *at)
             }
-            _ => Err(Stop),
+            _ => Err(ParseStopped),
         }
     }
 
-    fn relation(&mut self) -> Parsed {
+    fn relation(&mut self) -> ParsedNode {
         const SIGNS: [(&str, &str); 7] = [
             ("<", "_<_"),
             ("<=", "_<=_"),
@@ -241,25 +242,30 @@ impl<'s> Parser<'s, '_> {
             ("!=", "_!=_"),
             ("in", "@in"),
         ];
-        self.enter(Rule::Relation)?;
-        let result = self.chain(Rule::Relation, &SIGNS, Self::sum)?;
-        self.leave(Rule::Relation, 1);
+        self.enter(GrammarRule::Relation)?;
+        let result = self.chain(GrammarRule::Relation, &SIGNS, Self::sum)?;
+        self.leave(GrammarRule::Relation, 1);
         Ok(result)
     }
 
-    fn sum(&mut self) -> Parsed {
-        self.enter(Rule::Calculation)?;
-        let result = self.chain(Rule::Calculation, &[("+", "_+_"), ("-", "_-_")], Self::product)?;
-        self.leave(Rule::Calculation, 1);
+    fn sum(&mut self) -> ParsedNode {
+        self.enter(GrammarRule::Calculation)?;
+        let result = self.chain(GrammarRule::Calculation, &[("+", "_+_"), ("-", "_-_")], Self::product)?;
+        self.leave(GrammarRule::Calculation, 1);
         Ok(result)
     }
 
-    fn product(&mut self) -> Parsed {
-        self.chain(Rule::Calculation, &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")], Self::unary)
+    fn product(&mut self) -> ParsedNode {
+        self.chain(GrammarRule::Calculation, &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")], Self::unary)
     }
 
     /// Operands joined by operators of one rank, the left ones first.
-    fn chain(&mut self, rule: Rule, signs: &[(&str, &str)], operand: fn(&mut Self) -> Parsed) -> Parsed {
+    fn chain(
+        &mut self,
+        rule: GrammarRule,
+        signs: &[(&str, &str)],
+        operand: fn(&mut Self) -> ParsedNode,
+    ) -> ParsedNode {
         let mut result = operand(self)?;
         let mut levels = 0;
         while let Some((_, function)) = signs.iter().find(|(sign, _)| self.at(sign)) {
@@ -273,11 +279,11 @@ impl<'s> Parser<'s, '_> {
         Ok(result)
     }
 
-    fn unary(&mut self) -> Parsed {
+    fn unary(&mut self) -> ParsedNode {
         let sign = match self.peek().token {
-            Token::Sign("!") => "!",
+            LexToken::Sign("!") => "!",
             // A number takes the last minus as its own sign.
-            Token::Sign("-") if !matches!(self.ahead(1).token, Token::Int | Token::Double) => "-",
+            LexToken::Sign("-") if !matches!(self.ahead(1).token, LexToken::Int | LexToken::Double) => "-",
             _ => return self.member(),
         };
         let (at, mut count) = (self.peek().at, 0);
@@ -292,8 +298,8 @@ impl<'s> Parser<'s, '_> {
         }
     }
 
-    fn member(&mut self) -> Parsed {
-        self.enter(Rule::Member)?;
+    fn member(&mut self) -> ParsedNode {
+        self.enter(GrammarRule::Member)?;
         let mut result = self.primary()?;
         let mut levels = 1;
         loop {
@@ -307,45 +313,45 @@ impl<'s> Parser<'s, '_> {
             } else {
                 break;
             };
-            self.enter(Rule::Member)?;
+            self.enter(GrammarRule::Member)?;
             levels += 1;
         }
-        self.leave(Rule::Member, levels);
+        self.leave(GrammarRule::Member, levels);
         Ok(result)
     }
 
     /// A field or a method after a dot.
-    fn selection(&mut self, operand: Id, at: usize) -> Parsed {
+    fn selection(&mut self, operand: Id, at: usize) -> ParsedNode {
         let optional = self.eat("?").is_some();
         let name = self.advance();
         let field: Text = match name.token {
-            Token::Ident => name.text.into(),
-            Token::Escaped => name.text.trim_matches('`').into(),
+            LexToken::Ident => name.text.into(),
+            LexToken::Escaped => name.text.trim_matches('`').into(),
             _ => return self.syntax(name.at, &format!("no viable alternative at input '.{}'", name.text)),
         };
         if optional {
-            let field = self.add(Kind::Literal(Literal::String(field)), name.at)?;
+            let field = self.add(AstKind::Literal(Literal::String(field)), name.at)?;
             return self.call("_?._", vec![operand, field], at);
         }
         match (name.token, self.eat("(")) {
-            (Token::Ident, Some(open)) => {
+            (LexToken::Ident, Some(open)) => {
                 let args = self.arguments()?;
                 self.invoke(&field, Some(operand), args, open)
             }
             (_, Some(open)) => self.syntax(open, "mismatched input '(' expecting <EOF>"),
-            (_, None) => self.add(Kind::Select { operand, field, test: false }, at),
+            (_, None) => self.add(AstKind::Select { operand, field, test: false }, at),
         }
     }
 
     /// A call, or what its macro expands to.
-    fn invoke(&mut self, function: &str, target: Option<Id>, args: Vec<Id>, at: usize) -> Parsed {
+    fn invoke(&mut self, function: &str, target: Option<Id>, args: Vec<Id>, at: usize) -> ParsedNode {
         match macros::expand(self, function, target, &args, at)? {
             Some(expanded) => Ok(expanded),
-            None => self.add(Kind::Call { function: function.into(), target, args }, at),
+            None => self.add(AstKind::Call { function: function.into(), target, args }, at),
         }
     }
 
-    fn arguments(&mut self) -> Parsed<Vec<Id>> {
+    fn arguments(&mut self) -> ParsedNode<Vec<Id>> {
         let mut args = Vec::new();
         if self.eat(")").is_some() {
             return Ok(args);
@@ -359,27 +365,27 @@ impl<'s> Parser<'s, '_> {
         }
     }
 
-    fn primary(&mut self) -> Parsed {
+    fn primary(&mut self) -> ParsedNode {
         let first = self.peek();
         let start = if self.at(".") { 1 } else { 0 };
-        if self.ahead(start).token == Token::Ident {
+        if self.ahead(start).token == LexToken::Ident {
             return self.named(start == 1);
         }
         match first.token {
-            Token::Sign("(") => {
+            LexToken::Sign("(") => {
                 self.advance();
                 let inside = self.expression()?;
                 self.expect(")")?;
                 Ok(inside)
             }
-            Token::Sign("[") => self.list(),
-            Token::Sign("{") => self.map(),
+            LexToken::Sign("[") => self.list(),
+            LexToken::Sign("{") => self.map(),
             _ => self.literal(),
         }
     }
 
     /// A name, a call or a struct.
-    fn named(&mut self, rooted: bool) -> Parsed {
+    fn named(&mut self, rooted: bool) -> ParsedNode {
         let dot = if rooted { self.advance().text } else { "" };
         if let Some(steps) = self.struct_ahead() {
             return self.structure(dot, steps);
@@ -398,7 +404,7 @@ impl<'s> Parser<'s, '_> {
                 let args = self.arguments()?;
                 self.invoke(&text, None, args, open)
             }
-            None => self.add(Kind::Ident(text.into()), name.at),
+            None => self.add(AstKind::Ident(text.into()), name.at),
         }
     }
 
@@ -407,14 +413,14 @@ impl<'s> Parser<'s, '_> {
         let mut names = 1;
         loop {
             match self.ahead(names * 2 - 1).token {
-                Token::Sign("{") => return Some(names),
-                Token::Sign(".") if self.ahead(names * 2).token == Token::Ident => names += 1,
+                LexToken::Sign("{") => return Some(names),
+                LexToken::Sign(".") if self.ahead(names * 2).token == LexToken::Ident => names += 1,
                 _ => return None,
             }
         }
     }
 
-    fn structure(&mut self, dot: &str, names: usize) -> Parsed {
+    fn structure(&mut self, dot: &str, names: usize) -> ParsedNode {
         let mut name = dot.to_owned();
         for _ in 0..names * 2 - 1 {
             name.push_str(self.advance().text);
@@ -424,23 +430,23 @@ impl<'s> Parser<'s, '_> {
         while self.eat("}").is_none() {
             let optional = self.eat("?").is_some();
             let key = self.advance();
-            if !matches!(key.token, Token::Ident | Token::Escaped) {
+            if !matches!(key.token, LexToken::Ident | LexToken::Escaped) {
                 return self.syntax(key.at, &format!("mismatched input '{}' expecting '}}'", key.text));
             }
             let at = self.expect(":")?;
             let value = self.expression()?;
-            fields.push(Entry { key: key.text.trim_matches('`').into(), value, optional, at });
+            fields.push(MapEntry { key: key.text.trim_matches('`').into(), value, optional, at });
             self.separator("}")?;
         }
-        self.add(Kind::Struct { name: name.into(), fields }, open)
+        self.add(AstKind::Struct { name: name.into(), fields }, open)
     }
 
     /// A comma, or nothing before the end.
-    fn separator(&mut self, end: &str) -> Parsed<()> {
+    fn separator(&mut self, end: &str) -> ParsedNode<()> {
         if self.eat(",").is_some() || self.at(end) { Ok(()) } else { self.expect(end).map(|_| ()) }
     }
 
-    fn list(&mut self) -> Parsed {
+    fn list(&mut self) -> ParsedNode {
         let at = self.advance().at;
         let (mut items, mut optional) = (Vec::new(), Vec::new());
         while self.eat("]").is_none() {
@@ -450,10 +456,10 @@ impl<'s> Parser<'s, '_> {
             items.push(self.expression()?);
             self.separator("]")?;
         }
-        self.add(Kind::List { items, optional }, at)
+        self.add(AstKind::List { items, optional }, at)
     }
 
-    fn map(&mut self) -> Parsed {
+    fn map(&mut self) -> ParsedNode {
         let open = self.advance().at;
         let mut entries = Vec::new();
         while self.eat("}").is_none() {
@@ -461,33 +467,33 @@ impl<'s> Parser<'s, '_> {
             let key = self.expression()?;
             let at = self.expect(":")?;
             let value = self.expression()?;
-            entries.push(Entry { key, value, optional, at });
+            entries.push(MapEntry { key, value, optional, at });
             self.separator("}")?;
         }
-        self.add(Kind::Map(entries), open)
+        self.add(AstKind::Map(entries), open)
     }
 
-    fn literal(&mut self) -> Parsed {
+    fn literal(&mut self) -> ParsedNode {
         let first = self.peek();
         let sign = if self.eat("-").is_some() { "-" } else { "" };
         let lexeme = self.advance();
         let text = lexeme.text;
         let literal = match lexeme.token {
-            Token::Int => integer(text, sign).map(Literal::Int).ok_or("invalid int literal"),
-            Token::Uint => unsigned(text).map(Literal::Uint).ok_or("invalid uint literal"),
-            Token::Double => double(text, sign).map(Literal::Double).ok_or("invalid double literal"),
-            Token::String => unescape::literal(text, false),
-            Token::Bytes => unescape::literal(text, true),
-            Token::Sign("true") => Ok(Literal::Bool(true)),
-            Token::Sign("false") => Ok(Literal::Bool(false)),
-            Token::Sign("null") => Ok(Literal::Null),
+            LexToken::Int => integer(text, sign).map(Literal::Int).ok_or("invalid int literal"),
+            LexToken::Uint => unsigned(text).map(Literal::Uint).ok_or("invalid uint literal"),
+            LexToken::Double => double(text, sign).map(Literal::Double).ok_or("invalid double literal"),
+            LexToken::String => unescape::literal(text, false),
+            LexToken::Bytes => unescape::literal(text, true),
+            LexToken::Sign("true") => Ok(Literal::Bool(true)),
+            LexToken::Sign("false") => Ok(Literal::Bool(false)),
+            LexToken::Sign("null") => Ok(Literal::Null),
             _ => {
                 let message = format!("mismatched input '{text}' expecting {OPERANDS}");
                 return self.syntax(lexeme.at, &message);
             }
         };
         match literal {
-            Ok(literal) => self.add(Kind::Literal(literal), first.at),
+            Ok(literal) => self.add(AstKind::Literal(literal), first.at),
             Err(message) => Ok(self.report(first.at, message)),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use listwatch_wire::json::Text;
 
-use crate::ast::{Entry, Fold, Id, Kind, Literal};
+use crate::ast::{AstKind, Fold, Id, Literal, MapEntry};
 use crate::checker::Checked;
 use crate::cost::runtime::CallCost;
 use crate::error::EvalError;
@@ -111,7 +111,7 @@ pub(crate) struct FoldOp {
 
 /// Operations with the number of slots that they need.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct EvalPlan {
     pub(crate) ops: Vec<Op>,
     pub(crate) root: OpId,
     pub(crate) slots: usize,
@@ -121,10 +121,10 @@ pub(crate) struct Plan {
 ///
 /// # Errors
 /// If a constant cannot be computed.
-pub(crate) fn plan(checked: &Checked) -> Result<Plan, EvalError> {
+pub(crate) fn plan(checked: &Checked) -> Result<EvalPlan, EvalError> {
     let mut planner = Planner { checked, ops: Vec::new(), locals: Vec::new(), slots: 0 };
     let root = planner.plan(checked.ast.root)?;
-    Ok(Plan { ops: planner.ops, root, slots: planner.slots })
+    Ok(EvalPlan { ops: planner.ops, root, slots: planner.slots })
 }
 
 struct Planner<'c> {
@@ -192,9 +192,9 @@ impl Planner<'_> {
         }
         let checked = self.checked;
         Ok(match checked.ast.kind(id) {
-            Kind::Literal(literal) => self.add(Op::Const(constant(literal))),
-            Kind::Ident(name) => self.variable(name),
-            Kind::Select { operand, field, test } => {
+            AstKind::Literal(literal) => self.add(Op::Const(constant(literal))),
+            AstKind::Ident(name) => self.variable(name),
+            AstKind::Select { operand, field, test } => {
                 let operand = self.plan(*operand)?;
                 let field = Arc::from(field.as_str());
                 if *test {
@@ -204,18 +204,18 @@ impl Planner<'_> {
                 let cost = self.selection_cost(operand);
                 self.add(Op::Select { operand, field, optional: false, cost })
             }
-            Kind::Call { function, target, args } => self.call(id, function, *target, args)?,
-            Kind::List { items, optional } => self.list(items, optional)?,
-            Kind::Map(entries) => self.map(entries)?,
-            Kind::Struct { name, fields } => {
+            AstKind::Call { function, target, args } => self.call(id, function, *target, args)?,
+            AstKind::List { items, optional } => self.list(items, optional)?,
+            AstKind::Map(entries) => self.map(entries)?,
+            AstKind::Struct { name, fields } => {
                 let name = name.strip_prefix('.').unwrap_or(name).into();
                 let plan =
-                    |field: &Entry<Text>| Ok((field.key.clone(), self.plan(field.value)?, field.optional));
+                    |field: &MapEntry<Text>| Ok((field.key.clone(), self.plan(field.value)?, field.optional));
                 let fields = fields.iter().map(plan).collect::<Result<_, EvalError>>()?;
                 self.add(Op::Struct { name, fields })
             }
-            Kind::Fold(fold) => self.fold(fold)?,
-            Kind::Missing => self.add(Op::Const(Value::Null)),
+            AstKind::Fold(fold) => self.fold(fold)?,
+            AstKind::Missing => self.add(Op::Const(Value::Null)),
         })
     }
 
@@ -313,7 +313,7 @@ impl Planner<'_> {
         })
     }
 
-    fn map(&mut self, entries: &[Entry<Id>]) -> Result<OpId, EvalError> {
+    fn map(&mut self, entries: &[MapEntry<Id>]) -> Result<OpId, EvalError> {
         let mut planned = Vec::with_capacity(entries.len());
         for entry in entries {
             planned.push((self.plan(entry.key)?, self.plan(entry.value)?, entry.optional));
@@ -350,7 +350,7 @@ impl Planner<'_> {
     /// The step of a loop. Steps that add to the accumulator do so in place.
     fn step(&mut self, fold: &Fold, slot: usize) -> Result<OpId, EvalError> {
         let checked = self.checked;
-        if let Kind::Call { function, args, .. } = checked.ast.kind(fold.step)
+        if let AstKind::Call { function, args, .. } = checked.ast.kind(fold.step)
             && let ("_?_:_", [test, yes, no]) = (function.as_str(), args.as_slice())
             && let Some(yes) = self.growth(fold, *yes, slot)?
         {
@@ -366,14 +366,14 @@ impl Planner<'_> {
 
     fn growth(&mut self, fold: &Fold, id: Id, slot: usize) -> Result<Option<OpId>, EvalError> {
         let checked = self.checked;
-        let Kind::Call { function, target: None, args } = checked.ast.kind(id) else { return Ok(None) };
+        let AstKind::Call { function, target: None, args } = checked.ast.kind(id) else { return Ok(None) };
         let Some((first, rest)) = args.split_first() else { return Ok(None) };
-        if !matches!(checked.ast.kind(*first), Kind::Ident(name) if *name == fold.accumulator) {
+        if !matches!(checked.ast.kind(*first), AstKind::Ident(name) if *name == fold.accumulator) {
             return Ok(None);
         }
         match (function.as_str(), rest) {
             ("_+_", [added]) => {
-                let Kind::List { items, optional } = checked.ast.kind(*added) else { return Ok(None) };
+                let AstKind::List { items, optional } = checked.ast.kind(*added) else { return Ok(None) };
                 let ([item], []) = (items.as_slice(), optional.as_slice()) else { return Ok(None) };
                 let item = self.plan(*item)?;
                 // Reading the accumulator, making the list of one, adding.

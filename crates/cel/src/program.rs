@@ -10,7 +10,7 @@ use crate::eval::{self, Activation};
 use crate::issues::Issues;
 use crate::meter::Meter;
 use crate::parser;
-use crate::plan::{self, Plan};
+use crate::plan::{self, EvalPlan};
 use crate::schema::Decl;
 use crate::types::Type;
 use crate::validators;
@@ -68,7 +68,7 @@ impl Expression {
 
 /// A program. It can be shared between threads and evaluated any number of times.
 pub struct Program {
-    plan: Plan,
+    plan: EvalPlan,
 }
 
 impl fmt::Debug for Program {

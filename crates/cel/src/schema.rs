@@ -19,7 +19,7 @@ const MAX_NAME: u64 = 253;
 
 /// The representation of a value, by its schema.
 #[derive(Debug)]
-pub(crate) enum Shape {
+pub(crate) enum Representation {
     Bool,
     Int,
     Double,
@@ -31,7 +31,7 @@ pub(crate) enum Shape {
     IntOrString,
     List {
         items: Arc<Decl>,
-        kind: ListKind,
+        kind: ListIdentity,
     },
     Map(Arc<Decl>),
     /// Fields by the names of the schema, which need not be identifiers.
@@ -42,7 +42,7 @@ pub(crate) enum Shape {
 
 /// The identity of the elements of a list.
 #[derive(Debug)]
-pub(crate) enum ListKind {
+pub(crate) enum ListIdentity {
     Atomic,
     Set,
     Map(Vec<Text>),
@@ -51,7 +51,7 @@ pub(crate) enum ListKind {
 /// The declaration of a schema: the type of a value, its representation and its bounds.
 #[derive(Debug)]
 pub struct Decl {
-    pub(crate) shape: Shape,
+    pub(crate) shape: Representation,
     pub(crate) nullable: bool,
     /// The most elements of a list or map, or bytes of a string.
     pub(crate) max_elements: u64,
@@ -85,8 +85,8 @@ impl Decl {
     #[must_use]
     pub fn elements(&self) -> Option<&Arc<Decl>> {
         match &self.shape {
-            Shape::List { items, .. } => Some(items),
-            Shape::Map(values) => Some(values),
+            Representation::List { items, .. } => Some(items),
+            Representation::Map(values) => Some(values),
             _ => None,
         }
     }
@@ -94,7 +94,7 @@ impl Decl {
     /// The declaration of a field by its name in the schema.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&Arc<Decl>> {
-        if let Shape::Object { fields } = &self.shape { fields.get(name) } else { None }
+        if let Representation::Object { fields } = &self.shape { fields.get(name) } else { None }
     }
 
     pub(crate) fn items(&self) -> Option<&Decl> {
@@ -102,15 +102,15 @@ impl Decl {
     }
 
     pub(crate) fn is_object(&self) -> bool {
-        matches!(self.shape, Shape::Object { .. })
+        matches!(self.shape, Representation::Object { .. })
     }
 
     /// Returns true if expressions see a field: all of a map, the declared ones of an object.
     pub(crate) fn has_field(&self, name: &str) -> bool {
-        if let Shape::Object { fields } = &self.shape { fields.contains_key(name) } else { true }
+        if let Representation::Object { fields } = &self.shape { fields.contains_key(name) } else { true }
     }
 
-    fn new(shape: Shape, ty: Type, max_elements: u64, min_size: u64) -> Self {
+    fn new(shape: Representation, ty: Type, max_elements: u64, min_size: u64) -> Self {
         Self { shape, nullable: false, max_elements, min_size, ty }
     }
 }
@@ -130,15 +130,15 @@ fn text<'s>(schema: &'s Json, key: &str) -> &'s str {
 fn read(schema: &Json, resource: bool, name: &str) -> Option<Decl> {
     let mut decl = if flag(schema, "x-kubernetes-int-or-string") {
         let max = number(schema, "maxLength").map_or(MAX_REQUEST_BYTES - 2, |max| max.saturating_mul(4));
-        Decl::new(Shape::IntOrString, Type::Dyn, max, 1)
+        Decl::new(Representation::IntOrString, Type::Dyn, max, 1)
     } else {
         match text(schema, "type") {
             "array" => list(schema, name)?,
             "object" => object(schema, resource, name)?,
             "string" => string(schema),
-            "boolean" => Decl::new(Shape::Bool, Type::Bool, 0, 4),
-            "number" => Decl::new(Shape::Double, Type::Double, 0, 1),
-            "integer" => Decl::new(Shape::Int, Type::Int, 0, 1),
+            "boolean" => Decl::new(Representation::Bool, Type::Bool, 0, 4),
+            "number" => Decl::new(Representation::Double, Type::Double, 0, 1),
+            "integer" => Decl::new(Representation::Int, Type::Int, 0, 1),
             _ => return None,
         }
     };
@@ -153,16 +153,16 @@ fn below(schema: &Json, name: &str) -> Option<Decl> {
 fn list(schema: &Json, name: &str) -> Option<Decl> {
     let items = below(schema.get("items")?, &format!("{name}.@idx"))?;
     let kind = match text(schema, "x-kubernetes-list-type") {
-        "set" => ListKind::Set,
+        "set" => ListIdentity::Set,
         "map" => {
             let keys = schema.get("x-kubernetes-list-map-keys").and_then(Json::as_array);
-            ListKind::Map(keys.into_iter().flatten().filter_map(Json::as_str).map(Text::from).collect())
+            ListIdentity::Map(keys.into_iter().flatten().filter_map(Json::as_str).map(Text::from).collect())
         }
-        _ => ListKind::Atomic,
+        _ => ListIdentity::Atomic,
     };
     let max = number(schema, "maxItems").unwrap_or((MAX_REQUEST_BYTES - 2) / (items.min_size + 1));
     let ty = Type::list(items.ty.clone());
-    Some(Decl::new(Shape::List { items: Arc::new(items), kind }, ty, max, 2))
+    Some(Decl::new(Representation::List { items: Arc::new(items), kind }, ty, max, 2))
 }
 
 fn object(schema: &Json, resource: bool, name: &str) -> Option<Decl> {
@@ -170,7 +170,7 @@ fn object(schema: &Json, resource: bool, name: &str) -> Option<Decl> {
         let values = below(values, &format!("{name}.@elem"))?;
         let max = number(schema, "maxProperties").unwrap_or((MAX_REQUEST_BYTES - 2) / (values.min_size + 6));
         let ty = Type::map(Type::String, values.ty.clone());
-        return Some(Decl::new(Shape::Map(Arc::new(values)), ty, max, 2));
+        return Some(Decl::new(Representation::Map(Arc::new(values)), ty, max, 2));
     }
     let mut fields = BTreeMap::new();
     let properties = schema.get("properties").and_then(Json::as_object);
@@ -186,7 +186,7 @@ fn object(schema: &Json, resource: bool, name: &str) -> Option<Decl> {
     let visible =
         fields.iter().filter_map(|(property, decl)| Some((Text::from(escape(property)?), decl.ty.clone())));
     let ty = ObjectType { name: name.into(), fields: visible.collect(), constructible: false, open: false };
-    Some(Decl::new(Shape::Object { fields }, Type::Object(Arc::new(ty)), 0, min_size))
+    Some(Decl::new(Representation::Object { fields }, Type::Object(Arc::new(ty)), 0, min_size))
 }
 
 /// The size of the fields that every object has.
@@ -211,28 +211,28 @@ fn add_metadata(schema: &Json, name: &str, fields: &mut BTreeMap<Text, Arc<Decl>
     let capped = |field: &str, cap: u64| {
         let own = own.and_then(|own| own.get(field)).and_then(|own| number(own, "maxLength"));
         let max = own.unwrap_or(cap).min(cap).saturating_mul(4);
-        (Text::from(field), Arc::new(Decl::new(Shape::String, Type::String, max, 2)))
+        (Text::from(field), Arc::new(Decl::new(Representation::String, Type::String, max, 2)))
     };
     let names: BTreeMap<_, _> = [capped("name", MAX_NAME), capped("generateName", MAX_NAME - 1)].into();
     let types = names.keys().map(|name| (name.clone(), Type::String));
     let ty = Type::object(&format!("{name}.metadata"), types);
-    fields.insert("metadata".into(), Arc::new(Decl::new(Shape::Object { fields: names }, ty, 0, 2)));
+    fields.insert("metadata".into(), Arc::new(Decl::new(Representation::Object { fields: names }, ty, 0, 2)));
 }
 
 fn string(schema: &Json) -> Decl {
     let largest = MAX_REQUEST_BYTES - 2;
     let max = number(schema, "maxLength");
     match text(schema, "format") {
-        "byte" => Decl::new(Shape::Bytes, Type::Bytes, max.unwrap_or(largest), 2),
-        "duration" => Decl::new(Shape::Duration, Type::Duration, 32, 3),
-        "date" => Decl::new(Shape::Date, Type::Timestamp, 12, 12),
-        "date-time" => Decl::new(Shape::DateTime, Type::Timestamp, 32, 21),
+        "byte" => Decl::new(Representation::Bytes, Type::Bytes, max.unwrap_or(largest), 2),
+        "duration" => Decl::new(Representation::Duration, Type::Duration, 32, 3),
+        "date" => Decl::new(Representation::Date, Type::Timestamp, 12, 12),
+        "date-time" => Decl::new(Representation::DateTime, Type::Timestamp, 32, 21),
         _ => {
             let values = schema.get("enum").and_then(Json::as_array).filter(|values| !values.is_empty());
             let longest = values.map(|values| values.iter().filter_map(Json::as_str).map(str::len).max());
             let max = max.map(|max| max.saturating_mul(4));
             let max = max.or(longest.map(|longest| longest.unwrap_or(0) as u64)).unwrap_or(largest);
-            Decl::new(Shape::String, Type::String, max, 2)
+            Decl::new(Representation::String, Type::String, max, 2)
         }
     }
 }

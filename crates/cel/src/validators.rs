@@ -1,9 +1,9 @@
 //! Checks of literals after types are known: durations, times, patterns, format strings, lists and maps of one type.
 
-use crate::ast::{Ast, Id, Kind, Literal, each_part};
+use crate::ast::{Ast, AstKind, Id, Literal, each_part};
 use crate::checker::Checked;
 use crate::issues::Issues;
-use crate::library::formatting::{Clause, Piece, pieces};
+use crate::library::formatting::{FormatClause, FormatPiece, pieces};
 use crate::library::{regexes, time};
 use crate::types::Type;
 
@@ -18,18 +18,18 @@ fn walk(checked: &Checked, id: Id, in_format: bool, issues: &mut Issues) {
     let kind = checked.ast.kind(id);
     let mut in_format = in_format;
     match kind {
-        Kind::Call { function, target, args } => {
+        AstKind::Call { function, target, args } => {
             literal_argument(&checked.ast, function, args, issues);
             if function == "format" {
                 in_format = true;
                 format_call(checked, id, *target, args, issues);
             }
         }
-        Kind::List { items, optional } if !in_format => {
+        AstKind::List { items, optional } if !in_format => {
             let items = items.iter().enumerate().map(|(at, item)| (*item, optional.contains(&at)));
             same_types(checked, items, issues);
         }
-        Kind::Map(entries) if !in_format => {
+        AstKind::Map(entries) if !in_format => {
             same_types(checked, entries.iter().map(|entry| (entry.key, false)), issues);
             same_types(checked, entries.iter().map(|entry| (entry.value, entry.optional)), issues);
         }
@@ -39,7 +39,7 @@ fn walk(checked: &Checked, id: Id, in_format: bool, issues: &mut Issues) {
 }
 
 fn text(ast: &Ast, id: Id) -> Option<&str> {
-    if let Kind::Literal(Literal::String(text)) = ast.kind(id) { Some(text) } else { None }
+    if let AstKind::Literal(Literal::String(text)) = ast.kind(id) { Some(text) } else { None }
 }
 
 fn literal_argument(ast: &Ast, function: &str, args: &[Id], issues: &mut Issues) {
@@ -90,7 +90,7 @@ fn equivalent(a: &Type, b: &Type, budget: &mut usize) -> bool {
 
 fn format_call(checked: &Checked, id: Id, target: Option<Id>, args: &[Id], issues: &mut Issues) {
     let (Some(target), [list]) = (target, args) else { return };
-    let (Some(format), Kind::List { items, .. }) = (text(&checked.ast, target), checked.ast.kind(*list))
+    let (Some(format), AstKind::List { items, .. }) = (text(&checked.ast, target), checked.ast.kind(*list))
     else {
         return;
     };
@@ -101,8 +101,8 @@ fn format_call(checked: &Checked, id: Id, target: Option<Id>, args: &[Id], issue
     };
     let clauses = pieces
         .iter()
-        .filter_map(|piece| if let Piece::Clause(clause) = piece { Some(*clause) } else { None });
-    let clauses: Vec<Clause> = clauses.collect();
+        .filter_map(|piece| if let FormatPiece::Clause(clause) = piece { Some(*clause) } else { None });
+    let clauses: Vec<FormatClause> = clauses.collect();
     for (n, clause) in clauses.iter().enumerate() {
         let Some(item) = items.get(n) else {
             return issues.push(at(id), format!("index {n} out of range"));
@@ -121,14 +121,16 @@ fn format_call(checked: &Checked, id: Id, target: Option<Id>, args: &[Id], issue
     }
 }
 
-fn fits(clause: Clause, ty: &Type) -> bool {
+fn fits(clause: FormatClause, ty: &Type) -> bool {
     match (clause, ty) {
         (_, Type::Dyn) => true,
-        (Clause::String, Type::Object(_) | Type::Opaque(_) | Type::Optional(_)) => false,
-        (Clause::String, _) => true,
-        (Clause::Decimal | Clause::Octal, ty) => matches!(ty, Type::Int | Type::Uint),
-        (Clause::Fixed(_) | Clause::Scientific(_), ty) => matches!(ty, Type::Double | Type::String),
-        (Clause::Binary, ty) => matches!(ty, Type::Int | Type::Uint | Type::Bool),
-        (Clause::Hex(_), ty) => matches!(ty, Type::Int | Type::Uint | Type::String | Type::Bytes),
+        (FormatClause::String, Type::Object(_) | Type::Opaque(_) | Type::Optional(_)) => false,
+        (FormatClause::String, _) => true,
+        (FormatClause::Decimal | FormatClause::Octal, ty) => matches!(ty, Type::Int | Type::Uint),
+        (FormatClause::Fixed(_) | FormatClause::Scientific(_), ty) => {
+            matches!(ty, Type::Double | Type::String)
+        }
+        (FormatClause::Binary, ty) => matches!(ty, Type::Int | Type::Uint | Type::Bool),
+        (FormatClause::Hex(_), ty) => matches!(ty, Type::Int | Type::Uint | Type::String | Type::Bytes),
     }
 }

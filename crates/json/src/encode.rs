@@ -19,7 +19,7 @@ const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 /// ```
 #[must_use]
 pub fn encode(object: &Value) -> Vec<u8> {
-    let mut encoder = Encoder::new(None);
+    let mut encoder = JsonEncoder::new(None);
     encoder.object(object, |_| true);
     encoder.out
 }
@@ -59,7 +59,7 @@ pub struct Encoded {
 /// ```
 #[must_use]
 pub fn encode_after(object: &Value, before: Option<Written<'_>>) -> Encoded {
-    let mut encoder = Encoder::new(before);
+    let mut encoder = JsonEncoder::new(before);
     encoder.object(object, |key| key != "resourceVersion");
     // What is stored stays in memory for as long as the object lives: without the slack it grew by. A copy, because an
     // allocator that is asked to shrink something may leave it where it is, as mimalloc does above half.
@@ -69,12 +69,12 @@ pub fn encode_after(object: &Value, before: Option<Written<'_>>) -> Encoded {
 
 /// Appends a value, compact, with sorted keys.
 pub fn write_value(out: &mut Vec<u8>, value: &Value) {
-    let mut encoder = Encoder { out: std::mem::take(out), ..Encoder::new(None) };
+    let mut encoder = JsonEncoder { out: std::mem::take(out), ..JsonEncoder::new(None) };
     encoder.value(value);
     *out = encoder.out;
 }
 
-struct Encoder<'a> {
+struct JsonEncoder<'a> {
     out: Vec<u8>,
     before: Option<Written<'a>>,
     spans: Spans,
@@ -84,7 +84,7 @@ struct Encoder<'a> {
     deepest: usize,
 }
 
-impl<'a> Encoder<'a> {
+impl<'a> JsonEncoder<'a> {
     fn new(before: Option<Written<'a>>) -> Self {
         let room = before.map_or(1024, |before| before.bytes.len() + 256);
         Self {

@@ -76,7 +76,7 @@ pub enum ParseError {
 /// # Errors
 /// See [`ParseError`].
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
-    let mut parser = Parser::new(bytes);
+    let mut parser = JsonParser::new(bytes);
     let value = parser.document()?;
     Ok(Parsed { value, duplicates: parser.duplicates })
 }
@@ -96,56 +96,56 @@ impl Value {
 /// # Errors
 /// See [`ParseError`].
 pub fn check_syntax(bytes: &[u8]) -> Result<(), ParseError> {
-    Parser::new(bytes).document().map(drop)
+    JsonParser::new(bytes).document().map(drop)
 }
 
 /// Where the parser is, as a list on the stack: paths are needed only for duplicates, which are rare.
 #[derive(Clone, Copy)]
-struct Path<'p> {
-    parent: Option<&'p Path<'p>>,
-    step: Step<'p>,
+struct ParsePath<'p> {
+    parent: Option<&'p ParsePath<'p>>,
+    step: ParseStep<'p>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'p> {
+enum ParseStep<'p> {
     Key(&'p str),
     Index(usize),
 }
 
-impl Path<'_> {
+impl ParsePath<'_> {
     fn write(&self, out: &mut String) {
         if let Some(parent) = self.parent {
             parent.write(out);
         }
         match self.step {
-            Step::Key(key) => {
+            ParseStep::Key(key) => {
                 if !out.is_empty() {
                     out.push('.');
                 }
                 out.push_str(key);
             }
-            Step::Index(index) => {
+            ParseStep::Index(index) => {
                 let _ = write!(out, "[{index}]");
             }
         }
     }
 }
 
-struct Parser<'a> {
+struct JsonParser<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
     duplicates: Vec<String>,
 }
 
-type Outcome<T> = Result<T, ParseError>;
+type ParseOutcome<T> = Result<T, ParseError>;
 
-impl<'a> Parser<'a> {
+impl<'a> JsonParser<'a> {
     fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, depth: 0, duplicates: Vec::new() }
     }
 
-    fn document(&mut self) -> Outcome<Value> {
+    fn document(&mut self) -> ParseOutcome<Value> {
         let value = self.value(None)?;
         match self.peek_token() {
             None => Ok(value),
@@ -165,14 +165,14 @@ impl<'a> Parser<'a> {
         self.peek()
     }
 
-    fn unexpected<T>(&self, context: &'static str) -> Outcome<T> {
+    fn unexpected<T>(&self, context: &'static str) -> ParseOutcome<T> {
         match self.peek() {
             None => Err(ParseError::UnexpectedEnd),
             Some(byte) => Err(ParseError::InvalidCharacter { byte, context }),
         }
     }
 
-    fn value(&mut self, path: Option<&Path<'_>>) -> Outcome<Value> {
+    fn value(&mut self, path: Option<&ParsePath<'_>>) -> ParseOutcome<Value> {
         match self.peek_token() {
             Some(b'"') => self.string().map(Value::String),
             Some(b'{') => self.nested(|p| p.object(path)),
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn nested(&mut self, inner: impl FnOnce(&mut Self) -> Outcome<Value>) -> Outcome<Value> {
+    fn nested(&mut self, inner: impl FnOnce(&mut Self) -> ParseOutcome<Value>) -> ParseOutcome<Value> {
         self.at += 1;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -196,7 +196,7 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    fn object(&mut self, path: Option<&Path<'_>>) -> Outcome<Value> {
+    fn object(&mut self, path: Option<&ParsePath<'_>>) -> ParseOutcome<Value> {
         let mut map = Map::new();
         if self.peek_token() == Some(b'}') {
             self.at += 1;
@@ -211,11 +211,11 @@ impl<'a> Parser<'a> {
                 return self.unexpected("after object key");
             }
             self.at += 1;
-            let here = Path { parent: path, step: Step::Key(&key) };
+            let here = ParsePath { parent: path, step: ParseStep::Key(&key) };
             let value = self.value(Some(&here))?;
             if let Err((key, value)) = map.append(key, value) {
                 if map.contains_key(&key) {
-                    self.duplicate(&Path { parent: path, step: Step::Key(&key) });
+                    self.duplicate(&ParsePath { parent: path, step: ParseStep::Key(&key) });
                 }
                 map.insert(key, value);
             }
@@ -230,14 +230,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn array(&mut self, path: Option<&Path<'_>>) -> Outcome<Value> {
+    fn array(&mut self, path: Option<&ParsePath<'_>>) -> ParseOutcome<Value> {
         let mut items = Vec::new();
         if self.peek_token() == Some(b']') {
             self.at += 1;
             return Ok(Value::Array(items.into()));
         }
         loop {
-            let here = Path { parent: path, step: Step::Index(items.len()) };
+            let here = ParsePath { parent: path, step: ParseStep::Index(items.len()) };
             items.push(self.value(Some(&here))?);
             match self.peek_token() {
                 Some(b',') => self.at += 1,
@@ -250,7 +250,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn duplicate(&mut self, path: &Path<'_>) {
+    fn duplicate(&mut self, path: &ParsePath<'_>) {
         if self.duplicates.len() < MAX_DUPLICATES {
             let mut text = String::new();
             path.write(&mut text);

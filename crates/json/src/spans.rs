@@ -11,13 +11,13 @@ const WORTH_IT: usize = 128;
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
     /// In the order in which they end, so that what is inside a container stands right before it.
-    spans: Vec<Span>,
+    spans: Vec<ContainerSpan>,
     /// Where in that order a container is, by its address. Large objects have thousands, each of which is looked for.
     places: Vec<(usize, usize)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct ContainerSpan {
     address: usize,
     start: usize,
     end: usize,
@@ -29,7 +29,7 @@ impl Spans {
     /// Notes that the container at an address was written from `start` to the end of `out`.
     pub(super) fn note(&mut self, address: usize, height: usize, start: usize, out: &[u8]) {
         if out.len() - start >= WORTH_IT {
-            self.spans.push(Span { address, start, end: out.len(), height });
+            self.spans.push(ContainerSpan { address, start, end: out.len(), height });
         }
     }
 
@@ -46,11 +46,15 @@ impl Spans {
     }
 
     /// Notes an old span and what is inside it, which now begins at `start`.
-    fn adopt(&mut self, old: &[Span], outer: Span, start: usize) {
+    fn adopt(&mut self, old: &[ContainerSpan], outer: ContainerSpan, start: usize) {
         let inside = old.iter().rev().take_while(|span| span.start >= outer.start).count();
         let moved = |at: usize| at - outer.start + start;
         let spans = old.iter().skip(old.len() - inside);
-        self.spans.extend(spans.map(|span| Span { start: moved(span.start), end: moved(span.end), ..*span }));
+        self.spans.extend(spans.map(|span| ContainerSpan {
+            start: moved(span.start),
+            end: moved(span.end),
+            ..*span
+        }));
     }
 }
 

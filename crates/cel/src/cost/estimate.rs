@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use listwatch_wire::json::Text;
 
 use super::runtime::ceil;
-use crate::ast::{Entry, Fold, Id, Kind, Literal};
+use crate::ast::{AstKind, Fold, Id, Literal, MapEntry};
 use crate::checker::Checked;
 use crate::parser::ACCUMULATOR;
-use crate::schema::{Decl, Shape, unescape};
+use crate::schema::{Decl, Representation, unescape};
 use crate::types::Type;
 
 /// The least and the most that something costs.
@@ -26,9 +26,9 @@ pub struct CostRange {
 }
 
 /// The smallest and the largest size of a value.
-pub(super) type Size = CostRange;
+pub(super) type SizeRange = CostRange;
 
-pub(super) const UNKNOWN: Size = Size { min: 0, max: u64::MAX };
+pub(super) const UNKNOWN: SizeRange = SizeRange { min: 0, max: u64::MAX };
 
 impl CostRange {
     pub(super) const fn fixed(value: u64) -> Self {
@@ -54,20 +54,20 @@ impl CostRange {
 
 /// The sizes of keys and values of a container.
 #[derive(Clone, Copy, Debug)]
-struct Entries {
+struct EntrySizes {
     list: bool,
-    key: Size,
-    value: Size,
+    key: SizeRange,
+    value: SizeRange,
 }
 
-fn both(a: Option<Entries>, b: Option<Entries>) -> Option<Entries> {
+fn both(a: Option<EntrySizes>, b: Option<EntrySizes>) -> Option<EntrySizes> {
     let (a, b) = (a?, b?);
-    Some(Entries { list: a.list, key: a.key.or(b.key), value: a.value.or(b.value) })
+    Some(EntrySizes { list: a.list, key: a.key.or(b.key), value: a.value.or(b.value) })
 }
 
 /// A step from a variable to a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum EstimateStep {
     Field(Text),
     Items,
     Values,
@@ -75,14 +75,14 @@ enum Step {
     Indices,
 }
 
-type Path = Vec<Step>;
+type EstimatePath = Vec<EstimateStep>;
 
 #[derive(Debug)]
 struct Local {
     name: Text,
-    path: Path,
-    size: Option<Size>,
-    entries: Option<Entries>,
+    path: EstimatePath,
+    size: Option<SizeRange>,
+    entries: Option<EntrySizes>,
 }
 
 /// Estimates the cost of an expression.
@@ -102,41 +102,41 @@ struct Coster<'c> {
     checked: &'c Checked,
     root: &'c Decl,
     locals: Vec<Local>,
-    paths: HashMap<Id, Path>,
-    sizes: HashMap<Id, Size>,
-    entries: HashMap<Id, Entries>,
+    paths: HashMap<Id, EstimatePath>,
+    sizes: HashMap<Id, SizeRange>,
+    entries: HashMap<Id, EntrySizes>,
 }
 
 impl Coster<'_> {
     fn cost(&mut self, id: Id) -> CostRange {
         let checked = self.checked;
         if let Some(name) = checked.type_names.get(&id) {
-            self.paths.insert(id, vec![Step::Field(name.clone())]);
+            self.paths.insert(id, vec![EstimateStep::Field(name.clone())]);
             return CostRange::fixed(1);
         }
         match checked.ast.kind(id) {
-            Kind::Literal(_) | Kind::Missing => CostRange::fixed(0),
-            Kind::Ident(name) => {
+            AstKind::Literal(_) | AstKind::Missing => CostRange::fixed(0),
+            AstKind::Ident(name) => {
                 let path = match self.local(name) {
                     Some(local) => local.path.clone(),
-                    None => vec![Step::Field(name.clone())],
+                    None => vec![EstimateStep::Field(name.clone())],
                 };
                 self.paths.insert(id, path);
                 CostRange::fixed(1)
             }
-            Kind::Select { operand, field, test } => self.select(id, *operand, field, *test),
-            Kind::Call { function, target, args } => self.call(id, function, *target, args),
-            Kind::List { items, .. } => self.list(id, items),
-            Kind::Map(entries) => self.map(id, entries),
-            Kind::Struct { fields, .. } => {
+            AstKind::Select { operand, field, test } => self.select(id, *operand, field, *test),
+            AstKind::Call { function, target, args } => self.call(id, function, *target, args),
+            AstKind::List { items, .. } => self.list(id, items),
+            AstKind::Map(entries) => self.map(id, entries),
+            AstKind::Struct { fields, .. } => {
                 let mut sum = CostRange::fixed(super::runtime::STRUCT_COST);
                 for field in fields {
                     sum = sum.plus(self.cost(field.value));
                 }
                 sum
             }
-            Kind::Fold(fold) if is_binding(checked, fold) => self.binding(id, fold),
-            Kind::Fold(fold) => self.fold(id, fold),
+            AstKind::Fold(fold) if is_binding(checked, fold) => self.binding(id, fold),
+            AstKind::Fold(fold) => self.fold(id, fold),
         }
     }
 
@@ -150,7 +150,7 @@ impl Coster<'_> {
             return sum;
         }
         let mut path = self.path(operand);
-        path.push(Step::Field(field.clone()));
+        path.push(EstimateStep::Field(field.clone()));
         self.paths.insert(id, path);
         match self.checked.ty(operand) {
             Type::Map(_) | Type::Object(_) | Type::Param(_) => sum.plus(CostRange::fixed(1)),
@@ -160,25 +160,25 @@ impl Coster<'_> {
 
     fn list(&mut self, id: Id, items: &[Id]) -> CostRange {
         let mut sum = CostRange::fixed(super::runtime::LIST_COST);
-        let mut size = Size { min: if items.is_empty() { 0 } else { u64::MAX }, max: 0 };
+        let mut size = SizeRange { min: if items.is_empty() { 0 } else { u64::MAX }, max: 0 };
         for item in items {
             sum = sum.plus(self.cost(*item));
             size = size.or(self.size_or_unknown(*item));
         }
-        self.entries.insert(id, Entries { list: true, key: Size::fixed(1), value: size });
+        self.entries.insert(id, EntrySizes { list: true, key: SizeRange::fixed(1), value: size });
         sum
     }
 
-    fn map(&mut self, id: Id, entries: &[Entry<Id>]) -> CostRange {
+    fn map(&mut self, id: Id, entries: &[MapEntry<Id>]) -> CostRange {
         let mut sum = CostRange::fixed(super::runtime::MAP_COST);
-        let start = Size { min: if entries.is_empty() { 0 } else { u64::MAX }, max: 0 };
+        let start = SizeRange { min: if entries.is_empty() { 0 } else { u64::MAX }, max: 0 };
         let (mut key, mut value) = (start, start);
         for entry in entries {
             sum = sum.plus(self.cost(entry.key)).plus(self.cost(entry.value));
             key = key.or(self.size_or_unknown(entry.key));
             value = value.or(self.size_or_unknown(entry.value));
         }
-        self.entries.insert(id, Entries { list: false, key, value });
+        self.entries.insert(id, EntrySizes { list: false, key, value });
         sum
     }
 
@@ -200,11 +200,11 @@ impl Coster<'_> {
         let count = self.size_or_unknown(fold.range);
         sum = sum.plus(count.times(each));
         match self.checked.ast.kind(fold.init) {
-            Kind::Literal(_) => {
+            AstKind::Literal(_) => {
                 let size = self.size(fold.init);
                 self.sizes.extend(size.map(|size| (id, size)));
             }
-            Kind::List { .. } | Kind::Map(_) => {
+            AstKind::List { .. } | AstKind::Map(_) => {
                 self.sizes.insert(id, count);
                 let entries = self.entry_sizes(fold.step);
                 self.entries.extend(entries.map(|entries| (id, entries)));
@@ -218,15 +218,18 @@ impl Coster<'_> {
         let entries = self.entry_sizes(fold.range);
         let list =
             entries.map_or(matches!(self.checked.ty(fold.range), Type::List(_)), |entries| entries.list);
-        let key = |entries: Entries| entries.key;
-        let value = |entries: Entries| entries.value;
-        let (key_step, value_step) =
-            if list { (Step::Indices, Step::Items) } else { (Step::Keys, Step::Values) };
+        let key = |entries: EntrySizes| entries.key;
+        let value = |entries: EntrySizes| entries.value;
+        let (key_step, value_step) = if list {
+            (EstimateStep::Indices, EstimateStep::Items)
+        } else {
+            (EstimateStep::Keys, EstimateStep::Values)
+        };
         // cel-go keeps paths in slices that grow by doubling. Where one has room left, the path of the second variable
         // overwrites that of the first, and definitions are accepted or refused by the size that is found there.
         let length = self.path(fold.range).len();
         let key_step = if length > 0 && !length.is_power_of_two() { value_step.clone() } else { key_step };
-        let mut push = |name: &Text, step: Step, size: Option<Size>| {
+        let mut push = |name: &Text, step: EstimateStep, size: Option<SizeRange>| {
             let mut path = self.path(fold.range);
             path.push(step);
             self.locals.push(Local { name: name.clone(), path, size, entries: None });
@@ -237,7 +240,7 @@ impl Coster<'_> {
                 push(second, value_step, entries.map(value));
             }
             (None, true) => push(&fold.variable, value_step, entries.map(value)),
-            (None, false) => push(&fold.variable, Step::Keys, entries.map(key)),
+            (None, false) => push(&fold.variable, EstimateStep::Keys, entries.map(key)),
         }
     }
 
@@ -256,8 +259,8 @@ impl Coster<'_> {
         self.entries.extend(entries.map(|entries| (to, entries)));
     }
 
-    fn path(&self, id: Id) -> Path {
-        if let Kind::Ident(name) = self.checked.ast.kind(id)
+    fn path(&self, id: Id) -> EstimatePath {
+        if let AstKind::Ident(name) = self.checked.ast.kind(id)
             && let Some(local) = self.local(name)
         {
             return local.path.clone();
@@ -265,12 +268,12 @@ impl Coster<'_> {
         self.paths.get(&id).cloned().unwrap_or_default()
     }
 
-    fn size_or_unknown(&mut self, id: Id) -> Size {
+    fn size_or_unknown(&mut self, id: Id) -> SizeRange {
         self.size(id).unwrap_or(UNKNOWN)
     }
 
     /// The size of a value, if something is known of it.
-    fn size(&mut self, id: Id) -> Option<Size> {
+    fn size(&mut self, id: Id) -> Option<SizeRange> {
         if let Some(size) = self.sizes.get(&id) {
             return Some(*size);
         }
@@ -282,36 +285,38 @@ impl Coster<'_> {
             return Some(size);
         }
         if is_scalar(self.checked.ty(id)) {
-            return Some(Size::fixed(1));
+            return Some(SizeRange::fixed(1));
         }
         match self.checked.ast.kind(id) {
-            Kind::Ident(name) => self.local(name).and_then(|local| local.size),
+            AstKind::Ident(name) => self.local(name).and_then(|local| local.size),
             _ => None,
         }
     }
 
     /// The size that the schema allows at a path. The first step is the variable, whichever it is.
-    fn declared_size(&self, path: &[Step]) -> Option<Size> {
+    fn declared_size(&self, path: &[EstimateStep]) -> Option<SizeRange> {
         let (_, steps) = path.split_first()?;
         let mut decl = self.root;
         for step in steps {
             decl = match (step, &decl.shape) {
-                (Step::Items | Step::Values, _) => decl.elements()?,
+                (EstimateStep::Items | EstimateStep::Values, _) => decl.elements()?,
                 // Keys of maps are strings without a bound.
-                (Step::Keys, Shape::Map(_)) => return Some(Size { min: 0, max: 0 }),
-                (Step::Field(name), Shape::Object { fields }) => fields.get(&*unescape(name)?)?,
+                (EstimateStep::Keys, Representation::Map(_)) => return Some(SizeRange { min: 0, max: 0 }),
+                (EstimateStep::Field(name), Representation::Object { fields }) => {
+                    fields.get(&*unescape(name)?)?
+                }
                 _ => return None,
             };
         }
-        Some(Size { min: 0, max: decl.max_elements })
+        Some(SizeRange { min: 0, max: decl.max_elements })
     }
 
-    fn entry_sizes(&self, id: Id) -> Option<Entries> {
+    fn entry_sizes(&self, id: Id) -> Option<EntrySizes> {
         if let Some(entries) = self.entries.get(&id) {
             return Some(*entries);
         }
         match self.checked.ast.kind(id) {
-            Kind::Ident(name) => self.local(name).and_then(|local| local.entries),
+            AstKind::Ident(name) => self.local(name).and_then(|local| local.entries),
             _ => None,
         }
     }
@@ -319,18 +324,18 @@ impl Coster<'_> {
 
 /// Returns true if a comprehension only binds a name.
 fn is_binding(checked: &Checked, fold: &Fold) -> bool {
-    matches!(checked.ast.kind(fold.range), Kind::List { items, .. } if items.is_empty())
-        && matches!(checked.ast.kind(fold.condition), Kind::Literal(Literal::Bool(false)))
+    matches!(checked.ast.kind(fold.range), AstKind::List { items, .. } if items.is_empty())
+        && matches!(checked.ast.kind(fold.condition), AstKind::Literal(Literal::Bool(false)))
         && fold.accumulator != ACCUMULATOR
 }
 
-fn written_size(kind: &Kind) -> Option<Size> {
-    Some(Size::fixed(match kind {
-        Kind::Literal(Literal::String(text)) => text.chars().count() as u64,
-        Kind::Literal(Literal::Bytes(bytes)) => bytes.len() as u64,
-        Kind::Literal(_) => 1,
-        Kind::List { items, .. } => items.len() as u64,
-        Kind::Map(entries) => entries.len() as u64,
+fn written_size(kind: &AstKind) -> Option<SizeRange> {
+    Some(SizeRange::fixed(match kind {
+        AstKind::Literal(Literal::String(text)) => text.chars().count() as u64,
+        AstKind::Literal(Literal::Bytes(bytes)) => bytes.len() as u64,
+        AstKind::Literal(_) => 1,
+        AstKind::List { items, .. } => items.len() as u64,
+        AstKind::Map(entries) => entries.len() as u64,
         _ => return None,
     }))
 }

@@ -52,13 +52,13 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
 /// A value of the authorizer library.
 #[derive(Clone, Debug)]
 pub struct Check {
-    stage: Stage,
+    stage: CheckStage,
     authorizer: Arc<dyn Authorizer>,
     request: AccessRequest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Stage {
+enum CheckStage {
     Authorizer,
     Path,
     Group,
@@ -75,15 +75,15 @@ impl PartialEq for Check {
 impl Check {
     pub(crate) fn type_name(&self) -> &'static str {
         match self.stage {
-            Stage::Authorizer => "kubernetes.authorization.Authorizer",
-            Stage::Path => "kubernetes.authorization.PathCheck",
-            Stage::Group => "kubernetes.authorization.GroupCheck",
-            Stage::Resource => "kubernetes.authorization.ResourceCheck",
-            Stage::Decision(_) => "kubernetes.authorization.Decision",
+            CheckStage::Authorizer => "kubernetes.authorization.Authorizer",
+            CheckStage::Path => "kubernetes.authorization.PathCheck",
+            CheckStage::Group => "kubernetes.authorization.GroupCheck",
+            CheckStage::Resource => "kubernetes.authorization.ResourceCheck",
+            CheckStage::Decision(_) => "kubernetes.authorization.Decision",
         }
     }
 
-    fn to<'a>(&self, stage: Stage, change: impl FnOnce(&mut AccessRequest)) -> Value<'a> {
+    fn to<'a>(&self, stage: CheckStage, change: impl FnOnce(&mut AccessRequest)) -> Value<'a> {
         let mut request = self.request.clone();
         change(&mut request);
         Value::Check(Arc::new(Self { stage, authorizer: self.authorizer.clone(), request }))
@@ -95,13 +95,13 @@ impl Value<'_> {
     #[must_use]
     pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Self {
         let request = AccessRequest::default();
-        Self::Check(Arc::new(Check { stage: Stage::Authorizer, authorizer, request }))
+        Self::Check(Arc::new(Check { stage: CheckStage::Authorizer, authorizer, request }))
     }
 
     /// The value of the variable `authorizer.requestResource`: a check of the resource of the request.
     #[must_use]
     pub fn resource_check(authorizer: Arc<dyn Authorizer>, request: AccessRequest) -> Self {
-        Self::Check(Arc::new(Check { stage: Stage::Resource, authorizer, request }))
+        Self::Check(Arc::new(Check { stage: CheckStage::Resource, authorizer, request }))
     }
 }
 
@@ -109,30 +109,30 @@ pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "path" => |_, args| {
             step(args, "path", |check, path| match check.stage {
-                Stage::Authorizer if path.trim().is_empty() => {
+                CheckStage::Authorizer if path.trim().is_empty() => {
                     Some(Err(EvalError::new("path must not be empty")))
                 }
-                Stage::Authorizer => {
-                    Some(Ok(check.to(Stage::Path, |request| request.path = Some(path.to_owned()))))
+                CheckStage::Authorizer => {
+                    Some(Ok(check.to(CheckStage::Path, |request| request.path = Some(path.to_owned()))))
                 }
                 _ => None,
             })
         },
         "group" => |_, args| {
             step(args, "group", |check, group| match check.stage {
-                Stage::Authorizer => {
-                    Some(Ok(check.to(Stage::Group, |request| request.group = group.to_owned())))
+                CheckStage::Authorizer => {
+                    Some(Ok(check.to(CheckStage::Group, |request| request.group = group.to_owned())))
                 }
                 _ => None,
             })
         },
         "resource" => |_, args| {
             step(args, "resource", |check, name| match check.stage {
-                Stage::Group if name.trim().is_empty() => {
+                CheckStage::Group if name.trim().is_empty() => {
                     Some(Err(EvalError::new("resource must not be empty")))
                 }
-                Stage::Group => {
-                    Some(Ok(check.to(Stage::Resource, |request| request.resource = name.to_owned())))
+                CheckStage::Group => {
+                    Some(Ok(check.to(CheckStage::Resource, |request| request.resource = name.to_owned())))
                 }
                 _ => None,
             })
@@ -149,10 +149,10 @@ pub(super) fn native(name: &str) -> Option<Native> {
         "serviceAccount" => |_, args| service_account(args),
         "check" => |_, args| {
             step(args, "check", |check, verb| match check.stage {
-                Stage::Path | Stage::Resource => {
+                CheckStage::Path | CheckStage::Resource => {
                     let request = AccessRequest { verb: verb.to_owned(), ..check.request.clone() };
                     let decision = check.authorizer.authorize(&request);
-                    Some(Ok(check.to(Stage::Decision(decision), |_| {})))
+                    Some(Ok(check.to(CheckStage::Decision(decision), |_| {})))
                 }
                 _ => None,
             })
@@ -186,8 +186,8 @@ fn step<'a>(
 
 fn part<'a>(args: &[Value<'a>], name: &str, set: fn(&mut AccessRequest, String)) -> Evaluated<'a> {
     match args {
-        [Value::Check(check), Value::String(text)] if check.stage == Stage::Resource => {
-            Ok(check.to(Stage::Resource, |request| set(request, text.to_string())))
+        [Value::Check(check), Value::String(text)] if check.stage == CheckStage::Resource => {
+            Ok(check.to(CheckStage::Resource, |request| set(request, text.to_string())))
         }
         _ => Err(no_overload(name, args)),
     }
@@ -197,7 +197,7 @@ fn service_account<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Check(check), Value::String(namespace), Value::String(name)] = args else {
         return Err(no_overload("serviceAccount", args));
     };
-    if check.stage != Stage::Authorizer {
+    if check.stage != CheckStage::Authorizer {
         return Err(no_overload("serviceAccount", args));
     }
     if !format::dns_subdomain(name).is_empty() {
@@ -207,13 +207,13 @@ fn service_account<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
         return Err(EvalError::new("Invalid service account namespace"));
     }
     let account = Some((namespace.to_string(), name.to_string()));
-    Ok(check.to(Stage::Authorizer, |request| request.service_account = account))
+    Ok(check.to(CheckStage::Authorizer, |request| request.service_account = account))
 }
 
 fn decision<'a>(args: &[Value<'a>], name: &str, part: fn(&AccessDecision) -> Value<'a>) -> Evaluated<'a> {
     match args {
         [Value::Check(check)] => match &check.stage {
-            Stage::Decision(decision) => Ok(part(decision)),
+            CheckStage::Decision(decision) => Ok(part(decision)),
             _ => Err(no_overload(name, args)),
         },
         _ => Err(no_overload(name, args)),

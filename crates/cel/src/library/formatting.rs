@@ -11,7 +11,7 @@ const MAX_PRECISION: usize = 1000;
 
 /// A directive of a format string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clause {
+pub(crate) enum FormatClause {
     String,
     Decimal,
     Fixed(usize),
@@ -23,22 +23,22 @@ pub(crate) enum Clause {
 
 /// A piece of a format string.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Piece<'f> {
+pub(crate) enum FormatPiece<'f> {
     Text(&'f str),
-    Clause(Clause),
+    Clause(FormatClause),
 }
 
 /// Splits a format string.
 ///
 /// # Errors
 /// The problem with the format string.
-pub(crate) fn pieces(format: &str) -> Result<Vec<Piece<'_>>, String> {
+pub(crate) fn pieces(format: &str) -> Result<Vec<FormatPiece<'_>>, String> {
     let (mut pieces, mut rest) = (Vec::new(), format);
     while let Some(at) = rest.find('%') {
-        pieces.push(Piece::Text(rest.get(..at).unwrap_or("")));
+        pieces.push(FormatPiece::Text(rest.get(..at).unwrap_or("")));
         rest = rest.get(at + 1..).unwrap_or("");
         if let Some(after) = rest.strip_prefix('%') {
-            pieces.push(Piece::Text("%"));
+            pieces.push(FormatPiece::Text("%"));
             rest = after;
             continue;
         }
@@ -47,14 +47,14 @@ pub(crate) fn pieces(format: &str) -> Result<Vec<Piece<'_>>, String> {
         }
         let (clause, after) =
             clause(rest).map_err(|why| format!("could not parse formatting clause: {why}"))?;
-        pieces.push(Piece::Clause(clause));
+        pieces.push(FormatPiece::Clause(clause));
         rest = after;
     }
-    pieces.push(Piece::Text(rest));
+    pieces.push(FormatPiece::Text(rest));
     Ok(pieces)
 }
 
-fn clause(text: &str) -> Result<(Clause, &str), String> {
+fn clause(text: &str) -> Result<(FormatClause, &str), String> {
     let (precision, rest) = match text.strip_prefix('.') {
         None => (None, text),
         Some(after) => {
@@ -74,20 +74,20 @@ fn clause(text: &str) -> Result<(Clause, &str), String> {
     let mut chars = rest.chars();
     let sign = chars.next().unwrap_or(' ');
     let clause = match sign {
-        's' => Clause::String,
-        'd' => Clause::Decimal,
-        'f' => Clause::Fixed(precision.unwrap_or(6)),
-        'e' => Clause::Scientific(precision.unwrap_or(6)),
-        'b' => Clause::Binary,
-        'x' => Clause::Hex(false),
-        'X' => Clause::Hex(true),
-        'o' => Clause::Octal,
+        's' => FormatClause::String,
+        'd' => FormatClause::Decimal,
+        'f' => FormatClause::Fixed(precision.unwrap_or(6)),
+        'e' => FormatClause::Scientific(precision.unwrap_or(6)),
+        'b' => FormatClause::Binary,
+        'x' => FormatClause::Hex(false),
+        'X' => FormatClause::Hex(true),
+        'o' => FormatClause::Octal,
         other => return Err(format!("unrecognized formatting clause \"{other}\"")),
     };
     Ok((clause, chars.as_str()))
 }
 
-impl Clause {
+impl FormatClause {
     /// The error of a value of the wrong type.
     pub(crate) fn refusal(self, given: &str) -> String {
         let rule = match self {
@@ -113,8 +113,8 @@ pub(super) fn format(format: &str, args: &List<'_>, meter: &mut Meter) -> Result
     for piece in pieces(format).map_err(EvalError::new)? {
         let before = out.len();
         match piece {
-            Piece::Text(text) => out.push_str(text),
-            Piece::Clause(clause) => {
+            FormatPiece::Text(text) => out.push_str(text),
+            FormatPiece::Clause(clause) => {
                 let Some(value) = args.get(next)? else {
                     return Err(EvalError::new(format!("index {next} out of range")));
                 };
@@ -127,34 +127,41 @@ pub(super) fn format(format: &str, args: &List<'_>, meter: &mut Meter) -> Result
     Ok(out)
 }
 
-fn write(clause: Clause, value: &Value<'_>, out: &mut String, meter: &mut Meter) -> Result<(), EvalError> {
+fn write(
+    clause: FormatClause,
+    value: &Value<'_>,
+    out: &mut String,
+    meter: &mut Meter,
+) -> Result<(), EvalError> {
     let refused =
         || EvalError::new(format!("error during formatting: {}", clause.refusal(value.type_name())));
     let text = match (clause, value) {
-        (Clause::String, _) => return write_value(value, out, meter, false),
-        (Clause::Decimal, Value::Int(number)) => number.to_string(),
-        (Clause::Decimal, Value::Uint(number)) => number.to_string(),
-        (Clause::Fixed(precision), _) => fixed(double(value).ok_or_else(refused)?, precision),
-        (Clause::Scientific(precision), _) => scientific(double(value).ok_or_else(refused)?, precision),
-        (Clause::Binary, Value::Bool(flag)) => u8::from(*flag).to_string(),
-        (Clause::Binary | Clause::Octal | Clause::Hex(_), Value::Int(number)) => {
+        (FormatClause::String, _) => return write_value(value, out, meter, false),
+        (FormatClause::Decimal, Value::Int(number)) => number.to_string(),
+        (FormatClause::Decimal, Value::Uint(number)) => number.to_string(),
+        (FormatClause::Fixed(precision), _) => fixed(double(value).ok_or_else(refused)?, precision),
+        (FormatClause::Scientific(precision), _) => scientific(double(value).ok_or_else(refused)?, precision),
+        (FormatClause::Binary, Value::Bool(flag)) => u8::from(*flag).to_string(),
+        (FormatClause::Binary | FormatClause::Octal | FormatClause::Hex(_), Value::Int(number)) => {
             let sign = if *number < 0 { "-" } else { "" };
             format!("{sign}{}", radix(clause, number.unsigned_abs()))
         }
-        (Clause::Binary | Clause::Octal | Clause::Hex(_), Value::Uint(number)) => radix(clause, *number),
-        (Clause::Hex(upper), Value::String(text)) => hex(text.as_bytes(), upper, meter)?,
-        (Clause::Hex(upper), Value::Bytes(bytes)) => hex(bytes, upper, meter)?,
+        (FormatClause::Binary | FormatClause::Octal | FormatClause::Hex(_), Value::Uint(number)) => {
+            radix(clause, *number)
+        }
+        (FormatClause::Hex(upper), Value::String(text)) => hex(text.as_bytes(), upper, meter)?,
+        (FormatClause::Hex(upper), Value::Bytes(bytes)) => hex(bytes, upper, meter)?,
         _ => return Err(refused()),
     };
     out.push_str(&text);
     Ok(())
 }
 
-fn radix(clause: Clause, number: u64) -> String {
+fn radix(clause: FormatClause, number: u64) -> String {
     match clause {
-        Clause::Binary => format!("{number:b}"),
-        Clause::Octal => format!("{number:o}"),
-        Clause::Hex(true) => format!("{number:X}"),
+        FormatClause::Binary => format!("{number:b}"),
+        FormatClause::Octal => format!("{number:o}"),
+        FormatClause::Hex(true) => format!("{number:X}"),
         _ => format!("{number:x}"),
     }
 }
@@ -286,5 +293,5 @@ fn write_value(
 }
 
 fn refusal(value: &Value<'_>) -> EvalError {
-    EvalError::new(format!("error during formatting: {}", Clause::String.refusal(value.type_name())))
+    EvalError::new(format!("error during formatting: {}", FormatClause::String.refusal(value.type_name())))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Evaluated, Native, no_overload, time};
 use crate::error::EvalError;
 use crate::meter::Meter;
-use crate::schema::{ListKind, Shape};
+use crate::schema::{ListIdentity, Representation};
 use crate::value::{List, Map, Str, Value, compare};
 
 pub(super) fn native(name: &str) -> Option<Native> {
@@ -65,8 +65,8 @@ fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
 /// Two lists as one. Sets and lists with keys of an object are merged.
 fn join<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<List<'a>, EvalError> {
     let keys = match a.decl().map(|decl| &decl.shape) {
-        Some(Shape::List { kind: ListKind::Set, .. }) => None,
-        Some(Shape::List { kind: ListKind::Map(keys), .. }) => Some(keys.as_slice()),
+        Some(Representation::List { kind: ListIdentity::Set, .. }) => None,
+        Some(Representation::List { kind: ListIdentity::Map(keys), .. }) => Some(keys.as_slice()),
         _ => return Ok(a.clone().join(b.clone())),
     };
     meter.work(a.len().saturating_add(b.len()))?;

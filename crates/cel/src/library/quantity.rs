@@ -99,12 +99,12 @@ fn change<'a>(args: &[Value<'a>], name: &str, sign: i128) -> Evaluated<'a> {
 }
 
 /// The factor of a suffix: a power of two or of ten.
-enum Scale {
+enum SuffixScale {
     Binary(u32),
     Decimal(i32),
 }
 
-fn scale(suffix: &str) -> Option<Scale> {
+fn scale(suffix: &str) -> Option<SuffixScale> {
     const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     const DECIMAL: [(&str, i32); 10] = [
         ("n", -9),
@@ -119,13 +119,13 @@ fn scale(suffix: &str) -> Option<Scale> {
         ("E", 18),
     ];
     if let Some(power) = BINARY.iter().position(|known| *known == suffix) {
-        return Some(Scale::Binary(10 * (u32::try_from(power).ok()? + 1)));
+        return Some(SuffixScale::Binary(10 * (u32::try_from(power).ok()? + 1)));
     }
     if let Some((_, power)) = DECIMAL.iter().find(|(known, _)| *known == suffix) {
-        return Some(Scale::Decimal(*power));
+        return Some(SuffixScale::Decimal(*power));
     }
     let exponent = suffix.strip_prefix(['e', 'E'])?;
-    exponent.parse().ok().filter(|power: &i32| power.abs() < 1000).map(Scale::Decimal)
+    exponent.parse().ok().filter(|power: &i32| power.abs() < 1000).map(SuffixScale::Decimal)
 }
 
 fn parse(text: &str) -> Result<Quantity, EvalError> {
@@ -151,7 +151,7 @@ fn parse(text: &str) -> Result<Quantity, EvalError> {
 }
 
 /// The size in billionths, rounded up. Numbers with too many digits are as large as can be.
-fn magnitude(whole: &str, fraction: &str, scale: &Scale) -> i128 {
+fn magnitude(whole: &str, fraction: &str, scale: &SuffixScale) -> i128 {
     let whole = whole.trim_start_matches('0');
     let fraction = fraction.trim_end_matches('0');
     let digits = format!("{whole}{fraction}");
@@ -163,8 +163,8 @@ fn magnitude(whole: &str, fraction: &str, scale: &Scale) -> i128 {
     let dropped = i32::try_from(digits.len().saturating_sub(30)).unwrap_or(i32::MAX);
     let places = i32::try_from(fraction.len()).unwrap_or(i32::MAX);
     let (mantissa, power) = match scale {
-        Scale::Binary(power) => (mantissa.saturating_mul(1 << power), 9),
-        Scale::Decimal(power) => (mantissa, 9 + power),
+        SuffixScale::Binary(power) => (mantissa.saturating_mul(1 << power), 9),
+        SuffixScale::Decimal(power) => (mantissa, 9 + power),
     };
     let power = power.saturating_add(dropped).saturating_sub(places);
     let ten = |power: i32| 10_i128.checked_pow(power.unsigned_abs());
@@ -177,16 +177,16 @@ fn magnitude(whole: &str, fraction: &str, scale: &Scale) -> i128 {
 }
 
 /// The number as Kubernetes' fast path reads it.
-fn integer(whole: &str, fraction: &str, scale: &Scale, negative: bool) -> Option<i64> {
+fn integer(whole: &str, fraction: &str, scale: &SuffixScale, negative: bool) -> Option<i64> {
     let places = i32::try_from(fraction.len()).ok()?;
     let value: i64 = format!("{whole}{fraction}").parse().ok()?;
     let value = match scale {
-        Scale::Decimal(power) => {
+        SuffixScale::Decimal(power) => {
             let power = u32::try_from(power - places).ok()?;
             value.checked_mul(10_i64.checked_pow(power)?)?
         }
-        Scale::Binary(power) if fraction.is_empty() => value.checked_mul(1_i64.checked_shl(*power)?)?,
-        Scale::Binary(_) => return None,
+        SuffixScale::Binary(power) if fraction.is_empty() => value.checked_mul(1_i64.checked_shl(*power)?)?,
+        SuffixScale::Binary(_) => return None,
     };
     Some(if negative { -value } else { value })
 }

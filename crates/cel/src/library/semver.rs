@@ -11,12 +11,12 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 pub struct Semver {
     numbers: [u64; 3],
-    pre: Vec<Part>,
+    pre: Vec<PreReleasePart>,
 }
 
 /// A part of a pre-release. Numbers come before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum PreReleasePart {
     Number(u64),
     Word(String),
 }
@@ -137,7 +137,7 @@ fn numeric(text: &str, name: &str) -> Result<u64, EvalError> {
     text.parse().map_err(beyond)
 }
 
-fn pre_release(part: &str) -> Result<Part, EvalError> {
+fn pre_release(part: &str) -> Result<PreReleasePart, EvalError> {
     if part.is_empty() {
         return Err(EvalError::new("Prerelease is empty"));
     }
@@ -147,10 +147,10 @@ fn pre_release(part: &str) -> Result<Part, EvalError> {
             return Err(EvalError::new(message));
         }
         let beyond = |_| EvalError::new(format!("strconv.ParseUint: parsing {part:?}: value out of range"));
-        return part.parse().map(Part::Number).map_err(beyond);
+        return part.parse().map(PreReleasePart::Number).map_err(beyond);
     }
     if !part.chars().all(is_word) {
         return Err(EvalError::new(format!("Invalid character(s) found in prerelease {part:?}")));
     }
-    Ok(Part::Word(part.to_owned()))
+    Ok(PreReleasePart::Word(part.to_owned()))
 }

@@ -4,7 +4,7 @@ use crate::issues::Issues;
 
 /// The kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum LexToken {
     Ident,
     /// An identifier between backticks.
     Escaped,
@@ -21,7 +21,7 @@ pub(super) enum Token {
 /// A token with its place: byte range in the source, and offset in code points.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lexeme<'s> {
-    pub(super) token: Token,
+    pub(super) token: LexToken,
     pub(super) text: &'s str,
     pub(super) at: usize,
 }
@@ -38,7 +38,7 @@ pub(super) fn tokens<'s>(source: &'s str, issues: &mut Issues) -> Vec<Lexeme<'s>
     while let Some(lexeme) = lexer.next(issues) {
         found.push(lexeme);
     }
-    found.push(Lexeme { token: Token::End, text: "<EOF>", at: lexer.at });
+    found.push(Lexeme { token: LexToken::End, text: "<EOF>", at: lexer.at });
     found
 }
 
@@ -80,9 +80,9 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    fn scan(&self, first: char) -> Option<(Token, usize)> {
+    fn scan(&self, first: char) -> Option<(LexToken, usize)> {
         if let Some((bytes, is_bytes)) = string(self.rest) {
-            return Some((if is_bytes { Token::Bytes } else { Token::String }, bytes));
+            return Some((if is_bytes { LexToken::Bytes } else { LexToken::String }, bytes));
         }
         if first.is_ascii_alphabetic() || first == '_' {
             return Some(word(self.rest));
@@ -95,7 +95,7 @@ impl<'s> Lexer<'s> {
             return escaped(self.rest);
         }
         let sign = SIGNS.iter().chain(&["%"]).find(|sign| self.rest.starts_with(**sign))?;
-        Some((Token::Sign(sign), sign.len()))
+        Some((LexToken::Sign(sign), sign.len()))
     }
 }
 
@@ -107,22 +107,22 @@ fn broken(rest: &str) -> usize {
     }
 }
 
-fn word(rest: &str) -> (Token, usize) {
+fn word(rest: &str) -> (LexToken, usize) {
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
     let keyword =
         ["in", "true", "false", "null"].into_iter().find(|keyword| rest.get(..end) == Some(keyword));
-    (keyword.map_or(Token::Ident, Token::Sign), end)
+    (keyword.map_or(LexToken::Ident, LexToken::Sign), end)
 }
 
-fn escaped(rest: &str) -> Option<(Token, usize)> {
+fn escaped(rest: &str) -> Option<(LexToken, usize)> {
     let inside = rest.get(1..)?;
     let end = inside.find('`')?;
     let text = inside.get(..end)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' ');
-    (!text.is_empty() && text.chars().all(allowed)).then_some((Token::Escaped, end + 2))
+    (!text.is_empty() && text.chars().all(allowed)).then_some((LexToken::Escaped, end + 2))
 }
 
-fn number(rest: &str) -> (Token, usize) {
+fn number(rest: &str) -> (LexToken, usize) {
     let digits = |from: usize| rest.bytes().skip(from).take_while(u8::is_ascii_digit).count();
     let at = |index: usize| rest.as_bytes().get(index).copied().unwrap_or(0);
     if rest.starts_with("0x") {
@@ -141,11 +141,11 @@ fn number(rest: &str) -> (Token, usize) {
         let exponent = digits(end + 1 + sign);
         end += if exponent > 0 { 1 + sign + exponent } else { 0 };
     }
-    if end == whole { unsigned(at(end), end) } else { (Token::Double, end) }
+    if end == whole { unsigned(at(end), end) } else { (LexToken::Double, end) }
 }
 
-fn unsigned(next: u8, end: usize) -> (Token, usize) {
-    if matches!(next, b'u' | b'U') { (Token::Uint, end + 1) } else { (Token::Int, end) }
+fn unsigned(next: u8, end: usize) -> (LexToken, usize) {
+    if matches!(next, b'u' | b'U') { (LexToken::Uint, end + 1) } else { (LexToken::Int, end) }
 }
 
 /// The length of the string literal at the beginning of a text, and whether it is one of bytes.

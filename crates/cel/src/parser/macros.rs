@@ -2,8 +2,8 @@
 
 use listwatch_wire::json::Text;
 
-use super::{Parsed, Parser, Stop};
-use crate::ast::{Fold, Id, Kind, Literal};
+use super::{CelParser, ParseStopped, ParsedNode};
+use crate::ast::{AstKind, Fold, Id, Literal};
 
 /// The accumulator of every comprehension. Nobody can write this name.
 pub(crate) const ACCUMULATOR: &str = "@result";
@@ -13,12 +13,12 @@ const SORT_INPUT: &str = "@__sortBy_input__";
 
 /// Expands a call if it is a macro.
 pub(super) fn expand(
-    parser: &mut Parser<'_, '_>,
+    parser: &mut CelParser<'_, '_>,
     function: &str,
     target: Option<Id>,
     args: &[Id],
     at: usize,
-) -> Parsed<Option<Id>> {
+) -> ParsedNode<Option<Id>> {
     let mut build = Builder { parser, at };
     let expanded = match (function, target, args) {
         ("has", None, [field]) => build.has(*field),
@@ -56,60 +56,60 @@ pub(super) fn expand(
 
 /// Makes nodes at the place of the macro's call.
 struct Builder<'p, 's, 'l> {
-    parser: &'p mut Parser<'s, 'l>,
+    parser: &'p mut CelParser<'s, 'l>,
     at: usize,
 }
 
 impl Builder<'_, '_, '_> {
-    fn add(&mut self, kind: Kind) -> Parsed {
+    fn add(&mut self, kind: AstKind) -> ParsedNode {
         self.parser.add(kind, self.at)
     }
 
-    fn call(&mut self, function: &str, args: Vec<Id>) -> Parsed {
-        self.add(Kind::Call { function: function.into(), target: None, args })
+    fn call(&mut self, function: &str, args: Vec<Id>) -> ParsedNode {
+        self.add(AstKind::Call { function: function.into(), target: None, args })
     }
 
-    fn method(&mut self, function: &str, target: Id, args: Vec<Id>) -> Parsed {
-        self.add(Kind::Call { function: function.into(), target: Some(target), args })
+    fn method(&mut self, function: &str, target: Id, args: Vec<Id>) -> ParsedNode {
+        self.add(AstKind::Call { function: function.into(), target: Some(target), args })
     }
 
-    fn literal(&mut self, literal: Literal) -> Parsed {
-        self.add(Kind::Literal(literal))
+    fn literal(&mut self, literal: Literal) -> ParsedNode {
+        self.add(AstKind::Literal(literal))
     }
 
-    fn ident(&mut self, name: &str) -> Parsed {
-        self.add(Kind::Ident(name.into()))
+    fn ident(&mut self, name: &str) -> ParsedNode {
+        self.add(AstKind::Ident(name.into()))
     }
 
-    fn accumulator(&mut self) -> Parsed {
+    fn accumulator(&mut self) -> ParsedNode {
         self.ident(ACCUMULATOR)
     }
 
-    fn items(&mut self, items: Vec<Id>) -> Parsed {
-        self.add(Kind::List { items, optional: Vec::new() })
+    fn items(&mut self, items: Vec<Id>) -> ParsedNode {
+        self.add(AstKind::List { items, optional: Vec::new() })
     }
 
-    fn error(&mut self, at: Id, message: &str) -> Parsed {
+    fn error(&mut self, at: Id, message: &str) -> ParsedNode {
         let at = self.parser.ast.node(at).at;
         Ok(self.parser.report(at, message))
     }
 
-    fn has(&mut self, field: Id) -> Parsed {
+    fn has(&mut self, field: Id) -> ParsedNode {
         match self.parser.ast.kind(field).clone() {
-            Kind::Select { operand, field, test: false } => {
-                self.add(Kind::Select { operand, field, test: true })
+            AstKind::Select { operand, field, test: false } => {
+                self.add(AstKind::Select { operand, field, test: true })
             }
             _ => self.error(field, "invalid argument to has() macro"),
         }
     }
 
     /// The name of a variable, or the error that stands for it.
-    fn variable(&mut self, id: Id, message: &str) -> Parsed<Result<Text, Id>> {
+    fn variable(&mut self, id: Id, message: &str) -> ParsedNode<Result<Text, Id>> {
         match self.parser.ast.kind(id).clone() {
-            Kind::Ident(name) if name == "__result__" => {
+            AstKind::Ident(name) if name == "__result__" => {
                 self.error(id, "iteration variable overwrites accumulator variable").map(Err)
             }
-            Kind::Ident(name) => Ok(Ok(name)),
+            AstKind::Ident(name) => Ok(Ok(name)),
             _ => self.error(id, message).map(Err),
         }
     }
@@ -118,7 +118,7 @@ impl Builder<'_, '_, '_> {
         &mut self,
         (first, second): (Id, Option<Id>),
         message: &str,
-    ) -> Parsed<Result<(Text, Option<Text>), Id>> {
+    ) -> ParsedNode<Result<(Text, Option<Text>), Id>> {
         let name = match self.variable(first, message)? {
             Ok(name) => name,
             Err(error) => return Ok(Err(error)),
@@ -133,7 +133,14 @@ impl Builder<'_, '_, '_> {
         }
     }
 
-    fn quantifier(&mut self, function: &str, range: Id, first: Id, second: Option<Id>, test: Id) -> Parsed {
+    fn quantifier(
+        &mut self,
+        function: &str,
+        range: Id,
+        first: Id,
+        second: Option<Id>,
+        test: Id,
+    ) -> ParsedNode {
         let names = match self.variables((first, second), "argument must be a simple name")? {
             Ok(names) => names,
             Err(error) => return Ok(error),
@@ -159,7 +166,7 @@ impl Builder<'_, '_, '_> {
         self.fold(range, names, ACCUMULATOR, [init, condition, step, result])
     }
 
-    fn exactly_one(&mut self, test: Id) -> Parsed<(Id, Id, Id, Id)> {
+    fn exactly_one(&mut self, test: Id) -> ParsedNode<(Id, Id, Id, Id)> {
         let init = self.literal(Literal::Int(0))?;
         let condition = self.literal(Literal::Bool(true))?;
         let (so_far, one) = (self.accumulator()?, self.literal(Literal::Int(1))?);
@@ -171,7 +178,13 @@ impl Builder<'_, '_, '_> {
     }
 
     /// `map`, `filter` and `transformList`. Without a value, the element itself is taken.
-    fn list(&mut self, range: Id, names: (Id, Option<Id>), test: Option<Id>, value: Option<Id>) -> Parsed {
+    fn list(
+        &mut self,
+        range: Id,
+        names: (Id, Option<Id>),
+        test: Option<Id>,
+        value: Option<Id>,
+    ) -> ParsedNode {
         let message = if names.1.is_none() {
             "argument is not an identifier"
         } else {
@@ -192,12 +205,12 @@ impl Builder<'_, '_, '_> {
         self.fold(range, names, ACCUMULATOR, [init, condition, step, result])
     }
 
-    fn map(&mut self, function: &str, range: Id, names: (Id, Id), test: Option<Id>, value: Id) -> Parsed {
+    fn map(&mut self, function: &str, range: Id, names: (Id, Id), test: Option<Id>, value: Id) -> ParsedNode {
         let names = match self.variables((names.0, Some(names.1)), "argument must be a simple name")? {
             Ok(names) => names,
             Err(error) => return Ok(error),
         };
-        let init = self.add(Kind::Map(Vec::new()))?;
+        let init = self.add(AstKind::Map(Vec::new()))?;
         let condition = self.literal(Literal::Bool(true))?;
         let so_far = self.accumulator()?;
         let mut args = vec![so_far];
@@ -212,20 +225,20 @@ impl Builder<'_, '_, '_> {
     }
 
     /// A step that is made only if a test holds.
-    fn guarded(&mut self, test: Option<Id>, step: Id) -> Parsed {
+    fn guarded(&mut self, test: Option<Id>, step: Id) -> ParsedNode {
         let Some(test) = test else { return Ok(step) };
         let same = self.accumulator()?;
         self.call("_?_:_", vec![test, step, same])
     }
 
-    fn optional(&mut self, function: &str, optional: Id, variable: Id, value: Id) -> Parsed {
-        let Kind::Ident(name) = self.parser.ast.kind(variable).clone() else {
+    fn optional(&mut self, function: &str, optional: Id, variable: Id, value: Id) -> ParsedNode {
+        let AstKind::Ident(name) = self.parser.ast.kind(variable).clone() else {
             return self.error(variable, &format!("{function}() variable name must be a simple identifier"));
         };
         let present = self.method("hasValue", optional, Vec::new())?;
         let Some(copy) = self.parser.ast.copy(optional, self.parser.limits.nodes) else {
             self.parser.issues.push(None, "expression is too large");
-            return Err(Stop);
+            return Err(ParseStopped);
         };
         let inside = self.method("value", copy, Vec::new())?;
         let bound = self.bind(name, inside, value)?;
@@ -234,8 +247,11 @@ impl Builder<'_, '_, '_> {
         self.call("_?_:_", vec![present, some, none])
     }
 
-    fn sort_by(&mut self, list: Id, variable: Id, key: Id) -> Parsed {
-        if matches!(self.parser.ast.kind(list), Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. }) {
+    fn sort_by(&mut self, list: Id, variable: Id, key: Id) -> ParsedNode {
+        if matches!(
+            self.parser.ast.kind(list),
+            AstKind::Literal(_) | AstKind::Map(_) | AstKind::Struct { .. }
+        ) {
             let message =
                 "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
             return self.error(list, message);
@@ -248,7 +264,7 @@ impl Builder<'_, '_, '_> {
     }
 
     /// An expression with a name for a value.
-    fn bind(&mut self, name: Text, value: Id, result: Id) -> Parsed {
+    fn bind(&mut self, name: Text, value: Id, result: Id) -> ParsedNode {
         let range = self.items(Vec::new())?;
         let condition = self.literal(Literal::Bool(false))?;
         let step = self.ident(&name)?;
@@ -261,9 +277,9 @@ impl Builder<'_, '_, '_> {
         (variable, second): (Text, Option<Text>),
         accumulator: &str,
         [init, condition, step, result]: [Id; 4],
-    ) -> Parsed {
+    ) -> ParsedNode {
         let accumulator = accumulator.into();
         let fold = Fold { range, variable, second, accumulator, init, condition, step, result };
-        self.add(Kind::Fold(Box::new(fold)))
+        self.add(AstKind::Fold(Box::new(fold)))
     }
 }

@@ -9,7 +9,7 @@ use super::{List, Map, Value};
 use crate::error::EvalError;
 use crate::library::time;
 use crate::meter::Meter;
-use crate::schema::{ListKind, Shape};
+use crate::schema::{ListIdentity, Representation};
 
 /// Returns true if two values are equal, as `==` says. Numbers of different types are compared by their value.
 pub(crate) fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
@@ -72,8 +72,10 @@ fn lists<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool, Eval
         return Ok(true);
     }
     match a.decl().map(|decl| &decl.shape) {
-        Some(Shape::List { kind: ListKind::Set, .. }) => return unordered(a, b, meter, None),
-        Some(Shape::List { kind: ListKind::Map(keys), .. }) => return unordered(a, b, meter, Some(keys)),
+        Some(Representation::List { kind: ListIdentity::Set, .. }) => return unordered(a, b, meter, None),
+        Some(Representation::List { kind: ListIdentity::Map(keys), .. }) => {
+            return unordered(a, b, meter, Some(keys));
+        }
         _ => {}
     }
     for (left, right) in a.iter().zip(b.iter()) {

@@ -7,7 +7,7 @@ use listwatch_wire::json::{Map as JsonMap, Value as Json};
 use super::{List, Map, Str, Value};
 use crate::error::EvalError;
 use crate::library::time;
-use crate::schema::{Decl, Shape, unescape};
+use crate::schema::{Decl, Representation, unescape};
 
 impl<'a> Value<'a> {
     /// A value of an object that no schema describes.
@@ -44,25 +44,27 @@ pub(super) fn typed<'a>(json: &'a Json, decl: Option<&'a Decl>) -> Result<Value<
     match (&decl.shape, json) {
         (_, Json::Null) if decl.nullable => Ok(Value::Null),
         (_, Json::Null) => wrong("invalid data, got null for schema with nullable=false"),
-        (Shape::IntOrString, Json::String(_)) => Ok(Value::from_json(json)),
-        (Shape::IntOrString, Json::Number(number)) if number.is_i64() => Ok(Value::from_json(json)),
-        (Shape::IntOrString, _) => {
+        (Representation::IntOrString, Json::String(_)) => Ok(Value::from_json(json)),
+        (Representation::IntOrString, Json::Number(number)) if number.is_i64() => Ok(Value::from_json(json)),
+        (Representation::IntOrString, _) => {
             wrong("invalid data, expected XIntOrString value to be either a string or integer")
         }
-        (Shape::Object { .. } | Shape::Map(_), Json::Object(map)) => {
+        (Representation::Object { .. } | Representation::Map(_), Json::Object(map)) => {
             Ok(Value::Map(Map::Json(map, Some(decl))))
         }
-        (Shape::Object { .. } | Shape::Map(_), _) => {
+        (Representation::Object { .. } | Representation::Map(_), _) => {
             wrong("invalid data, expected a map for the provided schema with type=object")
         }
-        (Shape::List { .. }, Json::Array(items)) => Ok(Value::List(List::Json(items, Some(decl)))),
-        (Shape::List { .. }, _) => {
+        (Representation::List { .. }, Json::Array(items)) => Ok(Value::List(List::Json(items, Some(decl)))),
+        (Representation::List { .. }, _) => {
             wrong("invalid data, expected an array for the provided schema with type=array")
         }
-        (Shape::Bool, Json::Bool(flag)) => Ok(Value::Bool(*flag)),
-        (Shape::Bool, _) => invalid("bool"),
-        (Shape::Int, _) => json.as_i64().map_or_else(|| invalid("int"), |number| Ok(Value::Int(number))),
-        (Shape::Double, _) => {
+        (Representation::Bool, Json::Bool(flag)) => Ok(Value::Bool(*flag)),
+        (Representation::Bool, _) => invalid("bool"),
+        (Representation::Int, _) => {
+            json.as_i64().map_or_else(|| invalid("int"), |number| Ok(Value::Int(number)))
+        }
+        (Representation::Double, _) => {
             json.as_f64().map_or_else(|| invalid("float"), |number| Ok(Value::Double(number)))
         }
         (shape, Json::String(text)) => string(shape, text),
@@ -71,17 +73,19 @@ pub(super) fn typed<'a>(json: &'a Json, decl: Option<&'a Decl>) -> Result<Value<
 }
 
 /// A string in one of its formats.
-fn string<'a>(shape: &Shape, text: &'a str) -> Result<Value<'a>, EvalError> {
+fn string<'a>(shape: &Representation, text: &'a str) -> Result<Value<'a>, EvalError> {
     let wrong = |what: &str| EvalError::new(format!("Invalid {what} {text}"));
     Ok(match shape {
-        Shape::Duration => Value::Duration(time::parse_duration(text).ok_or_else(|| wrong("duration"))?),
-        Shape::Date => {
+        Representation::Duration => {
+            Value::Duration(time::parse_duration(text).ok_or_else(|| wrong("duration"))?)
+        }
+        Representation::Date => {
             Value::Timestamp(time::parse_date(text).ok_or_else(|| wrong("date formatted string"))?)
         }
-        Shape::DateTime => {
+        Representation::DateTime => {
             Value::Timestamp(time::parse_timestamp(text).ok_or_else(|| wrong("date-time formatted string"))?)
         }
-        Shape::Bytes => {
+        Representation::Bytes => {
             let bytes = STANDARD.decode(text).map_err(|_| wrong("byte formatted string"))?;
             Value::Bytes(bytes.into())
         }
@@ -110,7 +114,7 @@ pub(super) fn field<'a>(
 ) -> Result<Option<Value<'a>>, EvalError> {
     let Some(decl) = decl else { return Ok(map.get(name).map(Value::from_json)) };
     match &decl.shape {
-        Shape::Object { fields } => {
+        Representation::Object { fields } => {
             let Some(name) = unescape(name) else { return Ok(None) };
             match (map.get(&name), fields.get(&*name)) {
                 // A field that is null is the same as one that is absent.
@@ -118,7 +122,7 @@ pub(super) fn field<'a>(
                 (Some(value), Some(decl)) => typed(value, Some(decl)).map(Some),
             }
         }
-        Shape::Map(values) => map.get(name).map(|value| typed(value, Some(values))).transpose(),
+        Representation::Map(values) => map.get(name).map(|value| typed(value, Some(values))).transpose(),
         _ => Ok(None),
     }
 }

@@ -22,12 +22,12 @@ pub enum Map<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct OwnedMap<'a> {
     entries: Vec<(Value<'a>, Value<'a>)>,
-    places: HashMap<Key, usize>,
+    places: HashMap<MapKey, usize>,
 }
 
 /// A key such that numbers which are equal have equal keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
+enum MapKey {
     Bool(bool),
     Number(i128),
     /// A number that is no integer, by its bits.
@@ -35,19 +35,19 @@ enum Key {
     String(Arc<str>),
 }
 
-fn key(value: &Value<'_>) -> Option<Key> {
+fn key(value: &Value<'_>) -> Option<MapKey> {
     Some(match value {
-        Value::Bool(flag) => Key::Bool(*flag),
-        Value::Int(number) => Key::Number((*number).into()),
-        Value::Uint(number) => Key::Number((*number).into()),
+        Value::Bool(flag) => MapKey::Bool(*flag),
+        Value::Int(number) => MapKey::Number((*number).into()),
+        Value::Uint(number) => MapKey::Number((*number).into()),
         Value::Double(number) if number.fract() == 0.0 && number.abs() < 1e30 =>
         {
             #[expect(clippy::cast_possible_truncation, reason = "a whole number in range")]
-            Key::Number(*number as i128)
+            MapKey::Number(*number as i128)
         }
-        Value::Double(number) => Key::Fraction(number.to_bits()),
-        Value::String(Str::Shared(text)) => Key::String(text.clone()),
-        Value::String(Str::Borrowed(text)) => Key::String((*text).into()),
+        Value::Double(number) => MapKey::Fraction(number.to_bits()),
+        Value::String(Str::Shared(text)) => MapKey::String(text.clone()),
+        Value::String(Str::Borrowed(text)) => MapKey::String((*text).into()),
         _ => return None,
     })
 }
@@ -170,7 +170,7 @@ impl<'a> Map<'a> {
         match self {
             Self::Json(map, decl) => json::field(map, *decl, name),
             Self::Owned(map) => {
-                let wanted = Key::String(name.into());
+                let wanted = MapKey::String(name.into());
                 let place = map.places.get(&wanted);
                 Ok(place.and_then(|place| map.entries.get(*place)).map(|(_, value)| value.clone()))
             }

@@ -1,11 +1,11 @@
 //! Literals, numbers and strings. Objects and arrays are in [`super`].
 
-use super::{Outcome, ParseError, Parser};
+use super::{JsonParser, ParseError, ParseOutcome};
 use crate::raw::quote_or_backslash;
 use crate::{Number, Text};
 
-impl<'a> Parser<'a> {
-    pub(super) fn literal(&mut self, literal: &'static str) -> Outcome<()> {
+impl<'a> JsonParser<'a> {
+    pub(super) fn literal(&mut self, literal: &'static str) -> ParseOutcome<()> {
         for expected in literal.bytes() {
             match self.peek() {
                 Some(byte) if byte == expected => self.at += 1,
@@ -16,7 +16,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    pub(super) fn number(&mut self) -> Outcome<Number> {
+    pub(super) fn number(&mut self) -> ParseOutcome<Number> {
         let start = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -44,7 +44,7 @@ impl<'a> Parser<'a> {
     }
 
     /// One digit or more.
-    fn digits(&mut self, context: &'static str) -> Outcome<()> {
+    fn digits(&mut self, context: &'static str) -> ParseOutcome<()> {
         if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
             return self.unexpected(context);
         }
@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A string; `at` is on its opening quote.
-    pub(super) fn string(&mut self) -> Outcome<Text> {
+    pub(super) fn string(&mut self) -> ParseOutcome<Text> {
         self.at += 1;
         let start = self.at;
         let end = self.plain_run()?;
@@ -87,7 +87,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Goes to the next quote or backslash and returns where it is.
-    fn plain_run(&mut self) -> Outcome<usize> {
+    fn plain_run(&mut self) -> ParseOutcome<usize> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let length = quote_or_backslash(rest);
         let run = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         text
     }
 
-    fn escape(&mut self) -> Outcome<char> {
+    fn escape(&mut self) -> ParseOutcome<char> {
         let c = match self.peek() {
             Some(b'"') => '"',
             Some(b'\\') => '\\',
@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `XXXX`, or a pair `XXXX\uXXXX`; half a pair becomes the replacement character, as in Go.
-    fn unicode_escape(&mut self) -> Outcome<char> {
+    fn unicode_escape(&mut self) -> ParseOutcome<char> {
         let high = self.hex4()?;
         if let Some(c) = char::from_u32(high) {
             return Ok(c);
@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
         Ok(char::REPLACEMENT_CHARACTER)
     }
 
-    fn hex4(&mut self) -> Outcome<u32> {
+    fn hex4(&mut self) -> ParseOutcome<u32> {
         let mut code = 0;
         for _ in 0..4 {
             let digit = self.peek().and_then(|b| char::from(b).to_digit(16));
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn number_from(text: &str, integer: bool) -> Outcome<Number> {
+fn number_from(text: &str, integer: bool) -> ParseOutcome<Number> {
     if integer {
         if let Ok(n) = text.parse::<i64>() {
             return Ok(n.into());

@@ -14,10 +14,10 @@ const ROOM: usize = 8;
 
 /// The fields of an object by name, in the order of names. A copy shares them until one of the two is changed.
 #[derive(Clone, Default)]
-pub struct Map(Option<Arc<Fields>>);
+pub struct Map(Option<Arc<FieldStorage>>);
 
 #[derive(Clone)]
-enum Fields {
+enum FieldStorage {
     Few(Vec<(Text, Value)>),
     Many(BTreeMap<Text, Value>),
 }
@@ -34,7 +34,7 @@ impl Map {
     pub fn with_capacity(capacity: usize) -> Self {
         match capacity {
             0 => Self::new(),
-            _ => Self(Some(Arc::new(Fields::Few(Vec::with_capacity(capacity.min(FEW)))))),
+            _ => Self(Some(Arc::new(FieldStorage::Few(Vec::with_capacity(capacity.min(FEW)))))),
         }
     }
 
@@ -58,8 +58,8 @@ impl Map {
     pub fn len(&self) -> usize {
         match self.0.as_deref() {
             None => 0,
-            Some(Fields::Few(few)) => few.len(),
-            Some(Fields::Many(many)) => many.len(),
+            Some(FieldStorage::Few(few)) => few.len(),
+            Some(FieldStorage::Many(many)) => many.len(),
         }
     }
 
@@ -81,8 +81,10 @@ impl Map {
         steps::take();
         match self.0.as_deref()? {
             // Names mostly differ in length, which is quicker to see than which one comes first.
-            Fields::Few(few) => few.iter().find(|(other, _)| other == key).map(|(key, value)| (key, value)),
-            Fields::Many(many) => many.get_key_value(key),
+            FieldStorage::Few(few) => {
+                few.iter().find(|(other, _)| other == key).map(|(key, value)| (key, value))
+            }
+            FieldStorage::Many(many) => many.get_key_value(key),
         }
     }
 
@@ -98,8 +100,8 @@ impl Map {
             return None;
         }
         match Arc::make_mut(self.0.as_mut()?) {
-            Fields::Few(few) => few.iter_mut().find(|(other, _)| other == key).map(|(_, value)| value),
-            Fields::Many(many) => many.get_mut(key),
+            FieldStorage::Few(few) => few.iter_mut().find(|(other, _)| other == key).map(|(_, value)| value),
+            FieldStorage::Many(many) => many.get_mut(key),
         }
     }
 
@@ -112,7 +114,7 @@ impl Map {
     /// come in order, as those of every stored object do.
     pub(crate) fn append(&mut self, key: Text, value: Value) -> Result<(), (Text, Value)> {
         match self.own() {
-            Fields::Few(few) if few.len() < FEW && few.last().is_none_or(|(last, _)| *last < key) => {
+            FieldStorage::Few(few) if few.len() < FEW && few.last().is_none_or(|(last, _)| *last < key) => {
                 few.push((key, value));
                 Ok(())
             }
@@ -126,8 +128,10 @@ impl Map {
             return None;
         }
         match self.own() {
-            Fields::Few(few) => few.iter().position(|(other, _)| other == key).map(|at| few.remove(at).1),
-            Fields::Many(many) => many.remove(key),
+            FieldStorage::Few(few) => {
+                few.iter().position(|(other, _)| other == key).map(|at| few.remove(at).1)
+            }
+            FieldStorage::Many(many) => many.remove(key),
         }
     }
 
@@ -147,8 +151,8 @@ impl Map {
             return;
         }
         match self.own() {
-            Fields::Few(few) => few.retain_mut(|(key, value)| wanted(key, value)),
-            Fields::Many(many) => many.retain(|key, value| wanted(key, value)),
+            FieldStorage::Few(few) => few.retain_mut(|(key, value)| wanted(key, value)),
+            FieldStorage::Many(many) => many.retain(|key, value| wanted(key, value)),
         }
     }
 
@@ -157,8 +161,8 @@ impl Map {
     pub fn iter(&self) -> Iter<'_> {
         Iter(match self.0.as_deref() {
             None => Either::Few([].iter()),
-            Some(Fields::Few(few)) => Either::Few(few.iter()),
-            Some(Fields::Many(many)) => Either::Many(many.iter()),
+            Some(FieldStorage::Few(few)) => Either::Few(few.iter()),
+            Some(FieldStorage::Many(many)) => Either::Many(many.iter()),
         })
     }
 
@@ -166,8 +170,8 @@ impl Map {
     pub fn iter_mut(&mut self) -> IterMut<'_> {
         IterMut(match self.0.as_mut().map(Arc::make_mut) {
             None => Either::Few([].iter_mut()),
-            Some(Fields::Few(few)) => Either::Few(few.iter_mut()),
-            Some(Fields::Many(many)) => Either::Many(many.iter_mut()),
+            Some(FieldStorage::Few(few)) => Either::Few(few.iter_mut()),
+            Some(FieldStorage::Many(many)) => Either::Many(many.iter_mut()),
         })
     }
 
@@ -187,12 +191,12 @@ impl Map {
     }
 
     /// The fields, held by nobody else.
-    fn own(&mut self) -> &mut Fields {
-        Arc::make_mut(self.0.get_or_insert_with(|| Arc::new(Fields::Few(Vec::with_capacity(ROOM)))))
+    fn own(&mut self) -> &mut FieldStorage {
+        Arc::make_mut(self.0.get_or_insert_with(|| Arc::new(FieldStorage::Few(Vec::with_capacity(ROOM)))))
     }
 }
 
-impl Fields {
+impl FieldStorage {
     fn insert(&mut self, key: Text, value: Value) -> Option<Value> {
         let few = match self {
             Self::Few(few) => few,
@@ -237,12 +241,12 @@ impl<'a> Entry<'a> {
             self.map.insert(self.key.clone(), value());
         }
         match self.map.own() {
-            Fields::Few(few) => {
+            FieldStorage::Few(few) => {
                 let at = few.partition_point(|(other, _)| *other < self.key);
                 #[expect(clippy::indexing_slicing, reason = "the key was found or inserted just above")]
                 &mut few[at].1
             }
-            Fields::Many(many) => many.entry(self.key).or_default(),
+            FieldStorage::Many(many) => many.entry(self.key).or_default(),
         }
     }
 
@@ -310,8 +314,8 @@ impl IntoIterator for Map {
     fn into_iter(self) -> IntoIter {
         IntoIter(match self.0.map(Arc::unwrap_or_clone) {
             None => Either::Few(Vec::new().into_iter()),
-            Some(Fields::Few(few)) => Either::Few(few.into_iter()),
-            Some(Fields::Many(many)) => Either::Many(many.into_iter()),
+            Some(FieldStorage::Few(few)) => Either::Few(few.into_iter()),
+            Some(FieldStorage::Many(many)) => Either::Many(many.into_iter()),
         })
     }
 }

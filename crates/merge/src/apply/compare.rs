@@ -13,7 +13,7 @@ use listwatch_json::{Map, Value};
 
 use super::element;
 use super::field_set::FieldSet;
-use super::node::Node;
+use super::node::FieldSetNode;
 use crate::patch::{ListKind, MapKind, Schema};
 
 /// Fields of the root that no manager owns.
@@ -33,14 +33,14 @@ pub(super) const UNOWNED_METADATA: [&str; 9] = [
 
 /// Added, modified and removed paths.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct PathChanges {
     /// Added or modified.
     pub(super) changed: FieldSet,
     /// Taken away.
     pub(super) removed: FieldSet,
 }
 
-impl Changes {
+impl PathChanges {
     pub(super) fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.removed.is_empty()
     }
@@ -54,8 +54,8 @@ impl Changes {
 
 #[derive(Debug, Default)]
 struct Diff {
-    changed: Node,
-    removed: Node,
+    changed: FieldSetNode,
+    removed: FieldSetNode,
 }
 
 impl Diff {
@@ -66,8 +66,8 @@ impl Diff {
 }
 
 /// Compares two whole objects.
-pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> Changes {
-    let (Value::Object(old), Value::Object(new)) = (old, new) else { return Changes::default() };
+pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> PathChanges {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return PathChanges::default() };
     let mut diff = Diff::default();
     let mut visit = |key: &str, old: Option<&Value>, new: Option<&Value>| {
         // Mostly whole sections are the same, and telling so needs no schema. Not done further down, where it would
@@ -80,7 +80,7 @@ pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> Changes
         diff.put(|| element::field(key), child);
     };
     pairs(Some(old), Some(new), &mut visit);
-    Changes {
+    PathChanges {
         changed: FieldSet::from_trie(diff.changed.children),
         removed: FieldSet::from_trie(diff.removed.children),
     }
@@ -215,7 +215,7 @@ fn elements<S: Schema>(old: Option<&[&Value]>, new: Option<&[&Value]>, schema: S
             values(old.and_then(|i| i.first().copied()), new.and_then(|i| i.first().copied()), schema.items())
         }
         (Some(old), Some(new)) if old == new => Diff::default(),
-        (Some(_), None) => Diff { removed: Node::leaf(), ..Diff::default() },
-        _ => Diff { changed: Node::leaf(), ..Diff::default() },
+        (Some(_), None) => Diff { removed: FieldSetNode::leaf(), ..Diff::default() },
+        _ => Diff { changed: FieldSetNode::leaf(), ..Diff::default() },
     }
 }

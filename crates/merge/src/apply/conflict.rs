@@ -1,6 +1,6 @@
 //! Why an applied configuration was refused.
 
-use super::record::{Entry, Operation};
+use super::record::{ManagerEntry, ManagerOperation};
 use listwatch_json::go;
 use listwatch_wire::status::{Status, StatusCause, StatusDetails, StatusReason};
 
@@ -14,12 +14,12 @@ pub struct Conflict {
 }
 
 impl Conflict {
-    pub(super) fn new(entry: &Entry, path: String) -> Self {
+    pub(super) fn new(entry: &ManagerEntry, path: String) -> Self {
         let mut manager = go::quote(&entry.manager);
         if !entry.subresource.is_empty() {
             manager.push_str(&format!(" with subresource {}", go::quote(&entry.subresource)));
         }
-        if entry.operation == Operation::Update {
+        if entry.operation == ManagerOperation::Update {
             manager.push_str(&format!(" using {}", entry.api_version));
         }
         Self { manager, path }

@@ -7,7 +7,7 @@ use listwatch_json::{Map, Value};
 use super::compare::{UNOWNED, UNOWNED_METADATA};
 use super::element;
 use super::field_set::FieldSet;
-use super::node::Node;
+use super::node::FieldSetNode;
 use crate::patch::{ListKind, MapKind, Schema, Shape};
 use listwatch_json as json;
 
@@ -16,7 +16,7 @@ use listwatch_json as json;
 /// # Errors
 /// Every field the schema does not know, repeated list keys, and elements without their keys.
 pub(super) fn field_set<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, Vec<String>> {
-    let mut walk = Walk { path: String::new(), errors: Vec::new(), error_bytes: 0 };
+    let mut walk = ExtractWalk { path: String::new(), errors: Vec::new(), error_bytes: 0 };
     let Value::Object(map) = config else { return Ok(FieldSet::new()) };
     let mut root = walk.entries(map, schema);
     for key in UNOWNED {
@@ -40,13 +40,13 @@ fn strip_metadata(root: &mut Map) {
 /// The most bytes of errors that are told, paths included; a name in a path may be as long as the configuration.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
-struct Walk {
+struct ExtractWalk {
     path: String,
     errors: Vec<String>,
     error_bytes: usize,
 }
 
-impl Walk {
+impl ExtractWalk {
     fn error(&mut self, text: &str) {
         if self.error_bytes >= MAX_ERROR_BYTES {
             return;
@@ -66,22 +66,22 @@ impl Walk {
         result
     }
 
-    fn value<S: Schema>(&mut self, value: &Value, schema: S) -> Node {
+    fn value<S: Schema>(&mut self, value: &Value, schema: S) -> FieldSetNode {
         if let Some(problem) = misfit(value, schema.shape()) {
             self.error(&problem);
-            return Node::default();
+            return FieldSetNode::default();
         }
         match value {
-            Value::Object(_) if schema.map_kind() == MapKind::Atomic => Node::leaf(),
+            Value::Object(_) if schema.map_kind() == MapKind::Atomic => FieldSetNode::leaf(),
             Value::Object(map) => self.entries(map, schema),
-            Value::Array(_) if schema.list_kind() == ListKind::Atomic => Node::leaf(),
+            Value::Array(_) if schema.list_kind() == ListKind::Atomic => FieldSetNode::leaf(),
             Value::Array(items) => self.items(items, schema),
-            _ => Node::leaf(),
+            _ => FieldSetNode::leaf(),
         }
     }
 
-    fn entries<S: Schema>(&mut self, map: &Map, schema: S) -> Node {
-        let mut node = Node::default();
+    fn entries<S: Schema>(&mut self, map: &Map, schema: S) -> FieldSetNode {
+        let mut node = FieldSetNode::default();
         for (key, value) in map {
             let step = element::show(&element::field(key));
             let Some(field) = schema.field(key) else {
@@ -97,8 +97,8 @@ impl Walk {
         node
     }
 
-    fn items<S: Schema>(&mut self, items: &[Value], list: S) -> Node {
-        let mut node = Node::default();
+    fn items<S: Schema>(&mut self, items: &[Value], list: S) -> FieldSetNode {
+        let mut node = FieldSetNode::default();
         let mut seen = HashSet::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
             let id = match element::of_item(item, list) {
@@ -115,7 +115,7 @@ impl Walk {
             }
             let mut child = match list.items() {
                 Some(schema) => self.below(&step, |walk| walk.value(item, schema)),
-                None => Node::leaf(),
+                None => FieldSetNode::leaf(),
             };
             child.member = true;
             node.put(|| id, child);

@@ -2,13 +2,13 @@
 
 use listwatch_json::{Text, Value};
 
-use super::compare::{self, Changes};
+use super::compare::{self, PathChanges};
 use super::conflict::{ApplyError, Conflict};
 use super::extract;
 use super::field_set::FieldSet;
 use super::merge::merge;
 use super::prune;
-use super::record::{self, Entry, Given, Operation};
+use super::record::{self, Given, ManagerEntry, ManagerOperation};
 use crate::patch::Schema;
 use listwatch_wire::gvk::GroupVersion;
 
@@ -70,13 +70,13 @@ impl<S: Schema> FieldManager<'_, S> {
         record::put(new, entries);
     }
 
-    fn take_over(&self, entries: &mut Vec<Entry>, changes: Changes, manager: &str) {
+    fn take_over(&self, entries: &mut Vec<ManagerEntry>, changes: PathChanges, manager: &str) {
         for entry in entries.iter_mut() {
             entry.fields.subtract(&changes.changed);
             entry.fields.subtract(&changes.removed);
         }
         if !changes.changed.is_empty() {
-            let new = self.entry(manager, Operation::Update, changes.changed);
+            let new = self.entry(manager, ManagerOperation::Update, changes.changed);
             match entries.iter_mut().find(|entry| entry.is(&new)) {
                 Some(entry) => {
                     entry.fields.union(&new.fields);
@@ -88,8 +88,8 @@ impl<S: Schema> FieldManager<'_, S> {
         record::cap_updaters(entries);
     }
 
-    fn entry(&self, manager: &str, operation: Operation, fields: FieldSet) -> Entry {
-        Entry {
+    fn entry(&self, manager: &str, operation: ManagerOperation, fields: FieldSet) -> ManagerEntry {
+        ManagerEntry {
             manager: manager.to_owned(),
             operation,
             api_version: self.api_version.to_owned(),
@@ -139,21 +139,21 @@ impl<S: Schema> FieldManager<'_, S> {
         Ok(Applied { object, changed })
     }
 
-    fn is_own(&self, entry: &Entry) -> bool {
-        entry.operation == Operation::Apply
+    fn is_own(&self, entry: &ManagerEntry) -> bool {
+        entry.operation == ManagerOperation::Apply
             && entry.manager == self.manager
             && entry.subresource == self.subresource
     }
 
     /// Puts the new set of the manager in the place of its last one, which is returned.
-    fn replace_own(&self, entries: &mut Vec<Entry>, set: FieldSet) -> Option<Entry> {
+    fn replace_own(&self, entries: &mut Vec<ManagerEntry>, set: FieldSet) -> Option<ManagerEntry> {
         let at = entries.iter().position(|entry| self.is_own(entry));
         let last = at.map(|at| entries.swap_remove(at));
-        entries.push(self.entry(self.manager, Operation::Apply, set));
+        entries.push(self.entry(self.manager, ManagerOperation::Apply, set));
         last
     }
 
-    fn prune(&self, object: &mut Value, entries: &[Entry], last: Option<&Entry>) {
+    fn prune(&self, object: &mut Value, entries: &[ManagerEntry], last: Option<&ManagerEntry>) {
         let Some(last) = last else { return };
         let own = entries.iter().filter(|entry| self.is_own(entry)).map(|entry| &entry.fields);
         let mut dropped = last.fields.clone();
@@ -167,7 +167,12 @@ impl<S: Schema> FieldManager<'_, S> {
     }
 
     /// Takes from the other managers what changed, or reports it if that is not allowed.
-    fn settle(&self, entries: &mut Vec<Entry>, changes: &Changes, force: bool) -> Result<(), ApplyError> {
+    fn settle(
+        &self,
+        entries: &mut Vec<ManagerEntry>,
+        changes: &PathChanges,
+        force: bool,
+    ) -> Result<(), ApplyError> {
         if changes.is_empty() {
             return Ok(());
         }

@@ -45,8 +45,8 @@ fn merge_lists<S: Schema>(live: List, config: &[Value], list: S) -> Vec<Value> {
     let mut out = Vec::with_capacity(live.len() + config.len());
     for step in weave(&live_ids, &config_ids) {
         match step {
-            Step::Keep(at) => out.extend(live.get_mut(at).and_then(Option::take)),
-            Step::Set(at) => {
+            MergeStep::Keep(at) => out.extend(live.get_mut(at).and_then(Option::take)),
+            MergeStep::Set(at) => {
                 let (Some(id), Some(item)) = (config_ids.get(at), config.get(at)) else { continue };
                 let old = places.get(id.as_str()).copied().flatten();
                 let old = old.and_then(|at| live.get_mut(at)).and_then(Option::take);
@@ -68,7 +68,7 @@ fn places(ids: &[String]) -> HashMap<&str, Option<usize>> {
 
 /// The next element of a merged list.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum MergeStep {
     /// The object's element at this position, which the configuration does not mention.
     Keep(usize),
     /// The configuration's element at this position.
@@ -76,7 +76,7 @@ enum Step {
 }
 
 /// Weaves two lists into one. Walks along both; elements of both lists are the fixed points.
-fn weave(live: &[String], config: &[String]) -> Vec<Step> {
+fn weave(live: &[String], config: &[String]) -> Vec<MergeStep> {
     let (in_live, in_config): (HashSet<&String>, HashSet<&String>) =
         (live.iter().collect(), config.iter().collect());
     let mut shared = config.iter().filter(|id| in_live.contains(id));
@@ -95,7 +95,7 @@ fn weave(live: &[String], config: &[String]) -> Vec<Step> {
                 continue;
             }
             (Some(ours), _) if !in_config.contains(ours) => {
-                steps.push(Step::Keep(l));
+                steps.push(MergeStep::Keep(l));
                 l += 1;
                 continue;
             }
@@ -103,7 +103,7 @@ fn weave(live: &[String], config: &[String]) -> Vec<Step> {
             _ => {}
         }
         if let Some(theirs) = theirs {
-            steps.push(Step::Set(c));
+            steps.push(MergeStep::Set(c));
             set.insert(theirs);
             c += 1;
             if next_shared == Some(theirs) {
@@ -120,9 +120,9 @@ mod tests {
     fn woven(live: &str, config: &str) -> String {
         let split = |text: &str| text.chars().map(String::from).collect::<Vec<_>>();
         let (live, config) = (split(live), split(config));
-        let pick = |step: Step| match step {
-            Step::Keep(at) => live[at].clone(),
-            Step::Set(at) => config[at].clone(),
+        let pick = |step: MergeStep| match step {
+            MergeStep::Keep(at) => live[at].clone(),
+            MergeStep::Set(at) => config[at].clone(),
         };
         weave(&live, &config).into_iter().map(pick).collect()
     }

@@ -1,4 +1,4 @@
-//! [`Node`]: one level of a field set that is being built.
+//! [`FieldSetNode`]: one level of a field set that is being built.
 
 use listwatch_json::{Map, Value};
 
@@ -7,12 +7,12 @@ pub(super) const SELF: &str = ".";
 
 /// A node of a field set: true if the path belongs to the set, and the nodes of the paths below it.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct FieldSetNode {
     pub(super) member: bool,
     pub(super) children: Map,
 }
 
-impl Node {
+impl FieldSetNode {
     pub(super) fn leaf() -> Self {
         Self { member: true, children: Map::new() }
     }

@@ -34,12 +34,12 @@ pub fn manager_from_user_agent(user_agent: &str) -> String {
 
 /// The operation by which a manager owns its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Operation {
+pub(super) enum ManagerOperation {
     Apply,
     Update,
 }
 
-impl Operation {
+impl ManagerOperation {
     fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -50,22 +50,22 @@ impl Operation {
 
 /// One manager and what it owns.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct ManagerEntry {
     pub(super) manager: String,
-    pub(super) operation: Operation,
+    pub(super) operation: ManagerOperation,
     pub(super) api_version: String,
     pub(super) subresource: String,
     pub(super) time: Option<String>,
     pub(super) fields: FieldSet,
 }
 
-impl Entry {
+impl ManagerEntry {
     /// Returns true if both stand for the same manager. An applier is the same through all versions.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.operation == other.operation
             && self.manager == other.manager
             && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+            && (self.operation == ManagerOperation::Apply || self.api_version == other.api_version)
     }
 
     fn order(&self) -> impl Ord {
@@ -81,8 +81,8 @@ impl Entry {
             Some(_) => None,
         };
         let operation = match text("operation")?.as_str() {
-            "Apply" => Operation::Apply,
-            "Update" => Operation::Update,
+            "Apply" => ManagerOperation::Apply,
+            "Update" => ManagerOperation::Update,
             _ => return None,
         };
         if text("fieldsType")? != "FieldsV1" {
@@ -126,7 +126,7 @@ pub(super) enum Given {
     /// An empty list, or one with one empty entry: forget everything.
     Reset,
     /// Entries.
-    Entries(Vec<Entry>),
+    Entries(Vec<ManagerEntry>),
 }
 
 /// Takes the entries out of an object.
@@ -142,8 +142,8 @@ pub(super) fn take(object: &mut Value) -> Given {
     if reset {
         return Given::Reset;
     }
-    let entries: Option<Vec<Entry>> =
-        items.into_iter().map(|entry| Entry::parse(entry, FieldSet::from_json)).collect();
+    let entries: Option<Vec<ManagerEntry>> =
+        items.into_iter().map(|entry| ManagerEntry::parse(entry, FieldSet::from_json)).collect();
     entries.map_or(Given::Nothing, Given::Entries)
 }
 
@@ -160,15 +160,15 @@ pub(super) fn raw(object: &Value) -> Option<&Value> {
 }
 
 /// The entries of an object from the store.
-pub(super) fn read(object: &Value) -> Vec<Entry> {
+pub(super) fn read(object: &Value) -> Vec<ManagerEntry> {
     let items = raw(object).and_then(Value::as_array);
-    let stored = |entry: &Value| Entry::parse(entry.clone(), FieldSet::from_stored);
-    let entries: Option<Vec<Entry>> = items.into_iter().flatten().map(stored).collect();
+    let stored = |entry: &Value| ManagerEntry::parse(entry.clone(), FieldSet::from_stored);
+    let entries: Option<Vec<ManagerEntry>> = items.into_iter().flatten().map(stored).collect();
     entries.unwrap_or_default()
 }
 
 /// Puts entries into an object, in kube-apiserver's order; none leave no trace.
-pub(super) fn put(object: &mut Value, mut entries: Vec<Entry>) {
+pub(super) fn put(object: &mut Value, mut entries: Vec<ManagerEntry>) {
     entries.retain(|entry| !entry.fields.is_empty());
     entries.sort_by(|a, b| a.order().cmp(&b.order()));
     let Value::Object(root) = object else { return };
@@ -177,16 +177,16 @@ pub(super) fn put(object: &mut Value, mut entries: Vec<Entry>) {
     if entries.is_empty() {
         metadata.remove("managedFields");
     } else {
-        let list = entries.into_iter().map(Entry::into_value).collect();
+        let list = entries.into_iter().map(ManagerEntry::into_value).collect();
         metadata.insert("managedFields".to_owned(), Value::Array(list));
     }
 }
 
 /// Merges the oldest plain writers of each version into one entry, until no more than the maximum are left.
-pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
+pub(super) fn cap_updaters(entries: &mut Vec<ManagerEntry>) {
     entries.retain(|entry| !entry.fields.is_empty());
-    let (mut updaters, appliers): (Vec<Entry>, Vec<Entry>) =
-        std::mem::take(entries).into_iter().partition(|e| e.operation == Operation::Update);
+    let (mut updaters, appliers): (Vec<ManagerEntry>, Vec<ManagerEntry>) =
+        std::mem::take(entries).into_iter().partition(|e| e.operation == ManagerOperation::Update);
     updaters.sort_by(|a, b| (&a.time, &a.manager).cmp(&(&b.time, &b.manager)));
     let updaters = merge_oldest(updaters);
     entries.extend(appliers);
@@ -194,9 +194,9 @@ pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
 }
 
 /// Merges entries into the oldest one of their version, from the oldest on, until few enough are left.
-fn merge_oldest(updaters: Vec<Entry>) -> Vec<Entry> {
+fn merge_oldest(updaters: Vec<ManagerEntry>) -> Vec<ManagerEntry> {
     let mut excess = updaters.len().saturating_sub(UPDATERS_MAX);
-    let mut kept: Vec<Entry> = Vec::with_capacity(updaters.len());
+    let mut kept: Vec<ManagerEntry> = Vec::with_capacity(updaters.len());
     let mut oldest: HashMap<String, usize> = HashMap::new();
     for entry in updaters {
         match oldest.get(&entry.api_version).and_then(|at| kept.get_mut(*at)).filter(|_| excess > 0) {

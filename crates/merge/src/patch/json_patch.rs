@@ -41,22 +41,22 @@ impl Default for JsonPatchLimits {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
-    operations: Vec<Operation>,
+    operations: Vec<PatchOperation>,
     limits: JsonPatchLimits,
     complaints: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Operation {
+struct PatchOperation {
     op: Text,
     path: Option<Text>,
     from: Option<Text>,
     value: Option<Value>,
 }
 
-type Applied<T = ()> = Result<T, PatchError>;
+type PatchResult<T = ()> = Result<T, PatchError>;
 
-fn failed<T>(text: impl Into<String>) -> Applied<T> {
+fn failed<T>(text: impl Into<String>) -> PatchResult<T> {
     Err(PatchError::Failed(text.into()))
 }
 
@@ -94,7 +94,7 @@ impl JsonPatch {
         complaints
             .extend(parsed.duplicates.iter().map(|path| format!("json patch duplicate field {path:?}")));
         complaints.sort_by_key(|text| operation_of(text));
-        let operations = items.into_iter().map(Operation::parse).collect::<Result<_, _>>()?;
+        let operations = items.into_iter().map(PatchOperation::parse).collect::<Result<_, _>>()?;
         Ok(Self { operations, limits, complaints })
     }
 
@@ -111,7 +111,7 @@ impl JsonPatch {
     pub fn apply(&self, object: &mut Value) -> Result<(), PatchError> {
         let mut changed = object.clone();
         let JsonPatchLimits { copied_bytes: copied, moved_elements: moved, depth, .. } = self.limits;
-        let mut budget = Budget { copied, moved, depth };
+        let mut budget = PatchBudget { copied, moved, depth };
         for operation in &self.operations {
             operation.apply(&mut changed, &mut budget)?;
         }
@@ -140,14 +140,14 @@ fn operation_of(complaint: &str) -> Option<usize> {
 }
 
 /// The rest of the limits.
-struct Budget {
+struct PatchBudget {
     copied: usize,
     moved: usize,
     depth: usize,
 }
 
-impl Budget {
-    fn spend(left: &mut usize, amount: usize, what: &str) -> Applied {
+impl PatchBudget {
+    fn spend(left: &mut usize, amount: usize, what: &str) -> PatchResult {
         match left.checked_sub(amount) {
             Some(rest) => {
                 *left = rest;
@@ -158,12 +158,12 @@ impl Budget {
     }
 
     /// Returns true if a value of this depth may stand at a path.
-    fn allows(&self, path: &Pointer, depth: usize) -> Applied {
+    fn allows(&self, path: &Pointer, depth: usize) -> PatchResult {
         if path.0.len() + depth > self.depth { failed("exceeded max depth") } else { Ok(()) }
     }
 }
 
-impl Operation {
+impl PatchOperation {
     fn parse(item: Value) -> Result<Self, PatchError> {
         let Value::Object(mut map) = item else {
             return Err(undecodable(&item, "value of type handlers.jsonPatchOp"));
@@ -179,7 +179,7 @@ impl Operation {
         Ok(Self { op, path, from, value: map.remove("value") })
     }
 
-    fn apply(&self, object: &mut Value, budget: &mut Budget) -> Applied {
+    fn apply(&self, object: &mut Value, budget: &mut PatchBudget) -> PatchResult {
         let path = Pointer::parse(self.path.as_deref())?;
         match self.op.as_str() {
             "add" => add(object, &path, self.value(&path, budget)?, budget),
@@ -194,8 +194,8 @@ impl Operation {
                 let value = remove(object, &from, budget)?;
                 // What does not go down cannot get deeper.
                 if path.0.len() > from.0.len() {
-                    let size = Size::of(&value);
-                    Budget::spend(&mut budget.moved, size.nodes, "moves")?;
+                    let size = ValueSize::of(&value);
+                    PatchBudget::spend(&mut budget.moved, size.nodes, "moves")?;
                     budget.allows(&path, size.depth)?;
                 }
                 add(object, &path, value, budget)
@@ -205,8 +205,8 @@ impl Operation {
                 let Some(value) = from.find(object) else {
                     return failed(format!("copy from missing path {}", from.0.join("/")));
                 };
-                let size = Size::of(value);
-                Budget::spend(&mut budget.copied, size.bytes, "copies")?;
+                let size = ValueSize::of(value);
+                PatchBudget::spend(&mut budget.copied, size.bytes, "copies")?;
                 budget.allows(&path, size.depth)?;
                 let value = value.clone();
                 add(object, &path, value, budget)
@@ -215,14 +215,14 @@ impl Operation {
         }
     }
 
-    fn value(&self, path: &Pointer, budget: &Budget) -> Applied<Value> {
+    fn value(&self, path: &Pointer, budget: &PatchBudget) -> PatchResult<Value> {
         // kube-apiserver takes a missing value for null.
         let value = self.value.clone().unwrap_or(Value::Null);
-        budget.allows(path, Size::of(&value).depth)?;
+        budget.allows(path, ValueSize::of(&value).depth)?;
         Ok(value)
     }
 
-    fn test(&self, object: &Value, path: &Pointer) -> Applied {
+    fn test(&self, object: &Value, path: &Pointer) -> PatchResult {
         let expected = self.value.as_ref().unwrap_or(&Value::Null);
         let found = path.find(object).unwrap_or(&Value::Null);
         if same(found, expected) { Ok(()) } else { failed(format!("test of {} failed", path.0.join("/"))) }
@@ -243,7 +243,7 @@ fn same(a: &Value, b: &Value) -> bool {
 
 /// The size of a value, found in one walk.
 #[derive(Clone, Copy)]
-struct Size {
+struct ValueSize {
     /// About the encoded size.
     bytes: usize,
     nodes: usize,
@@ -251,7 +251,7 @@ struct Size {
     depth: usize,
 }
 
-impl Size {
+impl ValueSize {
     fn of(value: &Value) -> Self {
         match value {
             Value::String(text) => Self { bytes: text.len() + 2, nodes: 1, depth: 0 },
@@ -278,7 +278,7 @@ impl Size {
 struct Pointer(Vec<String>);
 
 impl Pointer {
-    fn parse(text: Option<&str>) -> Applied<Self> {
+    fn parse(text: Option<&str>) -> PatchResult<Self> {
         let Some(text) = text else { return failed("operation without a path") };
         if text.is_empty() {
             return Ok(Self(Vec::new()));
@@ -302,7 +302,7 @@ impl Pointer {
     }
 
     /// The container of the last step, and that step.
-    fn container<'v>(&self, object: &'v mut Value) -> Applied<(&'v mut Value, &str)> {
+    fn container<'v>(&self, object: &'v mut Value) -> PatchResult<(&'v mut Value, &str)> {
         let Some((last, parents)) = self.0.split_last() else {
             return failed("the whole object has no container");
         };
@@ -323,7 +323,7 @@ impl Pointer {
 }
 
 /// The position a step names in a list of `length` elements; negative ones count from the end.
-fn index(step: &str, length: usize) -> Applied<usize> {
+fn index(step: &str, length: usize) -> PatchResult<usize> {
     let position = step.parse::<i64>().ok().and_then(|position| match usize::try_from(position) {
         Ok(position) => Some(position),
         Err(_) => usize::try_from(position.unsigned_abs()).ok().and_then(|back| length.checked_sub(back)),
@@ -334,7 +334,7 @@ fn index(step: &str, length: usize) -> Applied<usize> {
     }
 }
 
-fn add(object: &mut Value, path: &Pointer, value: Value, budget: &mut Budget) -> Applied {
+fn add(object: &mut Value, path: &Pointer, value: Value, budget: &mut PatchBudget) -> PatchResult {
     let (container, step) = path.container(object)?;
     match container {
         Value::Object(map) => {
@@ -342,7 +342,7 @@ fn add(object: &mut Value, path: &Pointer, value: Value, budget: &mut Budget) ->
         }
         Value::Array(items) => {
             let at = if step == "-" { items.len() } else { index(step, items.len() + 1)? };
-            Budget::spend(&mut budget.moved, items.len() - at, "moves")?;
+            PatchBudget::spend(&mut budget.moved, items.len() - at, "moves")?;
             items.insert(at, value);
         }
         _ => return failed(format!("nothing can be added below a scalar at {step}")),
@@ -350,7 +350,7 @@ fn add(object: &mut Value, path: &Pointer, value: Value, budget: &mut Budget) ->
     Ok(())
 }
 
-fn replace(object: &mut Value, path: &Pointer, value: Value, budget: &mut Budget) -> Applied {
+fn replace(object: &mut Value, path: &Pointer, value: Value, budget: &mut PatchBudget) -> PatchResult {
     if path.0.is_empty() {
         *object = value;
         return Ok(());
@@ -368,13 +368,13 @@ fn replace(object: &mut Value, path: &Pointer, value: Value, budget: &mut Budget
     }
 }
 
-fn remove(object: &mut Value, path: &Pointer, budget: &mut Budget) -> Applied<Value> {
+fn remove(object: &mut Value, path: &Pointer, budget: &mut PatchBudget) -> PatchResult<Value> {
     let (container, step) = path.container(object)?;
     match container {
         Value::Object(map) => map.remove(step).map_or_else(|| failed(format!("no key {step} to remove")), Ok),
         Value::Array(items) => {
             let at = index(step, items.len())?;
-            Budget::spend(&mut budget.moved, items.len() - at, "moves")?;
+            PatchBudget::spend(&mut budget.moved, items.len() - at, "moves")?;
             Ok(items.remove(at))
         }
         _ => failed(format!("nothing below a scalar at {step}")),

@@ -13,7 +13,7 @@ use crate::names::label_key_errors;
 use crate::status::FieldError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
+enum SelectorToken {
     Error,
     End,
     ClosedPar,
@@ -30,69 +30,78 @@ enum Token {
     OpenPar,
 }
 
-type Parsed<T> = Result<T, String>;
+type ParsedSelector<T> = Result<T, String>;
 
-pub(super) fn parse(text: &str) -> Parsed<Vec<Requirement>> {
-    let mut parser = Parser { tokens: tokens(text), at: 0 };
+pub(super) fn parse(text: &str) -> ParsedSelector<Vec<Requirement>> {
+    let mut parser = SelectorParser { tokens: tokens(text), at: 0 };
     let mut requirements = Vec::new();
     loop {
         match parser.peek() {
-            (Token::Identifier | Token::Not, _) => requirements.push(parser.requirement_in_context()?),
-            (Token::End, _) => return Ok(requirements),
+            (SelectorToken::Identifier | SelectorToken::Not, _) => {
+                requirements.push(parser.requirement_in_context()?)
+            }
+            (SelectorToken::End, _) => return Ok(requirements),
             (_, literal) => {
                 return Err(format!("found '{literal}', expected: !, identifier, or 'end of string'"));
             }
         }
         match parser.take() {
-            (Token::End, _) => return Ok(requirements),
-            (Token::Comma, _) => parser.expect_requirement_after_comma()?,
+            (SelectorToken::End, _) => return Ok(requirements),
+            (SelectorToken::Comma, _) => parser.expect_requirement_after_comma()?,
             (_, literal) => return Err(format!("found '{literal}', expected: ',' or 'end of string'")),
         }
     }
 }
 
-struct Parser {
-    tokens: Vec<(Token, String)>,
+struct SelectorParser {
+    tokens: Vec<(SelectorToken, String)>,
     at: usize,
 }
 
-impl Parser {
-    fn raw(&self) -> (Token, String) {
-        self.tokens.get(self.at).cloned().unwrap_or((Token::End, String::new()))
+impl SelectorParser {
+    fn raw(&self) -> (SelectorToken, String) {
+        self.tokens.get(self.at).cloned().unwrap_or((SelectorToken::End, String::new()))
     }
 
     /// The next token where names and values stand.
-    fn peek(&self) -> (Token, String) {
+    fn peek(&self) -> (SelectorToken, String) {
         let (token, literal) = self.raw();
-        (if matches!(token, Token::In | Token::NotIn) { Token::Identifier } else { token }, literal)
+        (
+            if matches!(token, SelectorToken::In | SelectorToken::NotIn) {
+                SelectorToken::Identifier
+            } else {
+                token
+            },
+            literal,
+        )
     }
 
-    fn take(&mut self) -> (Token, String) {
+    fn take(&mut self) -> (SelectorToken, String) {
         let next = self.peek();
         self.at += 1;
         next
     }
 
-    fn take_operator(&mut self) -> (Token, String) {
+    fn take_operator(&mut self) -> (SelectorToken, String) {
         let next = self.raw();
         self.at += 1;
         next
     }
 
-    fn expect_requirement_after_comma(&self) -> Parsed<()> {
+    fn expect_requirement_after_comma(&self) -> ParsedSelector<()> {
         match self.peek() {
-            (Token::Identifier | Token::Not, _) => Ok(()),
+            (SelectorToken::Identifier | SelectorToken::Not, _) => Ok(()),
             (_, literal) => Err(format!("found '{literal}', expected: identifier after ','")),
         }
     }
 
-    fn requirement_in_context(&mut self) -> Parsed<Requirement> {
+    fn requirement_in_context(&mut self) -> ParsedSelector<Requirement> {
         self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))
     }
 
-    fn requirement(&mut self) -> Parsed<Requirement> {
+    fn requirement(&mut self) -> ParsedSelector<Requirement> {
         let (key, negated) = self.key()?;
-        let unary = matches!(self.peek().0, Token::End | Token::Comma);
+        let unary = matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma);
         let (operator, values) = match (negated, unary) {
             (true, _) => (Operator::DoesNotExist, Vec::new()),
             (false, true) => (Operator::Exists, Vec::new()),
@@ -101,13 +110,13 @@ impl Parser {
         Requirement::new(&key, operator, values).map_err(|e| e.0)
     }
 
-    fn key(&mut self) -> Parsed<(String, bool)> {
+    fn key(&mut self) -> ParsedSelector<(String, bool)> {
         let (mut token, mut literal) = self.take();
-        let negated = token == Token::Not;
+        let negated = token == SelectorToken::Not;
         if negated {
             (token, literal) = self.take();
         }
-        if token != Token::Identifier {
+        if token != SelectorToken::Identifier {
             return Err(format!("found '{literal}', expected: identifier"));
         }
         let errors = label_key_errors(&literal);
@@ -117,59 +126,61 @@ impl Parser {
         Ok((literal, negated))
     }
 
-    fn operator_and_values(&mut self) -> Parsed<(Operator, Vec<String>)> {
+    fn operator_and_values(&mut self) -> ParsedSelector<(Operator, Vec<String>)> {
         let (token, literal) = self.take_operator();
         let operator = match token {
-            Token::In => return Ok((Operator::In, self.values()?)),
-            Token::NotIn => return Ok((Operator::NotIn, self.values()?)),
-            Token::Equals => Operator::Equals,
-            Token::DoubleEquals => Operator::DoubleEquals,
-            Token::NotEquals => Operator::NotEquals,
-            Token::GreaterThan => Operator::GreaterThan,
-            Token::LessThan => Operator::LessThan,
+            SelectorToken::In => return Ok((Operator::In, self.values()?)),
+            SelectorToken::NotIn => return Ok((Operator::NotIn, self.values()?)),
+            SelectorToken::Equals => Operator::Equals,
+            SelectorToken::DoubleEquals => Operator::DoubleEquals,
+            SelectorToken::NotEquals => Operator::NotEquals,
+            SelectorToken::GreaterThan => Operator::GreaterThan,
+            SelectorToken::LessThan => Operator::LessThan,
             _ => return Err(format!("found '{literal}', expected: in, notin, =, ==, !=, gt, lt")),
         };
         Ok((operator, vec![self.exact_value()?]))
     }
 
-    fn exact_value(&mut self) -> Parsed<String> {
-        if matches!(self.peek().0, Token::End | Token::Comma) {
+    fn exact_value(&mut self) -> ParsedSelector<String> {
+        if matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma) {
             return Ok(String::new());
         }
         match self.take() {
-            (Token::Identifier, literal) => Ok(literal),
+            (SelectorToken::Identifier, literal) => Ok(literal),
             (_, literal) => Err(format!("found '{literal}', expected: identifier")),
         }
     }
 
-    fn values(&mut self) -> Parsed<Vec<String>> {
+    fn values(&mut self) -> ParsedSelector<Vec<String>> {
         match self.take() {
-            (Token::OpenPar, _) => {}
+            (SelectorToken::OpenPar, _) => {}
             (_, literal) => return Err(format!("found '{literal}' expected: '('")),
         }
         match self.peek() {
-            (Token::ClosedPar, _) => {
+            (SelectorToken::ClosedPar, _) => {
                 self.take();
                 Ok(vec![String::new()])
             }
-            (Token::Identifier | Token::Comma, _) => self.value_list(),
+            (SelectorToken::Identifier | SelectorToken::Comma, _) => self.value_list(),
             (_, literal) => Err(format!("found '{literal}', expected: ',', ')' or identifier")),
         }
     }
 
     /// Up to and with the closing parenthesis; nothing between two commas is the empty value.
-    fn value_list(&mut self) -> Parsed<Vec<String>> {
+    fn value_list(&mut self) -> ParsedSelector<Vec<String>> {
         let mut values = Vec::new();
         loop {
             match self.take() {
-                (Token::Identifier, literal) => values.push(literal),
-                (Token::Comma, _) => {
-                    if values.is_empty() || matches!(self.peek().0, Token::ClosedPar | Token::Comma) {
+                (SelectorToken::Identifier, literal) => values.push(literal),
+                (SelectorToken::Comma, _) => {
+                    if values.is_empty()
+                        || matches!(self.peek().0, SelectorToken::ClosedPar | SelectorToken::Comma)
+                    {
                         values.push(String::new());
                     }
                     match self.peek().0 {
-                        Token::Comma => self.at += 1,
-                        Token::ClosedPar => {
+                        SelectorToken::Comma => self.at += 1,
+                        SelectorToken::ClosedPar => {
                             self.at += 1;
                             return Ok(values);
                         }
@@ -180,8 +191,8 @@ impl Parser {
                 (_, literal) => return Err(format!("found '{literal}', expected: ',', or identifier")),
             }
             match self.peek() {
-                (Token::Comma, _) => {}
-                (Token::ClosedPar, _) => {
+                (SelectorToken::Comma, _) => {}
+                (SelectorToken::ClosedPar, _) => {
                     self.at += 1;
                     return Ok(values);
                 }
@@ -191,7 +202,7 @@ impl Parser {
     }
 }
 
-fn tokens(text: &str) -> Vec<(Token, String)> {
+fn tokens(text: &str) -> Vec<(SelectorToken, String)> {
     let mut tokens = Vec::new();
     let mut rest = text;
     loop {
@@ -208,36 +219,36 @@ fn is_special(c: char) -> bool {
     matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
 }
 
-fn word(text: &str) -> (Token, usize) {
+fn word(text: &str) -> (SelectorToken, usize) {
     let end = text.find(|c| is_special(c) || matches!(c, ' ' | '\t' | '\r' | '\n')).unwrap_or(text.len());
     let token = match text.get(..end) {
-        Some("in") => Token::In,
-        Some("notin") => Token::NotIn,
+        Some("in") => SelectorToken::In,
+        Some("notin") => SelectorToken::NotIn,
         // kube-apiserver's lexer reads bytes up to a NUL, which ends its input; it is nothing a key or value may hold.
-        Some(word) if word.contains('\0') => Token::Error,
-        _ => Token::Identifier,
+        Some(word) if word.contains('\0') => SelectorToken::Error,
+        _ => SelectorToken::Identifier,
     };
     (token, end)
 }
 
-fn special(text: &str) -> (Token, usize) {
+fn special(text: &str) -> (SelectorToken, usize) {
     let two = match text.get(..2) {
-        Some("==") => Some(Token::DoubleEquals),
-        Some("!=") => Some(Token::NotEquals),
+        Some("==") => Some(SelectorToken::DoubleEquals),
+        Some("!=") => Some(SelectorToken::NotEquals),
         _ => None,
     };
     if let Some(token) = two {
         return (token, 2);
     }
     let token = match text.chars().next() {
-        Some('=') => Token::Equals,
-        Some('!') => Token::Not,
-        Some('(') => Token::OpenPar,
-        Some(')') => Token::ClosedPar,
-        Some(',') => Token::Comma,
-        Some('>') => Token::GreaterThan,
-        Some('<') => Token::LessThan,
-        _ => Token::Error,
+        Some('=') => SelectorToken::Equals,
+        Some('!') => SelectorToken::Not,
+        Some('(') => SelectorToken::OpenPar,
+        Some(')') => SelectorToken::ClosedPar,
+        Some(',') => SelectorToken::Comma,
+        Some('>') => SelectorToken::GreaterThan,
+        Some('<') => SelectorToken::LessThan,
+        _ => SelectorToken::Error,
     };
     (token, 1)
 }

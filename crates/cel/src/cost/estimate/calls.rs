@@ -1,8 +1,8 @@
 //! The cost of calls.
 
 use super::super::runtime::{LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, ceil};
-use super::{CostRange, Coster, Size, Step, UNKNOWN, both};
-use crate::ast::{Id, Kind, Literal};
+use super::{CostRange, Coster, EstimateStep, SizeRange, UNKNOWN, both};
+use crate::ast::{AstKind, Id, Literal};
 use crate::types::Type;
 
 const ONE: CostRange = CostRange::fixed(1);
@@ -10,7 +10,7 @@ const ONE: CostRange = CostRange::fixed(1);
 /// The cost of a call without its arguments, and the size of its result if that is known.
 struct Call {
     cost: CostRange,
-    size: Option<Size>,
+    size: Option<SizeRange>,
 }
 
 impl Call {
@@ -18,7 +18,7 @@ impl Call {
         Self { cost, size: None }
     }
 
-    fn sized(cost: CostRange, size: Size) -> Self {
+    fn sized(cost: CostRange, size: SizeRange) -> Self {
         Self { cost, size: Some(size) }
     }
 }
@@ -27,7 +27,7 @@ impl Call {
 #[derive(Clone, Copy)]
 struct Arg {
     id: Id,
-    size: Size,
+    size: SizeRange,
 }
 
 impl Coster<'_> {
@@ -47,7 +47,7 @@ impl Coster<'_> {
         let before = target.map_or(CostRange::fixed(0), |target| self.cost(target));
         let target = target.map(|target| Arg { id: target, size: self.size_or_unknown(target) });
         let mut cost = CostRange { min: u64::MAX, max: 0 };
-        let mut result: Option<Size> = None;
+        let mut result: Option<SizeRange> = None;
         for overload in overloads {
             let call = self.overload(id, function, overload, target, &given, &costs);
             cost = cost.or(call.cost);
@@ -58,7 +58,7 @@ impl Coster<'_> {
             if let ("index_list" | "index_map", Some(container)) = (*overload, args.first()) {
                 result = self.entry_sizes(*container).map(|entries| entries.value);
                 let mut path = self.path(*container);
-                path.push(if *overload == "index_list" { Step::Items } else { Step::Values });
+                path.push(if *overload == "index_list" { EstimateStep::Items } else { EstimateStep::Values });
                 self.paths.insert(id, path);
             }
             if result.is_none() {
@@ -106,16 +106,16 @@ impl Coster<'_> {
         match (overload, target, args) {
             ("string_format", Some(target), _) => Call::of(target.size.scaled(STRING_FACTOR)),
             ("string_to_bytes", _, [arg]) => {
-                let size = Size { min: arg.size.min, max: arg.size.max.wrapping_mul(4) };
+                let size = SizeRange { min: arg.size.min, max: arg.size.max.wrapping_mul(4) };
                 Call::sized(arg.size.scaled(STRING_FACTOR), size)
             }
             ("bytes_to_string", _, [arg]) => {
-                let size = Size { min: arg.size.min / 4, max: arg.size.max };
+                let size = SizeRange { min: arg.size.min / 4, max: arg.size.max };
                 Call::sized(arg.size.scaled(STRING_FACTOR), size)
             }
             ("strings_quote", _, [arg]) => {
                 let max = arg.size.max.wrapping_mul(2).wrapping_add(2);
-                let size = Size { min: arg.size.min.wrapping_add(2), max };
+                let size = SizeRange { min: arg.size.min.wrapping_add(2), max };
                 Call::sized(arg.size.scaled(STRING_FACTOR), size)
             }
             ("starts_with_string" | "ends_with_string", _, [arg]) => Call::of(arg.size.scaled(STRING_FACTOR)),
@@ -160,7 +160,7 @@ impl Coster<'_> {
             Type::List(element) => matches!(**element, Type::String | Type::Bytes),
             _ => false,
         };
-        let allocating = |factor: f64, size: Size| {
+        let allocating = |factor: f64, size: SizeRange| {
             Call::sized(size.scaled(factor).plus(CostRange::fixed(1 + LIST_COST)), size)
         };
         let square = |list: Arg| {
@@ -170,9 +170,11 @@ impl Coster<'_> {
         Some(match (overload, target, args) {
             ("list_slice", Some(list), [start, end]) => {
                 let (start, end) = (self.literal(*start, 0), self.literal(*end, list.size.max));
-                allocating(1.0, Size::fixed(end.wrapping_sub(start)))
+                allocating(1.0, SizeRange::fixed(end.wrapping_sub(start)))
             }
-            ("lists_range", None, [count]) => allocating(1.0, Size::fixed(self.literal(*count, u64::MAX))),
+            ("lists_range", None, [count]) => {
+                allocating(1.0, SizeRange::fixed(self.literal(*count, u64::MAX)))
+            }
             ("list_reverse", Some(list), []) => allocating(1.0, list.size),
             ("list_flatten", Some(list), []) => allocating(1.0, list.size),
             ("list_flatten_int", Some(list), [depth]) =>
@@ -196,7 +198,7 @@ impl Coster<'_> {
     /// A number that is written in the expression.
     fn literal(&self, arg: Arg, default: u64) -> u64 {
         match self.checked.ast.kind(arg.id) {
-            Kind::Literal(Literal::Int(number)) => u64::try_from(*number).unwrap_or(0),
+            AstKind::Literal(Literal::Int(number)) => u64::try_from(*number).unwrap_or(0),
             _ => default,
         }
     }
@@ -209,7 +211,7 @@ impl Coster<'_> {
         target: Option<Arg>,
         args: &[Arg],
     ) -> Option<Call> {
-        let scan = |size: Size, times: f64| size.scaled(times * STRING_FACTOR);
+        let scan = |size: SizeRange, times: f64| size.scaled(times * STRING_FACTOR);
         Some(match (function, target, args) {
             ("check", ..) => Call::of(CostRange::fixed(350_000)),
             (
@@ -272,11 +274,11 @@ impl Coster<'_> {
             ("split", Some(target), _) => {
                 let most =
                     args.get(1).map_or(target.size.max, |most| self.split_limit(*most, target.size.max));
-                Call::sized(scan(target.size, 2.0), Size { min: 0, max: most })
+                Call::sized(scan(target.size, 2.0), SizeRange { min: 0, max: most })
             }
             ("join", Some(list), _) => self.join(list, args.first().copied()),
             ("find" | "findAll", Some(text), [pattern, ..]) => {
-                Call::sized(regex(text.size, pattern.size), Size { min: 0, max: text.size.max })
+                Call::sized(regex(text.size, pattern.size), SizeRange { min: 0, max: text.size.max })
             }
             ("ip", ..) if overload == "cidr_ip" => Call::of(ONE),
             (
@@ -286,7 +288,7 @@ impl Coster<'_> {
             ) => Call::of(scan(arg.size, 1.0)),
             ("ip.isCanonical", _, [arg]) => Call::of(scan(arg.size, 2.0)),
             ("containsIP" | "containsCIDR", _, [arg]) => {
-                let address = Size { min: 4, max: 16 };
+                let address = SizeRange { min: 4, max: 16 };
                 let mut cost = address.plus(address).scaled(STRING_FACTOR);
                 if function == "containsCIDR" {
                     cost = cost.plus(address.scaled(STRING_FACTOR)).plus(ONE);
@@ -317,14 +319,14 @@ impl Coster<'_> {
     }
 
     /// The size of the elements of a list, if they are of a type that has one.
-    fn element_size(&self, list: Arg) -> Option<(bool, Size)> {
+    fn element_size(&self, list: Arg) -> Option<(bool, SizeRange)> {
         let Type::List(element) = self.checked.ty(list.id) else { return None };
         let text = matches!(**element, Type::String | Type::Bytes);
         let mut path = self.path(list.id);
         let size = if path.is_empty() {
             None
         } else {
-            path.push(Step::Items);
+            path.push(EstimateStep::Items);
             self.declared_size(&path)
         };
         Some((text, size.unwrap_or(UNKNOWN)))
@@ -343,29 +345,30 @@ impl Coster<'_> {
 
     fn split_limit(&self, arg: Arg, default: u64) -> u64 {
         match self.checked.ast.kind(arg.id) {
-            Kind::Literal(Literal::Int(number)) => number.cast_unsigned(),
+            AstKind::Literal(Literal::Int(number)) => number.cast_unsigned(),
             _ => default,
         }
     }
 
     fn join(&self, list: Arg, separator: Option<Arg>) -> Call {
         let mut size =
-            self.element_size(list).map_or(Size::fixed(0), |(_, element)| list.size.times(element));
+            self.element_size(list).map_or(SizeRange::fixed(0), |(_, element)| list.size.times(element));
         if let Some(separator) = separator {
-            let count = Size { min: list.size.min.saturating_sub(1), max: list.size.max.saturating_sub(1) };
+            let count =
+                SizeRange { min: list.size.min.saturating_sub(1), max: list.size.max.saturating_sub(1) };
             size = size.plus(separator.size.times(count));
         }
         Call::sized(size.scaled(STRING_FACTOR), size)
     }
 }
 
-fn regex(text: Size, pattern: Size) -> CostRange {
-    text.plus(Size::fixed(1)).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
+fn regex(text: SizeRange, pattern: SizeRange) -> CostRange {
+    text.plus(SizeRange::fixed(1)).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
 }
 
 /// The size of a text after replacements.
-fn replaced(text: Size, old: Size, new: Size) -> Size {
-    let (mut count, mut kept) = (Size::fixed(0), Size::fixed(0));
+fn replaced(text: SizeRange, old: SizeRange, new: SizeRange) -> SizeRange {
+    let (mut count, mut kept) = (SizeRange::fixed(0), SizeRange::fixed(0));
     if old.min == 0 {
         count.max = text.max.saturating_add(1);
         kept.max = text.max;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use listwatch_json::{Map, Value};
 
-use super::order::{self, Identity};
+use super::order::{self, ElementIdentity};
 use super::{DIRECTIVE, Merged, bad_directive, merge_map};
 use crate::patch::{PatchError, Schema};
 use listwatch_json::go;
@@ -38,18 +38,18 @@ fn merge<S: Schema>(original: Vec<Value>, patch: Vec<Value>, schema: S) -> Merge
     };
     let (original, patch) = apply_directives(original, patch, key)?;
     let mut merged = original.clone();
-    let mut places = Identity::Key(key).positions(&merged);
+    let mut places = ElementIdentity::Key(key).positions(&merged);
     for element in &patch {
         merge_element(&mut merged, &mut places, element, key, schema.items())?;
     }
-    Ok(order::arrange(merged, &patch, &original, Identity::Key(key)))
+    Ok(order::arrange(merged, &patch, &original, ElementIdentity::Key(key)))
 }
 
 fn merge_scalars(original: Vec<Value>, patch: Vec<Value>) -> Vec<Value> {
     let mut seen = HashSet::new();
-    let both = original.iter().chain(&patch).filter(|item| seen.insert(Identity::Whole.of(item)));
+    let both = original.iter().chain(&patch).filter(|item| seen.insert(ElementIdentity::Whole.of(item)));
     let merged = both.cloned().collect();
-    order::arrange(merged, &patch, &original, Identity::Whole)
+    order::arrange(merged, &patch, &original, ElementIdentity::Whole)
 }
 
 /// Carries out the elements that are directives, and returns the original and the patch without them.
@@ -93,7 +93,7 @@ fn merge_element<S: Schema>(
     if !patch.contains_key(key) {
         return Err(no_merge_key(patch, key));
     }
-    let id = Identity::Key(key).of(element);
+    let id = ElementIdentity::Key(key).of(element);
     if let Some(slot) = places.get(&id).and_then(|at| merged.get_mut(*at)) {
         let Value::Object(old) = slot.take() else { return Ok(()) };
         *slot = Value::Object(merge_map(old, patch.clone(), schema)?);

@@ -14,14 +14,14 @@ use listwatch_json::go;
 
 /// The key by which two elements are the same.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Identity<'k> {
+pub(super) enum ElementIdentity<'k> {
     /// The value of this field.
     Key(&'k str),
     /// Everything.
     Whole,
 }
 
-impl Identity<'_> {
+impl ElementIdentity<'_> {
     /// Text that is equal for the same element; for hashing.
     pub(super) fn of(self, item: &Value) -> String {
         match self {
@@ -41,7 +41,7 @@ pub(super) fn arrange(
     merged: Vec<Value>,
     patch: &[Value],
     server: &[Value],
-    identity: Identity<'_>,
+    identity: ElementIdentity<'_>,
 ) -> Vec<Value> {
     let (patch_order, server_order) = (identity.positions(patch), identity.positions(server));
     let keyed = merged.into_iter().map(|item| (identity.of(&item), item));
@@ -91,7 +91,7 @@ pub(super) fn apply_set_order<S: Schema>(
         let old = list_of(original.get(name))?;
         let new = list_of(patch.get(name))?;
         let key = field.as_ref().and_then(|f| f.merge_key());
-        let identity = key.map_or(Identity::Whole, Identity::Key);
+        let identity = key.map_or(ElementIdentity::Whole, ElementIdentity::Key);
         check_named(&order, identity)?;
         check_consistent(new.as_deref().unwrap_or_default(), &order, identity)?;
         let server = old.clone().unwrap_or_default();
@@ -119,18 +119,18 @@ fn list_of(value: Option<&Value>) -> Merged<Option<Vec<Value>>> {
 }
 
 /// The elements of an order must say which ones they mean.
-fn check_named(order: &[Value], identity: Identity<'_>) -> Merged<()> {
-    let Identity::Key(key) = identity else { return Ok(()) };
+fn check_named(order: &[Value], identity: ElementIdentity<'_>) -> Merged<()> {
+    let ElementIdentity::Key(key) = identity else { return Ok(()) };
     let nameless = order.iter().filter_map(Value::as_object).find(|map| !map.contains_key(key));
     nameless.map_or(Ok(()), |map| Err(list::no_merge_key(map, key)))
 }
 
 /// The elements of the patched list must be a subsequence of the order, deletions aside.
-fn check_consistent(patch: &[Value], order: &[Value], identity: Identity<'_>) -> Merged<()> {
+fn check_consistent(patch: &[Value], order: &[Value], identity: ElementIdentity<'_>) -> Merged<()> {
     let mut ordered = order.iter().map(|item| identity.of(item));
     let kept = patch.iter().filter(|item| item.get(DIRECTIVE).is_none());
     for item in kept {
-        if let (Identity::Key(key), Value::Object(map)) = (identity, item)
+        if let (ElementIdentity::Key(key), Value::Object(map)) = (identity, item)
             && !map.contains_key(key)
         {
             return Err(list::no_merge_key(map, key));
