@@ -1,4 +1,11 @@
-//! The [`Engine`] trait: what every store can do, in the terms of etcd.
+//! The [`Engine`] trait: a revisioned, ordered, watchable key-value store, in the terms of etcd.
+//!
+//! One counter orders all writes. A write is conditional on the revision of its key, so that a caller can retry with the value it is given
+//! instead of reading again. Reads can name an older revision, as far back as history reaches. The log of changes is read as
+//! [`Changes`], which never misses and never repeats a change.
+//!
+//! Values are opaque bytes: nothing here knows Kubernetes. `suite/` has the tests that every engine must pass. Next: `memory.rs`, the
+//! simplest one.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Errors of the store.
+//! Errors of the store, one enum for all engines. Every variant says what the caller can do about it: retry, list again, or give up.
 
 use listwatch_wire::Revision;
 

@@ -1,4 +1,4 @@
-//! Groups, versions, kinds and resources.
+//! Group, version and kind; group, version and resource: the names by which clients and servers find types and paths.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

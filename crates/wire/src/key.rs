@@ -1,4 +1,6 @@
-//! [`ObjectKey`]: which object, within one resource.
+//! [`ObjectKey`]: namespace and name, the key of an object within one resource.
+//!
+//! It is what caches are keyed by and what work queues hold, so that it is small and cheap to clone.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;

@@ -1,4 +1,10 @@
-//! [`Collection`]: all objects of one kind, their recent events, and those who watch them.
+//! [`Collection`]: the watch cache of one resource: its state, its recent events, and the views of its watchers.
+//! All versions of a resource share one collection, since they share the storage keys.
+//!
+//! Reads take no lock: the state is an immutable [`Snapshot`] behind an atomic pointer. Only the feeder (`feeder.rs`) replaces it. The lock on
+//! the log is held for moments, to append an event or to enter a view.
+//!
+//! It does not decide what is served: that is the registry. Next: `snapshot.rs` for lists, `view.rs` for watches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

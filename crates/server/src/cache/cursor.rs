@@ -1,4 +1,10 @@
-//! [`Cursor`]: a watcher's position in the log.
+//! [`Cursor`]: the position of one watcher in the log of a collection.
+//!
+//! A watcher is this position and a pointer to a shared [`View`]; there is no queue per watcher that could fill up. A position that is older than
+//! the events in memory is served from the engine's log (`history.rs`) until it has caught up. Only when the engine has compacted that part, the
+//! watch ends with 410.
+//!
+//! In kube-apiserver this is the cacheWatcher, which has a bounded channel and is closed when that is full. Next: `view.rs`.
 
 use std::sync::Arc;
 

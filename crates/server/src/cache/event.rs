@@ -1,4 +1,9 @@
-//! [`Event`]: one change of one object, and its forms on the wire, made once and shared.
+//! [`Event`]: one change of one object, and its encoded frames, made once and shared by all watchers.
+//!
+//! The frame of a JSON watch is made for the first watcher that needs it and kept with the event; other forms are made on demand and
+//! counted apart (`frames.rs`), because few clients ask for them.
+//!
+//! It does not know the filters: [`Event::seen_through`] is asked per view. Next: `view.rs`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,9 @@
-//! [`Filter`]: which objects of a collection somebody wants to see.
+//! [`Filter`]: the namespace, name and selectors of a list or watch, compiled once per request.
+//!
+//! Watches with equal filters share a [`super::View`], so that a change is matched once, however many watchers there are. Conditions on
+//! namespace and name become a range of storage keys rather than a test of every object.
+//!
+//! Parsing of selectors is in `listwatch_wire::selector`; the fields that may be selected are in `registry/`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

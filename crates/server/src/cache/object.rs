@@ -1,4 +1,7 @@
-//! [`Object`]: one version of one object, as bytes.
+//! [`Object`]: one version of one object, as the bytes that are stored.
+//!
+//! Beside the bytes there are offsets into them: the name, the labels, the place of the resourceVersion, indexed fields. Lists and watches copy bytes and
+//! never decode an object; only writes and expressions parse it.
 
 use std::ops::Range;
 use std::sync::Arc;

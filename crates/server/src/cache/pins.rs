@@ -1,4 +1,7 @@
-//! [`Pins`]: snapshots that continue tokens point to.
+//! [`Pins`]: the snapshots that continue tokens point to.
+//!
+//! Pages of one list must show one revision. Keeping its snapshot costs the nodes that changed since; it is bounded in number and age
+//! (`CacheLimits`). A token whose snapshot is gone is served from the engine's history, so that this is a shortcut and not a promise.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
-//! [`Position`]: how far the cache has come, and waiting for it to come further.
+//! [`Position`]: the revision up to which the cache has applied every change, and waiting for it to advance.
+//!
+//! It is a watch channel with one writer, the feeder. Requests with `resourceVersion` wait here, bounded by `RequestLimits::version_wait`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,4 +1,7 @@
-//! [`Snapshot`]: the state of one collection at one revision.
+//! [`Snapshot`]: the immutable state of one collection at one revision.
+//!
+//! A persistent ordered map, by storage key: the feeder's next state shares all nodes but the changed ones, so that a slow list can hold its snapshot
+//! without a lock and without a copy. [`Walk`] is a range of keys, or of an index on a field such as `spec.nodeName`.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;

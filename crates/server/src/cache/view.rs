@@ -1,4 +1,10 @@
 //! [`View`]: the recent events of a collection as one filter sees them, shared by all watchers with that filter.
+//!
+//! A watcher asks for the events after its position, a [`Portion`] at a time, and waits for [`View::changed`] if there are none. Ten thousand
+//! watchers with one filter cost one match per change and ten thousand positions.
+//!
+//! A view is dropped with its last watcher. Events leave it when the cache's bound on bytes is reached; watchers that are further behind read
+//! from `history.rs`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
-//! Writes that will share one transaction: decided one after the other, visible to nobody until they are durable.
+//! Writes that share one transaction: decided one after the other, visible to nobody until they are durable.
+//!
+//! A later write of a batch sees the earlier ones, as if each had been committed by itself. If the commit fails, all of them fail.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The data directory: who may read it, and that one process has it.
+//! The data directory: permissions for its owner only, and a lock so that one process has it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};

@@ -1,4 +1,7 @@
-//! Finding out whether a disk that failed takes writes again.
+//! Probing a disk that failed, until it takes writes again.
+//!
+//! After a failed sync the engine refuses writes, because it cannot know what reached the disk. It goes on once
+//! a write of half a megabyte succeeds.
 
 use rusqlite::{Connection, Result};
 

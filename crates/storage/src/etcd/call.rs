@@ -1,4 +1,6 @@
-//! One call to etcd: which errors mean what, which are worth another attempt, and when to give up.
+//! One call to etcd: the meaning of its errors, which of them are worth another attempt, and when to give up.
+//!
+//! A call whose outcome is unknown is repeated only if that does no harm.
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The begin of history.
+//! Tests of compaction: reads before the begin of history fail, and no live key is lost.
 
 use std::sync::Arc;
 

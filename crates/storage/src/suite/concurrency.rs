@@ -1,4 +1,4 @@
-//! Many at once.
+//! Tests with many concurrent writers and readers: revisions are unique, and conditions hold.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The log of changes.
+//! Tests of the log of changes: complete, in order, without repetition, from any position.
 
 use std::sync::Arc;
 use std::time::Duration;

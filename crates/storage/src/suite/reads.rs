@@ -1,4 +1,4 @@
-//! Gets and ranges, now and in the past.
+//! Tests of gets and ranges, at the newest and at older revisions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Several keys at once.
+//! Tests of transactions over several keys: all writes take place, or none.
 
 use std::sync::Arc;
 

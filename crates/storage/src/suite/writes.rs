@@ -1,4 +1,4 @@
-//! Conditional puts and deletes.
+//! Tests of conditional puts and deletes.
 
 use std::sync::Arc;
 

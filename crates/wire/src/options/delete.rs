@@ -1,4 +1,4 @@
-//! [`DeleteOptions`]: how an object should go.
+//! [`DeleteOptions`]: grace period, preconditions and propagation of a deletion, from the body of a DELETE or from its query.
 
 use serde::{Deserialize, Serialize};
 

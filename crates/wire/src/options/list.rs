@@ -1,4 +1,6 @@
-//! [`ListOptions`]: what a list, a watch or a collection deletion asks.
+//! [`ListOptions`]: the query of a list, a watch or the deletion of a collection: selectors, resourceVersion, pages, bookmarks.
+//!
+//! [`ListOptions::check`] rejects the combinations that kube-apiserver rejects, with its messages.
 
 use super::query::{Query, QueryWriter};
 use crate::selector::{FieldSelector, LabelSelector};

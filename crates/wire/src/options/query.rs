@@ -1,4 +1,4 @@
-//! [`Query`]: the decoded pairs of a query string.
+//! [`Query`]: the decoded pairs of a query string, with Kubernetes' rules for booleans and numbers.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! [`WriteOptions`]: what a create, update or patch asks besides its body.
+//! [`WriteOptions`]: the query of a create, update or patch: dry run, field manager, field validation, force.
 
 use super::query::{Query, QueryWriter};
 use crate::go;

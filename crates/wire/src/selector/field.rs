@@ -1,4 +1,6 @@
-//! [`FieldSelector`]: which values a few chosen fields must have.
+//! [`FieldSelector`]: conditions on a few chosen fields, such as `metadata.name=a,status.phase!=Running`.
+//!
+//! Which fields a resource offers is decided by the server; this parses, prints and evaluates.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,6 @@
-//! [`LabelSelector`]: which labels an object must have.
+//! [`LabelSelector`]: conditions on labels, in the form of a query (`a in (b,c),!d`).
+//!
+//! The form inside objects (`matchLabels`, `matchExpressions`) is in `listwatch_kinds`.
 
 use std::fmt;
 use std::str::FromStr;

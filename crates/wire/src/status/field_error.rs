@@ -1,4 +1,4 @@
-//! [`FieldError`]: one complaint about one field.
+//! [`FieldError`]: one error about one field, with its type (required, invalid, forbidden, …) and the message of kube-apiserver.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,4 +1,6 @@
-//! [`FieldErrors`]: complaints about one object, bounded.
+//! [`FieldErrors`]: the field errors of one object, bounded in number.
+//!
+//! An object may be wrong in a million places; the first errors are enough for people, and collecting the others would be work that a client can order.
 
 use super::FieldError;
 
