@@ -27,7 +27,7 @@ pub(crate) struct Others {
     #[arg(long, value_name = "CLAIM", default_value = "sub")]
     oidc_username_claim: String,
 
-    /// What user names begin with: the issuer's URL and # unless the claim is email; - for nothing
+    /// The prefix of user names: the issuer's URL and # unless the claim is email; - for none
     #[arg(long, value_name = "TEXT", requires = "oidc_issuer_url", allow_hyphen_values = true)]
     oidc_username_prefix: Option<String>,
 
@@ -35,7 +35,7 @@ pub(crate) struct Others {
     #[arg(long, value_name = "CLAIM", requires = "oidc_issuer_url")]
     oidc_groups_claim: Option<String>,
 
-    /// What groups begin with
+    /// The prefix of groups
     #[arg(long, value_name = "TEXT", requires = "oidc_issuer_url")]
     oidc_groups_prefix: Option<String>,
 
@@ -59,7 +59,7 @@ pub(crate) struct Others {
     #[arg(long, value_name = "VERSION", default_value = "v1beta1")]
     authentication_token_webhook_version: TokenReviewVersion,
 
-    /// How long answers of the webhook count
+    /// The time for which answers of the webhook are cached
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
     authentication_token_webhook_cache_ttl: Duration,
 }

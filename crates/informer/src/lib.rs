@@ -27,7 +27,7 @@
 //!
 //! # Types of other crates
 //!
-//! What stands in a signature here can be named without a dependency of one's own: the selectors, keys and statuses of
+//! Every type in a signature here can be named without a dependency of one's own: the selectors, keys and statuses of
 //! [`wire`], the queues of [`workqueue`], [`CancellationToken`], and `kube` itself as [`kube_rs`], in the version that this
 //! crate uses.
 //!

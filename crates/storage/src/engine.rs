@@ -281,7 +281,7 @@ pub trait Engine: Send + Sync + Debug + 'static {
     /// Keys in order.
     async fn range(&self, range: Range) -> Result<Page, Error>;
 
-    /// Whether the value of a key is stored in another form than it would be if it were written now, such as under a key that
+    /// Returns true if the value of a key is stored in another form than it would be if it were written now, such as under a key that
     /// encrypts no longer: then it is worth writing although it does not change.
     async fn is_outdated(&self, _key: &str) -> Result<bool, Error> {
         Ok(false)

@@ -128,7 +128,7 @@ impl Authenticator {
         !self.oidc.is_empty() || self.webhook.is_some()
     }
 
-    /// Whether a token that was good still is. Where a webhook would have to be asked, it is asked meanwhile, and the token
+    /// Checks that a token that was good still is. Where a webhook would have to be asked, it is asked meanwhile, and the token
     /// holds until it has answered.
     pub(crate) fn still_holds(&self, token: &str) -> bool {
         let audiences = [ISSUER];
@@ -148,7 +148,7 @@ impl Authenticator {
         }
     }
 
-    /// Whether wrong credentials may be right once the cache has come further: a token of a ServiceAccount that was made a
+    /// Returns true if wrong credentials may be right once the cache has come further: a token of a ServiceAccount that was made a
     /// moment ago.
     pub(crate) fn may_be_behind(&self, headers: &HeaderMap) -> bool {
         let token = bearer::token(headers).ok().flatten();
@@ -189,7 +189,7 @@ impl Authenticator {
         }
     }
 
-    /// Whose token this is by its issuer; `None` if no issuer says that it is one of its.
+    /// Returns the user of a token by its issuer; `None` if no issuer claims it.
     fn user_by_oidc(&self, token: &str, audiences: &[&str]) -> Option<Verdict> {
         let now = Timestamp::now();
         let answer = self.oidc.iter().find_map(|issuer| issuer.check(token, now).transpose())?;
@@ -199,7 +199,7 @@ impl Authenticator {
         }))
     }
 
-    /// Whose token this is, if this server made it or was given it.
+    /// Returns the user of a token that this server made or was given.
     fn own(&self, token: &str, audiences: &[&str]) -> Verdict {
         match (self.tokens.get(token), &self.service_accounts) {
             (Some(user), _) if audiences.contains(&ISSUER) => Ok((Arc::clone(user), vec![ISSUER.to_owned()])),

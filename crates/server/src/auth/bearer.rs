@@ -56,7 +56,7 @@ fn websocket(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
     if token.is_empty() { Err(Malformed) } else { Ok(Some(token)) }
 }
 
-/// Whether the request asks for a WebSocket; of others, subprotocols say nothing.
+/// Returns true if the request asks for a WebSocket; in other requests, subprotocols mean nothing.
 fn is_upgrade(headers: &HeaderMap) -> bool {
     let says = |name: HeaderName, word: &str| {
         let mut values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());

@@ -179,7 +179,7 @@ impl ServiceAccounts {
         Ok((Arc::clone(&verified.user), meant))
     }
 
-    /// Whether a token is good but for what it is bound to, which is not there: the cache may be a moment behind.
+    /// Returns true if a token is good but for the object it is bound to, which is not there: the cache may be a moment behind.
     pub(super) fn misses_objects(&self, token: &str) -> bool {
         let now = Timestamp::now().as_second();
         self.verified(token).is_some_and(|verified| {

@@ -81,7 +81,7 @@ impl Transform {
         }
     }
 
-    /// Whether a value is stored as [`Transform::store`] would store it.
+    /// Returns true if a value is stored as [`Transform::store`] would store it.
     pub(super) fn is_current(&self, stored: &[u8]) -> bool {
         match self.keys.first() {
             Some(key) if !self.plain => stored.starts_with(&key.prefix),

@@ -5,7 +5,7 @@ use http::{HeaderValue, Method, Uri};
 
 use super::{Call, WebhookAddress, WebhookClient, tls};
 
-/// What a client shows of itself.
+/// The credentials that a client presents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientIdentity {
     /// A certificate chain and its key, in PEM.

@@ -82,7 +82,7 @@ impl ByNode<'_> {
         }
     }
 
-    /// Whether other objects decide than the one that is written. Heartbeats and the status of Pods need none.
+    /// Returns true if objects other than the written one decide. Heartbeats and the status of Pods need none.
     fn looks_up(&self) -> bool {
         match &*self.request.resource.plural {
             "pods" => self.request.subresource != "status",

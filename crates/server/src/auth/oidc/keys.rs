@@ -72,12 +72,12 @@ impl KeySet {
         Ok(Self { keys: keys.collect() })
     }
 
-    /// Whether one of the keys made this signature with this algorithm. A token that names no key may be of any.
+    /// Returns true if one of the keys made this signature with this algorithm. A token that names no key may be of any.
     pub(super) fn verifies(&self, algorithm: &str, id: &str, message: &[u8], signature: &[u8]) -> bool {
         self.candidates(id).any(|key| key.verifies(algorithm, message, signature))
     }
 
-    /// Whether the set has a key that a token names.
+    /// Returns true if the set has a key that a token names.
     pub(super) fn has(&self, id: &str) -> bool {
         self.candidates(id).next().is_some()
     }

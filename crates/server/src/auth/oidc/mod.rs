@@ -138,7 +138,7 @@ impl Oidc {
         known.clear();
     }
 
-    /// Whether the token is this issuer's, signed with a key that is not known: the issuer may have a new one.
+    /// Returns true if the token is this issuer's, signed with a key that is not known: the issuer may have a new one.
     pub(crate) fn needs_keys(&self, token: &str) -> bool {
         if self.verified.lock().contains_key(token) {
             return false;

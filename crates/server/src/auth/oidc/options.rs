@@ -19,11 +19,11 @@ pub struct OidcIssuer {
     pub audiences: Vec<String>,
     /// The claim that is the user's name.
     pub username_claim: String,
-    /// What user names begin with, so that they clash with no others.
+    /// The prefix of user names, so that they clash with no others.
     pub username_prefix: String,
     /// The claim that has the groups; none if it is empty.
     pub groups_claim: String,
-    /// What groups begin with.
+    /// The prefix of groups.
     pub groups_prefix: String,
     /// The claim that is the user's uid; none if it is empty.
     pub uid_claim: String,
@@ -55,7 +55,7 @@ impl OidcIssuer {
     /// Finds what cannot be.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The problem.
     pub fn check(&self) -> Result<(), String> {
         if !self.url.starts_with("https://") {
             return Err("the URL of an issuer must begin with https://".to_owned());
@@ -80,7 +80,7 @@ impl OidcIssuer {
     /// The issuers of an AuthenticationConfiguration, in YAML.
     ///
     /// # Errors
-    /// What cannot be read. Expressions are not supported; they are refused rather than ignored.
+    /// The problem with the configuration. Expressions are not supported; they are refused rather than ignored.
     pub fn parse_configuration(text: &str) -> Result<Vec<Self>, String> {
         let read: Configuration = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
         if read.kind != "AuthenticationConfiguration"

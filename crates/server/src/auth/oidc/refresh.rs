@@ -13,19 +13,19 @@ use super::keys::KeySet;
 use super::{Oidc, OidcIssuer};
 use crate::outbound::{ClientIdentity, Remote, WebhookClient, WebhookLimits};
 
-/// How long a fetch may take.
+/// The longest time for a fetch.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How soon keys are fetched again: a stranger can name unknown keys as often as they like, and must not make this server
+/// The shortest time between two fetches: a stranger can name unknown keys as often as they like, and must not make this server
 /// call the issuer as often.
 const AT_MOST_EVERY: Duration = Duration::from_secs(10);
-/// How often keys are fetched although nobody asks, so that those that were withdrawn are forgotten.
+/// The interval at which keys are fetched although nobody asks, so that those that were withdrawn are forgotten.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(15 * 60);
-/// How long a request waits for keys that are being fetched.
+/// The longest wait of a request for keys that are being fetched.
 const WAIT: Duration = Duration::from_secs(5);
 /// Bytes of a configuration or a set of keys. Real ones have a few KB.
 const MAX_BYTES: usize = 1 << 20;
 
-/// What is needed to fetch keys.
+/// The parts needed to fetch keys.
 #[derive(Debug)]
 pub(super) struct Fetching {
     discovery: Remote,
@@ -34,7 +34,7 @@ pub(super) struct Fetching {
     progress: watch::Sender<Progress>,
 }
 
-/// How far fetching has come.
+/// The progress of fetching.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
     /// Keys are being fetched, or will be when the task comes to it.

@@ -11,7 +11,7 @@ use super::Verdict;
 /// A token and audiences, as a digest: the token itself is not kept.
 type Digest = [u8; 32];
 
-/// What was said about tokens.
+/// The cached answers about tokens.
 #[derive(Debug)]
 pub(super) struct Answers {
     /// Makes digests that nobody else can.
@@ -91,7 +91,7 @@ mod tests {
         assert!(answers.get("t", &["a"], Instant::now()).is_none());
     }
 
-    /// Whoever makes up tokens must not push out those that are good.
+    /// Made-up tokens must not push out those that are good.
     #[tokio::test(start_paused = true)]
     async fn made_up_tokens_push_out_only_each_other() {
         let answers = Answers::new(10);

@@ -67,7 +67,7 @@ struct Context {
 /// The service that the current context of a kubeconfig means. Other files are looked for beside it.
 ///
 /// # Errors
-/// What cannot be read, without any secret in it.
+/// A problem with the kubeconfig, without any secret in it.
 pub(super) fn remote(path: &Path) -> Result<Remote, String> {
     let text = file(path)?;
     // What a parser says may quote the line, and the line may be a key.

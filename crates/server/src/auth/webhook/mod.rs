@@ -24,14 +24,14 @@ pub struct TokenWebhookOptions {
     pub config_file: PathBuf,
     /// The version of TokenReview that is sent.
     pub version: TokenReviewVersion,
-    /// How long an answer counts; zero for no longer than the request.
+    /// The time for which an answer is cached; zero for no longer than the request.
     pub cache_ttl: Duration,
     /// Answers that are remembered, those that know somebody and the others by themselves: whoever makes up tokens pushes
     /// out nobody's who has a good one.
     pub answers: usize,
     /// Questions that are asked at the same time. More wait: the webhook is not to be overrun by whoever makes up tokens.
     pub concurrent: usize,
-    /// How long an answer may take, with all repetitions.
+    /// The longest time for an answer, with all retries.
     pub timeout: Duration,
 }
 
@@ -84,11 +84,11 @@ impl TokenReviewVersion {
 const ANSWER_BYTES: usize = 1 << 20;
 /// Connections that are kept.
 const CONNECTIONS: usize = 8;
-/// How often a question is asked that is not answered, and the first pause between; each is half as long again.
+/// The attempts for a question that is not answered, and the first pause between; each is half as long again.
 const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Whose a token is and for which audiences, or why nobody's.
+/// The user of a token and its audiences, or the reason why it is rejected.
 pub(super) type Verdict = Result<(Arc<User>, Vec<String>), String>;
 
 /// Asks a webhook about tokens.
@@ -141,7 +141,7 @@ impl TokenWebhook {
         }))
     }
 
-    /// What was answered about the token for these audiences, if that still counts.
+    /// The cached answer about the token for these audiences, if it still counts.
     pub(crate) fn known(&self, token: &str, audiences: &[&str]) -> Option<Verdict> {
         self.answers.get(token, audiences, Instant::now())
     }
