@@ -82,7 +82,7 @@ fn merge(own: &[Value], extra: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Whether a toleration tolerates at least what another does.
+/// Returns true if a toleration tolerates at least what another does.
 fn covers(wide: &Value, narrow: &Value) -> bool {
     let same = |key: &str| wide.text(key) == narrow.text(key);
     let seconds = |toleration: &Value| toleration.int("tolerationSeconds");

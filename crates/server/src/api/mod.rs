@@ -62,7 +62,7 @@ pub struct Api {
     pub(crate) impersonator: Impersonator,
     /// Connections to webhooks and extension API servers.
     pub(crate) webhooks: WebhookClient,
-    /// What this server shows to extension API servers.
+    /// The client certificate that extension API servers are shown.
     pub(crate) front_proxy: Option<FrontProxyIdentity>,
     /// The configuration of the server.
     pub options: Options,

@@ -51,7 +51,7 @@ pub(crate) fn remote(api: &Api, path: &str) -> Option<Arc<ExtensionServer>> {
     (*first == "apis").then(|| api.registry.remotes.find(group, version)).flatten()
 }
 
-/// Whether a request to an extension API server may take as long as it likes.
+/// Returns true if a request to an extension API server has no deadline.
 pub(crate) fn is_long_running(request: &RequestInfo) -> bool {
     let RequestTarget::Resource(info) = &request.target else { return false };
     info.verb == Verb::Watch

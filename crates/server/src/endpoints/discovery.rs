@@ -152,7 +152,7 @@ fn paths(known: Known<'_>) -> Vec<String> {
     paths
 }
 
-/// What is served here, and what extension API servers serve.
+/// The resources that are served here, and those of extension API servers.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) served: &'a Served,

@@ -118,7 +118,7 @@ fn version(known: Known<'_>, group: &str, version: Arc<str>) -> Version {
     Version { resources: of_version.map(|r| entry(r)).collect(), version, freshness: "Current" }
 }
 
-/// What an extension API server says that it serves. One that does not answer serves nothing that is known.
+/// The resources that an extension API server says it serves. One that does not answer serves nothing that is known.
 fn elsewhere(remote: &ExtensionServer, version: Arc<str>) -> Version {
     let Some(documents) = remote.documents() else {
         return Version { version, freshness: "Stale", resources: Vec::new() };

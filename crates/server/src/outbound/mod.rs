@@ -144,7 +144,7 @@ pub(crate) fn identity_headers(
     }
 }
 
-/// What the name of a header cannot have, and the sign that escapes begin with.
+/// The characters that the name of a header cannot have, and the sign that escapes begin with.
 const HEADER_KEY: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')
@@ -318,7 +318,7 @@ impl Broken {
     }
 }
 
-/// Whether a request failed before anything of an answer came.
+/// Returns true if a request failed before any part of an answer came.
 fn is_unsent(error: &hyper::Error) -> bool {
     error.is_canceled() || error.is_closed() || error.is_incomplete_message()
 }

@@ -51,7 +51,7 @@ impl FrontProxyIdentity {
     }
 }
 
-/// How an extension API server is verified, and what it is shown.
+/// The verification of an extension API server, and the certificate it is shown.
 #[derive(Debug)]
 pub(crate) struct Trust<'a> {
     /// The CA bundle in PEM and base64; the system's if empty.

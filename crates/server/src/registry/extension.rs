@@ -31,11 +31,11 @@ pub(crate) struct ExtensionServer {
     pub(crate) spec: Value,
     tls: Result<Arc<ClientConfig>, String>,
     trust: String,
-    /// What it answered last; `None` while it is not available.
+    /// The last discovery document; `None` while it is not available.
     documents: ArcSwapOption<Documents>,
 }
 
-/// What an extension API server says of itself.
+/// The discovery document of an extension API server.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     /// Its APIResourceList.
@@ -91,7 +91,7 @@ impl ExtensionServer {
     /// Its address, once host and port of the Service are known.
     ///
     /// # Errors
-    /// What is wrong with its CA bundle.
+    /// The problem with its CA bundle.
     pub(crate) fn address(&self, (host, port): (String, u16)) -> Result<WebhookAddress, String> {
         let (namespace, name, _) = &self.service;
         Ok(WebhookAddress {
@@ -103,7 +103,7 @@ impl ExtensionServer {
         })
     }
 
-    /// What it says of itself, if it is available.
+    /// Returns its discovery document, if it is available.
     pub(crate) fn documents(&self) -> Option<Arc<Documents>> {
         self.documents.load_full()
     }
