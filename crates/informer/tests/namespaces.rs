@@ -1,4 +1,11 @@
 //! Namespaces that are added and removed while an informer runs.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

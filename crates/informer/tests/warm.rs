@@ -1,4 +1,11 @@
 //! Saved caches: what survives a restart, and what must not be believed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

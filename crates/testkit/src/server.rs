@@ -110,7 +110,8 @@ impl TestServer {
         if let (Security::SelfMade { dir }, Some(data)) = (&mut options.security, &data) {
             *dir = Some(data.path().to_owned());
         }
-        let handle = Server::start(options.clone(), engine.clone()).await?;
+        // The future of a start is large, and would be part of that of every test.
+        let handle = Box::pin(Server::start(options.clone(), engine.clone())).await?;
         let kubeconfig = Kubeconfig::from_yaml(&handle.admin_kubeconfig())?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(Self { handle, engine, config, store, options, data })

@@ -135,7 +135,7 @@ fn arb_pair() -> impl Strategy<Value = (Value, Value)> {
 fn disturb(value: &mut Value, other: &Value, seed: u64) {
     let next = seed.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     match value {
-        Value::Object(map) if seed % 4 != 0 && !map.is_empty() => {
+        Value::Object(map) if !seed.is_multiple_of(4) && !map.is_empty() => {
             let at = (next % map.len() as u64) as usize;
             let key = map.keys().nth(at).unwrap().clone();
             match seed % 7 {
@@ -144,7 +144,7 @@ fn disturb(value: &mut Value, other: &Value, seed: u64) {
                 _ => disturb(map.get_mut(&key).unwrap(), other, next),
             }
         }
-        Value::Array(items) if seed % 4 != 0 && !items.is_empty() => {
+        Value::Array(items) if !seed.is_multiple_of(4) && !items.is_empty() => {
             let at = (next % items.len() as u64) as usize;
             match seed % 7 {
                 0 => drop(items.remove(at)),

@@ -72,11 +72,18 @@ pub(crate) fn encoding() {
         objects
     });
     let copying = per_object(&|| {
-        body.chunks(body.len() / OBJECTS).take(OBJECTS).map(|part| black_box(Box::<[u8]>::from(part))).count()
+        let parts = body.chunks(body.len() / OBJECTS).take(OBJECTS);
+        parts.fold(0, |count, part| {
+            black_box(Box::<[u8]>::from(part));
+            count + 1
+        })
     });
     let decoding = per_object(&|| {
         let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines.map(|line| black_box(serde_json::from_slice::<serde_json::Value>(line).unwrap())).count()
+        lines.fold(0, |count, line| {
+            black_box(serde_json::from_slice::<serde_json::Value>(line).unwrap());
+            count + 1
+        })
     });
     row("of which reading the JSON, CPU us per object", &format!("{reading:.2}"), "", "", "");
     row("of which copying the bytes that are kept", &format!("{copying:.2}"), "", "", "");

@@ -155,6 +155,7 @@ mod tests {
             request: None,
             response: None,
             omit_managed_fields: false,
+            annotations: Vec::new(),
             received: jiff::Timestamp::now(),
             now: jiff::Timestamp::now(),
         }

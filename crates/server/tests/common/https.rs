@@ -20,20 +20,20 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-pub type Reply = http::Response<BoxBody<Bytes, Infallible>>;
+pub(crate) type Reply = http::Response<BoxBody<Bytes, Infallible>>;
 type Handler = Arc<dyn Fn(http::Request<Incoming>) -> BoxFuture<'static, Reply> + Send + Sync>;
 
 /// A server on the loopback interface, with a certificate of its own.
-pub struct Https {
-    pub port: u16,
+pub(crate) struct Https {
+    pub(crate) port: u16,
     /// Its certificate, for `caBundle`.
-    pub ca: String,
-    pub connections: Arc<AtomicUsize>,
+    pub(crate) ca: String,
+    pub(crate) connections: Arc<AtomicUsize>,
 }
 
 impl Https {
     /// Starts it under the given names. With a CA, clients must show a certificate of that CA.
-    pub async fn start<F>(
+    pub(crate) async fn start<F>(
         names: &[&str],
         client_ca: Option<&str>,
         handler: impl Fn(http::Request<Incoming>) -> F + Send + Sync + 'static,
@@ -85,12 +85,12 @@ impl Https {
 }
 
 /// The whole body of a request.
-pub async fn body(request: http::Request<Incoming>) -> Bytes {
+pub(crate) async fn body(request: http::Request<Incoming>) -> Bytes {
     request.into_body().collect().await.unwrap().to_bytes()
 }
 
 /// A reply with a JSON document.
-pub fn json(code: u16, document: &serde_json::Value) -> Reply {
+pub(crate) fn json(code: u16, document: &serde_json::Value) -> Reply {
     let body = Full::new(Bytes::from(document.to_string())).boxed();
     http::Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
 }
