@@ -121,12 +121,12 @@ async fn watcher_follows(config: watcher::Config) {
 
 #[tokio::test]
 async fn watcher_follows_after_a_list() {
-    watcher_follows(watcher::Config::default()).await;
+    Box::pin(watcher_follows(watcher::Config::default())).await;
 }
 
 #[tokio::test]
 async fn watcher_follows_with_streaming_lists() {
-    watcher_follows(watcher::Config::default().streaming_lists()).await;
+    Box::pin(watcher_follows(watcher::Config::default().streaming_lists())).await;
 }
 
 #[tokio::test]
