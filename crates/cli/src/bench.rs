@@ -25,7 +25,7 @@ const LONGEST: u64 = 60_000_000;
 #[command(
     after_help = "Examples:\n  listwatch bench\n  listwatch bench --seconds 30 --clients 64 --bytes 4096"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct BenchArguments {
     /// Seconds to run
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
@@ -78,7 +78,7 @@ impl Latencies {
     }
 }
 
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     let (client, _) = arguments.cluster.connect().await?;
     let name = format!("listwatch-bench-{}", std::process::id());
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -104,7 +104,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn load(
     client: &kube::Client,
     namespace: &str,
-    arguments: &Arguments,
+    arguments: &BenchArguments,
 ) -> anyhow::Result<([Latencies; 3], f64)> {
     let began = Instant::now();
     let deadline = began + Duration::from_secs(arguments.seconds);

@@ -10,17 +10,17 @@ use crate::owner;
 use crate::terminal::{note, print};
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DbArguments {
     /// The data directory of the store
     #[arg(long, value_name = "DIR", default_value = "./listwatch-data", global = true)]
     data_dir: PathBuf,
 
     #[command(subcommand)]
-    command: Command,
+    command: DbCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum DbCommand {
     /// Look at everything in the store and say whether it is sound; no server may be using it
     Check,
     /// Copy the store to a new file, also while a server is using it
@@ -40,11 +40,11 @@ enum Command {
     Compact,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &DbArguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.data_dir;
     let report = match &arguments.command {
-        Command::Check => offline::check(directory),
-        Command::Backup { file, without_keys } => {
+        DbCommand::Check => offline::check(directory),
+        DbCommand::Backup { file, without_keys } => {
             if *without_keys {
                 note(
                     "warning: no CA, keys or tokens in this backup: after a restore, kubeconfigs of today fail",
@@ -53,8 +53,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             let keys = if *without_keys { Keys::LeftOut } else { Keys::Included };
             offline::backup(directory, file, keys)
         }
-        Command::Restore { file } => offline::restore(file, directory),
-        Command::Compact => offline::compact(directory),
+        DbCommand::Restore { file } => offline::restore(file, directory),
+        DbCommand::Compact => offline::compact(directory),
     };
     let report = report.map_err(|error| owner::explain(error.into(), directory))?;
     print(text(&report))?;

@@ -35,7 +35,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     after_help = "Examples:\n  listwatch serve                          # an API server on 127.0.0.1:6443\n  listwatch demo                           # everything at once, 15 seconds\n  listwatch watch pods -A                  # changes of any cluster, with the changed fields\n\nData goes to stdout, everything else to stderr. NO_COLOR switches colours off.\nExit codes: 0 success (also when the reader of a pipe goes away), 1 failure (one line on stderr says why), 2 wrong usage.",
     args_override_self = true
 )]
-struct Arguments {
+struct CliArguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -43,27 +43,27 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Run an API server
-    Serve(Box<serve::Arguments>),
+    Serve(Box<serve::ServeArguments>),
     /// Print a collection of any Kubernetes API server
-    List(client::list::Arguments),
+    List(client::list::ListArguments),
     /// Print the changes of a collection, with the changed fields
-    Watch(client::watch::Arguments),
+    Watch(client::watch::WatchArguments),
     /// Print the changes of a collection after a resourceVersion, through any break of the connection
     RetryWatch(client::watch::FromArguments),
     /// Run an informer on a collection and print its events
-    Inform(client::inform::Arguments),
+    Inform(client::inform::InformArguments),
     /// Print the versions of an object that a listwatch server still has
     History(client::history::Arguments),
     /// Print the difference of two versions of an object
     Diff(client::history::DiffArguments),
     /// Show request rates, latencies and watches of a listwatch server, live
-    Top(top::Arguments),
+    Top(top::TopArguments),
     /// Load an API server for a bounded time and print latencies
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Check, back up, restore or compact a data directory
-    Db(db::Arguments),
+    Db(db::DbArguments),
     /// Run a server, an informer and a controller in one process and verify that no event is lost
-    Demo(demo::Arguments),
+    Demo(demo::DemoArguments),
     /// Print a completion script for a shell
     Completions(generate::CompletionArguments),
     /// Print a man page
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
 }
 
 fn outcome() -> anyhow::Result<ExitCode> {
-    let arguments = Arguments::parse_from(config_file::expand(std::env::args_os().collect())?);
+    let arguments = CliArguments::parse_from(config_file::expand(std::env::args_os().collect())?);
     match arguments.command {
         Command::Serve(arguments) => run(serve::run(*arguments)),
         Command::List(arguments) => run(client::list::run(arguments)),
@@ -104,9 +104,9 @@ fn outcome() -> anyhow::Result<ExitCode> {
         Command::Diff(arguments) => run(client::history::run_diff(arguments)),
         Command::Top(arguments) => run(top::run(arguments)),
         Command::Bench(arguments) => run(bench::run(arguments)),
-        Command::Completions(arguments) => generate::completions::<Arguments>(&arguments),
-        Command::Reference => reference::print::<Arguments>(),
-        Command::Man(arguments) => generate::man::<Arguments>(&arguments),
+        Command::Completions(arguments) => generate::completions::<CliArguments>(&arguments),
+        Command::Reference => reference::print::<CliArguments>(),
+        Command::Man(arguments) => generate::man::<CliArguments>(&arguments),
         Command::Db(arguments) => db::run(&arguments),
         Command::Demo(arguments) => run(demo::run(arguments)),
     }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_arguments_are_well_formed() {
         use clap::CommandFactory;
-        Arguments::command().debug_assert();
+        CliArguments::command().debug_assert();
     }
 
     #[test]

@@ -13,7 +13,7 @@ use listwatch_server::{AuditOptions, IdentityOptions, KeepKeys, Security, Servin
 use listwatch_storage::Engine;
 
 use crate::others::Others;
-use crate::store::{Store, duration};
+use crate::store::{StoreArguments, duration};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
@@ -106,7 +106,7 @@ impl Secure {
     }
 
     /// The protection of connections, and the place of keys: servers that share a store share those, too.
-    pub(crate) fn protection(&self, store: &Store) -> (Security, KeepKeys) {
+    pub(crate) fn protection(&self, store: &StoreArguments) -> (Security, KeepKeys) {
         let keys = match store.directory() {
             _ if store.is_shared() => KeepKeys::Store,
             Some(directory) => KeepKeys::Directory(directory.to_owned()),

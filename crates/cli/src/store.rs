@@ -10,7 +10,7 @@ use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, MemoryEngine, M
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Storage")]
-pub(crate) struct Store {
+pub(crate) struct StoreArguments {
     /// Directory of data, certificates and the admin kubeconfig
     #[arg(long, value_name = "DIR", default_value = "./listwatch-data")]
     pub(crate) data_dir: PathBuf,
@@ -28,12 +28,12 @@ pub(crate) struct Store {
     pub(crate) memory: bool,
 
     #[command(flatten)]
-    etcd: Etcd,
+    etcd: EtcdArguments,
 }
 
 /// The flags have the names that kube-apiserver gives them, where it has them.
 #[derive(Args, Clone, Debug)]
-struct Etcd {
+struct EtcdArguments {
     /// Keep data in etcd; several servers may share one cluster
     #[arg(long, value_name = "URL,URL", value_delimiter = ',')]
     etcd_endpoints: Vec<String>,
@@ -63,7 +63,7 @@ struct Etcd {
     etcd_password_file: Option<PathBuf>,
 }
 
-impl Store {
+impl StoreArguments {
     /// The data directory; `None` if the server keeps nothing.
     pub(crate) fn directory(&self) -> Option<&Path> {
         (!self.memory).then_some(self.data_dir.as_path())
@@ -94,7 +94,7 @@ impl Store {
 }
 
 #[cfg(feature = "etcd")]
-impl Etcd {
+impl EtcdArguments {
     async fn connect(&self) -> anyhow::Result<Arc<dyn Engine>> {
         let options = listwatch_storage::EtcdOptions {
             endpoints: self.etcd_endpoints.clone(),
@@ -132,7 +132,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 #[cfg(not(feature = "etcd"))]
-impl Etcd {
+impl EtcdArguments {
     async fn connect(&self) -> anyhow::Result<Arc<dyn Engine>> {
         anyhow::bail!("this program was built without etcd, {:?} cannot be used", self.etcd_endpoints)
     }

@@ -5,33 +5,33 @@ use serde::Deserialize;
 
 /// The columns of one version: the name first, then the declared ones, or the age if none are declared.
 #[derive(Clone, Debug, Default)]
-pub struct Columns(Vec<Column>);
+pub struct Columns(Vec<CustomColumn>);
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Column {
+struct CustomColumn {
     name: String,
     #[serde(rename = "type")]
     type_name: String,
     format: String,
     description: String,
     priority: i32,
-    json_path: Path,
+    json_path: ColumnPath,
 }
 
 impl Columns {
     /// Reads `additionalPrinterColumns` of a version.
     #[must_use]
     pub fn read(declared: Option<&Value>) -> Self {
-        let columns: Vec<Column> = declared.and_then(|v| v.to_type().ok()).unwrap_or_default();
-        Self(if columns.is_empty() { vec![Column::age()] } else { columns })
+        let columns: Vec<CustomColumn> = declared.and_then(|v| v.to_type().ok()).unwrap_or_default();
+        Self(if columns.is_empty() { vec![CustomColumn::age()] } else { columns })
     }
 
     /// The `columnDefinitions` of a Table.
     pub fn definitions(&self) -> impl Iterator<Item = Value> {
         let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0,
             "description": "Name must be unique within a namespace."});
-        std::iter::once(name).chain(self.0.iter().map(Column::definition))
+        std::iter::once(name).chain(self.0.iter().map(CustomColumn::definition))
     }
 
     /// The cells of one object; `age` turns a timestamp into how long ago it was.
@@ -41,12 +41,12 @@ impl Columns {
     }
 }
 
-impl Column {
+impl CustomColumn {
     fn age() -> Self {
         Self {
             name: "Age".into(),
             type_name: "date".into(),
-            json_path: Path::from(".metadata.creationTimestamp".to_owned()),
+            json_path: ColumnPath::from(".metadata.creationTimestamp".to_owned()),
             ..Self::default()
         }
     }
@@ -80,29 +80,29 @@ fn text(value: &Value) -> String {
 /// A path such as `.spec.ports[0].name` or `.status.conditions[?(@.type=="Ready")].status`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "String")]
-pub(crate) struct Path(Vec<Step>);
+pub(crate) struct ColumnPath(Vec<ColumnStep>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum ColumnStep {
     Field(String),
     Index(usize),
     /// The first element whose field has this text.
     Where(String, String),
 }
 
-impl From<String> for Path {
+impl From<String> for ColumnPath {
     fn from(text: String) -> Self {
         Self(parse(&text))
     }
 }
 
-impl Path {
+impl ColumnPath {
     /// The first value the path leads to.
     pub(crate) fn find<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(object, |value, step| match step {
-            Step::Field(name) => value.get(name),
-            Step::Index(index) => value.as_array().and_then(|items| items.get(*index)),
-            Step::Where(field, wanted) => value
+            ColumnStep::Field(name) => value.get(name),
+            ColumnStep::Index(index) => value.as_array().and_then(|items| items.get(*index)),
+            ColumnStep::Where(field, wanted) => value
                 .as_array()?
                 .iter()
                 .find(|item| item.get(field).is_some_and(|value| text(value) == *wanted)),
@@ -110,7 +110,7 @@ impl Path {
     }
 }
 
-fn parse(text: &str) -> Vec<Step> {
+fn parse(text: &str) -> Vec<ColumnStep> {
     let mut steps = Vec::new();
     let mut rest = text.trim_start_matches(['{', '$']).trim_end_matches('}');
     while !rest.is_empty() {
@@ -125,22 +125,22 @@ fn parse(text: &str) -> Vec<Step> {
 }
 
 /// A field name up to the next separator; `\.` stands for a dot in the name.
-fn field(text: &str) -> (Option<Step>, &str) {
+fn field(text: &str) -> (Option<ColumnStep>, &str) {
     let mut escaped = false;
     let end = text.find(|c: char| !std::mem::replace(&mut escaped, c == '\\') && (c == '.' || c == '['));
     let (name, left) = text.split_at(end.unwrap_or(text.len()));
-    ((!name.is_empty()).then(|| Step::Field(name.replace('\\', ""))), left)
+    ((!name.is_empty()).then(|| ColumnStep::Field(name.replace('\\', ""))), left)
 }
 
-fn bracket(text: &str) -> (Option<Step>, &str) {
+fn bracket(text: &str) -> (Option<ColumnStep>, &str) {
     let (inside, left) = text.split_once(']').unwrap_or((text, ""));
     let unquoted = |text: &str| text.trim().trim_matches(['\'', '"']).to_owned();
     let filter =
         inside.strip_prefix("?(@.").and_then(|f| f.strip_suffix(')')).and_then(|f| f.split_once("=="));
     let step = match (filter, inside.parse()) {
-        (Some((name, wanted)), _) => Step::Where(name.trim().to_owned(), unquoted(wanted)),
-        (None, Ok(index)) => Step::Index(index),
-        (None, Err(_)) => Step::Field(unquoted(inside)),
+        (Some((name, wanted)), _) => ColumnStep::Where(name.trim().to_owned(), unquoted(wanted)),
+        (None, Ok(index)) => ColumnStep::Index(index),
+        (None, Err(_)) => ColumnStep::Field(unquoted(inside)),
     };
     (Some(step), left)
 }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn find(path: &str, object: &Value) -> Option<Value> {
-        Path::from(path.to_owned()).find(object).cloned()
+        ColumnPath::from(path.to_owned()).find(object).cloned()
     }
 
     #[test]

@@ -26,7 +26,7 @@ const METADATA: [&str; 15] = [
 /// Removes unknown fields from a whole custom object and returns their paths in kube-apiserver's order: those of its
 /// own metadata, those that the schema does not have, those in the metadata of objects inside it; each sorted.
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
-    let mut walk = Walk::default();
+    let mut walk = PruneWalk::default();
     walk.resource(schema, object);
     for paths in [&mut walk.of_metadata, &mut walk.unknown, &mut walk.of_inner_metadata] {
         paths.sort();
@@ -36,7 +36,7 @@ pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
 
 /// Returns true if a part of an object has fields that its schema does not know.
 pub(crate) fn has_unknown(schema: &Schema, value: &Value) -> bool {
-    let mut walk = Walk::default();
+    let mut walk = PruneWalk::default();
     walk.value(schema, &mut value.clone());
     !walk.unknown.is_empty()
 }
@@ -47,7 +47,7 @@ const MAX_UNKNOWN: usize = 100;
 const MAX_UNKNOWN_BYTES: usize = 64 << 10;
 
 #[derive(Default)]
-struct Walk {
+struct PruneWalk {
     of_metadata: Vec<String>,
     unknown: Vec<String>,
     of_inner_metadata: Vec<String>,
@@ -56,7 +56,7 @@ struct Walk {
     told_bytes: usize,
 }
 
-impl Walk {
+impl PruneWalk {
     /// An object with apiVersion, kind and metadata of its own: the root, or an embedded resource.
     fn resource(&mut self, schema: &Schema, value: &mut Value) {
         let Value::Object(fields) = value else { return };

@@ -18,27 +18,27 @@ use listwatch_wire::status::{FieldError, FieldErrorKind};
 #[derive(Debug)]
 pub struct Rules {
     /// The nodes of the schema that have rules at or below them.
-    root: Option<Node>,
+    root: Option<RuleNode>,
 }
 
 /// A node of the schema with rules at or below it.
 #[derive(Debug)]
-struct Node {
+struct RuleNode {
     /// The schema of values here as expressions see it, if they can read them.
     decl: Option<Arc<Decl>>,
     type_name: Text,
-    rules: Vec<Rule>,
+    rules: Vec<ExpressionRule>,
     /// The fields that tell the elements of a list apart.
     list_keys: Option<Vec<Text>>,
-    properties: Vec<(Text, Node)>,
-    items: Option<Box<Node>>,
-    values: Option<Box<Node>>,
-    all_of: Vec<Node>,
+    properties: Vec<(Text, RuleNode)>,
+    items: Option<Box<RuleNode>>,
+    values: Option<Box<RuleNode>>,
+    all_of: Vec<RuleNode>,
 }
 
 /// One rule.
 #[derive(Debug)]
-struct Rule {
+struct ExpressionRule {
     text: String,
     message: String,
     kind: Option<FieldErrorKind>,
@@ -47,8 +47,8 @@ struct Rule {
     optional_old: bool,
     uses_old: bool,
     /// The program, or why there is none. An empty rule has neither.
-    program: Option<Result<Compiled, String>>,
-    message_program: Option<Result<Compiled, String>>,
+    program: Option<Result<CompiledRule, String>>,
+    message_program: Option<Result<CompiledRule, String>>,
     /// The rule as errors show it.
     shown: String,
     declares_optional_old: Option<bool>,
@@ -56,7 +56,7 @@ struct Rule {
 
 /// A program and what it may cost at most.
 #[derive(Debug)]
-struct Compiled {
+struct CompiledRule {
     program: Program,
     max_cost: u64,
 }

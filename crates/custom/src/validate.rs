@@ -19,17 +19,17 @@ static EITHER: LazyLock<[Schema; 2]> = LazyLock::new(|| {
 /// Checks a value, and on update only what changed: a part equal to the old one is not judged again, so that a
 /// tightened schema does not lock up objects that were valid once.
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut walk = Walk { errors: FieldErrors::new(), path: String::new() };
+    let mut walk = ValidateWalk { errors: FieldErrors::new(), path: String::new() };
     walk.value(schema, value, old);
     walk.errors.into_vec()
 }
 
-struct Walk {
+struct ValidateWalk {
     errors: FieldErrors,
     path: String,
 }
 
-impl Walk {
+impl ValidateWalk {
     fn value(&mut self, schema: &Schema, value: &Value, old: Option<&Value>) {
         if old == Some(value) || self.errors.is_full() || (value.is_null() && schema.nullable) {
             return;

@@ -184,19 +184,19 @@ impl<K: Send + Sync + 'static> Shared<K> {
     }
 }
 
-struct Entry {
+struct FactoryEntry {
     /// Typed, for whoever asks with the same type.
     typed: Arc<dyn Any + Send + Sync>,
     any: Arc<dyn AnyInformer>,
 }
 
-/// The references to an informer that its own [`Entry`] holds.
+/// The references to an informer that its own [`FactoryEntry`] holds.
 const OWN_REFERENCES: usize = 2;
 
 /// The number of informers of a factory that obtain their initial state at a time.
 const INITIAL_LISTS: usize = 16;
 
-type Entries = HashMap<(Scope, std::any::TypeId), Entry>;
+type FactoryEntries = HashMap<(Scope, std::any::TypeId), FactoryEntry>;
 
 /// Makes and shares informers over one client.
 ///
@@ -218,7 +218,7 @@ type Entries = HashMap<(Scope, std::any::TypeId), Entry>;
 /// ```
 pub struct InformerFactory {
     client: ::kube::Client,
-    entries: Mutex<Entries>,
+    entries: Mutex<FactoryEntries>,
     options: InformerOptions,
     keep: Keep,
     warm: Option<WarmOptions>,
@@ -302,7 +302,7 @@ impl InformerFactory {
         let any: Arc<dyn AnyInformer> = Arc::<SharedInformer<K>>::clone(&informer);
         let typed: Arc<dyn Any + Send + Sync> = Arc::<SharedInformer<K>>::clone(&informer);
         entries.retain(|_, entry| !entry.any.is_stopped());
-        entries.insert(id, Entry { typed, any });
+        entries.insert(id, FactoryEntry { typed, any });
         Shared { informer, scope }
     }
 
@@ -334,8 +334,9 @@ impl InformerFactory {
 
     /// Stops the informers that have no handler, and of which nobody holds a handle, lister or stream.
     pub fn release_unused(&self) {
-        let unused =
-            |entry: &Entry| Arc::strong_count(&entry.any) <= OWN_REFERENCES && !entry.any.is_observed();
+        let unused = |entry: &FactoryEntry| {
+            Arc::strong_count(&entry.any) <= OWN_REFERENCES && !entry.any.is_observed()
+        };
         self.entries.lock().retain(|_, entry| !unused(entry));
     }
 

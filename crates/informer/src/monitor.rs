@@ -58,7 +58,7 @@ pub struct SourceStatus {
 }
 
 #[derive(Default)]
-pub(crate) struct Source {
+pub(crate) struct MonitorSource {
     namespace: Option<Arc<str>>,
     phase: Mutex<&'static str>,
     seen: AtomicU64,
@@ -72,7 +72,7 @@ pub(crate) struct Source {
     last_problem: Mutex<Option<LastProblem>>,
 }
 
-impl Source {
+impl MonitorSource {
     fn count(&self, kind: &'static str, problem: &Problem, response: Response) {
         count(&mut self.problems.lock(), kind, 1);
         let (at, problem) = (SystemTime::now(), problem.clone());
@@ -110,7 +110,7 @@ pub(crate) struct Monitor {
     name: String,
     hook: Option<Arc<ProblemHook>>,
     /// By position; none where a namespace was taken away.
-    sources: Mutex<Vec<Option<Arc<Source>>>>,
+    sources: Mutex<Vec<Option<Arc<MonitorSource>>>>,
     log: Mutex<ProblemLog>,
     started: OnceLock<Instant>,
 }
@@ -133,7 +133,7 @@ impl Monitor {
             sources.push(None);
         }
         if let Some(place) = sources.get_mut(position) {
-            *place = Some(Arc::new(Source { namespace, ..Source::default() }));
+            *place = Some(Arc::new(MonitorSource { namespace, ..MonitorSource::default() }));
         }
     }
 
@@ -171,7 +171,7 @@ impl Monitor {
     }
 
     /// Counts and tells every problem, and logs as many as somebody can read.
-    fn tell(&self, source: &Source, problem: &Problem, response: Response) {
+    fn tell(&self, source: &MonitorSource, problem: &Problem, response: Response) {
         let kind = kind_of(problem);
         let admitted = self.log.lock().admit(kind, Instant::now());
         if let Some(left_out) = admitted {
@@ -197,7 +197,7 @@ impl Monitor {
 #[derive(Clone, Default)]
 pub(crate) struct SourceMonitor {
     monitor: Arc<Monitor>,
-    source: Arc<Source>,
+    source: Arc<MonitorSource>,
 }
 
 impl SourceMonitor {

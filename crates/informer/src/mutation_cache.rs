@@ -43,7 +43,7 @@ impl Default for MutationOptions {
 }
 
 /// Knowledge that is ahead of the store.
-enum Known<K> {
+enum MutationState<K> {
     /// This version, or a newer one.
     Written(Object<K>),
     /// This incarnation, deleted by us: it is gone in whatever version the store still shows it.
@@ -52,8 +52,8 @@ enum Known<K> {
     Gone(Object<K>),
 }
 
-struct Entry<K> {
-    known: Known<K>,
+struct MutationEntry<K> {
+    known: MutationState<K>,
     since: Instant,
 }
 
@@ -86,7 +86,7 @@ pub struct MutationStats {
 pub struct MutationCache<K = Raw> {
     store: Store<K>,
     options: MutationOptions,
-    entries: Mutex<Lru<ObjectKey, Entry<K>>>,
+    entries: Mutex<Lru<ObjectKey, MutationEntry<K>>>,
     shown: AtomicU64,
     refused: AtomicU64,
 }
@@ -137,14 +137,14 @@ impl<K> MutationCache<K> {
             return false;
         }
         let key = object.key().clone();
-        entries.insert(key, Entry { known: Known::Written(object), since: now });
+        entries.insert(key, MutationEntry { known: MutationState::Written(object), since: now });
         true
     }
 
     /// The server has confirmed that this object is gone. `object` is the last that was known of it.
     pub fn deleted(&self, object: Object<K>, now: Instant) {
         let key = object.key().clone();
-        self.entries.lock().insert(key, Entry { known: Known::Deleted(object), since: now });
+        self.entries.lock().insert(key, MutationEntry { known: MutationState::Deleted(object), since: now });
     }
 
     /// Optional: hears what an informer tells. Over a store with several sources, a deletion in one of them is known
@@ -155,17 +155,17 @@ impl<K> MutationCache<K> {
         match event {
             Event::Deleted(_) => {
                 let newer = matches!(entries.peek(object.key()),
-                    Some(Entry { known: Known::Written(own), .. })
+                    Some(MutationEntry { known: MutationState::Written(own), .. })
                         if own.revision() > object.revision() && !own.same_identity(object));
                 if !newer {
-                    let known = Known::Gone(object.clone());
-                    entries.insert(object.key().clone(), Entry { known, since: now });
+                    let known = MutationState::Gone(object.clone());
+                    entries.insert(object.key().clone(), MutationEntry { known, since: now });
                 }
             }
             _ => {
                 let caught_up = entries.peek(object.key()).is_some_and(|entry| match &entry.known {
-                    Known::Written(own) => own.revision() <= object.revision(),
-                    Known::Deleted(own) | Known::Gone(own) => !own.same_identity(object),
+                    MutationState::Written(own) => own.revision() <= object.revision(),
+                    MutationState::Deleted(own) | MutationState::Gone(own) => !own.same_identity(object),
                 });
                 if caught_up {
                     entries.remove(object.key());
@@ -186,19 +186,19 @@ impl<K> MutationCache<K> {
             return stored;
         };
         match known {
-            Known::Written(own) if own.revision() > complete && newer(own, stored.as_ref()) => {
+            MutationState::Written(own) if own.revision() > complete && newer(own, stored.as_ref()) => {
                 self.shown.fetch_add(1, Ordering::Relaxed);
                 (stored.is_some() || self.options.show_created).then(|| own.clone())
             }
-            Known::Deleted(own) | Known::Gone(own)
+            MutationState::Deleted(own) | MutationState::Gone(own)
                 if stored.as_ref().is_some_and(|stored| stored.same_identity(own)) =>
             {
                 self.shown.fetch_add(1, Ordering::Relaxed);
                 None
             }
             // Kept although the store shows no trace of it: it is what refuses a late call of `written`.
-            Known::Deleted(_) | Known::Gone(_) => stored,
-            Known::Written(_) => {
+            MutationState::Deleted(_) | MutationState::Gone(_) => stored,
+            MutationState::Written(_) => {
                 entries.remove(key);
                 stored
             }
@@ -225,11 +225,11 @@ impl<K> MutationCache<K> {
 }
 
 fn live<'a, K>(
-    entries: &'a Lru<ObjectKey, Entry<K>>,
+    entries: &'a Lru<ObjectKey, MutationEntry<K>>,
     key: &ObjectKey,
     now: Instant,
     ttl: Duration,
-) -> Option<&'a Known<K>> {
+) -> Option<&'a MutationState<K>> {
     let entry = entries.peek(key)?;
     (now.saturating_duration_since(entry.since) <= ttl).then_some(&entry.known)
 }
@@ -239,11 +239,11 @@ fn newer<K>(own: &Object<K>, stored: Option<&Object<K>>) -> bool {
 }
 
 /// True if `object` comes too late to be told.
-fn outdates<K>(known: &Known<K>, object: &Object<K>) -> bool {
+fn outdates<K>(known: &MutationState<K>, object: &Object<K>) -> bool {
     match known {
-        Known::Written(own) => own.revision() >= object.revision(),
-        Known::Deleted(own) => own.same_identity(object),
-        Known::Gone(own) => own.same_identity(object) || own.revision() >= object.revision(),
+        MutationState::Written(own) => own.revision() >= object.revision(),
+        MutationState::Deleted(own) => own.same_identity(object),
+        MutationState::Gone(own) => own.same_identity(object) || own.revision() >= object.revision(),
     }
 }
 

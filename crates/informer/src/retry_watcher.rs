@@ -66,7 +66,7 @@ impl fmt::Debug for RetryWatcher {
     }
 }
 
-struct State {
+struct RetryState {
     source: Arc<dyn ListerWatcher>,
     at: Revision,
     backoff: Backoff,
@@ -77,19 +77,19 @@ struct State {
 }
 
 /// The reaction to a failure.
-enum Verdict {
+enum RetryDecision {
     Retry(Option<Duration>),
     End,
 }
 
-fn judge(error: &SourceError) -> Verdict {
+fn judge(error: &SourceError) -> RetryDecision {
     // 401 and 403 do not heal by asking again; 410 at any point means that events are missing for good.
     let hopeless =
         error.status().is_some_and(|status| matches!(status.code, 401 | 403)) || error.is_expired();
-    if hopeless { Verdict::End } else { Verdict::Retry(error.retry_after()) }
+    if hopeless { RetryDecision::End } else { RetryDecision::Retry(error.retry_after()) }
 }
 
-impl State {
+impl RetryState {
     async fn next(&mut self) -> Option<Result<WatchEvent, SourceError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -164,11 +164,11 @@ impl State {
         let lived = self.open.take().map(|(_, opened)| opened.elapsed());
         self.ready.clear();
         match judge(&error) {
-            Verdict::End => {
+            RetryDecision::End => {
                 self.ended = true;
                 Some(error)
             }
-            Verdict::Retry(asked) => {
+            RetryDecision::Retry(asked) => {
                 if lived.is_some_and(|lived| lived >= HEALTHY) {
                     self.backoff.reset();
                 }
@@ -209,7 +209,7 @@ impl RetryWatcher {
         }
         let backoff = Backoff::new(options.backoff, RandomState::new().hash_one(0_u8));
         let ready = std::collections::VecDeque::new();
-        let state = State { source, at: revision, backoff, options, open: None, ready, ended: false };
+        let state = RetryState { source, at: revision, backoff, options, open: None, ready, ended: false };
         let events = stream::unfold(state, |mut state| async move {
             let event = state.next().await?;
             Some((event, state))

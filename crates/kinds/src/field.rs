@@ -10,7 +10,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrorKind, FieldErrors};
 
 #[derive(Clone, Copy, Debug)]
-enum Step<'a> {
+enum FieldStep<'a> {
     Name(&'a str),
     Index(usize),
     Key(&'a str),
@@ -20,32 +20,32 @@ enum Step<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
+    step: FieldStep<'a>,
 }
 
 impl<'a> Path<'a> {
     /// A field of the object itself.
     #[must_use]
     pub const fn root(name: &'a str) -> Self {
-        Path { parent: None, step: Step::Name(name) }
+        Path { parent: None, step: FieldStep::Name(name) }
     }
 
     /// The object itself, which has no name in paths.
     #[must_use]
     pub const fn object() -> Self {
-        Path { parent: None, step: Step::Name("") }
+        Path { parent: None, step: FieldStep::Name("") }
     }
 
     /// A field below.
     #[must_use]
     pub const fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
-        Path { parent: Some(self), step: Step::Name(name) }
+        Path { parent: Some(self), step: FieldStep::Name(name) }
     }
 
     /// Another field of the same struct.
     #[must_use]
     pub const fn sibling<'b>(&'b self, name: &'b str) -> Path<'b> {
-        Path { parent: self.parent, step: Step::Name(name) }
+        Path { parent: self.parent, step: FieldStep::Name(name) }
     }
 
     /// The struct that the field is in.
@@ -57,19 +57,19 @@ impl<'a> Path<'a> {
     /// An element below.
     #[must_use]
     pub const fn index(&self, index: usize) -> Path<'_> {
-        Path { parent: Some(self), step: Step::Index(index) }
+        Path { parent: Some(self), step: FieldStep::Index(index) }
     }
 
     /// An entry of a map below.
     #[must_use]
     pub const fn key<'b>(&'b self, key: &'b str) -> Path<'b> {
-        Path { parent: Some(self), step: Step::Key(key) }
+        Path { parent: Some(self), step: FieldStep::Key(key) }
     }
 }
 
 impl Path<'_> {
     fn is_object(&self) -> bool {
-        matches!(self, Path { parent: None, step: Step::Name("") })
+        matches!(self, Path { parent: None, step: FieldStep::Name("") })
     }
 }
 
@@ -80,10 +80,10 @@ impl fmt::Display for Path<'_> {
         }
         let below = self.parent.is_some_and(|parent| !parent.is_object());
         match self.step {
-            Step::Name(name) if below => write!(f, ".{name}"),
-            Step::Name(name) => f.write_str(name),
-            Step::Index(index) => write!(f, "[{index}]"),
-            Step::Key(key) => write!(f, "[{key}]"),
+            FieldStep::Name(name) if below => write!(f, ".{name}"),
+            FieldStep::Name(name) => f.write_str(name),
+            FieldStep::Index(index) => write!(f, "[{index}]"),
+            FieldStep::Key(key) => write!(f, "[{key}]"),
         }
     }
 }

@@ -17,7 +17,7 @@ const FINEST: i32 = -9;
 const LARGEST: i128 = i64::MAX as i128;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Format {
+enum QuantityFormat {
     #[default]
     DecimalSi,
     BinarySi,
@@ -28,7 +28,7 @@ enum Format {
 struct Amount {
     mantissa: i128,
     exponent: i32,
-    format: Format,
+    format: QuantityFormat,
 }
 
 /// Writes a quantity in its canonical form; borrows when it already is.
@@ -84,7 +84,7 @@ pub fn compare(a: &str, b: &str) -> Result<Ordering, InvalidQuantity> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     finest: i128,
-    format: Format,
+    format: QuantityFormat,
 }
 
 impl Quantity {
@@ -100,7 +100,7 @@ impl Quantity {
     /// A whole number.
     #[must_use]
     pub fn whole(number: i64) -> Self {
-        Self { finest: i128::from(number).saturating_mul(1_000_000_000), format: Format::DecimalSi }
+        Self { finest: i128::from(number).saturating_mul(1_000_000_000), format: QuantityFormat::DecimalSi }
     }
 
     /// The sum, written like the first summand unless that is zero.
@@ -193,7 +193,7 @@ fn parse(text: &str) -> Result<Amount, InvalidQuantity> {
 fn digits(whole: &str, fraction: &str) -> Amount {
     /// Enough for the largest amount in its finest unit.
     const ENOUGH: i128 = 1_000_000_000_000_000_000_000_000_000_000;
-    let mut amount = Amount { mantissa: 0, exponent: 0, format: Format::DecimalSi };
+    let mut amount = Amount { mantissa: 0, exponent: 0, format: QuantityFormat::DecimalSi };
     let mut lost = false;
     for digit in whole.bytes().map(|b| i128::from(b - b'0')) {
         if amount.mantissa < ENOUGH {
@@ -215,9 +215,9 @@ fn digits(whole: &str, fraction: &str) -> Amount {
 }
 
 /// The powers of two and of ten a suffix stands for.
-fn suffix_of(suffix: &str) -> Result<(u32, i32, Format), InvalidQuantity> {
-    let decimal = |exponent| Ok((0, exponent, Format::DecimalSi));
-    let binary = |power| Ok((power, 0, Format::BinarySi));
+fn suffix_of(suffix: &str) -> Result<(u32, i32, QuantityFormat), InvalidQuantity> {
+    let decimal = |exponent| Ok((0, exponent, QuantityFormat::DecimalSi));
+    let binary = |power| Ok((power, 0, QuantityFormat::BinarySi));
     match suffix {
         "" => decimal(0),
         "n" => decimal(-9),
@@ -238,7 +238,7 @@ fn suffix_of(suffix: &str) -> Result<(u32, i32, Format), InvalidQuantity> {
         _ => {
             let exponent = suffix.strip_prefix(['e', 'E']).ok_or(InvalidQuantity)?;
             let exponent: i16 = exponent.parse().map_err(|_| InvalidQuantity)?;
-            Ok((0, i32::from(exponent), Format::DecimalExponent))
+            Ok((0, i32::from(exponent), QuantityFormat::DecimalExponent))
         }
     }
 }
@@ -281,7 +281,7 @@ impl Amount {
         if self.mantissa == 0 {
             return "0".to_owned();
         }
-        if self.format == Format::BinarySi
+        if self.format == QuantityFormat::BinarySi
             && let Some(amount) = self.as_integer()
             && amount.abs() >= 1024
         {
@@ -292,7 +292,7 @@ impl Amount {
         let mantissa = power(self.mantissa, self.exponent - exponent).unwrap_or(LARGEST);
         match (self.format, exponent) {
             (_, 0) => mantissa.to_string(),
-            (Format::DecimalExponent, _) => format!("{mantissa}e{exponent}"),
+            (QuantityFormat::DecimalExponent, _) => format!("{mantissa}e{exponent}"),
             _ => format!("{mantissa}{}", decimal_suffix(exponent)),
         }
     }

@@ -33,14 +33,14 @@ use crate::lifecycle::api_services::ApiServices;
 use crate::lifecycle::definitions::Definitions;
 use crate::lifecycle::first_objects;
 use crate::listen;
-use crate::listen::tls::{Source, Tls};
+use crate::listen::tls::{CertificateSource, Tls};
 use crate::observe::Metrics;
 use crate::options::{AuditOptions, Options, Security};
 use crate::outbound::WebhookClient;
 use crate::outbound::tls::FrontProxyIdentity;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
-use crate::registry::recent::Recent;
+use crate::registry::recent::RecentWrites;
 use crate::{Error, files};
 
 /// The longest time for connections to finish once the server stops: a slow client must not keep it alive.
@@ -112,12 +112,12 @@ impl Server {
         let (source, ca_pem) = match &options.security {
             Security::InsecureHttp => (None, None),
             Security::Files { certificate, key, ca } => {
-                let source = Source::Files { certificate: certificate.clone(), key: key.clone() };
+                let source = CertificateSource::Files { certificate: certificate.clone(), key: key.clone() };
                 (Some(source), Some(files::read(ca)?))
             }
             Security::SelfMade { .. } => {
                 let ca = authority.certificate.clone();
-                (Some(Source::Issued(authority, names)), Some(ca))
+                (Some(CertificateSource::Issued(authority, names)), Some(ca))
             }
         };
         let tls =
@@ -149,7 +149,7 @@ impl Server {
             authorizer,
             impersonator: Impersonator::default(),
             audit,
-            recent: Recent::new(options.cache.recent_bytes),
+            recent: RecentWrites::new(options.cache.recent_bytes),
             admission: chain(&options.admission),
             webhooks: WebhookClient::new(options.admission.webhooks),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
@@ -244,7 +244,7 @@ async fn token_keys(
 
 fn audit_log(options: &AuditOptions) -> Result<Arc<AuditLog>, Error> {
     let path = &options.policy_file;
-    let policy = audit::Policy::parse(&files::read(path)?);
+    let policy = audit::AuditPolicy::parse(&files::read(path)?);
     let policy = policy.map_err(|problem| Error::Content { path: path.clone(), problem })?;
     AuditLog::open(policy, &options.log_file)
 }

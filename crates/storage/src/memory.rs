@@ -36,13 +36,13 @@ impl Default for MemoryOptions {
 }
 
 type Version = (Revision, Bytes);
-type State = OrdMap<Arc<str>, Version>;
+type MemoryState = OrdMap<Arc<str>, Version>;
 
 /// A store that lives as long as its process.
 #[derive(Debug)]
 pub struct MemoryEngine {
     /// Writers hold this over publishing as well, so that the log has the order of the revisions.
-    latest: Mutex<(Revision, State)>,
+    latest: Mutex<(Revision, MemoryState)>,
     tail: Arc<Tail>,
 }
 
@@ -60,12 +60,12 @@ impl MemoryEngine {
         Self { latest: Mutex::default(), tail: Arc::new(Tail::new(Revision::ZERO, bounds)) }
     }
 
-    fn snapshot(&self) -> Result<(Revision, State), Error> {
+    fn snapshot(&self) -> Result<(Revision, MemoryState), Error> {
         if self.tail.is_closed() { Err(Error::Closed) } else { Ok(self.latest.lock().clone()) }
     }
 
     /// A snapshot, and what must be undone in it to show `at`.
-    fn snapshot_at(&self, at: Option<Revision>) -> Result<(Revision, State, Undo), Error> {
+    fn snapshot_at(&self, at: Option<Revision>) -> Result<(Revision, MemoryState, Undo), Error> {
         let (current, state) = self.snapshot()?;
         let asked = at.unwrap_or(current);
         if asked > current {
@@ -84,14 +84,14 @@ impl MemoryEngine {
     }
 
     /// Applies writes whose conditions hold, and publishes them as one batch.
-    fn commit(&self, latest: &mut (Revision, State), writes: Vec<Write>) -> Vec<Revision> {
+    fn commit(&self, latest: &mut (Revision, MemoryState), writes: Vec<Write>) -> Vec<Revision> {
         let changes: Vec<Change> = writes.into_iter().map(|write| Self::apply(latest, write)).collect();
         let revisions = changes.iter().map(|change| change.revision).collect();
         self.tail.publish(Batch { changes: changes.into(), upto: latest.0 });
         revisions
     }
 
-    fn apply((current, state): &mut (Revision, State), write: Write) -> Change {
+    fn apply((current, state): &mut (Revision, MemoryState), write: Write) -> Change {
         let revision = current.next();
         let previous = match &write.value {
             Some(value) => state.insert(Arc::clone(&write.key), (revision, value.clone())),
@@ -130,7 +130,7 @@ impl Undo {
     }
 
     /// `state` with the changes of the range undone.
-    fn apply(self, mut state: State, range: &Range) -> State {
+    fn apply(self, mut state: MemoryState, range: &Range) -> MemoryState {
         for (key, version) in self.0.into_iter().filter(|(key, _)| contains(range, key)) {
             match version {
                 Some(version) => state.insert(key, version),
@@ -149,7 +149,7 @@ fn key_value(key: &Arc<str>, (revision, value): &Version) -> KeyValue {
     KeyValue { key: Arc::clone(key), value: value.clone(), revision: *revision }
 }
 
-fn page(state: &State, range: &Range, revision: Revision) -> Page {
+fn page(state: &MemoryState, range: &Range, revision: Revision) -> Page {
     if range.is_empty() {
         return Page { revision, items: Vec::new(), count: 0 };
     }

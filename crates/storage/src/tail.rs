@@ -2,7 +2,7 @@
 //!
 //! An engine publishes each durable batch here. A [`LogCursor`] is a position in the log; it shares the batches with all
 //! other cursors, waits without polling, and costs nothing while it is slow: when the tail has moved past it, it reads
-//! on from the engine's [`Backlog`], and where there is none, history has ended for it.
+//! on from the engine's [`LogBacklog`], and where there is none, history has ended for it.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -30,7 +30,7 @@ pub(crate) struct TailBounds {
 #[derive(Debug)]
 pub(crate) struct Tail {
     bounds: TailBounds,
-    recent: RwLock<Recent>,
+    recent: RwLock<RecentChanges>,
     /// The newest revision in the log. A separate channel, so that a waiting cursor takes no lock that the writer needs.
     reached: watch::Sender<Reached>,
 }
@@ -42,7 +42,7 @@ struct Reached {
 }
 
 #[derive(Debug)]
-struct Recent {
+struct RecentChanges {
     /// All changes after this revision are in `batches`.
     floor: Revision,
     batches: VecDeque<Batch>,
@@ -51,7 +51,7 @@ struct Recent {
 }
 
 /// The contents of the tail after some position.
-enum Found {
+enum TailRead {
     Batch(Batch),
     Nothing,
     Behind,
@@ -60,7 +60,7 @@ enum Found {
 impl Tail {
     /// An empty tail of a log that so far reaches up to `upto`.
     pub(crate) fn new(upto: Revision, bounds: TailBounds) -> Self {
-        let recent = Recent { floor: upto, batches: VecDeque::new(), changes: 0, bytes: 0 };
+        let recent = RecentChanges { floor: upto, batches: VecDeque::new(), changes: 0, bytes: 0 };
         Self {
             bounds,
             recent: RwLock::new(recent),
@@ -102,7 +102,7 @@ impl Tail {
     /// Forgets everything and goes on at `upto`: for a log that lost its place.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only a remote log can lose its place"))]
     pub(crate) fn restart(&self, upto: Revision) {
-        *self.recent.write() = Recent { floor: upto, batches: VecDeque::new(), changes: 0, bytes: 0 };
+        *self.recent.write() = RecentChanges { floor: upto, batches: VecDeque::new(), changes: 0, bytes: 0 };
         self.reached.send_modify(|reached| reached.upto = upto);
     }
 
@@ -136,14 +136,14 @@ impl Tail {
         if found.is_ok_and(|reached| !reached.closed) { Ok(()) } else { Err(Error::Closed) }
     }
 
-    fn find(&self, after: Revision) -> Found {
+    fn find(&self, after: Revision) -> TailRead {
         let recent = self.recent.read();
         if after < recent.floor {
-            return Found::Behind;
+            return TailRead::Behind;
         }
         match recent.batches.get(recent.first_after(after)) {
-            None => Found::Nothing,
-            Some(batch) => Found::Batch(cut(batch, after)),
+            None => TailRead::Nothing,
+            Some(batch) => TailRead::Batch(cut(batch, after)),
         }
     }
 }
@@ -159,7 +159,7 @@ fn cut(batch: &Batch, after: Revision) -> Batch {
     }
 }
 
-impl Recent {
+impl RecentChanges {
     /// Where the first batch stands that reaches further than `after`.
     fn first_after(&self, after: Revision) -> usize {
         self.batches.partition_point(|batch| batch.upto <= after)
@@ -211,7 +211,7 @@ fn cost(batch: &Batch) -> usize {
 
 /// Where a cursor that fell behind the tail reads on.
 #[async_trait]
-pub(crate) trait Backlog: Send + Sync + Debug {
+pub(crate) trait LogBacklog: Send + Sync + Debug {
     /// Some changes after `after`, at least one or a later `upto`.
     async fn read(&self, after: Revision) -> Result<Batch, Error>;
 }
@@ -221,7 +221,7 @@ pub(crate) trait Backlog: Send + Sync + Debug {
 pub(crate) struct NoBacklog(pub(crate) Arc<Tail>);
 
 #[async_trait]
-impl Backlog for NoBacklog {
+impl LogBacklog for NoBacklog {
     async fn read(&self, after: Revision) -> Result<Batch, Error> {
         Err(Error::Compacted { asked: after, oldest: self.0.floor() })
     }
@@ -231,14 +231,14 @@ impl Backlog for NoBacklog {
 #[derive(Debug)]
 pub(crate) struct LogCursor {
     tail: Arc<Tail>,
-    backlog: Arc<dyn Backlog>,
+    backlog: Arc<dyn LogBacklog>,
     reached: watch::Receiver<Reached>,
     position: Revision,
 }
 
 impl LogCursor {
     /// A cursor whose first batch begins after `after`.
-    pub(crate) fn new(tail: Arc<Tail>, backlog: Arc<dyn Backlog>, after: Revision) -> Self {
+    pub(crate) fn new(tail: Arc<Tail>, backlog: Arc<dyn LogBacklog>, after: Revision) -> Self {
         let reached = tail.reached.subscribe();
         Self { tail, backlog, reached, position: after }
     }
@@ -255,9 +255,9 @@ impl LogCursor {
             return Err(Error::Closed);
         }
         match self.tail.find(self.position) {
-            Found::Batch(batch) => Ok(Some(batch)),
-            Found::Nothing => Ok(None),
-            Found::Behind => self.backlog.read(self.position).await.map(Some),
+            TailRead::Batch(batch) => Ok(Some(batch)),
+            TailRead::Nothing => Ok(None),
+            TailRead::Behind => self.backlog.read(self.position).await.map(Some),
         }
     }
 }

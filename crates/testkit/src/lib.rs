@@ -50,7 +50,7 @@ mod documents {
     #[doc = include_str!("../../../crates/workqueue/README.md")]
     struct WorkqueueReadme;
     #[doc = include_str!("../../../docs/guides/controller.md")]
-    struct Controller;
+    struct ReadmeController;
     #[doc = include_str!("../../../docs/guides/testing.md")]
     struct Testing;
 }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::reason::Reason;
-use crate::shared::Shared;
+use crate::shared::SharedQueue;
 use crate::{Key, Queue};
 
 /// The result of a drain.
@@ -56,7 +56,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
 /// The future of [`Queue::shut_down_with_drain`].
 #[must_use = "the queue is shut down, but nobody waits for the rest of the work"]
 pub struct Drain<'q, K: Key, R: Reason> {
-    shared: &'q Shared<K, R>,
+    shared: &'q SharedQueue<K, R>,
     aborted_before: u64,
     id: Option<u64>,
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-use crate::core::Taken;
+use crate::core::TakenKey;
 use crate::item::Item;
 use crate::reason::Reason;
-use crate::shared::{Next, Shared};
+use crate::shared::{NextKey, SharedQueue};
 use crate::sync::thread;
-use crate::ticket::Ticket;
+use crate::ticket::WakeTicket;
 use crate::{Key, Queue};
 
 /// A sleeper looks at the clock at least this often, however far the next delayed key is: timers do not
@@ -24,14 +24,14 @@ const SLEEP_MAX: Duration = Duration::from_secs(600);
 /// The future of [`Queue::get`]. Dropping it is always safe: a key is taken in the very step that returns it.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Get<'q, K: Key, R: Reason> {
-    ticket: Ticket<'q, K, R>,
+    ticket: WakeTicket<'q, K, R>,
     /// Only the sleeper that watches the clock has one.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'q, K: Key, R: Reason> Get<'q, K, R> {
-    fn new(shared: &'q Shared<K, R>) -> Self {
-        Self { ticket: Ticket::new(shared), sleep: None }
+    fn new(shared: &'q SharedQueue<K, R>) -> Self {
+        Self { ticket: WakeTicket::new(shared), sleep: None }
     }
 
     fn wake_up_at(&mut self, at: Instant) -> Pin<&mut Sleep> {
@@ -50,10 +50,10 @@ impl<'q, K: Key, R: Reason> Future for Get<'q, K, R> {
         let shared = self.ticket.shared;
         loop {
             let timer = match shared.next(&mut self.ticket, cx.waker()) {
-                Next::Taken(taken) => return Poll::Ready(Some(Item::new(shared, taken))),
-                Next::Closed => return Poll::Ready(None),
-                Next::Wait { timer: None } => return Poll::Pending,
-                Next::Wait { timer: Some(timer) } => timer,
+                NextKey::Taken(taken) => return Poll::Ready(Some(Item::new(shared, taken))),
+                NextKey::Closed => return Poll::Ready(None),
+                NextKey::Wait { timer: None } => return Poll::Pending,
+                NextKey::Wait { timer: Some(timer) } => timer,
             };
             let latest = Instant::now() + SLEEP_MAX;
             let at = shared.clock.instant(timer).map_or(latest, |at| at.min(latest));
@@ -83,17 +83,17 @@ impl Wake for Unpark {
     }
 }
 
-impl<K: Key, R: Reason> Shared<K, R> {
+impl<K: Key, R: Reason> SharedQueue<K, R> {
     #[cold]
-    pub(crate) fn wait_blocking(&self) -> Option<Taken<K, R>> {
-        let mut ticket = Ticket::new(self);
+    pub(crate) fn wait_blocking(&self) -> Option<TakenKey<K, R>> {
+        let mut ticket = WakeTicket::new(self);
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         loop {
             match self.next(&mut ticket, &waker) {
-                Next::Taken(taken) => return Some(taken),
-                Next::Closed => return None,
-                Next::Wait { timer: None } => thread::park(),
-                Next::Wait { timer: Some(at) } => thread::park_timeout(sleep_until(at, self.clock.now())),
+                NextKey::Taken(taken) => return Some(taken),
+                NextKey::Closed => return None,
+                NextKey::Wait { timer: None } => thread::park(),
+                NextKey::Wait { timer: Some(at) } => thread::park_timeout(sleep_until(at, self.clock.now())),
             }
         }
     }

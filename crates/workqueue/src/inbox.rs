@@ -4,7 +4,7 @@
 //! duplicates. A key takes as few bytes as possible: each cache line of the inbox travels from the producer's processor to the
 //! consumer's and back.
 
-use crate::core::{Add, Core};
+use crate::core::{Add, QueueCore};
 use crate::priority::Priority;
 use crate::reason::Reason;
 use crate::waiters::Waiters;
@@ -19,7 +19,7 @@ const PORTION: usize = 32;
 pub(crate) struct Inbox<K, R> {
     /// An add must do more than append: [`Self::look_out`] says when.
     pub(crate) alert: bool,
-    pub(crate) adds: Batch<K, R>,
+    pub(crate) adds: InboxBatch<K, R>,
     metered: bool,
     pub(crate) closed: bool,
     /// Adds wake nobody while the queue is paused.
@@ -33,7 +33,7 @@ impl<K, R> Inbox<K, R> {
     pub(crate) fn new(metered: bool) -> Self {
         Self {
             alert: metered,
-            adds: Batch::default(),
+            adds: InboxBatch::default(),
             metered,
             closed: false,
             paused: false,
@@ -52,8 +52,8 @@ impl<K, R> Inbox<K, R> {
 
 /// Adds of normal priority, and delayed ones.
 #[repr(C)]
-pub(crate) struct Batch<K, R> {
-    keys: Vec<Waiting<K, R>>,
+pub(crate) struct InboxBatch<K, R> {
+    keys: Vec<InboxWaiting<K, R>>,
     /// When they were added: as many as keys, or none if the queue is not measured.
     times: Vec<u64>,
     /// Delayed adds, with when they fall due. Apart from the others, because how the two follow each other does not matter.
@@ -62,19 +62,19 @@ pub(crate) struct Batch<K, R> {
     turned: bool,
 }
 
-struct Waiting<K, R> {
+struct InboxWaiting<K, R> {
     key: K,
     hash: u32,
     reason: R,
 }
 
-impl<K, R> Default for Batch<K, R> {
+impl<K, R> Default for InboxBatch<K, R> {
     fn default() -> Self {
         Self { keys: Vec::new(), times: Vec::new(), delayed: Vec::new(), turned: false }
     }
 }
 
-impl<K, R> Batch<K, R> {
+impl<K, R> InboxBatch<K, R> {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.delayed.is_empty()
@@ -84,7 +84,7 @@ impl<K, R> Batch<K, R> {
     #[inline]
     pub(crate) fn push(&mut self, add: Add<K, R>) -> usize {
         let Add { hash, key, reason, .. } = add;
-        self.keys.push(Waiting { key, hash, reason });
+        self.keys.push(InboxWaiting { key, hash, reason });
         self.keys.len()
     }
 
@@ -101,7 +101,7 @@ impl<K, R> Batch<K, R> {
 
     /// Puts all into the state machine, in order. Each add is taken out before its turn: if the key's or the reason's own code panics, those
     /// that follow are still here.
-    pub(crate) fn deliver(&mut self, core: &mut Core<K, R>)
+    pub(crate) fn deliver(&mut self, core: &mut QueueCore<K, R>)
     where
         K: Eq + Clone,
         R: Reason,
@@ -111,7 +111,7 @@ impl<K, R> Batch<K, R> {
         while !self.keys.is_empty() {
             core.expect(self.keys.iter().rev().take(PORTION).map(|waiting| waiting.hash));
             for _ in 0..PORTION {
-                let Some(Waiting { key, hash, reason }) = self.keys.pop() else { break };
+                let Some(InboxWaiting { key, hash, reason }) = self.keys.pop() else { break };
                 let at = self.times.pop().unwrap_or(0);
                 let _ = core.add(Add { hash, key, reason, priority: Priority::Normal, at });
             }

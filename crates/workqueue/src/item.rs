@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Key;
-use crate::core::Taken;
+use crate::core::TakenKey;
 use crate::core::slab::Slot;
 use crate::priority::Priority;
 use crate::reason::Reason;
-use crate::shared::Shared;
+use crate::shared::SharedQueue;
 
 /// A key that was handed out. While it exists nobody else gets the same key; when it is dropped the key is done.
 ///
@@ -34,15 +34,15 @@ pub struct Item<'q, K: Key, R: Reason = ()> {
 
 /// Borrowed by default: a shared counter bumped twice per key would cost as much as the queue itself.
 enum Home<'q, K, R> {
-    Borrowed(&'q Shared<K, R>),
-    Owned(Arc<Shared<K, R>>),
+    Borrowed(&'q SharedQueue<K, R>),
+    Owned(Arc<SharedQueue<K, R>>),
 }
 
 impl<K, R> Deref for Home<'_, K, R> {
-    type Target = Shared<K, R>;
+    type Target = SharedQueue<K, R>;
 
     #[inline]
-    fn deref(&self) -> &Shared<K, R> {
+    fn deref(&self) -> &SharedQueue<K, R> {
         match self {
             Self::Borrowed(shared) => shared,
             Self::Owned(shared) => shared,
@@ -52,13 +52,13 @@ impl<K, R> Deref for Home<'_, K, R> {
 
 impl<'q, K: Key, R: Reason> Item<'q, K, R> {
     #[inline]
-    pub(crate) fn new(shared: &'q Shared<K, R>, taken: Taken<K, R>) -> Self {
-        let Taken { slot, key, reason, priority } = taken;
+    pub(crate) fn new(shared: &'q SharedQueue<K, R>, taken: TakenKey<K, R>) -> Self {
+        let TakenKey { slot, key, reason, priority } = taken;
         Self { queue: Home::Borrowed(shared), key, reason, slot, priority, at_least_once: false, over: false }
     }
 
     /// The same item without the borrow, for a task that outlives this scope.
-    pub(crate) fn into_owned(mut self, home: &Arc<Shared<K, R>>) -> Item<'static, K, R> {
+    pub(crate) fn into_owned(mut self, home: &Arc<SharedQueue<K, R>>) -> Item<'static, K, R> {
         let owned = Item {
             queue: Home::Owned(Arc::clone(home)),
             key: self.key.clone(),
@@ -175,8 +175,8 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
 
     /// Field by field, and not by way of a new item: copying what was just written in pieces stalls the processor.
     #[inline]
-    fn hold(&mut self, taken: Taken<K, R>) {
-        let Taken { slot, key, reason, priority } = taken;
+    fn hold(&mut self, taken: TakenKey<K, R>) {
+        let TakenKey { slot, key, reason, priority } = taken;
         (self.slot, self.key, self.reason, self.priority) = (slot, key, reason, priority);
         self.over = false;
     }

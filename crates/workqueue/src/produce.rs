@@ -11,11 +11,11 @@ use crate::clock::nanos;
 use crate::core::Add;
 use crate::priority::Priority;
 use crate::reason::Reason;
-use crate::shared::Shared;
+use crate::shared::SharedQueue;
 use crate::sync::lock;
 use crate::{AddError, Key, Queue};
 
-impl<K: Key, R: Reason> Shared<K, R> {
+impl<K: Key, R: Reason> SharedQueue<K, R> {
     /// Half of a hash is enough to tell keys apart as a rule, and makes everything smaller that holds one.
     #[inline]
     fn hash(&self, key: &K) -> u32 {
@@ -168,7 +168,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
 /// The future of [`Queue::add_wait`]. Dropped before it is ready, it has added nothing.
 #[must_use = "futures do nothing unless awaited"]
 pub struct AddWait<'q, K: Key, R: Reason> {
-    shared: &'q Shared<K, R>,
+    shared: &'q SharedQueue<K, R>,
     add: Option<Add<K, R>>,
     id: Option<u64>,
 }

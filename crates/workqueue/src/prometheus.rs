@@ -27,7 +27,7 @@ pub struct Prometheus {
 }
 
 /// Name without prefix, type, help text.
-type Family = (&'static str, &'static str, &'static str);
+type MetricFamily = (&'static str, &'static str, &'static str);
 type Scalar = fn(&Stats) -> f64;
 type Distribution = fn(&Stats) -> &Histogram;
 
@@ -60,7 +60,7 @@ impl Prometheus {
     }
 }
 
-const GAUGES: &[(Family, Scalar)] = &[
+const GAUGES: &[(MetricFamily, Scalar)] = &[
     (("depth", "gauge", "Current depth of workqueue"), |stats| stats.depth as f64),
     (("delayed", "gauge", "Keys waiting for their time"), |stats| stats.delayed as f64),
     (("adds_total", "counter", "Total number of adds handled by workqueue"), |stats| stats.adds as f64),
@@ -85,7 +85,7 @@ const GAUGES: &[(Family, Scalar)] = &[
     ),
 ];
 
-const HISTOGRAMS: &[(Family, Distribution)] = &[
+const HISTOGRAMS: &[(MetricFamily, Distribution)] = &[
     (
         (
             "queue_duration_seconds",
@@ -100,11 +100,11 @@ const HISTOGRAMS: &[(Family, Distribution)] = &[
     ),
 ];
 
-fn header(text: &mut String, (name, kind, help): Family) -> fmt::Result {
+fn header(text: &mut String, (name, kind, help): MetricFamily) -> fmt::Result {
     writeln!(text, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} {kind}")
 }
 
-fn scalar(text: &mut String, family: Family, stats: &[(String, Stats)], value: &Scalar) -> fmt::Result {
+fn scalar(text: &mut String, family: MetricFamily, stats: &[(String, Stats)], value: &Scalar) -> fmt::Result {
     header(text, family)?;
     stats.iter().try_for_each(|(name, stats)| {
         writeln!(text, "workqueue_{}{{name=\"{name}\"}} {}", family.0, value(stats))
@@ -113,7 +113,7 @@ fn scalar(text: &mut String, family: Family, stats: &[(String, Stats)], value: &
 
 fn histogram(
     text: &mut String,
-    family: Family,
+    family: MetricFamily,
     stats: &[(String, Stats)],
     value: &Distribution,
 ) -> fmt::Result {

@@ -6,15 +6,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::core::{Core, Settings};
+use crate::core::{CoreSettings, QueueCore};
 use crate::inspect::KeyView;
 use crate::metrics::{Source, Stats};
 use crate::reason::Reason;
-use crate::shared::Shared;
+use crate::shared::SharedQueue;
 use crate::{Item, Key, Options};
 
 /// A work queue. Cloning gives another handle to the same queue. See the [crate] for a tour.
-pub struct Queue<K, R = ()>(Arc<Shared<K, R>>);
+pub struct Queue<K, R = ()>(Arc<SharedQueue<K, R>>);
 
 impl<K: Key, R: Reason> Queue<K, R> {
     /// Makes a queue. It costs no thread and no task.
@@ -22,18 +22,18 @@ impl<K: Key, R: Reason> Queue<K, R> {
     pub fn new(options: Options<K>) -> Self {
         let bounded = options.capacity != usize::MAX;
         let direct = bounded || options.tenant_of.is_some();
-        let core = Core::new(Settings {
+        let core = QueueCore::new(CoreSettings {
             capacity: options.capacity,
             tenant_of: options.tenant_of,
             tenant_in_flight_max: options.tenant_in_flight_max,
             background_every: options.background_every,
             metered: !options.name.is_empty(),
         });
-        Self(Arc::new(Shared::new(options.name, core, direct, options.limiter)))
+        Self(Arc::new(SharedQueue::new(options.name, core, direct, options.limiter)))
     }
 
     #[inline]
-    pub(crate) fn shared(&self) -> &Shared<K, R> {
+    pub(crate) fn shared(&self) -> &SharedQueue<K, R> {
         &self.0
     }
 
@@ -93,7 +93,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
     }
 
     /// The state with every key whose time has come moved to the ready ones.
-    fn due_state(&self) -> crate::sync::MutexGuard<'_, crate::shared::State<K, R>> {
+    fn due_state(&self) -> crate::sync::MutexGuard<'_, crate::shared::QueueState<K, R>> {
         let mut state = self.0.state();
         if state.core.delayed_len() > 0 {
             let now = self.0.clock.now();

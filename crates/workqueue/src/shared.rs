@@ -3,15 +3,15 @@
 //! **Two locks.** Producers put keys into the *inbox*, a plain vector under its own lock; whoever holds the *state* lock
 //! next moves them into the state machine. So a producer does not touch the index and does not contend with
 //! consumers, who in turn pay for the inbox once per batch; and the state stays in the consumers' caches. To everyone else
-//! this is invisible: every call that looks at the state empties the inbox first ([`Shared::state`]); only the hand-out
+//! this is invisible: every call that looks at the state empties the inbox first ([`SharedQueue::state`]); only the hand-out
 //! may skip that while the next key could not change by it. Bounded and fair queues and adds of other than normal
 //! priority bypass the inbox, because they need an answer or a place at once. Lock order: state, then inbox.
 //!
 //! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under
 //! that same lock, so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed
 //! out, then no consumer sleeps or at least one has been woken and will look*. A consumer that was woken and finds more than one key
-//! wakes the next ([`Shared::release`]); one that was woken and goes away without looking passes the wake on
-//! ([`Ticket`]'s drop). Nobody is notified while all consumers are awake.
+//! wakes the next ([`SharedQueue::release`]); one that was woken and goes away without looking passes the wake on
+//! ([`WakeTicket`]'s drop). Nobody is notified while all consumers are awake.
 //!
 //! **Timers.** There is no thread: one of the sleeping consumers (the owner of [`Inbox::timer`]) also waits for the time at
 //! which the next delayed key falls due. While no consumer sleeps, each hand-out looks at the clock itself.
@@ -22,12 +22,12 @@ use foldhash::fast::RandomState;
 
 use crate::clock::Clock;
 use crate::core::slab::Slot;
-use crate::core::{Add, Core, Taken};
-use crate::inbox::{Batch, Inbox};
+use crate::core::{Add, QueueCore, TakenKey};
+use crate::inbox::{Inbox, InboxBatch};
 use crate::limiter::RateLimiter;
 use crate::reason::Reason;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
-use crate::ticket::Ticket;
+use crate::ticket::WakeTicket;
 use crate::waiters::Waiters;
 use crate::{AddError, Key};
 
@@ -38,7 +38,7 @@ const INBOX_SOFT_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// the consumers may all be at work, or none may be there.
 const INBOX_HARD_MAX: usize = if cfg!(test) { 3 } else { 4096 };
 
-pub(crate) struct Shared<K, R> {
+pub(crate) struct SharedQueue<K, R> {
     pub(crate) name: String,
     pub(crate) hasher: RandomState,
     pub(crate) clock: Clock,
@@ -48,7 +48,7 @@ pub(crate) struct Shared<K, R> {
     direct: bool,
     pub(crate) limiter: Mutex<Box<dyn RateLimiter<K>>>,
     pub(crate) inbox: Padded<Mutex<Inbox<K, R>>>,
-    state: Padded<Mutex<State<K, R>>>,
+    state: Padded<Mutex<QueueState<K, R>>>,
     /// The number of consumers that sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
     /// so that who holds that lock misses no sleeper.
     sleepers: AtomicUsize,
@@ -62,8 +62,8 @@ pub(crate) struct Shared<K, R> {
 pub(crate) struct Padded<T>(pub(crate) T);
 
 /// The part that the state lock protects.
-pub(crate) struct State<K, R> {
-    pub(crate) core: Core<K, R>,
+pub(crate) struct QueueState<K, R> {
+    pub(crate) core: QueueCore<K, R>,
     /// Waiting for everything to be done.
     pub(crate) idle: Waiters,
     /// Waiting for room in a bounded queue.
@@ -73,10 +73,10 @@ pub(crate) struct State<K, R> {
     /// The time when a consumer last looked at the clock.
     seen: u64,
     /// Swapped with the inbox's vector, so that neither is ever reallocated for long.
-    spare: Batch<K, R>,
+    spare: InboxBatch<K, R>,
 }
 
-impl<K, R> State<K, R> {
+impl<K, R> QueueState<K, R> {
     #[inline]
     fn has_waiters(&self) -> bool {
         !self.idle.is_empty() || !self.room.is_empty()
@@ -84,8 +84,8 @@ impl<K, R> State<K, R> {
 }
 
 /// The result of a look by a consumer.
-pub(crate) enum Next<K, R> {
-    Taken(Taken<K, R>),
+pub(crate) enum NextKey<K, R> {
+    Taken(TakenKey<K, R>),
     /// Shut down and nothing left.
     Closed,
     /// The ticket is registered; whoever owns the timer must look again at that time.
@@ -94,10 +94,10 @@ pub(crate) enum Next<K, R> {
     },
 }
 
-impl<K: Key, R: Reason> Shared<K, R> {
+impl<K: Key, R: Reason> SharedQueue<K, R> {
     pub(crate) fn new(
         name: String,
-        core: Core<K, R>,
+        core: QueueCore<K, R>,
         direct: bool,
         limiter: Box<dyn RateLimiter<K>>,
     ) -> Self {
@@ -110,13 +110,13 @@ impl<K: Key, R: Reason> Shared<K, R> {
             direct,
             limiter: Mutex::new(limiter),
             inbox: Padded(Mutex::new(Inbox::new(metered))),
-            state: Padded(Mutex::new(State {
+            state: Padded(Mutex::new(QueueState {
                 core,
                 idle: Waiters::default(),
                 room: Waiters::default(),
                 drains_aborted: 0,
                 seen: 0,
-                spare: Batch::default(),
+                spare: InboxBatch::default(),
             })),
             sleepers: AtomicUsize::new(0),
             inbox_matters: AtomicBool::new(false),
@@ -203,14 +203,14 @@ impl<K: Key, R: Reason> Shared<K, R> {
     }
 
     /// Locks the state, with every add that came before in it. End with [`Self::release`] after any change.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State<K, R>> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, QueueState<K, R>> {
         let mut state = lock(&self.state.0);
         self.empty_inbox(&mut state);
         state
     }
 
-    fn empty_inbox(&self, state: &mut State<K, R>) {
-        let State { core, spare, .. } = state;
+    fn empty_inbox(&self, state: &mut QueueState<K, R>) {
+        let QueueState { core, spare, .. } = state;
         // Not empty only if a panic in a key's own code interrupted the last delivery.
         spare.deliver(core);
         let mut inbox = lock(&self.inbox.0);
@@ -224,25 +224,25 @@ impl<K: Key, R: Reason> Shared<K, R> {
 
     /// Hands out a key, or registers `ticket` to be woken when there may be one.
     #[inline]
-    pub(crate) fn next(&self, ticket: &mut Ticket<'_, K, R>, waker: &Waker) -> Next<K, R> {
+    pub(crate) fn next(&self, ticket: &mut WakeTicket<'_, K, R>, waker: &Waker) -> NextKey<K, R> {
         let mut state = lock(&self.state.0);
         loop {
             self.look_at_clock(&mut state);
             if let Some(taken) = self.take(&mut state) {
                 ticket.leave_bed(&state);
                 self.release(state);
-                return Next::Taken(taken);
+                return NextKey::Taken(taken);
             }
             if state.core.is_closed() && state.core.depth() == 0 {
                 self.release(state);
-                return Next::Closed;
+                return NextKey::Closed;
             }
             let mut inbox = lock(&self.inbox.0);
             if inbox.adds.is_empty() {
                 let timer = self.go_to_bed(&mut inbox, ticket, waker, state.core.next_due());
                 drop(inbox);
                 self.release(state);
-                return Next::Wait { timer };
+                return NextKey::Wait { timer };
             }
             drop(inbox);
             self.empty_inbox(&mut state);
@@ -251,7 +251,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
 
     /// Hands out a key if one is there, after taking one back.
     #[inline]
-    pub(crate) fn try_next(&self, done: Option<Slot>) -> Option<Taken<K, R>> {
+    pub(crate) fn try_next(&self, done: Option<Slot>) -> Option<TakenKey<K, R>> {
         let mut state = lock(&self.state.0);
         // One look serves both: the one key ends when the next begins.
         self.look_at_clock(&mut state);
@@ -263,14 +263,14 @@ impl<K: Key, R: Reason> Shared<K, R> {
 
     /// Looks at the clock, if durations are measured. Before [`Self::take`] and [`finish`].
     #[inline]
-    fn look_at_clock(&self, state: &mut State<K, R>) {
+    fn look_at_clock(&self, state: &mut QueueState<K, R>) {
         if self.metered {
             state.seen = self.clock.now();
         }
     }
 
     #[inline]
-    fn take(&self, state: &mut State<K, R>) -> Option<Taken<K, R>> {
+    fn take(&self, state: &mut QueueState<K, R>) -> Option<TakenKey<K, R>> {
         if self.inbox_matters.load(Ordering::Relaxed) {
             self.empty_inbox(state);
         }
@@ -284,7 +284,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
     }
 
     /// Makes keys ready whose time has come.
-    fn advance(&self, state: &mut State<K, R>) {
+    fn advance(&self, state: &mut QueueState<K, R>) {
         // What was due when someone last looked at the clock still is.
         let due = state.core.next_due().is_some_and(|due| due <= state.seen);
         if !due && !self.metered {
@@ -306,7 +306,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
 
     /// Gives up the state lock and wakes whoever the new state concerns.
     #[inline]
-    pub(crate) fn release(&self, state: MutexGuard<'_, State<K, R>>) {
+    pub(crate) fn release(&self, state: MutexGuard<'_, QueueState<K, R>>) {
         let someone_waits = self.sleepers.load(Ordering::Relaxed) > 0 || state.has_waiters();
         if someone_waits {
             self.release_and_wake(state);
@@ -314,7 +314,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
     }
 
     #[cold]
-    fn release_and_wake(&self, mut state: MutexGuard<'_, State<K, R>>) {
+    fn release_and_wake(&self, mut state: MutexGuard<'_, QueueState<K, R>>) {
         let mut wakers = Vec::new();
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.wake_consumers(&state.core, &mut wakers);
@@ -329,7 +329,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn wake_consumers(&self, core: &Core<K, R>, wakers: &mut Vec<Waker>) {
+    fn wake_consumers(&self, core: &QueueCore<K, R>, wakers: &mut Vec<Waker>) {
         let mut inbox = lock(&self.inbox.0);
         if core.is_closed() && core.depth() == 0 {
             wakers.extend(inbox.sleepers.take_all());
@@ -342,7 +342,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
     }
 
     /// Closes the queue; the delayed keys that go are counted.
-    pub(crate) fn close(&self, state: &mut State<K, R>) -> usize {
+    pub(crate) fn close(&self, state: &mut QueueState<K, R>) -> usize {
         // Under the state lock: an add is either in the state machine before it closes, or refused.
         let mut inbox = lock(&self.inbox.0);
         inbox.closed = true;
@@ -366,7 +366,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
     fn go_to_bed(
         &self,
         inbox: &mut Inbox<K, R>,
-        ticket: &mut Ticket<'_, K, R>,
+        ticket: &mut WakeTicket<'_, K, R>,
         waker: &Waker,
         due: Option<u64>,
     ) -> Option<u64> {
@@ -402,7 +402,7 @@ impl<K: Key, R: Reason> Shared<K, R> {
 
 /// Takes back a key that was handed out, if there is one.
 #[inline]
-fn finish<K: Key, R: Reason>(state: &mut State<K, R>, done: Option<Slot>) {
+fn finish<K: Key, R: Reason>(state: &mut QueueState<K, R>, done: Option<Slot>) {
     if let Some(slot) = done {
         state.core.done(slot, state.seen);
     }

@@ -2,23 +2,23 @@
 
 use crate::Key;
 use crate::reason::Reason;
-use crate::shared::{Shared, State};
+use crate::shared::{QueueState, SharedQueue};
 use crate::sync::lock;
 
 /// Dropping it hands on what it was woken for.
-pub(crate) struct Ticket<'q, K: Key, R: Reason> {
-    pub(crate) shared: &'q Shared<K, R>,
+pub(crate) struct WakeTicket<'q, K: Key, R: Reason> {
+    pub(crate) shared: &'q SharedQueue<K, R>,
     pub(crate) id: Option<u64>,
 }
 
-impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
-    pub(crate) fn new(shared: &'q Shared<K, R>) -> Self {
+impl<'q, K: Key, R: Reason> WakeTicket<'q, K, R> {
+    pub(crate) fn new(shared: &'q SharedQueue<K, R>) -> Self {
         Self { shared, id: None }
     }
 
     /// Ends the sleep of a consumer that has got a key. It takes the wake with it: `release` looks further.
     #[inline]
-    pub(crate) fn leave_bed(&mut self, state: &State<K, R>) {
+    pub(crate) fn leave_bed(&mut self, state: &QueueState<K, R>) {
         if self.id.is_some() {
             let timer_needed = state.core.delayed_len() > 0;
             self.leave(|_, owned_timer| owned_timer && timer_needed);
@@ -44,7 +44,7 @@ impl<'q, K: Key, R: Reason> Ticket<'q, K, R> {
     }
 }
 
-impl<K: Key, R: Reason> Drop for Ticket<'_, K, R> {
+impl<K: Key, R: Reason> Drop for WakeTicket<'_, K, R> {
     fn drop(&mut self) {
         self.leave(|woken, owned_timer| woken || owned_timer);
     }

@@ -18,7 +18,7 @@ const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
 #[command(
     after_help = "Examples:\n  listwatch inform pods -A --summary\n  listwatch inform deployments --until-synced"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct InformArguments {
     /// End when all objects that were there at the start have been delivered
     #[arg(long)]
     until_synced: bool,
@@ -31,13 +31,13 @@ pub(crate) struct Arguments {
 
 /// Counts of what the informer delivered.
 #[derive(Debug, Default)]
-struct Counts {
+struct InformCounts {
     added: u64,
     updated: u64,
     deleted: u64,
 }
 
-impl Counts {
+impl InformCounts {
     fn add(&mut self, event: &Event) {
         match event {
             Event::Added { .. } => self.added += 1,
@@ -48,13 +48,13 @@ impl Counts {
     }
 }
 
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(arguments: InformArguments) -> anyhow::Result<ExitCode> {
     let (source, _) = arguments.selection.source().await?;
     let hook = |problem: &listwatch::Problem, response| note(format_args!("{problem} ({response:?})"));
     let informer = SharedInformer::<Raw>::builder(source).on_problem(hook).build();
     let mut events = informer.events()?;
     informer.start()?;
-    let mut counts = Counts::default();
+    let mut counts = InformCounts::default();
     let mut tick = tokio::time::interval(SUMMARY_INTERVAL);
     let end = interrupted();
     tokio::pin!(end);
@@ -92,7 +92,7 @@ fn print(event: &Event) -> std::io::Result<()> {
 }
 
 /// Prints the counts; on a terminal over the previous ones.
-fn summary(informer: &SharedInformer<Raw>, counts: &Counts) -> std::io::Result<()> {
+fn summary(informer: &SharedInformer<Raw>, counts: &InformCounts) -> std::io::Result<()> {
     let status = informer.status();
     let mut out = std::io::stdout().lock();
     let over = if out.is_terminal() { "\x1b[2K\r" } else { "" };

@@ -9,17 +9,17 @@ use futures::TryStreamExt;
 use listwatch::lister_watcher::{ListRequest, ListVersion};
 use listwatch::pager::{Pager, PagerOptions};
 
-use super::{Form, Selection, table};
+use super::{PrintForm, Selection, table};
 use crate::terminal::note;
 
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  listwatch list pods -A\n  listwatch list deploy -l app=web -o yaml\n  listwatch list nodes -o json | jq .metadata.name"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct ListArguments {
     /// Form of the output
-    #[arg(long, short, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[arg(long, short, value_enum, default_value_t = ListOutput::Table)]
+    output: ListOutput,
     /// Objects per page
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     page: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
+enum ListOutput {
     /// The server's columns
     Table,
     /// The server's columns, those of low priority too
@@ -41,12 +41,12 @@ enum Output {
     Yaml,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(arguments: ListArguments) -> anyhow::Result<ExitCode> {
     let form = match arguments.output {
-        Output::Table | Output::Wide => return as_table(&arguments).await,
-        Output::Name => Form::Name,
-        Output::Json => Form::Json,
-        Output::Yaml => Form::Yaml,
+        ListOutput::Table | ListOutput::Wide => return as_table(&arguments).await,
+        ListOutput::Name => PrintForm::Name,
+        ListOutput::Json => PrintForm::Json,
+        ListOutput::Yaml => PrintForm::Yaml,
     };
     let (source, kind) = arguments.selection.source().await?;
     let source = Arc::new(source);
@@ -70,9 +70,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn as_table(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+async fn as_table(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let collection = arguments.selection.open().await?;
-    let wide = matches!(arguments.output, Output::Wide);
+    let wide = matches!(arguments.output, ListOutput::Wide);
     let print = |line: &str| writeln!(std::io::stdout(), "{line}");
     let listed = table::print(&collection, &arguments.selection, wide, arguments.page, print).await?;
     note(format_args!("{} at {}", objects(listed.rows), listed.revision));

@@ -2,7 +2,7 @@
 //! Kubernetes API server; `history` and `diff`: what a listwatch server keeps of the past.
 //!
 //! Each is as short as a program of your own would be: read them as examples. What they share is here: the cluster
-//! ([`Cluster`]), the collection ([`Selection`]) and how an object is printed ([`Form`]).
+//! ([`Cluster`]), the collection ([`Selection`]) and how an object is printed ([`PrintForm`]).
 
 mod changes;
 mod cluster;
@@ -21,7 +21,7 @@ use listwatch::Object;
 use listwatch::kube::KubeSource;
 
 pub(crate) use cluster::Cluster;
-pub(crate) use resolve::Found;
+pub(crate) use resolve::ResolvedResource;
 
 /// The objects meant: a resource, its namespace and selectors. Commands flatten it after their own flags, because a heading
 /// holds for everything after it.
@@ -51,26 +51,26 @@ pub(crate) struct Selection {
 }
 
 /// A collection of a server.
-pub(crate) struct Collection {
+pub(crate) struct ServerCollection {
     pub(crate) client: kube::Client,
-    pub(crate) found: Found,
+    pub(crate) found: ResolvedResource,
     /// The namespace to look in; `None` for all of them and for cluster-scoped resources.
     pub(crate) namespace: Option<String>,
 }
 
 impl Selection {
     /// Finds the collection by asking the server which resources it has.
-    pub(crate) async fn open(&self) -> anyhow::Result<Collection> {
+    pub(crate) async fn open(&self) -> anyhow::Result<ServerCollection> {
         let (client, default_namespace) = self.cluster.connect().await?;
         let found = resolve::resolve(&client, &self.resource).await?;
         let everywhere = self.all_namespaces || !found.namespaced;
         let namespace = (!everywhere).then(|| self.namespace.clone().unwrap_or(default_namespace));
-        Ok(Collection { client, found, namespace })
+        Ok(ServerCollection { client, found, namespace })
     }
 
     /// Returns the collection as something that can be listed and watched, and the type of its objects.
     pub(crate) async fn source(&self) -> anyhow::Result<(KubeSource, TypeMeta)> {
-        let Collection { client, found, namespace } = self.open().await?;
+        let ServerCollection { client, found, namespace } = self.open().await?;
         let kind = found.type_meta();
         let labels = self.selector.parse().context("--selector")?;
         let fields = self.field_selector.parse().context("--field-selector")?;
@@ -91,7 +91,7 @@ impl Selection {
 
 /// The printed form of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum PrintForm {
     /// Namespace, name and resourceVersion
     Name,
     /// The whole object, one line each
@@ -100,7 +100,7 @@ pub(crate) enum Form {
     Yaml,
 }
 
-impl Form {
+impl PrintForm {
     /// Writes an object and a line break.
     pub(crate) fn write<K>(
         self,

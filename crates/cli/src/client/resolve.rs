@@ -9,12 +9,12 @@ use super::TypeMeta;
 
 /// A resource that the server has.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ResolvedResource {
     resource: ApiResource,
     pub(crate) namespaced: bool,
 }
 
-impl Found {
+impl ResolvedResource {
     /// Returns the form that sources of the library take.
     pub(crate) fn kind(&self) -> ResourceKind {
         ResourceKind::dynamic(&self.resource)
@@ -43,7 +43,7 @@ impl Found {
 
 /// Asks the core group first and then the others, in the order the server names them; the first match counts, as in
 /// kubectl.
-pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Result<Found> {
+pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Result<ResolvedResource> {
     let (name, group) = wanted.split_once('.').unwrap_or((wanted, ""));
     if group.is_empty() {
         let core = client.list_core_api_resources("v1").await?;
@@ -71,7 +71,7 @@ fn is_called(resource: &APIResource, name: &str) -> bool {
             || resource.kind.eq_ignore_ascii_case(name))
 }
 
-fn describe(group: &str, version: &str, resource: &APIResource) -> Found {
+fn describe(group: &str, version: &str, resource: &APIResource) -> ResolvedResource {
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let found = ApiResource {
         group: group.to_owned(),
@@ -80,7 +80,7 @@ fn describe(group: &str, version: &str, resource: &APIResource) -> Found {
         kind: resource.kind.clone(),
         plural: resource.name.clone(),
     };
-    Found { resource: found, namespaced: resource.namespaced }
+    ResolvedResource { resource: found, namespaced: resource.namespaced }
 }
 
 #[cfg(test)]

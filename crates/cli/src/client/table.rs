@@ -6,7 +6,7 @@ use http::header::ACCEPT;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Collection, Selection};
+use super::{Selection, ServerCollection};
 
 /// Servers without Tables for a resource answer with a plain list, which is an error here.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -14,13 +14,13 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 /// One page of a Table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Page {
+pub(super) struct TablePage {
     #[serde(default)]
     metadata: ListMeta,
     #[serde(default)]
-    column_definitions: Vec<Column>,
+    column_definitions: Vec<TableColumn>,
     #[serde(default)]
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -33,14 +33,14 @@ struct ListMeta {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Column {
+struct TableColumn {
     name: String,
     #[serde(default)]
     priority: i32,
 }
 
 #[derive(Debug, Deserialize)]
-struct Row {
+struct TableRow {
     cells: Vec<Value>,
     #[serde(default)]
     object: Value,
@@ -55,7 +55,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    fn new(page: &Page, wide: bool, with_namespace: bool) -> Self {
+    fn new(page: &TablePage, wide: bool, with_namespace: bool) -> Self {
         let shown =
             page.column_definitions.iter().enumerate().filter(|(_, column)| wide || column.priority == 0);
         let columns = shown.map(|(index, column)| (index, column.name.to_uppercase())).collect();
@@ -77,7 +77,7 @@ impl Layout {
         namespace.into_iter().chain(self.columns.iter().map(|(_, name)| name.clone())).collect()
     }
 
-    fn cells(&self, row: &Row) -> Vec<String> {
+    fn cells(&self, row: &TableRow) -> Vec<String> {
         let namespace = self.with_namespace.then(|| {
             row.object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default().to_owned()
         });
@@ -114,7 +114,7 @@ pub(super) struct Listed {
 
 /// Prints a collection page by page through `print`, one line at a time.
 pub(super) async fn print(
-    collection: &Collection,
+    collection: &ServerCollection,
     selection: &Selection,
     wide: bool,
     page_size: u32,
@@ -144,11 +144,11 @@ pub(super) async fn print(
 }
 
 async fn fetch(
-    collection: &Collection,
+    collection: &ServerCollection,
     selection: &Selection,
     page_size: u32,
     next: &str,
-) -> anyhow::Result<Page> {
+) -> anyhow::Result<TablePage> {
     let size = page_size.to_string();
     let mut query = selection.query();
     query.extend([("limit", size.as_str()), ("continue", next)]);
@@ -172,7 +172,7 @@ fn escape(value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn page() -> Page {
+    fn page() -> TablePage {
         serde_json::from_value(serde_json::json!({
             "columnDefinitions": [{"name": "Name", "priority": 0}, {"name": "Data", "priority": 0}, {"name": "Node", "priority": 1}],
             "rows": [

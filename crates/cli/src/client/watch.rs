@@ -28,10 +28,10 @@ const PAGE: u32 = 500;
 #[command(
     after_help = "Examples:\n  listwatch watch pods -A\n  listwatch watch configmaps -l app=web -o json"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct WatchArguments {
     /// Form of the output
-    #[arg(long, short, value_enum, default_value_t = Output::Changes)]
-    output: Output,
+    #[arg(long, short, value_enum, default_value_t = WatchOutput::Changes)]
+    output: WatchOutput,
     #[command(flatten)]
     selection: Selection,
 }
@@ -43,14 +43,14 @@ pub(crate) struct FromArguments {
     #[arg(long, value_name = "RESOURCE-VERSION", value_parser = clap::value_parser!(u64).range(1..))]
     from: u64,
     /// Form of the output
-    #[arg(long, short, value_enum, default_value_t = Output::Name)]
-    output: Output,
+    #[arg(long, short, value_enum, default_value_t = WatchOutput::Name)]
+    output: WatchOutput,
     #[command(flatten)]
     selection: Selection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum WatchOutput {
     /// One line per event, with the changed fields
     Changes,
     /// One line per event: type, namespace, name and resourceVersion
@@ -59,12 +59,12 @@ enum Output {
     Json,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(arguments: WatchArguments) -> anyhow::Result<ExitCode> {
     let (source, kind) = arguments.selection.source().await?;
     let source = Arc::new(source);
     let mut printer = Printer::new(arguments.output, kind);
     let since = match arguments.output {
-        Output::Changes => printer.learn(source.clone()).await?,
+        WatchOutput::Changes => printer.learn(source.clone()).await?,
         _ => source.list(&ListRequest::first(ListVersion::MostRecent, Some(1))).await?.revision,
     };
     follow(source, since, printer).await
@@ -105,16 +105,16 @@ async fn follow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints events; with [`Output::Changes`] it remembers the last version of each object.
+/// Prints events; with [`WatchOutput::Changes`] it remembers the last version of each object.
 struct Printer {
-    output: Output,
+    output: WatchOutput,
     kind: TypeMeta,
     last: HashMap<ObjectKey, Object>,
     out: BufWriter<Stdout>,
 }
 
 impl Printer {
-    fn new(output: Output, kind: TypeMeta) -> Self {
+    fn new(output: WatchOutput, kind: TypeMeta) -> Self {
         Self { output, kind, last: HashMap::new(), out: BufWriter::new(std::io::stdout()) }
     }
 
@@ -145,13 +145,13 @@ impl Printer {
             _ => return Ok(()),
         };
         match self.output {
-            Output::Json => {
+            WatchOutput::Json => {
                 write!(self.out, r#"{{"type":"{event}","object":"#)?;
                 self.kind.write_json(&mut self.out, object.json())?;
                 self.out.write_all(b"}\n")?;
             }
-            Output::Name => writeln!(self.out, "{event:8} {} {}", object.key(), object.revision())?,
-            Output::Changes => {
+            WatchOutput::Name => writeln!(self.out, "{event:8} {} {}", object.key(), object.revision())?,
+            WatchOutput::Changes => {
                 let changed = self.changed(event, object)?;
                 let space = if changed.is_empty() { "" } else { " " };
                 writeln!(self.out, "{event:8} {} {}{space}{changed}", object.key(), object.revision())?;

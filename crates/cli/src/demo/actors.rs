@@ -16,8 +16,8 @@ use listwatch_testkit::{Collection, Raw};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::counters::{Counters, Who};
-use super::{Arguments, Demo, LABEL, PATIENCE};
+use super::counters::{DemoCounters, Who};
+use super::{Demo, DemoArguments, LABEL, PATIENCE};
 
 /// A part of each object that does not change, as most of a real one does not: about a KiB.
 const TEXT: &str = "what stays as it is\n";
@@ -32,7 +32,7 @@ pub(crate) struct Wishes {
 
 /// Writes wishes at the asked rate until the time is over, by several writers with keys of their own.
 pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
-    let Arguments { seconds, rate, writers: count, objects, .. } = demo.arguments;
+    let DemoArguments { seconds, rate, writers: count, objects, .. } = demo.arguments;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds);
     let mut writers = JoinSet::new();
     for writer in 0..count {
@@ -68,7 +68,7 @@ impl Wishes {
         &mut self,
         raw: &Raw,
         at: &Collection,
-        counters: &Counters,
+        counters: &DemoCounters,
         name: &str,
         wish: u32,
     ) -> anyhow::Result<()> {
@@ -95,7 +95,7 @@ pub(crate) async fn watch(
     raw: Raw,
     at: Collection,
     after: Revision,
-    counters: Arc<Counters>,
+    counters: Arc<DemoCounters>,
 ) -> anyhow::Result<Watch> {
     let filter = Filter { namespace: Some(at.namespace().to_owned()), labels: LABEL.parse()? };
     let mut watch = Watch {
@@ -117,7 +117,7 @@ pub(crate) async fn watch(
 /// The next frame; `None` when the demo is over.
 async fn next(
     stream: &mut listwatch_testkit::raw::WatchStream,
-    counters: &Counters,
+    counters: &DemoCounters,
 ) -> Result<Option<Frame>, RawError> {
     loop {
         match tokio::time::timeout(Duration::from_millis(50), stream.next()).await {
@@ -131,7 +131,7 @@ async fn next(
 /// Ends the watch once it has what it must have, or has had time enough for it.
 pub(crate) async fn end_of_watch(
     watching: JoinHandle<anyhow::Result<Watch>>,
-    counters: &Counters,
+    counters: &DemoCounters,
     last: Revision,
 ) -> anyhow::Result<Watch> {
     // Everything is written and settled; what the watch has not been sent by now is not coming late, it is lost.
@@ -181,7 +181,7 @@ pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
 async fn fulfil(
     raw: &Raw,
     at: &Collection,
-    counters: &Counters,
+    counters: &DemoCounters,
     store: &Store<Value>,
     key: &ObjectKey,
 ) -> Result<Outcome, RawError> {

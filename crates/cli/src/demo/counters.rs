@@ -1,4 +1,4 @@
-//! [`Counters`]: the counts of one demo, shared by everything that takes part.
+//! [`DemoCounters`]: the counts of one demo, shared by everything that takes part.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use listwatch_testkit::history::handler::Told;
 const LONGEST: u64 = 60_000_000;
 
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(crate) struct DemoCounters {
     begin: Instant,
     /// Wishes that the server has acknowledged.
     pub(crate) written: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) enum Who {
     Slow,
 }
 
-impl Counters {
+impl DemoCounters {
     pub(crate) fn new() -> Self {
         let histogram = || Histogram::new_with_bounds(1, LONGEST, 3).ok();
         Self {

@@ -11,13 +11,13 @@ use listwatch_storage::Engine;
 use listwatch_testkit::Raw;
 use serde_json::Value;
 
-use super::counters::{Counters, Who};
-use super::{Arguments, LABEL};
+use super::counters::{DemoCounters, Who};
+use super::{DemoArguments, LABEL};
 
 /// The parts that are looked at.
 pub(super) struct Viewed {
-    pub(super) arguments: Arguments,
-    pub(super) counters: Arc<Counters>,
+    pub(super) arguments: DemoArguments,
+    pub(super) counters: Arc<DemoCounters>,
     pub(super) informer: SharedInformer<Value>,
     pub(super) queue: Queue<ObjectKey>,
     pub(super) engine: Arc<dyn Engine>,
@@ -26,7 +26,7 @@ pub(super) struct Viewed {
 
 /// A count and its rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Count {
+pub(super) struct RatedCount {
     pub(super) total: u64,
     pub(super) per_second: f64,
 }
@@ -37,17 +37,17 @@ pub(super) struct Figures {
     pub(super) elapsed: Duration,
     /// Time until writers end; zero once they have.
     pub(super) left: Duration,
-    pub(super) written: Count,
-    pub(super) revision: Count,
-    pub(super) delivered: Count,
+    pub(super) written: RatedCount,
+    pub(super) revision: RatedCount,
+    pub(super) delivered: RatedCount,
     pub(super) cached: usize,
     pub(super) cached_at: Revision,
-    pub(super) quick: Count,
-    pub(super) slow: Count,
+    pub(super) quick: RatedCount,
+    pub(super) slow: RatedCount,
     pub(super) slow_ms: u64,
     pub(super) waiting: usize,
     pub(super) in_work: usize,
-    pub(super) fulfilled: Count,
+    pub(super) fulfilled: RatedCount,
     pub(super) retried: u64,
     /// Bytes that the informer's watch has not got because it gets changes as deltas, in percent of what the plain watch has got.
     pub(super) saved_percent: Option<u64>,
@@ -55,7 +55,7 @@ pub(super) struct Figures {
     pub(super) latency: (Duration, Duration),
 }
 
-impl Count {
+impl RatedCount {
     fn since(total: u64, before: Self, seconds: f64) -> Self {
         let per_second = total.saturating_sub(before.total) as f64 / seconds.max(0.001);
         Self { total, per_second }
@@ -69,7 +69,7 @@ impl Viewed {
         let elapsed = counters.elapsed();
         let seconds = elapsed.saturating_sub(before.elapsed).as_secs_f64();
         let count =
-            |counter: &AtomicU64, before| Count::since(counter.load(Ordering::Relaxed), before, seconds);
+            |counter: &AtomicU64, before| RatedCount::since(counter.load(Ordering::Relaxed), before, seconds);
         let snapshot = self.informer.snapshot();
         let revision = self.engine.current().await.unwrap_or_default();
         let planned = Duration::from_secs(self.arguments.seconds);
@@ -77,12 +77,12 @@ impl Viewed {
             elapsed,
             left: if counters.is_writing() { planned.saturating_sub(elapsed) } else { Duration::ZERO },
             written: count(&counters.written, before.written),
-            revision: Count::since(revision.0, before.revision, seconds),
+            revision: RatedCount::since(revision.0, before.revision, seconds),
             delivered: count(&counters.delivered, before.delivered),
             cached: snapshot.len(),
             cached_at: snapshot.revision(),
-            quick: Count::since(counters.handled(Who::Quick) as u64, before.quick, seconds),
-            slow: Count::since(counters.handled(Who::Slow) as u64, before.slow, seconds),
+            quick: RatedCount::since(counters.handled(Who::Quick) as u64, before.quick, seconds),
+            slow: RatedCount::since(counters.handled(Who::Slow) as u64, before.slow, seconds),
             slow_ms: self.arguments.slow,
             waiting: self.queue.len(),
             in_work: self.queue.in_flight(),
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn a_rate_is_the_difference_over_time() {
-        let before = Count { total: 100, per_second: 0.0 };
-        assert_eq!(Count::since(150, before, 0.5), Count { total: 150, per_second: 100.0 });
-        assert_eq!(Count::since(90, before, 0.5).per_second, 0.0, "a counter that was taken away");
+        let before = RatedCount { total: 100, per_second: 0.0 };
+        assert_eq!(RatedCount::since(150, before, 0.5), RatedCount { total: 150, per_second: 100.0 });
+        assert_eq!(RatedCount::since(90, before, 0.5).per_second, 0.0, "a counter that was taken away");
     }
 }

@@ -27,7 +27,7 @@ use serde_json::Value;
 use crate::client::interrupted;
 use crate::terminal::{is_coloured, print};
 use actors::Wishes;
-use counters::Counters;
+use counters::DemoCounters;
 
 /// The label of everything the demo writes; its informer asks for nothing else.
 const LABEL: &str = "listwatch-demo";
@@ -41,7 +41,7 @@ const SLOW_BACKLOG: usize = 64;
 #[command(
     after_help = "Keys: q or Ctrl-C ends it early; what was written until then is still checked.\n\nExit code 1 means that a promise was broken.\n\nExamples:\n  listwatch demo\n  listwatch demo --seconds 60 --rate 2000\n  listwatch demo --seconds 3 | cat"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct DemoArguments {
     /// The time for which writers write
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
@@ -61,16 +61,16 @@ pub(crate) struct Arguments {
 
 /// Everything that takes part.
 struct Demo {
-    arguments: Arguments,
+    arguments: DemoArguments,
     server: TestServer,
     raw: Raw,
     collection: Collection,
     informer: SharedInformer<Value>,
     queue: Queue<ObjectKey>,
-    counters: Arc<Counters>,
+    counters: Arc<DemoCounters>,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(arguments: DemoArguments) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     let demo = Demo::set_up(arguments).await?;
     let first = demo.server.engine().current().await?;
@@ -107,7 +107,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 impl Demo {
-    async fn set_up(arguments: Arguments) -> anyhow::Result<Self> {
+    async fn set_up(arguments: DemoArguments) -> anyhow::Result<Self> {
         let server = TestServer::start().await?;
         let source = KubeSource::of::<ConfigMap>(listwatch::kube::client(server.config())?)
             .namespace("default")
@@ -118,7 +118,7 @@ impl Demo {
             collection: Collection::core("configmaps", "default"),
             informer: SharedInformer::new(source),
             queue: Queue::new(workqueue::Options::new().name("wishes")),
-            counters: Arc::new(Counters::new()),
+            counters: Arc::new(DemoCounters::new()),
             server,
         })
     }

@@ -22,12 +22,12 @@ const WIDEST_GAP: f64 = 24.0;
 
 /// The last measurements, the newest at the end.
 #[derive(Default)]
-pub(super) struct Trail {
+pub(super) struct DemoTrail {
     kept: VecDeque<Figures>,
     none: Figures,
 }
 
-impl Trail {
+impl DemoTrail {
     pub(super) fn last(&self) -> &Figures {
         self.kept.back().unwrap_or(&self.none)
     }
@@ -41,7 +41,7 @@ impl Trail {
 }
 
 /// Title, colour and value of a plot.
-type Plot = (&'static str, Color, fn(&Figures) -> u64);
+type DemoPlot = (&'static str, Color, fn(&Figures) -> u64);
 
 /// A station on the way of an event.
 struct Station {
@@ -52,7 +52,7 @@ struct Station {
     detail: String,
 }
 
-pub(super) fn draw(frame: &mut Frame<'_>, trail: &Trail, tick: u32, coloured: bool) {
+pub(super) fn draw(frame: &mut Frame<'_>, trail: &DemoTrail, tick: u32, coloured: bool) {
     let figures = trail.last();
     let stations = stations(figures);
     let rows = u16::try_from(stations.len()).unwrap_or(u16::MAX).saturating_add(2);
@@ -97,7 +97,7 @@ fn heading_rows(width: u16) -> u16 {
 }
 
 fn stations(figures: &Figures) -> [Station; 8] {
-    let count = |count: super::figures::Count| (grouped(count.total), count.per_second);
+    let count = |count: super::figures::RatedCount| (grouped(count.total), count.per_second);
     let station = |name, colour, (value, rate), detail: String| Station { name, colour, value, rate, detail };
     let (p50, p99) = figures.latency;
     [
@@ -214,9 +214,9 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn draw_plots(frame: &mut Frame<'_>, area: Rect, trail: &Trail, coloured: bool) {
+fn draw_plots(frame: &mut Frame<'_>, area: Rect, trail: &DemoTrail, coloured: bool) {
     let halves: [Rect; 2] = Layout::horizontal([Constraint::Ratio(1, 2); 2]).areas(area);
-    let plots: [Plot; 2] = [
+    let plots: [DemoPlot; 2] = [
         (" events delivered per second ", Color::Blue, |figures| figures.delivered.per_second as u64),
         (" p99 from write to handler, µs ", Color::Green, |figures| micros(figures.latency.1)),
     ];
@@ -235,12 +235,12 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::figures::Count;
+    use super::super::figures::RatedCount;
     use super::*;
 
-    fn trail() -> Trail {
-        let mut trail = Trail::default();
-        let count = Count { total: 12_345, per_second: 400.0 };
+    fn trail() -> DemoTrail {
+        let mut trail = DemoTrail::default();
+        let count = RatedCount { total: 12_345, per_second: 400.0 };
         trail.push(Figures { delivered: count, written: count, ..Figures::default() });
         trail
     }

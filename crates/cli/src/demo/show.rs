@@ -6,7 +6,7 @@ use std::time::Duration;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 
 use super::figures::{Figures, Viewed};
-use super::screen::{self, Trail};
+use super::screen::{self, DemoTrail};
 use crate::terminal::{is_coloured, print};
 
 /// Ten frames per second: dots move, and drawing costs little.
@@ -28,7 +28,7 @@ pub(super) async fn show(viewed: Viewed) -> anyhow::Result<()> {
 
 async fn frames(viewed: &Viewed, terminal: &mut ratatui::DefaultTerminal) -> anyhow::Result<()> {
     let coloured = is_coloured(&std::io::stdout());
-    let mut trail = Trail::default();
+    let mut trail = DemoTrail::default();
     for frame in 0_u32.. {
         if frame % FRAMES_PER_FIGURES == 0 {
             let figures = viewed.figures(trail.last()).await;

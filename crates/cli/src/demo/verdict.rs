@@ -1,4 +1,4 @@
-//! [`Verdict`]: what the demo proved, in plain words, or which promise was broken.
+//! [`DemoVerdict`]: what the demo proved, in plain words, or which promise was broken.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use super::screen::grouped;
 
 /// The outcome of a demo.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct DemoVerdict {
     /// The claims that were checked, each with what it rests on.
     facts: Vec<(&'static str, String)>,
     /// The promises that were broken; empty if all is well.
@@ -35,7 +35,7 @@ pub(crate) async fn reach(
     watch: Watch,
     wishes: &Wishes,
     settled: bool,
-) -> anyhow::Result<Verdict> {
+) -> anyhow::Result<DemoVerdict> {
     let truth = demo.collection.truth(demo.server.engine().as_ref(), first).await?;
     let mut server = demo.collection.state(&demo.raw).await?;
     server.retain(|_, seen| watch.filter.matches(&seen.key, &seen.content));
@@ -80,7 +80,7 @@ pub(crate) async fn reach(
         grouped(fulfilled),
         grouped(retried)
     )));
-    Ok(Verdict { facts, broken, latency: (demo.counters.latency(0.5), demo.counters.latency(0.99)) })
+    Ok(DemoVerdict { facts, broken, latency: (demo.counters.latency(0.5), demo.counters.latency(0.99)) })
 }
 
 fn texts(violations: Vec<Violation>) -> Vec<String> {
@@ -109,7 +109,7 @@ pub(crate) fn unfulfilled(demo: &Demo, wishes: &Wishes) -> Vec<ObjectKey> {
     wishes.last.iter().filter(|(key, wish)| !done(key, wish)).map(|(key, _)| key.clone()).collect()
 }
 
-impl Verdict {
+impl DemoVerdict {
     pub(crate) fn is_clean(&self) -> bool {
         self.broken.is_empty()
     }
@@ -157,8 +157,12 @@ const GREEN: u8 = 32;
 mod tests {
     use super::*;
 
-    fn verdict(broken: Vec<String>) -> Verdict {
-        Verdict { facts: vec![("nothing was lost", "7 writes".into())], broken, latency: Default::default() }
+    fn verdict(broken: Vec<String>) -> DemoVerdict {
+        DemoVerdict {
+            facts: vec![("nothing was lost", "7 writes".into())],
+            broken,
+            latency: Default::default(),
+        }
     }
 
     #[test]

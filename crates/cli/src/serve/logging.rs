@@ -18,12 +18,12 @@ pub(crate) struct Logging {
     log: String,
 
     /// Form of a log line
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    log_format: Format,
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum LogFormat {
     /// For people; coloured on a terminal unless NO_COLOR is set
     Text,
     /// One JSON object per line
@@ -40,8 +40,8 @@ impl Logging {
             .log_internal_errors(false)
             .with_ansi(is_coloured(&std::io::stderr()));
         match self.log_format {
-            Format::Text => logs.init(),
-            Format::Json => logs.json().flatten_event(true).init(),
+            LogFormat::Text => logs.init(),
+            LogFormat::Json => logs.json().flatten_event(true).init(),
         }
         Ok(())
     }

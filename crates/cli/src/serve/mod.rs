@@ -21,7 +21,7 @@ use listwatch_server::{AdmissionOptions, BuildInfo, Handle, HttpLimits, Lifecycl
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::secure::Secure;
-use crate::store::{Store, duration};
+use crate::store::{StoreArguments, duration};
 use crate::terminal::note;
 use crate::{build, owner};
 
@@ -32,12 +32,12 @@ const KUBECONFIG: &str = "admin.kubeconfig";
 #[command(
     after_help = "Examples:\n  listwatch serve\n  listwatch serve --memory --bind 127.0.0.1:0 --kubeconfig-out kubeconfig\n  listwatch serve --bind :6443 --data-dir /var/lib/listwatch --tls-san api.example.com\n  listwatch serve --config /etc/listwatch.yaml\n\nSIGTERM and SIGINT end it in good order, with exit code 0; a second signal ends it at once."
 )]
-pub(crate) struct Arguments {
+pub(crate) struct ServeArguments {
     #[command(flatten)]
     listen: Listen,
 
     #[command(flatten)]
-    store: Store,
+    store: StoreArguments,
 
     #[command(flatten)]
     security: Secure,
@@ -137,7 +137,7 @@ impl Lifecycle {
 /// The longest time for a server that has failed to close its store.
 const LAST_WORDS: Duration = Duration::from_secs(15);
 
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     arguments.logging.init()?;
     arguments.check()?;
@@ -175,7 +175,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Arguments {
+impl ServeArguments {
     /// Prints where things are, after the two lines that scripts read.
     fn describe(&self, handle: &Handle) {
         match self.store.directory() {
@@ -265,7 +265,7 @@ fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
 struct Leftovers(Option<PathBuf>);
 
 impl Leftovers {
-    fn watch(store: &Store) -> Self {
+    fn watch(store: &StoreArguments) -> Self {
         Self(store.directory().filter(|directory| !directory.exists()).map(Path::to_owned))
     }
 

@@ -18,13 +18,13 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 
 use crate::client::Cluster;
 use crate::terminal::print;
-use reading::{Reading, Trail};
+use reading::{TopReading, TopTrail};
 
 #[derive(Args, Debug)]
 #[command(
     after_help = "Keys: q or Ctrl-C quits.\n\nExamples:\n  listwatch top --kubeconfig listwatch-data/admin.kubeconfig\n  listwatch top --once"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct TopArguments {
     /// Seconds between two readings
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
     interval: u64,
@@ -35,13 +35,13 @@ pub(crate) struct Arguments {
     cluster: Cluster,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(arguments: TopArguments) -> anyhow::Result<ExitCode> {
     let (client, _) = arguments.cluster.connect().await?;
     let interval = Duration::from_secs(arguments.interval);
     let first = read(&client).await?;
     if arguments.once {
         tokio::time::sleep(interval).await;
-        let mut trail = Trail::new(first);
+        let mut trail = TopTrail::new(first);
         trail.push(read(&client).await?);
         print(screen::text(&trail))?;
         return Ok(ExitCode::SUCCESS);
@@ -50,7 +50,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         bail!("top needs a terminal; use --once for text");
     }
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
-    let outcome = follow(&mut terminal, &client, Trail::new(first), interval).await;
+    let outcome = follow(&mut terminal, &client, TopTrail::new(first), interval).await;
     ratatui::restore();
     outcome.map(|()| ExitCode::SUCCESS)
 }
@@ -58,7 +58,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn follow(
     terminal: &mut DefaultTerminal,
     client: &kube::Client,
-    mut trail: Trail,
+    mut trail: TopTrail,
     interval: Duration,
 ) -> anyhow::Result<()> {
     loop {
@@ -90,10 +90,10 @@ async fn quit_within(time: Duration) -> anyhow::Result<bool> {
     .await?
 }
 
-async fn read(client: &kube::Client) -> anyhow::Result<Reading> {
+async fn read(client: &kube::Client) -> anyhow::Result<TopReading> {
     let metrics = get(client, "/metrics").await?;
     let watches = get(client, "/debug/listwatch/watches").await.context("is this a listwatch server?")?;
-    Reading::new(Instant::now(), &metrics, &watches)
+    TopReading::new(Instant::now(), &metrics, &watches)
 }
 
 async fn get(client: &kube::Client, path: &str) -> anyhow::Result<String> {

@@ -11,7 +11,7 @@ const KEPT: usize = 120;
 
 /// One look at the server.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct TopReading {
     at: Instant,
     /// Requests by verb.
     requests: BTreeMap<String, f64>,
@@ -41,14 +41,14 @@ pub(super) struct WatchLine {
 }
 
 #[derive(Deserialize)]
-struct Watches {
+struct TopWatches {
     position: u64,
     watches: Vec<WatchLine>,
 }
 
-impl Reading {
+impl TopReading {
     pub(super) fn new(at: Instant, metrics: &str, watches: &str) -> anyhow::Result<Self> {
-        let Watches { position, mut watches } =
+        let TopWatches { position, mut watches } =
             serde_json::from_str(watches).context("cannot read the watches")?;
         watches.sort_by(|a, b| b.lag_seconds.total_cmp(&a.lag_seconds).then(b.events.cmp(&a.events)));
         let mut reading = Self {
@@ -62,7 +62,7 @@ impl Reading {
             position,
         };
         let mut durations = BTreeMap::new();
-        for sample in metrics.lines().filter_map(Sample::parse) {
+        for sample in metrics.lines().filter_map(MetricLine::parse) {
             reading.add(&sample, &mut durations);
         }
         reading.durations = durations.into_values().collect();
@@ -70,7 +70,7 @@ impl Reading {
         Ok(reading)
     }
 
-    fn add(&mut self, sample: &Sample<'_>, durations: &mut BTreeMap<String, (f64, f64)>) {
+    fn add(&mut self, sample: &MetricLine<'_>, durations: &mut BTreeMap<String, (f64, f64)>) {
         match sample.name {
             "apiserver_request_total" => {
                 *self.requests.entry(sample.label("verb").to_owned()).or_default() += sample.value;
@@ -91,13 +91,13 @@ impl Reading {
 }
 
 /// One line of the Prometheus text format.
-struct Sample<'a> {
+struct MetricLine<'a> {
     name: &'a str,
     labels: &'a str,
     value: f64,
 }
 
-impl<'a> Sample<'a> {
+impl<'a> MetricLine<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         if line.starts_with('#') {
             return None;
@@ -127,7 +127,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    fn between(before: &Reading, now: &Reading) -> Self {
+    fn between(before: &TopReading, now: &TopReading) -> Self {
         let seconds = now.at.duration_since(before.at).as_secs_f64().max(0.001);
         // A server that restarted counts from zero again: that is no negative rate.
         let rate = |old: f64, new: f64| ((new - old) / seconds).max(0.0);
@@ -167,19 +167,19 @@ fn quantile(before: &[(f64, f64)], now: &[(f64, f64)], q: f64) -> Option<f64> {
 
 /// The last reading, and the rates that led to it.
 #[derive(Debug)]
-pub(super) struct Trail {
-    pub(super) last: Reading,
+pub(super) struct TopTrail {
+    pub(super) last: TopReading,
     pub(super) rates: VecDeque<Rates>,
     /// The reason why the last figures are old, if they are.
     pub(super) problem: Option<String>,
 }
 
-impl Trail {
-    pub(super) fn new(first: Reading) -> Self {
+impl TopTrail {
+    pub(super) fn new(first: TopReading) -> Self {
         Self { last: first, rates: VecDeque::new(), problem: None }
     }
 
-    pub(super) fn push(&mut self, reading: Reading) {
+    pub(super) fn push(&mut self, reading: TopReading) {
         self.rates.push_back(Rates::between(&self.last, &reading));
         if self.rates.len() > KEPT {
             self.rates.pop_front();
@@ -216,8 +216,8 @@ mod tests {
     #[test]
     fn rates_are_differences_over_time() {
         let start = Instant::now();
-        let mut trail = Trail::new(Reading::new(start, &metrics(10, 10, 10), WATCHES).unwrap());
-        trail.push(Reading::new(start + Duration::from_secs(2), &metrics(30, 30, 30), WATCHES).unwrap());
+        let mut trail = TopTrail::new(TopReading::new(start, &metrics(10, 10, 10), WATCHES).unwrap());
+        trail.push(TopReading::new(start + Duration::from_secs(2), &metrics(30, 30, 30), WATCHES).unwrap());
         let rates = trail.now();
         assert_eq!(rates.by_verb, [("GET".to_owned(), 10.0)]);
         assert_eq!(rates.p50, Some(0.05));
@@ -227,8 +227,8 @@ mod tests {
     #[test]
     fn a_restart_is_no_negative_rate() {
         let start = Instant::now();
-        let mut trail = Trail::new(Reading::new(start, &metrics(100, 100, 100), WATCHES).unwrap());
-        trail.push(Reading::new(start + Duration::from_secs(1), &metrics(3, 3, 3), WATCHES).unwrap());
+        let mut trail = TopTrail::new(TopReading::new(start, &metrics(100, 100, 100), WATCHES).unwrap());
+        trail.push(TopReading::new(start + Duration::from_secs(1), &metrics(3, 3, 3), WATCHES).unwrap());
         assert_eq!(trail.now().requests, 0.0);
         assert_eq!(trail.now().p99, None);
     }
@@ -236,9 +236,9 @@ mod tests {
     #[test]
     fn the_trail_is_bounded() {
         let start = Instant::now();
-        let mut trail = Trail::new(Reading::new(start, "", WATCHES).unwrap());
+        let mut trail = TopTrail::new(TopReading::new(start, "", WATCHES).unwrap());
         for second in 1..=300 {
-            trail.push(Reading::new(start + Duration::from_secs(second), "", WATCHES).unwrap());
+            trail.push(TopReading::new(start + Duration::from_secs(second), "", WATCHES).unwrap());
         }
         assert_eq!(trail.rates.len(), KEPT);
     }

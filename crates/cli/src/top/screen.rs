@@ -1,4 +1,4 @@
-//! Drawing of a [`Trail`]: full screen with plots, or as text.
+//! Drawing of a [`TopTrail`]: full screen with plots, or as text.
 
 use std::fmt::Write;
 
@@ -8,14 +8,14 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
 
-use super::reading::{Rates, Trail, WatchLine};
+use super::reading::{Rates, TopTrail, WatchLine};
 
 const HEADS: [&str; 7] = ["USER", "RESOURCE", "NAMESPACE", "BEHIND", "LAG", "EVENTS", "SENT"];
 
 /// Title, colour and value of a plot.
-type Plot = (&'static str, Color, fn(&Rates) -> f64);
+type TopPlot = (&'static str, Color, fn(&Rates) -> f64);
 
-pub(super) fn draw(frame: &mut Frame<'_>, trail: &Trail) {
+pub(super) fn draw(frame: &mut Frame<'_>, trail: &TopTrail) {
     let [head, plots, watches] =
         Layout::vertical([Constraint::Length(4), Constraint::Length(6), Constraint::Min(4)])
             .areas(frame.area());
@@ -24,7 +24,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, trail: &Trail) {
     frame.render_widget(watch_table(trail), watches);
 }
 
-fn summary(trail: &Trail) -> Paragraph<'static> {
+fn summary(trail: &TopTrail) -> Paragraph<'static> {
     let rates = trail.now();
     let note = match &trail.problem {
         Some(problem) => Line::from(format!("reconnecting: {problem}")).red(),
@@ -34,7 +34,7 @@ fn summary(trail: &Trail) -> Paragraph<'static> {
         .block(Block::bordered().title(" listwatch top ").title_bottom(" q quits "))
 }
 
-fn figures(trail: &Trail, rates: &Rates) -> String {
+fn figures(trail: &TopTrail, rates: &Rates) -> String {
     format!(
         "revision {}   requests {:.0}/s   failed {:.1}/s   p50 {}   p99 {}   watch events {:.0}/s   memory {:.0} MiB",
         trail.last.position,
@@ -56,9 +56,9 @@ fn millis(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "–".to_owned(), |seconds| format!("{:.1} ms", seconds * 1e3))
 }
 
-fn draw_plots(frame: &mut Frame<'_>, area: Rect, trail: &Trail) {
+fn draw_plots(frame: &mut Frame<'_>, area: Rect, trail: &TopTrail) {
     let areas: [Rect; 3] = Layout::horizontal([Constraint::Ratio(1, 3); 3]).areas(area);
-    let plots: [Plot; 3] = [
+    let plots: [TopPlot; 3] = [
         (" requests/s ", Color::Cyan, |rates| rates.requests),
         (" watch events/s ", Color::Green, |rates| rates.events),
         (" p99 µs ", Color::Yellow, |rates| rates.p99.unwrap_or(0.0) * 1e6),
@@ -72,7 +72,7 @@ fn draw_plots(frame: &mut Frame<'_>, area: Rect, trail: &Trail) {
     }
 }
 
-fn watch_table(trail: &Trail) -> Table<'static> {
+fn watch_table(trail: &TopTrail) -> Table<'static> {
     let rows = trail.last.watches.iter().map(|watch| {
         let row = Row::new(cells(watch).map(Cell::from));
         if watch.lag_seconds > 1.0 { row.red() } else { row }
@@ -108,7 +108,7 @@ fn cells(watch: &WatchLine) -> [String; 7] {
 }
 
 /// Returns the same figures as plain text.
-pub(super) fn text(trail: &Trail) -> String {
+pub(super) fn text(trail: &TopTrail) -> String {
     let rates = trail.now();
     let mut text = format!("{}\n{}\n", figures(trail, &rates), by_verb(&rates));
     let _ = writeln!(text, "{}", HEADS.join("\t"));
@@ -125,13 +125,13 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::reading::Reading;
+    use super::super::reading::TopReading;
     use super::*;
 
-    fn trail() -> Trail {
+    fn trail() -> TopTrail {
         let watches = r#"{"position": 42, "watches": [{"user": "alice", "resource": "pods", "namespace": null,
             "lagRevisions": 3, "lagSeconds": 2.5, "events": 10, "bytes": 4096}]}"#;
-        Trail::new(Reading::new(Instant::now(), "", watches).unwrap())
+        TopTrail::new(TopReading::new(Instant::now(), "", watches).unwrap())
     }
 
     #[test]

@@ -7,10 +7,10 @@ use listwatch_wire::json::{Text, Value};
 use listwatch_wire::status::FieldErrorKind;
 
 use super::field_path::normalized;
-use super::{Compiled, Node, Rule};
+use super::{CompiledRule, ExpressionRule, RuleNode};
 
 /// Compiles all rules of a schema.
-pub(super) fn root(schema: &Value, env: &Env) -> Option<Node> {
+pub(super) fn root(schema: &Value, env: &Env) -> Option<RuleNode> {
     if !has_rules(schema) {
         return None;
     }
@@ -29,7 +29,7 @@ fn has_rules(schema: &Value) -> bool {
 }
 
 /// Compiles what is at a node and below it. `rules` is the schema with the rules: that of the node, or one of its `allOf`.
-fn node(rules: &Value, schema: &Value, decl: Option<Arc<Decl>>, env: &Env) -> Option<Node> {
+fn node(rules: &Value, schema: &Value, decl: Option<Arc<Decl>>, env: &Env) -> Option<RuleNode> {
     let embedded = |schema: &Value| schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     let below = |key: &str| {
         let (rules, schema) = (rules.get(key)?, schema.get(key)?);
@@ -59,7 +59,7 @@ fn node(rules: &Value, schema: &Value, decl: Option<Arc<Decl>>, env: &Env) -> Op
     let values = below("additionalProperties");
     let compiled = compile_rules(rules, schema, decl.as_deref(), env);
     let any = !compiled.is_empty() || !properties.is_empty() || !all_of.is_empty();
-    (any || items.is_some() || values.is_some()).then(|| Node {
+    (any || items.is_some() || values.is_some()).then(|| RuleNode {
         type_name: schema.get("type").and_then(Value::as_str).unwrap_or_default().into(),
         rules: compiled,
         list_keys: list_keys(schema),
@@ -78,7 +78,7 @@ fn list_keys(schema: &Value) -> Option<Vec<Text>> {
     Some(keys.iter().filter_map(Value::as_str).map(Text::from).collect())
 }
 
-fn compile_rules(rules: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) -> Vec<Rule> {
+fn compile_rules(rules: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) -> Vec<ExpressionRule> {
     let rules = rules.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
     let ty = decl.map_or(Type::Dyn, |decl| decl.ty().clone());
     let plain = env.clone().with_variable("self", ty.clone()).with_variable("oldSelf", ty.clone());
@@ -92,10 +92,10 @@ fn compile_rules(rules: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) 
         .collect()
 }
 
-fn compile_rule(rule: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) -> Rule {
+fn compile_rule(rule: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) -> ExpressionRule {
     let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let declares = rule.get("optionalOldSelf").and_then(Value::as_bool);
-    let mut compiled = Rule {
+    let mut compiled = ExpressionRule {
         text: text("rule"),
         message: text("message"),
         kind: rule.get("reason").and_then(Value::as_str).map(kind),
@@ -136,7 +136,7 @@ fn compile(
     decl: &Decl,
     [failed, wrong_type]: [&str; 2],
     wanted: fn(&Type) -> bool,
-) -> (Result<Compiled, String>, Option<Expression>) {
+) -> (Result<CompiledRule, String>, Option<Expression>) {
     let expression = match env.compile(source) {
         Ok(expression) => expression,
         Err(issues) => return (Err(format!("{failed}: {issues}")), None),
@@ -146,7 +146,7 @@ fn compile(
     }
     let max_cost = expression.estimate_cost(decl).max;
     let program = expression.program().map_err(|error| format!("program instantiation failed: {error}"));
-    (program.map(|program| Compiled { program, max_cost }), Some(expression))
+    (program.map(|program| CompiledRule { program, max_cost }), Some(expression))
 }
 
 fn kind(reason: &str) -> FieldErrorKind {
@@ -163,7 +163,7 @@ fn shown(rule: &Value) -> String {
     let part = |key: &str| rule.get(key).unwrap_or(&Value::Null).to_string();
     let text = |key: &str| rule.get(key).map_or_else(|| "\"\"".to_owned(), Value::to_string);
     let shown = format!(
-        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
+        r#"{{"ExpressionRule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
         text("rule"),
         text("message"),
         text("messageExpression"),

@@ -3,7 +3,7 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
-use super::{Compiled, Node, Rule};
+use super::{CompiledRule, ExpressionRule, RuleNode};
 
 /// The most that one expression may cost for all values of an object.
 const EXPRESSION_LIMIT: u64 = 10_000_000;
@@ -15,15 +15,15 @@ const SCHEMA_LIMIT: u64 = 100_000_000;
 const BLAMED: usize = 4;
 
 /// Checks all rules under a node.
-pub(super) fn errors(root: &Node, schema: &Value, path: &str) -> Vec<FieldError> {
-    let mut check = Check { errors: Vec::new(), total: 0, expensive: Vec::new() };
-    check.node(root, schema, &Place { path: path.to_owned(), cardinality: Some(1), apart: None });
+pub(super) fn errors(root: &RuleNode, schema: &Value, path: &str) -> Vec<FieldError> {
+    let mut check = CostCheck { errors: Vec::new(), total: 0, expensive: Vec::new() };
+    check.node(root, schema, &CostPlace { path: path.to_owned(), cardinality: Some(1), apart: None });
     check.finish(path)
 }
 
 /// Where in a schema rules are checked.
 #[derive(Clone)]
-struct Place {
+struct CostPlace {
     path: String,
     /// The number of values that an object can have here, if containers around it are bounded.
     cardinality: Option<u64>,
@@ -31,7 +31,7 @@ struct Place {
     apart: Option<String>,
 }
 
-impl Place {
+impl CostPlace {
     fn below(&self, step: &str, schema: &Value, apart: bool) -> Self {
         let here = apart.then(|| self.path.clone());
         Self {
@@ -55,15 +55,15 @@ fn most_elements(schema: &Value) -> Option<u64> {
     }
 }
 
-struct Check {
+struct CostCheck {
     errors: Vec<FieldError>,
     total: u64,
     /// The rules that cost most, with their costs.
     expensive: Vec<(u64, String)>,
 }
 
-impl Check {
-    fn node(&mut self, node: &Node, schema: &Value, place: &Place) {
+impl CostCheck {
+    fn node(&mut self, node: &RuleNode, schema: &Value, place: &CostPlace) {
         let atomic = schema.get("x-kubernetes-map-type").is_some_and(|kind| *kind == "atomic");
         let empty = Value::Null;
         let child = |key: &str| schema.get(key).unwrap_or(&empty);
@@ -77,7 +77,7 @@ impl Check {
         }
         for (index, part) in node.all_of.iter().enumerate() {
             let path = format!("{}.allOf[{index}]", place.path);
-            self.node(part, schema, &Place { path, ..place.clone() });
+            self.node(part, schema, &CostPlace { path, ..place.clone() });
         }
         if let Some(items) = &node.items {
             let place = place.below("items", schema, node.list_keys.is_none());
@@ -88,7 +88,7 @@ impl Check {
         }
     }
 
-    fn rule(&mut self, rule: &Rule, node: &Node, place: &Place, path: &str) {
+    fn rule(&mut self, rule: &ExpressionRule, node: &RuleNode, place: &CostPlace, path: &str) {
         let at = format!("{path}.rule");
         match &rule.program {
             Some(Ok(compiled)) => {
@@ -101,7 +101,7 @@ impl Check {
         }
         let message = format!("{path}.messageExpression");
         match &rule.message_program {
-            Some(Ok(Compiled { max_cost, .. })) => {
+            Some(Ok(CompiledRule { max_cost, .. })) => {
                 self.cost("estimated messageExpression cost", *max_cost, message);
             }
             Some(Err(why)) => self.refuse(message, rule, why),
@@ -123,7 +123,7 @@ impl Check {
     }
 
     /// Tells why a rule does not compile. Its text stands in the place of the value.
-    fn refuse(&mut self, path: String, rule: &Rule, why: &str) {
+    fn refuse(&mut self, path: String, rule: &ExpressionRule, why: &str) {
         let detail = format!("{}: {why}", rule.shown);
         self.errors.push(FieldError::invalid(path, Value::Null, detail).without_value());
     }

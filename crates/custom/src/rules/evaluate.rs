@@ -6,7 +6,7 @@ use listwatch_cel::{Activation, Budget, EvalError, OBJECT_BUDGET, Program, Value
 use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrorKind};
 
-use super::{Node, Rule, Verdict};
+use super::{ExpressionRule, RuleNode, Verdict};
 
 /// The longest message that an expression may make, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
@@ -15,9 +15,9 @@ const MAX_MESSAGE: usize = 5 * 1024;
 const MAX_ERRORS: usize = 100;
 
 /// Evaluates the rules under a node.
-pub(super) fn evaluate(root: &Node, object: &Value, old: Option<&Value>) -> Verdict {
+pub(super) fn evaluate(root: &RuleNode, object: &Value, old: Option<&Value>) -> Verdict {
     let mut walk =
-        Walk { verdict: Verdict::default(), budget: Budget::new(OBJECT_BUDGET), path: String::new() };
+        EvaluateWalk { verdict: Verdict::default(), budget: Budget::new(OBJECT_BUDGET), path: String::new() };
     let ratchet = Ratchet { here: old.map(|old| (object, old)), around: None };
     walk.node(root, object, old, ratchet);
     walk.verdict
@@ -46,12 +46,12 @@ impl<'a> Ratchet<'a> {
 }
 
 /// The variables of a rule.
-struct Scope<'a> {
+struct RuleScope<'a> {
     new: Result<Cel<'a>, EvalError>,
     old: Option<Result<Cel<'a>, EvalError>>,
 }
 
-impl<'a> Activation<'a> for Scope<'a> {
+impl<'a> Activation<'a> for RuleScope<'a> {
     fn variable(&self, name: &str) -> Result<Option<Cel<'a>>, EvalError> {
         match name {
             "self" => self.new.clone().map(Some),
@@ -61,18 +61,24 @@ impl<'a> Activation<'a> for Scope<'a> {
     }
 }
 
-struct Walk {
+struct EvaluateWalk {
     verdict: Verdict,
     budget: Budget,
     path: String,
 }
 
-impl Walk {
+impl EvaluateWalk {
     fn done(&self) -> bool {
         self.budget.is_exhausted() || self.verdict.errors.len() >= MAX_ERRORS
     }
 
-    fn node<'a>(&mut self, node: &'a Node, value: &'a Value, old: Option<&'a Value>, ratchet: Ratchet<'a>) {
+    fn node<'a>(
+        &mut self,
+        node: &'a RuleNode,
+        value: &'a Value,
+        old: Option<&'a Value>,
+        ratchet: Ratchet<'a>,
+    ) {
         if value.is_null() || self.done() {
             return;
         }
@@ -90,7 +96,7 @@ impl Walk {
 
     fn items<'a>(
         &mut self,
-        node: &'a Node,
+        node: &'a RuleNode,
         items: &'a [Value],
         old: Option<&'a Value>,
         ratchet: Ratchet<'a>,
@@ -114,7 +120,13 @@ impl Walk {
         }
     }
 
-    fn fields<'a>(&mut self, node: &'a Node, value: &'a Value, old: Option<&'a Value>, ratchet: Ratchet<'a>) {
+    fn fields<'a>(
+        &mut self,
+        node: &'a RuleNode,
+        value: &'a Value,
+        old: Option<&'a Value>,
+        ratchet: Ratchet<'a>,
+    ) {
         let before = |name: &str| old.and_then(|old| old.get(name));
         if let Some(child) = &node.values {
             for (name, field) in value.as_object().into_iter().flatten() {
@@ -132,7 +144,7 @@ impl Walk {
     fn field<'a>(
         &mut self,
         step: &str,
-        child: &'a Node,
+        child: &'a RuleNode,
         field: &'a Value,
         old: Option<&'a Value>,
         ratchet: Ratchet<'a>,
@@ -143,7 +155,13 @@ impl Walk {
         self.path.truncate(length);
     }
 
-    fn rules<'a>(&mut self, node: &'a Node, value: &'a Value, old: Option<&'a Value>, ratchet: Ratchet<'a>) {
+    fn rules<'a>(
+        &mut self,
+        node: &'a RuleNode,
+        value: &'a Value,
+        old: Option<&'a Value>,
+        ratchet: Ratchet<'a>,
+    ) {
         if node.rules.is_empty() {
             return;
         }
@@ -165,7 +183,7 @@ impl Walk {
                 (true, Some(before)) => Some(before.clone().map(Cel::some)),
                 (false, before) => before.clone(),
             };
-            let scope = Scope { new: new.clone(), old };
+            let scope = RuleScope { new: new.clone(), old };
             self.rule(node, rule, value, &scope, ratchet);
             if self.done() {
                 return;
@@ -173,18 +191,25 @@ impl Walk {
         }
     }
 
-    fn invalid(&mut self, node: &Node, detail: String) {
+    fn invalid(&mut self, node: &RuleNode, detail: String) {
         self.verdict.errors.push(FieldError::invalid(self.path.clone(), node.type_name.as_str(), detail));
     }
 
-    fn exhausted(&mut self, node: &Node) {
+    fn exhausted(&mut self, node: &RuleNode) {
         let detail =
             "validation failed due to running out of cost budget, no further validation rules will be run";
         self.invalid(node, detail.to_owned());
         self.budget.exhaust();
     }
 
-    fn rule<'a>(&mut self, node: &Node, rule: &Rule, value: &Value, scope: &Scope<'a>, ratchet: Ratchet<'_>) {
+    fn rule<'a>(
+        &mut self,
+        node: &RuleNode,
+        rule: &ExpressionRule,
+        value: &Value,
+        scope: &RuleScope<'a>,
+        ratchet: Ratchet<'_>,
+    ) {
         let program = match &rule.program {
             None => return,
             Some(Err(why)) => return self.invalid(node, format!("rule compile error: {why}")),
@@ -214,10 +239,10 @@ impl Walk {
     /// Tells that a rule is broken, in the words that it has for that.
     fn broken<'a>(
         &mut self,
-        node: &Node,
-        rule: &Rule,
+        node: &RuleNode,
+        rule: &ExpressionRule,
         value: &Value,
-        scope: &Scope<'a>,
+        scope: &RuleScope<'a>,
         ratchet: Ratchet<'_>,
     ) {
         let path = match rule.field_path.as_str() {
@@ -261,7 +286,7 @@ impl Walk {
     ///
     /// # Errors
     /// If it cost too much.
-    fn message<'a>(&mut self, program: &Program, scope: &Scope<'a>) -> Result<Option<String>, String> {
+    fn message<'a>(&mut self, program: &Program, scope: &RuleScope<'a>) -> Result<Option<String>, String> {
         let outcome = program.evaluate(scope);
         if !self.budget.spend(outcome.cost) {
             let why = "messageExpression evaluation failed due to running out of cost budget, no further validation rules \
@@ -288,11 +313,11 @@ fn identity(item: &Value, keys: &[listwatch_wire::json::Text]) -> Vec<String> {
     keys.iter().map(|key| item.get(key).map(Value::to_string).unwrap_or_default()).collect()
 }
 
-fn rule_text(rule: &Rule) -> &str {
+fn rule_text(rule: &ExpressionRule) -> &str {
     if rule.message.is_empty() { rule.text.trim() } else { rule.message.trim() }
 }
 
-fn default_message(rule: &Rule) -> String {
+fn default_message(rule: &ExpressionRule) -> String {
     match rule.message.is_empty() {
         true => format!("failed rule: {}", rule.text.trim()),
         false => rule.message.trim().to_owned(),

@@ -33,7 +33,7 @@ const REASONS: [&str; 4] =
 
 /// Where the walk is.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct SchemaPlace {
     depth: usize,
     /// Inside the metadata of the object itself, where nothing can be filled in.
     no_defaults: bool,
@@ -54,7 +54,7 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<FieldError> {
     if let Some(metadata) = schema.pointer("/properties/metadata") {
         object_metadata(metadata, &format!("{path}.properties[metadata]"), &mut errors);
     }
-    node(schema, path, Place::default(), &mut errors);
+    node(schema, path, SchemaPlace::default(), &mut errors);
     errors
 }
 
@@ -90,7 +90,7 @@ fn unsupported_below(schema: &Value, path: &str, depth: usize, errors: &mut Vec<
     }
 }
 
-fn node(schema: &Value, path: &str, place: Place, errors: &mut Vec<FieldError>) {
+fn node(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Vec<FieldError>) {
     if place.depth > MAX_DEPTH {
         return;
     }
@@ -108,7 +108,7 @@ fn node(schema: &Value, path: &str, place: Place, errors: &mut Vec<FieldError>) 
     alternatives(schema, schema, path, path, errors);
     for (step, name, child) in children(schema) {
         let own_meta = place.depth == 0 && name.is_some_and(|name| META_FIELDS.contains(&name));
-        let below = Place { depth: place.depth + 1, no_defaults: place.no_defaults || own_meta };
+        let below = SchemaPlace { depth: place.depth + 1, no_defaults: place.no_defaults || own_meta };
         node(child, &format!("{path}{step}"), below, errors);
     }
 }
@@ -171,7 +171,7 @@ fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Rules for the fields that objects, and embedded objects, have anyway.
-fn own_fields(schema: &Value, path: &str, place: Place, errors: &mut Vec<FieldError>) {
+fn own_fields(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Vec<FieldError>) {
     let embedded = schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     if place.depth > 0 && !embedded {
         return;

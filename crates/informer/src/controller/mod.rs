@@ -43,18 +43,18 @@ use crate::informer::SharedInformer;
 use crate::leader_election::{LeaderElection, Leadership, LeaseLock, Outcome as Term};
 use crate::object::Object;
 use crate::processor::Event;
-use run::{Cleanup, Deleted, Finalize};
+use run::{Cleanup, DeletedFunction, Finalize};
 use watched::{AnyWatched, Watched, controller_key};
 
 /// Any error, as a reconcile function returns it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-type Work = Box<dyn FnOnce(Leadership) -> BoxFuture<'static, ()> + Send>;
-type Elect = Box<dyn FnOnce(CancellationToken, Work) -> BoxFuture<'static, Term<()>> + Send>;
+type ControllerWork = Box<dyn FnOnce(Leadership) -> BoxFuture<'static, ()> + Send>;
+type Elect = Box<dyn FnOnce(CancellationToken, ControllerWork) -> BoxFuture<'static, Term<()>> + Send>;
 
 /// Bounds on the work of a [`Controller`].
 #[derive(Clone, Copy)]
-struct Bounds {
+struct ControllerBounds {
     concurrency: usize,
     timeout: Option<Duration>,
     grace: Duration,
@@ -63,7 +63,7 @@ struct Bounds {
 /// Settings of a [`Controller`] that have nothing to do with its types.
 struct Setup {
     name: String,
-    bounds: Bounds,
+    bounds: ControllerBounds,
     stop: CancellationToken,
     signals: bool,
     queue: Options<ObjectKey>,
@@ -103,7 +103,7 @@ pub struct Controller<K, J = K> {
     watched: Vec<Box<dyn AnyWatched>>,
     last: Watched<J>,
     finalize: Option<Finalize<K>>,
-    deleted: Option<Deleted>,
+    deleted: Option<DeletedFunction>,
     types: PhantomData<fn(&Event<J>) -> K>,
 }
 
@@ -117,7 +117,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
     /// Reconciles the objects of this source.
     pub fn new(source: impl IntoInformer<K>) -> Self {
         let informer = source.into_informer();
-        let bounds = Bounds { concurrency: 8, timeout: None, grace: Duration::from_secs(30) };
+        let bounds = ControllerBounds { concurrency: 8, timeout: None, grace: Duration::from_secs(30) };
         let setup = Setup {
             name: informer.name().to_owned(),
             bounds,

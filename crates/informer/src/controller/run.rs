@@ -18,7 +18,7 @@ use tracing::Instrument;
 use super::finalizer::Finalizers;
 use super::status::ControllerMonitor;
 use super::watched::{AnyWatched, Begun};
-use super::{Bounds, BoxError, Setup};
+use super::{BoxError, ControllerBounds, Setup};
 use crate::informer::{InformerError, SharedInformer};
 use crate::leader_election::Outcome as Term;
 use crate::object::{Object, Raw};
@@ -77,7 +77,7 @@ pub(super) type Cleanup<K> =
     Box<dyn Fn(Reconcile<K>) -> BoxFuture<'static, Result<Outcome, BoxError>> + Send + Sync>;
 
 /// Called with the key of an object that is gone.
-pub(super) type Deleted = Arc<dyn Fn(&ObjectKey) + Send + Sync>;
+pub(super) type DeletedFunction = Arc<dyn Fn(&ObjectKey) + Send + Sync>;
 
 /// A finalizer and what it is for.
 pub(super) struct Finalize<K> {
@@ -87,7 +87,7 @@ pub(super) struct Finalize<K> {
 }
 
 /// The step before, or instead of, the user's function.
-enum Step {
+enum ReconcileStep {
     Reconcile,
     /// Nothing is left to do for an object in this state.
     Nothing,
@@ -96,12 +96,12 @@ enum Step {
 }
 
 impl<K: Send + Sync + 'static> Finalize<K> {
-    fn step(&self, object: &Object<K>) -> Step {
+    fn step(&self, object: &Object<K>) -> ReconcileStep {
         match (object.is_deleting(), object.has_finalizer(&self.name)) {
-            (false, true) => Step::Reconcile,
-            (false, false) => Step::AddFinalizer,
-            (true, true) => Step::CleanUp,
-            (true, false) => Step::Nothing,
+            (false, true) => ReconcileStep::Reconcile,
+            (false, false) => ReconcileStep::AddFinalizer,
+            (true, true) => ReconcileStep::CleanUp,
+            (true, false) => ReconcileStep::Nothing,
         }
     }
 
@@ -133,7 +133,7 @@ impl<K: Send + Sync + 'static> Finalize<K> {
 pub(super) struct Worker<K, R, P> {
     pub(super) informer: SharedInformer<K>,
     pub(super) finalize: Option<Finalize<K>>,
-    pub(super) deleted: Option<Deleted>,
+    pub(super) deleted: Option<DeletedFunction>,
     pub(super) reconcile: R,
     pub(super) on_error: P,
     pub(super) monitor: ControllerMonitor,
@@ -180,10 +180,10 @@ where
     async fn step(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
         let Some(finalize) = &self.finalize else { return self.reconcile(reconcile).await };
         match finalize.step(&reconcile.object) {
-            Step::Reconcile => self.reconcile(reconcile).await,
-            Step::Nothing => Ok(Outcome::Done),
-            Step::AddFinalizer => finalize.add(&reconcile.object).await,
-            Step::CleanUp => finalize.clean_up(reconcile).await,
+            ReconcileStep::Reconcile => self.reconcile(reconcile).await,
+            ReconcileStep::Nothing => Ok(Outcome::Done),
+            ReconcileStep::AddFinalizer => finalize.add(&reconcile.object).await,
+            ReconcileStep::CleanUp => finalize.clean_up(reconcile).await,
         }
     }
 
@@ -326,7 +326,7 @@ async fn run<W: AnyWorker>(
 
 /// Reconciles until `over`, then drains.
 async fn work<W: AnyWorker>(
-    bounds: Bounds,
+    bounds: ControllerBounds,
     synced: Vec<BoxFuture<'static, bool>>,
     worker: Arc<W>,
     monitor: ControllerMonitor,

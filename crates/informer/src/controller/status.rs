@@ -35,7 +35,7 @@ pub struct ControllerStatus {
 }
 
 #[derive(Default)]
-pub(super) struct Counters {
+pub(super) struct ControllerCounters {
     pub(super) active: AtomicBool,
     pub(super) reconciles: AtomicU64,
     pub(super) errors: AtomicU64,
@@ -43,16 +43,16 @@ pub(super) struct Counters {
     pub(super) busy_nanos: AtomicU64,
 }
 
-struct Inner {
+struct StatusInner {
     name: String,
     queue: Queue<ObjectKey>,
-    counters: Counters,
+    counters: ControllerCounters,
     sources: Mutex<Vec<Arc<dyn AnyBegun>>>,
 }
 
 /// A hold on what a [`Controller`](super::Controller) knows of itself. Cheap to clone.
 #[derive(Clone)]
-pub struct ControllerMonitor(Arc<Inner>);
+pub struct ControllerMonitor(Arc<StatusInner>);
 
 impl fmt::Debug for ControllerMonitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,10 +62,15 @@ impl fmt::Debug for ControllerMonitor {
 
 impl ControllerMonitor {
     pub(super) fn new(name: String, queue: Queue<ObjectKey>) -> Self {
-        Self(Arc::new(Inner { name, queue, counters: Counters::default(), sources: Mutex::default() }))
+        Self(Arc::new(StatusInner {
+            name,
+            queue,
+            counters: ControllerCounters::default(),
+            sources: Mutex::default(),
+        }))
     }
 
-    pub(super) fn counters(&self) -> &Counters {
+    pub(super) fn counters(&self) -> &ControllerCounters {
         &self.0.counters
     }
 
@@ -93,7 +98,7 @@ impl ControllerMonitor {
     /// Returns its status.
     #[must_use]
     pub fn status(&self) -> ControllerStatus {
-        let Counters { active, reconciles, errors, missing, busy_nanos } = &self.0.counters;
+        let ControllerCounters { active, reconciles, errors, missing, busy_nanos } = &self.0.counters;
         ControllerStatus {
             name: self.0.name.clone(),
             active: active.load(Ordering::Relaxed),

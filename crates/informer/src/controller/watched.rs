@@ -69,13 +69,13 @@ impl<K: Send + Sync + 'static, L: ListerWatcher> IntoInformer<K> for Arc<L> {
 /// Decides which events of a source count.
 pub(super) type Predicate<J> = Arc<dyn Fn(&Event<J>) -> bool + Send + Sync>;
 /// Finds the objects to reconcile when another object changes.
-pub(super) type Map<J> = Arc<dyn Fn(&Object<J>, &mut Vec<ObjectKey>) + Send + Sync>;
+pub(super) type MapFunction<J> = Arc<dyn Fn(&Object<J>, &mut Vec<ObjectKey>) + Send + Sync>;
 
 /// A source with its rules.
 pub(super) struct Watched<J> {
     pub(super) informer: SharedInformer<J>,
     pub(super) predicates: Vec<Predicate<J>>,
-    pub(super) map: Map<J>,
+    pub(super) map: MapFunction<J>,
 }
 
 /// A source whose type only it knows.
@@ -100,12 +100,12 @@ pub(super) trait AnyBegun: Send + Sync {
     fn end(&self);
 }
 
-struct Source<J> {
+struct WatchedSource<J> {
     informer: SharedInformer<J>,
     handler: Registration<J>,
 }
 
-impl<J: Send + Sync + 'static> AnyBegun for Source<J> {
+impl<J: Send + Sync + 'static> AnyBegun for WatchedSource<J> {
     fn backlog(&self) -> usize {
         self.handler.status().backlog
     }
@@ -146,12 +146,12 @@ impl<J: Send + Sync + 'static> AnyWatched for Watched<J> {
         }
         let waits = handler.clone();
         let synced = Box::pin(async move { waits.wait_synced().await });
-        Ok(Begun { synced, source: Arc::new(Source { informer, handler }) })
+        Ok(Begun { synced, source: Arc::new(WatchedSource { informer, handler }) })
     }
 }
 
 /// The objects that an event is about. An object that moved from one to another is about both.
-fn keys_of<J>(event: &Event<J>, map: &Map<J>, keys: &mut Vec<ObjectKey>) {
+fn keys_of<J>(event: &Event<J>, map: &MapFunction<J>, keys: &mut Vec<ObjectKey>) {
     if let Event::Updated { old, .. } = event {
         map(old, keys);
     }

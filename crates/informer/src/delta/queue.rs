@@ -131,7 +131,7 @@ impl<K> Queued<K> {
     }
 }
 
-struct State<K> {
+struct DeltaState<K> {
     /// One queue per source, so that a barrier of one source holds up no other.
     sources: Vec<Queued<K>>,
     /// Where to look first next time, so that no source starves another.
@@ -145,7 +145,7 @@ struct State<K> {
 
 /// A bounded delta queue for one consumer and any number of sources.
 pub struct DeltaQueue<K = Raw> {
-    state: Mutex<State<K>>,
+    state: Mutex<DeltaState<K>>,
     options: QueueOptions,
 }
 
@@ -160,8 +160,14 @@ impl<K> DeltaQueue<K> {
     #[must_use]
     pub fn new(sources: usize, options: QueueOptions) -> Self {
         let sources = (0..sources).map(|_| Queued::new(options.form)).collect();
-        let state =
-            State { sources, turn: 0, closed: false, retired: Vec::new(), popper: None, pushers: Vec::new() };
+        let state = DeltaState {
+            sources,
+            turn: 0,
+            closed: false,
+            retired: Vec::new(),
+            popper: None,
+            pushers: Vec::new(),
+        };
         Self { state: Mutex::new(state), options }
     }
 

@@ -67,7 +67,7 @@ impl SeriesKey {
 
 /// An event that may become a series, or is one.
 #[derive(Clone, Debug)]
-struct Entry {
+struct SeriesEntry {
     record: EventRecord,
     seen: Instant,
     written: Instant,
@@ -75,7 +75,7 @@ struct Entry {
     unwritten: u32,
 }
 
-impl Entry {
+impl SeriesEntry {
     fn write(&mut self, now: Instant) -> EventRecord {
         (self.written, self.unwritten) = (now, 0);
         self.record.clone()
@@ -100,7 +100,7 @@ pub enum Verdict {
 pub struct Correlator {
     options: CorrelatorOptions,
     reporter: Arc<Reporter>,
-    series: Lru<SeriesKey, Entry>,
+    series: Lru<SeriesKey, SeriesEntry>,
     /// When the bucket of each object will be full again: all that a token bucket needs to know.
     buckets: Lru<ObjectReference, Instant>,
     /// Series that were pushed out with something left to write.
@@ -144,7 +144,7 @@ impl Correlator {
         }
         self.created += 1;
         let record = EventRecord::new(occurrence.cut(), Arc::clone(&self.reporter), wall, self.created);
-        let entry = Entry { record: record.clone(), seen: now, written: now, unwritten: 0 };
+        let entry = SeriesEntry { record: record.clone(), seen: now, written: now, unwritten: 0 };
         if let Some((_, entry)) = self.series.insert(key, entry).filter(|(_, entry)| entry.unwritten > 0) {
             self.pushed_out.push(entry.record);
         }
@@ -161,7 +161,7 @@ impl Correlator {
             due.extend(ended.map(|(_, entry)| entry.record));
         }
         let heartbeat = self.options.heartbeat;
-        let late = |entry: &&mut Entry| {
+        let late = |entry: &&mut SeriesEntry| {
             entry.unwritten > 0 && now.saturating_duration_since(entry.written) >= heartbeat
         };
         due.extend(self.series.values_mut().filter(late).map(|entry| entry.write(now)));
@@ -187,7 +187,7 @@ impl Correlator {
         self.series.len()
     }
 
-    fn idle(&self, entry: &Entry, now: Instant) -> bool {
+    fn idle(&self, entry: &SeriesEntry, now: Instant) -> bool {
         now.saturating_duration_since(entry.seen) >= self.options.series_idle
     }
 

@@ -77,7 +77,7 @@ pub struct RecorderStats {
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct RecorderCounters {
     written: AtomicU64,
     counted: AtomicU64,
     limited: AtomicU64,
@@ -107,7 +107,7 @@ fn add(counter: &AtomicU64) {
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
     queue: mpsc::Sender<Occurrence>,
-    counters: Arc<Counters>,
+    counters: Arc<RecorderCounters>,
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -118,10 +118,10 @@ impl EventRecorder {
     /// Outside a Tokio runtime.
     pub fn start(sink: impl EventSink, reporter: Reporter, options: RecorderOptions) -> Self {
         let (queue, occurrences) = mpsc::channel(options.queue.max(1));
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(RecorderCounters::default());
         let (stop, stopped) = watch::channel(false);
         let seed = RandomState::new().hash_one(&reporter);
-        let writer = Writer {
+        let writer = RecorderTask {
             sink,
             options,
             correlator: Correlator::new(reporter, options.correlator),
@@ -164,15 +164,15 @@ impl EventRecorder {
 }
 
 /// The task: one occurrence after the other, so that the events of an object keep their order.
-struct Writer<S> {
+struct RecorderTask<S> {
     sink: S,
     options: RecorderOptions,
     correlator: Correlator,
     backoff: Backoff,
-    counters: Arc<Counters>,
+    counters: Arc<RecorderCounters>,
 }
 
-impl<S: EventSink> Writer<S> {
+impl<S: EventSink> RecorderTask<S> {
     async fn run(mut self, mut queue: mpsc::Receiver<Occurrence>, mut stop: watch::Receiver<bool>) {
         {
             // Cut short wherever it is: the occurrence in hand is lost, the queue and the counts are not.

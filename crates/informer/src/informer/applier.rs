@@ -5,7 +5,7 @@ use std::sync::Arc;
 use listwatch_wire::Revision;
 
 use super::positions::Positions;
-use super::{Core, apply};
+use super::{InformerCore, apply};
 use crate::delta::{Batch, Delta, last_revision};
 use crate::object::Object;
 use crate::processor::backlog::Replay;
@@ -15,7 +15,7 @@ use crate::warm::Restored;
 
 /// The only one who writes to an informer's store.
 pub(super) struct Applier<K> {
-    pub(super) core: Arc<Core<K>>,
+    pub(super) core: Arc<InformerCore<K>>,
     pub(super) writer: StoreWriter<K>,
 }
 
@@ -94,7 +94,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
         let synced = *self.core.synced.borrow();
         let initial = positions.is_initial(source, synced);
         let count = objects.len();
-        let list = apply::List { namespace: namespace.as_deref(), objects, restarted };
+        let list = apply::WholeContent { namespace: namespace.as_deref(), objects, restarted };
         let applied = apply::replace(&mut self.writer, list, initial);
         positions.changes += 1;
         advance(&self.core, &mut positions, &mut self.writer, source, Some(revision));
@@ -125,7 +125,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
         let processor = self.core.processor.lock();
         let mut positions = self.core.positions.lock();
         let Some(namespace) = positions.empty(source) else { return };
-        let list = apply::List { namespace: Some(&namespace), objects: Vec::new(), restarted: false };
+        let list = apply::WholeContent { namespace: Some(&namespace), objects: Vec::new(), restarted: false };
         let applied = apply::replace(&mut self.writer, list, false);
         positions.changes += 1;
         let slowest = positions.slowest(*self.core.synced.borrow());
@@ -183,7 +183,7 @@ fn covers<K>(namespace: Option<&str>, object: &Object<K>) -> bool {
 
 /// The store stands where the slowest of its sources stands.
 fn advance<K>(
-    core: &Core<K>,
+    core: &InformerCore<K>,
     positions: &mut Positions,
     writer: &mut StoreWriter<K>,
     source: usize,

@@ -8,17 +8,17 @@ use crate::processor::{Deleted, Event};
 use crate::store::{Change, IndexError, StoreWriter, Write};
 
 /// The result of applying deltas.
-pub(super) struct Applied<K> {
+pub(super) struct AppliedDeltas<K> {
     pub(super) events: Vec<Event<K>>,
     pub(super) problems: Vec<IndexError>,
 }
 
 /// Applies changes of single objects, in order.
-pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> Applied<K> {
+pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> AppliedDeltas<K> {
     let mut events = Vec::with_capacity(deltas.len());
     let writes = deltas.into_iter().filter_map(write).collect();
     let problems = writer.write_each(writes, |change, last_state| tell(change, last_state, &mut events));
-    Applied { events, problems }
+    AppliedDeltas { events, problems }
 }
 
 /// Turns a delta into a write, with the last state of an object that goes.
@@ -34,7 +34,7 @@ fn write<K>(delta: Delta<K>) -> Option<(Write<K>, Option<Object<K>>)> {
 }
 
 /// The whole content of a namespace, or of everything.
-pub(super) struct List<'a, K> {
+pub(super) struct WholeContent<'a, K> {
     pub(super) namespace: Option<&'a str>,
     pub(super) objects: Vec<Object<K>>,
     /// The server's history went back, so versions that were seen before may mean other content.
@@ -42,7 +42,11 @@ pub(super) struct List<'a, K> {
 }
 
 /// Makes a list the content of its namespace, or of everything. The first is told by a snapshot, not by events.
-pub(super) fn replace<K>(writer: &mut StoreWriter<K>, list: List<'_, K>, first: bool) -> Applied<K> {
+pub(super) fn replace<K>(
+    writer: &mut StoreWriter<K>,
+    list: WholeContent<'_, K>,
+    first: bool,
+) -> AppliedDeltas<K> {
     let same = if list.restarted { Object::same_content } else { Object::same_version };
     let replacement = writer.replace_unless(list.namespace, list.objects, same);
     let mut events = Vec::new();
@@ -56,7 +60,7 @@ pub(super) fn replace<K>(writer: &mut StoreWriter<K>, list: List<'_, K>, first: 
             change => tell(change, None, &mut events),
         }
     }
-    Applied { events, problems: replacement.problems }
+    AppliedDeltas { events, problems: replacement.problems }
 }
 
 /// Turns a change of the store into events for handlers. The store decides, not the server's event type: only the store

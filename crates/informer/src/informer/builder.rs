@@ -10,7 +10,7 @@ use super::options::InformerOptions;
 use super::positions::Positions;
 use super::roster::Roster;
 use super::run::Unstarted;
-use super::{Core, Guard, SharedInformer};
+use super::{InformerCore, SharedInformer, StopGuard};
 use crate::delta::DeltaQueue;
 use crate::lister_watcher::Sources;
 use crate::monitor::{Monitor, ProblemHook};
@@ -121,7 +121,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
         let saver = self.warm.map(|options| Saver::new(options, monitor.name()));
         let unstarted = Unstarted { reflector, transform: self.transform, writer };
         let awaiting = self.sources.open.as_ref().is_some_and(|open| open.follow.is_some());
-        let core = Arc::new(Core {
+        let core = Arc::new(InformerCore {
             store,
             processor: Mutex::new(Processor::default()),
             queue: Arc::new(DeltaQueue::new(0, queue)),
@@ -141,6 +141,6 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
             unstarted: Mutex::new(Some(unstarted)),
         });
         core.enlist_all(self.sources);
-        SharedInformer { guard: Arc::new(Guard(Arc::clone(&core))), core }
+        SharedInformer { guard: Arc::new(StopGuard(Arc::clone(&core))), core }
     }
 }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Weak};
 use futures::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{Core, InformerError, SharedInformer};
+use super::{InformerCore, InformerError, SharedInformer};
 use crate::lister_watcher::{ListerWatcher, Sources};
 use crate::object::Raw;
 use crate::processor::Event;
 
 /// Adds and removes the namespaces of an informer until it stops.
 pub(super) async fn run<K: Send + Sync + 'static>(
-    core: Weak<Core<K>>,
+    core: Weak<InformerCore<K>>,
     namespaces: Arc<dyn ListerWatcher>,
     stop: CancellationToken,
 ) {
@@ -45,7 +45,7 @@ pub(super) async fn run<K: Send + Sync + 'static>(
     informer.stop().await;
 }
 
-impl<K: Send + Sync + 'static> Core<K> {
+impl<K: Send + Sync + 'static> InformerCore<K> {
     /// The namespaces to follow are these.
     fn follow_initial(&self, namespaces: &HashSet<String>) -> Result<(), InformerError> {
         self.set_namespaces(namespaces)?;

@@ -39,7 +39,7 @@ use crate::lister_watcher::{SourceError, Sources};
 use crate::monitor::Monitor;
 use crate::namespaces::Namespaces;
 use crate::object::{Object, Raw};
-use crate::processor::backlog::{End, Replay};
+use crate::processor::backlog::{RemovalEnd, Replay};
 use crate::processor::current;
 use crate::processor::registry::{Listener, Processor};
 use crate::processor::runner::{self, Callee};
@@ -84,7 +84,7 @@ pub enum InformerError {
 }
 
 /// The part shared by the tasks of an informer and its handles.
-pub(crate) struct Core<K> {
+pub(crate) struct InformerCore<K> {
     pub(crate) store: Store<K>,
     /// Also guards the order between changing the store and telling of it; see [`Processor`].
     pub(crate) processor: Mutex<Processor<K>>,
@@ -108,7 +108,7 @@ pub(crate) struct Core<K> {
     /// Ends the reflectors; the rest follows when the queue is empty.
     pub(crate) stop: CancellationToken,
     /// None if nobody has asked it to end: when its last handle is dropped, what is unread is dropped too.
-    pub(crate) ending: Mutex<Option<End>>,
+    pub(crate) ending: Mutex<Option<RemovalEnd>>,
     /// A handler with a resync period joined.
     pub(crate) resync_changed: Notify,
     /// The parts that [`SharedInformer::start`] takes.
@@ -126,12 +126,12 @@ pub(crate) struct Followed<K> {
 }
 
 /// Stops the informer when the last of its handles, registrations and streams is dropped.
-pub(crate) struct Guard<K>(Arc<Core<K>>);
+pub(crate) struct StopGuard<K>(Arc<InformerCore<K>>);
 
-impl<K> Drop for Guard<K> {
+impl<K> Drop for StopGuard<K> {
     fn drop(&mut self) {
         self.0.stop.cancel();
-        self.0.end_unstarted(End::Discard);
+        self.0.end_unstarted(RemovalEnd::Discard);
     }
 }
 
@@ -162,8 +162,8 @@ impl<K> Drop for Guard<K> {
 /// # }
 /// ```
 pub struct SharedInformer<K = Raw> {
-    core: Arc<Core<K>>,
-    guard: Arc<Guard<K>>,
+    core: Arc<InformerCore<K>>,
+    guard: Arc<StopGuard<K>>,
 }
 
 impl<K> Clone for SharedInformer<K> {
@@ -325,7 +325,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         Namespaces::new(self.clone())
     }
 
-    pub(crate) fn core(&self) -> &Core<K> {
+    pub(crate) fn core(&self) -> &InformerCore<K> {
         &self.core
     }
 
@@ -334,7 +334,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     ///
     /// A handler may call it; then it does not wait for that handler.
     pub async fn stop(&self) {
-        self.end(End::Discard);
+        self.end(RemovalEnd::Discard);
         self.ended().await;
         let waits = self.handlers().into_iter().map(|listener| async move {
             // The runner drops an asynchronous call after the grace; a moment more lets it say so.
@@ -349,7 +349,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// Ends it in order: no more events are received, and the handlers are told of all that were, however long that
     /// takes. [`stop`](Self::stop) cuts it short.
     pub async fn drain(&self) {
-        self.end(End::Drain);
+        self.end(RemovalEnd::Drain);
         self.stopped().await;
         // Handlers have been told more since the informer's own last save.
         if let Some(saving) = self.core.save() {
@@ -357,14 +357,14 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         }
     }
 
-    fn end(&self, how: End) {
+    fn end(&self, how: RemovalEnd) {
         {
             let mut ending = self.core.ending.lock();
             *ending = (*ending).max(Some(how));
         }
         self.core.stop.cancel();
         self.core.end_unstarted(how);
-        if how == End::Discard {
+        if how == RemovalEnd::Discard {
             self.core.discard();
         }
     }
@@ -456,7 +456,7 @@ impl<K> SharedInformer<K> {
     }
 }
 
-impl<K> Core<K> {
+impl<K> InformerCore<K> {
     /// Says that the initial state is complete, if it is.
     pub(crate) fn settle(&self) {
         self.moved.send_replace(());
@@ -470,7 +470,7 @@ impl<K> Core<K> {
     }
 
     /// Ends an informer that was never started: its handlers have nothing more to wait for.
-    fn end_unstarted(&self, how: End) {
+    fn end_unstarted(&self, how: RemovalEnd) {
         if self.unstarted.lock().take().is_some() {
             self.processor.lock().close(how);
             self.monitor.stopped();

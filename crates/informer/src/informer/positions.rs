@@ -21,7 +21,7 @@ enum State {
 }
 
 /// One source.
-struct Position {
+struct SourcePosition {
     namespace: Option<Arc<str>>,
     scope: String,
     /// None before its first state.
@@ -34,7 +34,7 @@ struct Position {
 /// All sources of an informer, by position.
 #[derive(Default)]
 pub(crate) struct Positions {
-    list: Vec<Position>,
+    list: Vec<SourcePosition>,
     /// The namespaces to follow are not known yet.
     awaiting: bool,
     /// Counts changes of objects.
@@ -51,7 +51,7 @@ impl Positions {
 
     /// Gives the position to a source.
     pub(super) fn put(&mut self, position: usize, namespace: Option<Arc<str>>, scope: String) {
-        let entry = Position { namespace, scope, revision: None, current: false, state: State::Active };
+        let entry = SourcePosition { namespace, scope, revision: None, current: false, state: State::Active };
         match self.list.get_mut(position) {
             Some(place) => *place = entry,
             None => self.list.push(entry),
@@ -62,7 +62,7 @@ impl Positions {
         self.list.len()
     }
 
-    fn active(&self) -> impl Iterator<Item = &Position> {
+    fn active(&self) -> impl Iterator<Item = &SourcePosition> {
         self.list.iter().filter(|position| position.state == State::Active)
     }
 
@@ -134,14 +134,14 @@ impl Positions {
 
     /// True if objects of a namespace that was taken away are still there.
     pub(super) fn is_leaving(&self, namespace: &str) -> bool {
-        let leaving = |entry: &Position| entry.state == State::Leaving;
+        let leaving = |entry: &SourcePosition| entry.state == State::Leaving;
         self.list.iter().any(|entry| leaving(entry) && entry.namespace.as_deref() == Some(namespace))
     }
 
     /// The earlier source of the same namespace, if its objects are still there.
     pub(super) fn predecessor(&self, position: usize) -> Option<usize> {
         let namespace = self.namespace(position)?;
-        let leaving = |entry: &Position| {
+        let leaving = |entry: &SourcePosition| {
             entry.state == State::Leaving && entry.namespace.as_deref() == Some(&*namespace)
         };
         self.list.iter().position(leaving)

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Core, InformerError};
+use super::{InformerCore, InformerError};
 use crate::lister_watcher::{HeldObjects, ListerWatcher, OpenNamespaces, Partition, Sources};
 use crate::object::Object;
 use crate::reflector::{Apply, Reflector, ReflectorOptions, Transform};
@@ -21,7 +21,7 @@ pub(super) struct Launch<K> {
     pub(super) transform: Option<Arc<Transform<K>>>,
 }
 
-struct Member {
+struct RosterMember {
     position: usize,
     partition: Partition,
     stop: CancellationToken,
@@ -31,7 +31,7 @@ struct Member {
 
 /// The sources of an informer.
 pub(crate) struct Roster<K> {
-    members: Vec<Member>,
+    members: Vec<RosterMember>,
     /// Positions of namespaces that were taken away, with the tasks that read them.
     vacated: Vec<(usize, Option<JoinHandle<()>>)>,
     pub(super) open: Option<OpenNamespaces>,
@@ -78,7 +78,7 @@ impl<K> Roster<K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Core<K> {
+impl<K: Send + Sync + 'static> InformerCore<K> {
     pub(super) fn enlist_all(&self, sources: Sources) {
         let mut roster = self.roster.lock();
         sources.partitions.into_iter().for_each(|partition| self.enlist(&mut roster, partition));
@@ -92,7 +92,7 @@ impl<K: Send + Sync + 'static> Core<K> {
         self.queue.ensure_source(position);
         self.monitor.add(position, namespace);
         let stop = self.stop.child_token();
-        roster.members.push(Member { position, partition, stop, task: None });
+        roster.members.push(RosterMember { position, partition, stop, task: None });
         if roster.launch.is_some() {
             self.reflect(roster, position, None, None);
         }
@@ -192,7 +192,7 @@ impl<K: Send + Sync + 'static> Core<K> {
     }
 }
 
-impl<K> Core<K> {
+impl<K> InformerCore<K> {
     pub(crate) fn namespaces(&self) -> Vec<String> {
         let mut namespaces: Vec<_> = self.roster.lock().namespaces().map(str::to_owned).collect();
         namespaces.sort();

@@ -7,12 +7,12 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::Core;
+use super::InformerCore;
 use super::applier::Applier;
 use super::follow;
 use super::roster::Launch;
 use crate::delta::Form;
-use crate::processor::backlog::End;
+use crate::processor::backlog::RemovalEnd;
 use crate::reflector::{Problem, ReflectorOptions, Response, Transform};
 use crate::store::StoreWriter;
 use crate::warm::{self, Restored, Saver, WarmError};
@@ -24,14 +24,22 @@ pub(super) struct Unstarted<K> {
     pub(super) writer: StoreWriter<K>,
 }
 
-pub(super) fn start<K: Send + Sync + 'static>(runtime: &Handle, core: Arc<Core<K>>, unstarted: Unstarted<K>) {
+pub(super) fn start<K: Send + Sync + 'static>(
+    runtime: &Handle,
+    core: Arc<InformerCore<K>>,
+    unstarted: Unstarted<K>,
+) {
     let Unstarted { reflector: options, transform, writer } = unstarted;
     let launch = Launch { runtime: runtime.clone(), options, transform };
     let applier = Applier { core: Arc::clone(&core), writer };
     runtime.spawn(run(core, launch, applier));
 }
 
-async fn run<K: Send + Sync + 'static>(core: Arc<Core<K>>, launch: Launch<K>, mut applier: Applier<K>) {
+async fn run<K: Send + Sync + 'static>(
+    core: Arc<InformerCore<K>>,
+    launch: Launch<K>,
+    mut applier: Applier<K>,
+) {
     let mut ended = Ended { core: Arc::clone(&core), saved: false };
     let restored = match &core.saver {
         Some(saver) => core.stop.run_until_cancelled(restore(&core, saver, &mut applier)).await.flatten(),
@@ -58,14 +66,14 @@ async fn run<K: Send + Sync + 'static>(core: Arc<Core<K>>, launch: Launch<K>, mu
 
 /// Starts the reflectors. Returns the applier, unless the only reflector applies itself.
 fn begin<K: Send + Sync + 'static>(
-    core: &Arc<Core<K>>,
+    core: &Arc<InformerCore<K>>,
     launch: Launch<K>,
     applier: Applier<K>,
     restored: Option<Restored<K>>,
 ) -> Option<Applier<K>> {
     let mut roster = core.roster.lock();
     roster.launch = Some(launch);
-    let idle = Core::idle_positions(&roster);
+    let idle = InformerCore::idle_positions(&roster);
     let resume = |position| restored.as_ref().and_then(|_| core.positions.lock().revision(position));
     // With one source there is nobody to take turns with, and keys in order need no queue to be put in order: the
     // reflector's own task applies what it reads, and no other has to be woken for it.
@@ -81,7 +89,7 @@ fn begin<K: Send + Sync + 'static>(
 
 /// Reads the saved cache. Returns what is needed to go on from it; none if the state must be obtained.
 async fn restore<K: Send + Sync + 'static>(
-    core: &Arc<Core<K>>,
+    core: &Arc<InformerCore<K>>,
     saver: &Arc<Saver>,
     applier: &mut Applier<K>,
 ) -> Option<Restored<K>> {
@@ -104,14 +112,14 @@ async fn restore<K: Send + Sync + 'static>(
     Some(if unverified { restored } else { applier.restore(restored) })
 }
 
-fn refuse<K, T>(core: &Core<K>, error: WarmError) -> Option<T> {
+fn refuse<K, T>(core: &InformerCore<K>, error: WarmError) -> Option<T> {
     core.monitor.problem(0, &Problem::SavedCache(error), Response::RelistsNow);
     None
 }
 
 /// Asks the server who it is, in a task of its own: without a saved cache nobody waits for the answer, but the next save
 /// needs it. Says whether there was one.
-fn identify<K: Send + Sync + 'static>(core: &Arc<Core<K>>, saver: &Arc<Saver>) -> JoinHandle<bool> {
+fn identify<K: Send + Sync + 'static>(core: &Arc<InformerCore<K>>, saver: &Arc<Saver>) -> JoinHandle<bool> {
     let (core, saver) = (Arc::clone(core), Arc::clone(saver));
     tokio::spawn(async move {
         let Some(source) = core.roster.lock().first_source() else { return false };
@@ -125,7 +133,7 @@ fn identify<K: Send + Sync + 'static>(core: &Arc<Core<K>>, saver: &Arc<Saver>) -
 
 /// Applies what is queued, keeps the resyncs, saves, and knows when all is over.
 struct Loop<K> {
-    core: Arc<Core<K>>,
+    core: Arc<InformerCore<K>>,
     /// None if the reflector applies.
     applier: Option<Applier<K>>,
     started: Instant,
@@ -135,14 +143,14 @@ struct Loop<K> {
 
 /// Says that the informer has ended, even if its task is dropped with its runtime.
 struct Ended<K: Send + Sync + 'static> {
-    core: Arc<Core<K>>,
+    core: Arc<InformerCore<K>>,
     /// The last state was saved, if it is saved at all.
     saved: bool,
 }
 
 impl<K: Send + Sync + 'static> Drop for Ended<K> {
     fn drop(&mut self) {
-        let how = self.core.ending.lock().unwrap_or(End::Discard);
+        let how = self.core.ending.lock().unwrap_or(RemovalEnd::Discard);
         // Nobody applies any more, so nobody shall read: also if this task panicked or was dropped with its runtime.
         self.core.stop.cancel();
         self.core.queue.close();

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::Core;
+use super::InformerCore;
 use super::positions::Positions;
 use crate::lister_watcher::Partition;
-use crate::processor::backlog::End;
+use crate::processor::backlog::RemovalEnd;
 use crate::processor::registry::Processor;
 use crate::reflector::{Problem, Response};
-use crate::warm::{Capture, Mark, Restored, WarmError};
+use crate::warm::{Capture, HandlerMark, Restored, WarmError};
 
-impl<K: Send + Sync + 'static> Core<K> {
+impl<K: Send + Sync + 'static> InformerCore<K> {
     /// Drops what handlers have not read. What that was is remembered for the last save.
     pub(super) fn discard(&self) {
         let mut processor = self.processor.lock();
@@ -21,7 +21,7 @@ impl<K: Send + Sync + 'static> Core<K> {
             let capture = self.capture_with(&processor, &self.positions.lock());
             *self.last.lock() = Some(Arc::new(capture));
         }
-        processor.close(End::Discard);
+        processor.close(RemovalEnd::Discard);
     }
 
     fn capture_with(&self, processor: &Processor<K>, positions: &Positions) -> Capture<K> {
@@ -29,7 +29,7 @@ impl<K: Send + Sync + 'static> Core<K> {
         let max = self.saver.as_ref().map_or(0, |saver| saver.options.max_unread);
         let marks = processor.listeners().filter_map(|listener| {
             let name = listener.mark_name()?.to_owned();
-            Some(Mark::new(name, listener.backlog.unread(), &snapshot, max))
+            Some(HandlerMark::new(name, listener.backlog.unread(), &snapshot, max))
         });
         let marks = marks.collect();
         Capture { positions: positions.saved(), changes: positions.changes, marks, snapshot }

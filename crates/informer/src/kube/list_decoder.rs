@@ -33,7 +33,7 @@ pub enum ListError {
 const MAX_ITEM: usize = 16 << 20;
 
 #[derive(Debug)]
-enum Place {
+enum DecoderPlace {
     /// Before the items.
     Head,
     /// Between or within items.
@@ -111,7 +111,7 @@ impl Brackets {
 /// ```
 #[derive(Debug)]
 pub struct ListDecoder {
-    place: Place,
+    place: DecoderPlace,
     /// The head so far, an item so far, or the tail so far.
     partial: Vec<u8>,
     /// Set while within an item.
@@ -121,7 +121,7 @@ pub struct ListDecoder {
 
 impl Default for ListDecoder {
     fn default() -> Self {
-        Self { place: Place::Head, partial: Vec::new(), item: None, head: ListHead::default() }
+        Self { place: DecoderPlace::Head, partial: Vec::new(), item: None, head: ListHead::default() }
     }
 }
 
@@ -132,13 +132,13 @@ impl ListDecoder {
     /// [`ListError`], after which nothing more can be decoded.
     pub fn push(&mut self, chunk: &[u8], mut item: impl FnMut(&[u8])) -> Result<(), ListError> {
         match self.place {
-            Place::Items => self.items(chunk, &mut item),
-            Place::Tail => self.hold(chunk),
-            Place::Head => {
+            DecoderPlace::Items => self.items(chunk, &mut item),
+            DecoderPlace::Tail => self.hold(chunk),
+            DecoderPlace::Head => {
                 self.hold(chunk)?;
                 let Some(items) = self.read_head()? else { return Ok(()) };
                 let rest = std::mem::take(&mut self.partial);
-                self.place = Place::Items;
+                self.place = DecoderPlace::Items;
                 self.items(rest.get(items..).unwrap_or_default(), &mut item)
             }
         }
@@ -189,7 +189,7 @@ impl ListDecoder {
                 match rest.first() {
                     Some(b'{') => self.item = Some(Brackets::default()),
                     Some(b']') => {
-                        self.place = Place::Tail;
+                        self.place = DecoderPlace::Tail;
                         return self.hold(rest.get(1..).unwrap_or_default());
                     }
                     Some(b',' | b' ' | b'\n' | b'\r' | b'\t') => at += 1,
@@ -219,9 +219,11 @@ impl ListDecoder {
     /// [`ListError::NotAList`] if it broke off, or never was a list.
     pub fn finish(mut self) -> Result<ListHead, ListError> {
         let bytes = match self.place {
-            Place::Items => return Err(ListError::NotAList("it breaks off within the items".to_owned())),
-            Place::Head => std::mem::take(&mut self.partial),
-            Place::Tail => {
+            DecoderPlace::Items => {
+                return Err(ListError::NotAList("it breaks off within the items".to_owned()));
+            }
+            DecoderPlace::Head => std::mem::take(&mut self.partial),
+            DecoderPlace::Tail => {
                 let rest = self.partial.trim_ascii_start();
                 [b"{", rest.strip_prefix(b",").unwrap_or(rest)].concat()
             }

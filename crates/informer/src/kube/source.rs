@@ -391,8 +391,8 @@ impl ListerWatcher for KubeSource {
 impl KubeSource {
     fn read(&self, chunks: Chunks, deltas: Option<Deltas>) -> WatchStream {
         let decoder = Decoder::new(DecoderOptions { deltas: deltas.is_some(), ..DecoderOptions::default() });
-        let reading = Reading::Open(Box::new((self.clone(), chunks, decoder, deltas)));
-        WatchStream::new(stream::unfold(reading, Reading::next))
+        let reading = WatchReading::Open(Box::new((self.clone(), chunks, decoder, deltas)));
+        WatchStream::new(stream::unfold(reading, WatchReading::next))
     }
 }
 
@@ -411,14 +411,14 @@ impl<K: kube::Resource<DynamicType = ()>> From<kube::Api<K>> for Sources {
 }
 
 /// A watch as it is read.
-enum Reading {
+enum WatchReading {
     Open(Box<(KubeSource, Chunks, Decoder, Option<Deltas>)>),
     /// Everything that could be read has been handed out.
     Broken(SourceError),
     Ended,
 }
 
-impl Reading {
+impl WatchReading {
     /// The next events or the error that ends the watch, and what follows.
     async fn next(self) -> Option<(Result<Vec<WatchEvent>, SourceError>, Self)> {
         let mut open = match self {

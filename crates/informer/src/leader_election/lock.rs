@@ -166,11 +166,11 @@ impl LeaseLock for KubeLease {
 /// The record in memory, with an outage at the push of a button: for tests of programs that elect a leader.
 #[derive(Debug, Default)]
 pub struct InMemoryLease {
-    state: Mutex<InMemory>,
+    state: Mutex<MemoryLock>,
 }
 
 #[derive(Debug, Default)]
-struct InMemory {
+struct MemoryLock {
     record: Option<LeaseRecord>,
     version: u64,
     down: bool,

@@ -61,7 +61,7 @@ pub enum Action {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ElectionPhase {
     Wait(Instant),
     Read,
     /// `fresh`: the record has just been read, so a conflict means real competition.
@@ -72,7 +72,7 @@ enum Phase {
 
 /// A record and since when it has been as it is, as far as we have seen.
 #[derive(Clone, Debug)]
-struct Seen {
+struct SeenRecord {
     observed: Observed,
     since: Instant,
 }
@@ -82,8 +82,8 @@ struct Seen {
 pub struct Machine {
     options: ElectionOptions,
     pause: Backoff,
-    phase: Phase,
-    seen: Option<Seen>,
+    phase: ElectionPhase,
+    seen: Option<SeenRecord>,
     /// True if `seen` is the latest version for all we know, so that it can be written over without reading.
     current: bool,
     term: Option<Term>,
@@ -107,7 +107,7 @@ impl Machine {
         Self {
             options,
             pause,
-            phase: Phase::Wait(now),
+            phase: ElectionPhase::Wait(now),
             seen: None,
             current: false,
             term: None,
@@ -147,21 +147,22 @@ impl Machine {
         if let Some(term) = self.lost.take() {
             return Action::Lost(term);
         }
-        if let Phase::Wait(until) = self.phase {
+        if let ElectionPhase::Wait(until) = self.phase {
             let until = self.term.map_or(until, |term| until.min(term.renew_until));
             if now.monotonic < until {
                 return Action::Wait(until);
             }
             let write_at_once = self.term.is_some() && self.current;
-            self.phase = if write_at_once { Phase::Write { fresh: false } } else { Phase::Read };
+            self.phase =
+                if write_at_once { ElectionPhase::Write { fresh: false } } else { ElectionPhase::Read };
         }
         self.sent = Some(now.monotonic);
         match self.phase {
-            Phase::Write { .. } => {
+            ElectionPhase::Write { .. } => {
                 let version = self.seen.as_ref().map(|seen| seen.observed.version.clone());
                 Action::Write(self.claim(now), version)
             }
-            Phase::Read | Phase::Wait(_) => Action::Read,
+            ElectionPhase::Read | ElectionPhase::Wait(_) => Action::Read,
         }
     }
 
@@ -171,12 +172,12 @@ impl Machine {
             Err(_) => self.pause(now.monotonic),
             Ok(None) => {
                 (self.seen, self.current) = (None, true);
-                self.phase = Phase::Write { fresh: true };
+                self.phase = ElectionPhase::Write { fresh: true };
             }
             Ok(Some(observed)) => {
                 self.see(observed.clone(), now.monotonic);
                 if self.may_take(now.monotonic) {
-                    self.phase = Phase::Write { fresh: true };
+                    self.phase = ElectionPhase::Write { fresh: true };
                 } else if let Some(term) = self.term {
                     self.resign(term, now.monotonic);
                 } else {
@@ -193,13 +194,13 @@ impl Machine {
                 let sent = self.sent.unwrap_or(now.monotonic);
                 self.term = Some(self.term_from(sent, observed));
                 self.see(observed.clone(), now.monotonic);
-                self.phase = Phase::Wait(sent + self.options.retry_period);
+                self.phase = ElectionPhase::Wait(sent + self.options.retry_period);
             }
             Err(error) => {
-                let fresh = matches!(self.phase, Phase::Write { fresh: true });
+                let fresh = matches!(self.phase, ElectionPhase::Write { fresh: true });
                 self.current = false;
                 if matches!(error, LockError::Conflict) && self.term.is_some() && !fresh {
-                    self.phase = Phase::Read;
+                    self.phase = ElectionPhase::Read;
                 } else {
                     self.pause(now.monotonic);
                 }
@@ -235,7 +236,7 @@ impl Machine {
     /// The leader must not dawdle, candidates must not march in step.
     fn pause(&mut self, now: Instant) {
         let pause = if self.term.is_some() { self.options.retry_period } else { self.pause.delay() };
-        self.phase = Phase::Wait(now + pause);
+        self.phase = ElectionPhase::Wait(now + pause);
     }
 
     /// Another version of the same record, a label for instance, is no sign of life.
@@ -244,7 +245,7 @@ impl Machine {
         let since = unchanged.map_or(now, |seen| seen.since);
         let token = observed.record.lease_transitions.unwrap_or(0).max(0);
         self.next_token = self.next_token.max(token.saturating_add(1));
-        (self.seen, self.current) = (Some(Seen { observed, since }), true);
+        (self.seen, self.current) = (Some(SeenRecord { observed, since }), true);
     }
 
     fn may_take(&self, now: Instant) -> bool {

@@ -58,7 +58,7 @@ pub enum ElectionEvent<'a> {
     Problem(&'a LockError),
 }
 
-type Hook = dyn Fn(&ElectionEvent<'_>) + Send + Sync;
+type ElectionHook = dyn Fn(&ElectionEvent<'_>) + Send + Sync;
 
 /// The result of [`LeaderElection::run`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Leadership {
 pub struct LeaderElection<L> {
     lock: L,
     options: ElectionOptions,
-    hook: Option<Arc<Hook>>,
+    hook: Option<Arc<ElectionHook>>,
     monitor: ElectionMonitor,
 }
 
@@ -233,13 +233,13 @@ impl<L: LeaseLock> LeaderElection<L> {
         self.tell(&ElectionEvent::Started { fencing_token });
         tasks.spawn(work(Leadership { fencing_token, over: over.clone(), valid_until }));
         let outcome = match self.keep(machine, &mut tasks, &valid, stop).await {
-            Kept::Ended(result) => ended(result),
-            Kept::Lost(term) => {
+            LostReason::Ended(result) => ended(result),
+            LostReason::Lost(term) => {
                 over.cancel();
                 let result = timeout_at(term.valid_until, tasks.join_next()).await;
                 Outcome::Lost(result.ok().flatten().and_then(Result::ok))
             }
-            Kept::OutOfGrace => Outcome::Aborted,
+            LostReason::OutOfGrace => Outcome::Aborted,
         };
         tasks.shutdown().await;
         self.tell(&ElectionEvent::Stopped { fencing_token });
@@ -253,11 +253,11 @@ impl<L: LeaseLock> LeaderElection<L> {
         tasks: &mut JoinSet<T>,
         valid: &watch::Sender<Instant>,
         stop: &CancellationToken,
-    ) -> Kept<T> {
+    ) -> LostReason<T> {
         let mut grace: Option<Instant> = None;
         loop {
             if grace.is_some_and(|grace| Instant::now() >= grace) {
-                return Kept::OutOfGrace;
+                return LostReason::OutOfGrace;
             }
             let action = machine.step(Now::read());
             let step = async {
@@ -270,12 +270,12 @@ impl<L: LeaseLock> LeaderElection<L> {
             };
             tokio::select! {
                 biased;
-                Some(result) = tasks.join_next() => return Kept::Ended(result),
+                Some(result) = tasks.join_next() => return LostReason::Ended(result),
                 () = stop.cancelled(), if grace.is_none() => {
                     grace = Some(Instant::now() + self.options.stop_grace);
                 }
                 lost = step => if let Some(term) = lost {
-                    return Kept::Lost(term);
+                    return LostReason::Lost(term);
                 },
             }
             if let Some(term) = machine.term() {
@@ -338,7 +338,7 @@ impl<L: LeaseLock> LeaderElection<L> {
 }
 
 /// Why a leader does not renew any more.
-enum Kept<T> {
+enum LostReason<T> {
     Ended(Result<T, JoinError>),
     Lost(Term),
     OutOfGrace,

@@ -22,7 +22,7 @@ static COLLECTIONS: AtomicU64 = AtomicU64::new(0);
 const BATCH: usize = 1000;
 
 #[derive(Debug)]
-struct Collection {
+struct MemoryCollection {
     objects: BTreeMap<ObjectKey, Object<Raw>>,
     /// The latest events; a watch that begins before them is told that its resource version expired.
     history: VecDeque<(Revision, WatchEvent)>,
@@ -44,7 +44,7 @@ struct Collection {
 /// ```
 #[derive(Clone, Debug)]
 pub struct InMemory {
-    collection: Arc<Mutex<Collection>>,
+    collection: Arc<Mutex<MemoryCollection>>,
     changed: Arc<watch::Sender<Revision>>,
     history: usize,
     identity: Arc<str>,
@@ -54,7 +54,7 @@ impl InMemory {
     /// An empty collection that remembers `history` events.
     #[must_use]
     pub fn new(history: usize) -> Self {
-        let collection = Collection {
+        let collection = MemoryCollection {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
             forgotten: Revision::ZERO,
@@ -109,7 +109,7 @@ impl InMemory {
         self.store(&mut collection, object, revision);
     }
 
-    fn store(&self, collection: &mut Collection, object: Object<Raw>, revision: Revision) {
+    fn store(&self, collection: &mut MemoryCollection, object: Object<Raw>, revision: Revision) {
         let old = collection.objects.insert(object.key().clone(), object.clone());
         let event = if old.is_some() { WatchEvent::Modified(object) } else { WatchEvent::Added(object) };
         self.record(collection, revision, event);
@@ -124,7 +124,7 @@ impl InMemory {
         Some(revision)
     }
 
-    fn record(&self, collection: &mut Collection, revision: Revision, event: WatchEvent) {
+    fn record(&self, collection: &mut MemoryCollection, revision: Revision, event: WatchEvent) {
         collection.history.push_back((revision, event));
         collection.revision = revision;
         if collection.history.len() > self.history
@@ -138,7 +138,7 @@ impl InMemory {
 
 /// The events after `since`, at most a batch of them.
 fn events_after(
-    collection: &Collection,
+    collection: &MemoryCollection,
     since: Revision,
 ) -> Result<(Vec<WatchEvent>, Revision), SourceError> {
     if since < collection.forgotten {
@@ -152,7 +152,7 @@ fn events_after(
     Ok((taken().map(|(_, event)| event.clone()).collect(), last))
 }
 
-fn initial_events(collection: &Collection) -> Vec<WatchEvent> {
+fn initial_events(collection: &MemoryCollection) -> Vec<WatchEvent> {
     let mut events: Vec<_> = collection.objects.values().cloned().map(WatchEvent::Added).collect();
     events.push(WatchEvent::Bookmark { revision: collection.revision, initial_events_end: true });
     events

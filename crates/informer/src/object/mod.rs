@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 
 pub use metadata::Owner;
 pub use scan::{Keep, ManagedFields};
-use scan::{Span, Spots};
+use scan::{ObjectSpan, Spots};
 
 /// The type of objects that are never decoded.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub enum ObjectError {
 }
 
 /// Shared by all handles on one version of an object.
-struct Inner {
+struct ObjectInner {
     /// Set when somebody asks, or by the cache, which gives every version of an object the key of its first: a key is
     /// built once, however often the object changes.
     key: OnceLock<ObjectKey>,
@@ -89,7 +89,7 @@ struct ChangedPaths {
 /// # Ok::<(), listwatch::object::ObjectError>(())
 /// ```
 pub struct Object<K = Raw> {
-    inner: Arc<Inner>,
+    inner: Arc<ObjectInner>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -123,7 +123,7 @@ impl<K> Object<K> {
     pub fn from_json(json: &[u8], keep: Keep) -> Result<Self, ObjectError> {
         let header = scan::header(json)?;
         let (json, spots) = scan::copy(json, &header, keep.managed_fields);
-        let inner = Inner {
+        let inner = ObjectInner {
             key: header.key.map(OnceLock::from).unwrap_or_default(),
             revision: header.revision,
             identity: header.identity,
@@ -150,7 +150,7 @@ impl<K> Object<K> {
     pub fn key(&self) -> &ObjectKey {
         self.inner.key.get_or_init(|| {
             // Both were read as text when the object was scanned.
-            let text = |span: Span| str::from_utf8(span.of(self.json())).unwrap_or_default();
+            let text = |span: ObjectSpan| str::from_utf8(span.of(self.json())).unwrap_or_default();
             ObjectKey::namespaced(text(self.inner.spots.namespace), text(self.inner.spots.name))
         })
     }
@@ -274,7 +274,7 @@ impl<K> Object<K> {
     /// The same content at another resource version, as a deletion has it. The encoded form keeps its own.
     pub(crate) fn with_revision(&self, revision: Revision) -> Self {
         let from = &*self.inner;
-        let inner = Inner {
+        let inner = ObjectInner {
             key: OnceLock::from(self.key().clone()),
             revision,
             identity: from.identity,
@@ -303,7 +303,7 @@ impl<K> Object<K> {
             paths.push(b'\n');
         }
         let from = &*self.inner;
-        let inner = Inner {
+        let inner = ObjectInner {
             key: OnceLock::from(self.key().clone()),
             revision: delta.revision,
             identity: from.identity,
@@ -354,7 +354,7 @@ impl<K> Object<K> {
     pub fn with_value(&self, value: &impl serde::Serialize) -> Result<Self, ObjectError> {
         let json = serde_json::to_vec(value).map_err(|_| ObjectError::NotAnObject("it does not encode"))?;
         let from = &*self.inner;
-        let inner = Inner {
+        let inner = ObjectInner {
             key: OnceLock::from(self.key().clone()),
             revision: from.revision,
             identity: from.identity,

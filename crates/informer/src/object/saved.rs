@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use listwatch_wire::{ObjectKey, Revision};
 
-use super::{Inner, Object, PhantomData, Spots, scan};
+use super::{Object, ObjectInner, PhantomData, Spots, scan};
 
 /// The decoded form of the object is kept once somebody asks for it.
 const KEEP_DECODED: u32 = 1;
@@ -64,7 +64,7 @@ impl<K> Object<K> {
         let labels = take_u32(bytes)?;
         let (revision, identity) = (take_u64(bytes)?, take_u64(bytes)?);
         let key = ObjectKey::namespaced(take_text(bytes, namespace)?, take_text(bytes, name)?);
-        let inner = Inner {
+        let inner = ObjectInner {
             key: OnceLock::from(key),
             revision: Revision(revision),
             identity,

@@ -51,7 +51,7 @@ impl Keep {
     }
 }
 
-pub(super) struct Header {
+pub(super) struct ObjectHeader {
     /// Only if it cannot be read where it stands, because it is escaped.
     pub(super) key: Option<ObjectKey>,
     pub(super) revision: Revision,
@@ -65,12 +65,12 @@ pub(super) struct Header {
 
 /// Where in an encoded object something stands. Objects end long before 4 GiB.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Span {
+pub(super) struct ObjectSpan {
     at: u32,
     len: u32,
 }
 
-impl Span {
+impl ObjectSpan {
     pub(super) fn of(self, json: &[u8]) -> &[u8] {
         json.get(self.at as usize..).and_then(|rest| rest.get(..self.len as usize)).unwrap_or_default()
     }
@@ -79,14 +79,14 @@ impl Span {
 /// Where the fields that every cache needs stand in the bytes that are kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spots {
-    pub(super) name: Span,
-    pub(super) namespace: Span,
+    pub(super) name: ObjectSpan,
+    pub(super) namespace: ObjectSpan,
     /// Where the labels begin; zero if there are none.
     pub(super) labels: u32,
 }
 
 #[derive(Default)]
-struct Found {
+struct ScanFound {
     name: Range<usize>,
     namespace: Range<usize>,
     uid: Range<usize>,
@@ -96,7 +96,7 @@ struct Found {
 }
 
 /// Walks the top level up to the metadata, which servers send first, and the metadata once.
-pub(super) fn header(json: &[u8]) -> Result<Header, ObjectError> {
+pub(super) fn header(json: &[u8]) -> Result<ObjectHeader, ObjectError> {
     let found = find(json).ok_or(ObjectError::NotAnObject("no metadata"))?;
     let text = |range: &Range<usize>| json.get(range.clone()).and_then(raw::unescape).unwrap_or_default();
     let (name, namespace) = (text(&found.name), text(&found.namespace));
@@ -113,7 +113,7 @@ pub(super) fn header(json: &[u8]) -> Result<Header, ObjectError> {
             return Err(ObjectError::BadVersion(key, version.into_owned()));
         }
     };
-    Ok(Header {
+    Ok(ObjectHeader {
         key: (!plain).then(|| ObjectKey::namespaced(&namespace, &name)),
         revision,
         identity: identity(json.get(found.uid).unwrap_or_default()),
@@ -138,7 +138,7 @@ fn metadata_at(json: &[u8]) -> Option<usize> {
     raw::fields(json, 0)?.find(|field| field.is(json, "metadata")).map(|field| field.value.start)
 }
 
-fn find(json: &[u8]) -> Option<Found> {
+fn find(json: &[u8]) -> Option<ScanFound> {
     let mut fields = raw::fields(json, 0)?;
     let start = loop {
         let (key, start) = fields.next_key()?;
@@ -147,7 +147,7 @@ fn find(json: &[u8]) -> Option<Found> {
         }
         fields.pass(raw::skip_value(json, start)?);
     };
-    let mut found = Found::default();
+    let mut found = ScanFound::default();
     let mut metadata = raw::fields(json, start)?;
     for field in &mut metadata {
         // Only text has an inside: `null` is the same as nothing, and anything else names nobody.
@@ -167,7 +167,7 @@ fn find(json: &[u8]) -> Option<Found> {
 }
 
 /// The bytes to keep, and where things are in them.
-pub(super) fn copy(json: &[u8], header: &Header, managed_fields: ManagedFields) -> (Box<[u8]>, Spots) {
+pub(super) fn copy(json: &[u8], header: &ObjectHeader, managed_fields: ManagedFields) -> (Box<[u8]>, Spots) {
     let cut = with_comma(json, header.managed_fields.clone());
     if managed_fields == ManagedFields::Keep || cut.is_empty() {
         return (json.into(), header.spots(&(0..0)));
@@ -178,11 +178,11 @@ pub(super) fn copy(json: &[u8], header: &Header, managed_fields: ManagedFields) 
     (kept.into_boxed_slice(), header.spots(&cut))
 }
 
-impl Header {
+impl ObjectHeader {
     /// Where things are once `cut` has been taken out.
     fn spots(&self, cut: &Range<usize>) -> Spots {
         let shifted = |at: usize| offset(if at > cut.start { at - cut.len() } else { at });
-        let span = |range: &Range<usize>| Span { at: shifted(range.start), len: offset(range.len()) };
+        let span = |range: &Range<usize>| ObjectSpan { at: shifted(range.start), len: offset(range.len()) };
         Spots { name: span(&self.name), namespace: span(&self.namespace), labels: shifted(self.labels) }
     }
 }

@@ -26,14 +26,14 @@ pub(crate) struct Replay<K> {
 }
 
 /// The next thing for a handler to do.
-pub(crate) enum Work<K> {
+pub(crate) enum HandlerWork<K> {
     Replay(Replay<K>),
     Events(Arc<Vec<Event<K>>>),
     /// Everything initial has been handed out.
     Synced,
 }
 
-impl<K> Work<K> {
+impl<K> HandlerWork<K> {
     /// The number of events it is.
     fn len(&self) -> usize {
         match self {
@@ -68,7 +68,7 @@ enum InHand<K> {
     Events(Arc<Vec<Event<K>>>),
 }
 
-impl<K> Work<K> {
+impl<K> HandlerWork<K> {
     fn in_hand(&self) -> InHand<K> {
         match self {
             Self::Replay(_) => InHand::Replay,
@@ -80,12 +80,12 @@ impl<K> Work<K> {
 
 /// The fate of the unread part when a handler is removed, in ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum End {
+pub(crate) enum RemovalEnd {
     Drain,
     Discard,
 }
 
-struct State<K> {
+struct BacklogState<K> {
     replays: VecDeque<Replay<K>>,
     folded: Folded<K>,
     batches: VecDeque<Arc<Vec<Event<K>>>>,
@@ -98,13 +98,13 @@ struct State<K> {
     folded_initial: bool,
     /// That it is complete has been handed out.
     synced_told: bool,
-    end: Option<End>,
+    end: Option<RemovalEnd>,
     waker: Option<Waker>,
     folds: u64,
 }
 
 pub(crate) struct Backlog<K> {
-    state: Mutex<State<K>>,
+    state: Mutex<BacklogState<K>>,
     max: usize,
     /// Somebody may ask for what is [unread](Self::unread), so what is in hand is kept.
     remembers: bool,
@@ -114,7 +114,7 @@ pub(crate) struct Backlog<K> {
 
 impl<K> Backlog<K> {
     pub(crate) fn new(max: usize, remembers: bool) -> Self {
-        let state = State {
+        let state = BacklogState {
             replays: VecDeque::new(),
             folded: Folded::default(),
             batches: VecDeque::new(),
@@ -130,7 +130,7 @@ impl<K> Backlog<K> {
         Self { state: Mutex::new(state), max: max.max(1), remembers, handed: AtomicUsize::new(0) }
     }
 
-    fn change(&self, change: impl FnOnce(&mut State<K>)) {
+    fn change(&self, change: impl FnOnce(&mut BacklogState<K>)) {
         let mut state = self.state.lock();
         if state.end.is_some() {
             return;
@@ -163,10 +163,10 @@ impl<K> Backlog<K> {
     }
 
     /// Accepts nothing more; what is unread is read to the end or dropped. Dropping wins over reading to the end.
-    pub(crate) fn close(&self, end: End) {
+    pub(crate) fn close(&self, end: RemovalEnd) {
         let mut state = self.state.lock();
         state.end = state.end.max(Some(end));
-        if end == End::Discard {
+        if end == RemovalEnd::Discard {
             state.discard();
         }
         let waker = state.waker.take();
@@ -207,7 +207,7 @@ impl<K> Backlog<K> {
     }
 
     /// The next work; `Ready(None)` when closed and read to the end. One reader only: it keeps one waker.
-    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Work<K>>> {
+    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<HandlerWork<K>>> {
         let mut state = self.state.lock();
         if let Some(work) = state.next() {
             self.handed.store(work.len(), Ordering::Relaxed);
@@ -226,23 +226,23 @@ impl<K> Backlog<K> {
     }
 }
 
-impl<K> State<K> {
-    fn next(&mut self) -> Option<Work<K>> {
+impl<K> BacklogState<K> {
+    fn next(&mut self) -> Option<HandlerWork<K>> {
         if let Some(replay) = self.replays.pop_front() {
-            return Some(Work::Replay(replay));
+            return Some(HandlerWork::Replay(replay));
         }
         let folded = self.folded_initial && !self.folded.is_empty();
         if self.initial_complete == Some(0) && !self.synced_told && !folded {
             self.synced_told = true;
-            return Some(Work::Synced);
+            return Some(HandlerWork::Synced);
         }
         if !self.folded.is_empty() {
-            return Some(Work::Events(self.folded.take(FOLDED_AT_ONCE).into()));
+            return Some(HandlerWork::Events(self.folded.take(FOLDED_AT_ONCE).into()));
         }
         let batch = self.batches.pop_front()?;
         self.initial_complete = self.initial_complete.map(|left| left.saturating_sub(1));
         self.queued -= batch.len();
-        Some(Work::Events(batch))
+        Some(HandlerWork::Events(batch))
     }
 
     fn discard(&mut self) {
@@ -295,14 +295,14 @@ mod tests {
                     let backlog = Arc::clone(&backlog);
                     thread::spawn(move || {
                         (1..=6).for_each(|revision| backlog.publish(&update(revision)));
-                        backlog.close(End::Drain);
+                        backlog.close(RemovalEnd::Drain);
                     })
                 };
                 let mut told = 0;
                 while let Some(work) = block_on(poll_fn(|cx| backlog.poll_next(cx))) {
                     let events = match work {
-                        Work::Events(events) => events.to_vec(),
-                        Work::Replay(_) | Work::Synced => continue,
+                        HandlerWork::Events(events) => events.to_vec(),
+                        HandlerWork::Replay(_) | HandlerWork::Synced => continue,
                     };
                     for event in events {
                         let Event::Updated { old, new } = event else { panic!("an update") };

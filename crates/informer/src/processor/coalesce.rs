@@ -14,7 +14,7 @@ use super::event::{Deleted, Event};
 use crate::object::Object;
 
 /// The unread changes of one key.
-struct Pending<K> {
+struct PendingChange<K> {
     /// The state that was told last, if it knows the object.
     told: Option<Object<K>>,
     /// The deletion of that object, if it was deleted.
@@ -23,7 +23,7 @@ struct Pending<K> {
     now: Option<(Object<K>, bool)>,
 }
 
-impl<K> Pending<K> {
+impl<K> PendingChange<K> {
     fn new(event: Event<K>) -> Option<Self> {
         Some(match event {
             Event::Added { object, is_initial } => {
@@ -80,7 +80,7 @@ impl<K> Pending<K> {
 
 /// Changes folded by key, told in the order in which the keys first changed.
 pub(crate) struct Folded<K> {
-    pending: HashMap<ObjectKey, Pending<K>, foldhash::fast::RandomState>,
+    pending: HashMap<ObjectKey, PendingChange<K>, foldhash::fast::RandomState>,
     /// May name keys that have nothing to tell any more; they are skipped, and swept out before they add up.
     order: VecDeque<ObjectKey>,
 }
@@ -102,7 +102,7 @@ impl<K> Folded<K> {
 
     /// The latest state of each key, as events.
     pub(crate) fn events(&self) -> Vec<Event<K>> {
-        self.pending.values().filter_map(Pending::latest).collect()
+        self.pending.values().filter_map(PendingChange::latest).collect()
     }
 
     pub(crate) fn fold(&mut self, event: Event<K>) {
@@ -115,7 +115,7 @@ impl<K> Folded<K> {
                 }
             }
             Entry::Vacant(free) => {
-                let Some(pending) = Pending::new(event) else { return };
+                let Some(pending) = PendingChange::new(event) else { return };
                 self.order.push_back(free.key().clone());
                 free.insert(pending);
             }

@@ -9,12 +9,12 @@ use listwatch_wire::{ObjectKey, Revision};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::backlog::{Backlog, End, Replay};
+use super::backlog::{Backlog, RemovalEnd, Replay};
 use super::current;
 use super::event::Event;
 use super::handler::HandlerOptions;
 use super::resync::Resync;
-use crate::informer::Guard;
+use crate::informer::StopGuard;
 use crate::object::{Object, Raw};
 use crate::store::{Snapshot, Store};
 
@@ -23,7 +23,7 @@ pub(crate) struct Listener<K> {
     pub(crate) name: String,
     pub(crate) options: HandlerOptions,
     pub(crate) backlog: Backlog<K>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: HandlerCounters,
     /// Read by a stream that somebody polls, or does not; nobody can wait for it to finish.
     pub(crate) polled: bool,
     /// The initial state has been told to the end.
@@ -38,7 +38,7 @@ pub(crate) struct Listener<K> {
 
 /// Written by the handler's own task, read by anybody who asks how it does.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct HandlerCounters {
     pub(crate) delivered: AtomicU64,
     pub(crate) panics: AtomicU64,
     pub(crate) busy_nanos: AtomicU64,
@@ -55,7 +55,7 @@ impl<K> Listener<K> {
             name,
             options,
             backlog,
-            counters: Counters::default(),
+            counters: HandlerCounters::default(),
             polled,
             synced,
             finished,
@@ -87,8 +87,8 @@ impl<K> Listener<K> {
         }
     }
 
-    pub(crate) fn close(&self, end: End) {
-        if end == End::Discard {
+    pub(crate) fn close(&self, end: RemovalEnd) {
+        if end == RemovalEnd::Discard {
             self.counters.discard.store(true, Ordering::Release);
             self.discarded.cancel();
         }
@@ -189,7 +189,7 @@ pub struct HandlerStatus {
 /// ```
 pub struct Registration<K = Raw> {
     listener: Arc<Listener<K>>,
-    informer: Arc<Guard<K>>,
+    informer: Arc<StopGuard<K>>,
 }
 
 impl<K> Clone for Registration<K> {
@@ -205,7 +205,7 @@ impl<K> fmt::Debug for Registration<K> {
 }
 
 impl<K> Registration<K> {
-    pub(crate) fn new(listener: Arc<Listener<K>>, informer: Arc<Guard<K>>) -> Self {
+    pub(crate) fn new(listener: Arc<Listener<K>>, informer: Arc<StopGuard<K>>) -> Self {
         Self { listener, informer }
     }
 
@@ -234,12 +234,12 @@ impl<K> Registration<K> {
     /// Removes the handler now: the call in progress ends, nothing that is unread is told. May be called from the
     /// handler itself, and twice.
     pub fn remove(&self) {
-        self.listener.close(End::Discard);
+        self.listener.close(RemovalEnd::Discard);
     }
 
     /// Removes the handler once it has been told what has happened so far.
     pub fn drain(&self) {
-        self.listener.close(End::Drain);
+        self.listener.close(RemovalEnd::Drain);
     }
 
     /// Waits until the last call has returned. Within the handler itself it returns at once.
@@ -253,7 +253,7 @@ impl<K> Registration<K> {
 /// All handlers of an informer. The informer loop keeps it locked from changing the store to publishing the change,
 /// which makes "snapshot, then every later change" exact for a handler that joins.
 pub(crate) struct Processor<K> {
-    members: Vec<Member<K>>,
+    members: Vec<RegistryMember<K>>,
     pub(crate) next_id: u64,
     pub(crate) closed: bool,
 }
@@ -264,7 +264,7 @@ impl<K> Default for Processor<K> {
     }
 }
 
-struct Member<K> {
+struct RegistryMember<K> {
     listener: Arc<Listener<K>>,
     resync: Option<Resync>,
 }
@@ -285,7 +285,7 @@ impl<K> Processor<K> {
         self.next_id += 1;
         self.members.retain(|member| !member.listener.is_finished());
         let listener = Arc::new(Listener::new(name, options, polled, only));
-        self.members.push(Member { listener: Arc::clone(&listener), resync: None });
+        self.members.push(RegistryMember { listener: Arc::clone(&listener), resync: None });
         listener
     }
 
@@ -303,7 +303,7 @@ impl<K> Processor<K> {
         }
     }
 
-    pub(crate) fn close(&mut self, end: End) {
+    pub(crate) fn close(&mut self, end: RemovalEnd) {
         self.closed = true;
         for listener in self.listeners() {
             listener.close(end);
@@ -324,7 +324,7 @@ impl<K> Processor<K> {
     pub(crate) fn resync(&mut self, store: &Store<K>, now: Duration) -> Option<Duration> {
         self.members.retain(|member| !member.listener.is_finished());
         let mut next: Option<Duration> = None;
-        for Member { listener, resync } in &mut self.members {
+        for RegistryMember { listener, resync } in &mut self.members {
             let Some(period) = listener.options.resync else { continue };
             let resync = resync.get_or_insert_with(|| Resync::new(period));
             let events = resync.step(&store.snapshot(), now);

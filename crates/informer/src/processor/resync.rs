@@ -24,19 +24,19 @@ const MAX_BURST: usize = 64;
 /// The position of one handler in its pass. Time is counted from whenever the caller likes.
 pub(crate) struct Resync {
     period: Duration,
-    pass: Option<Pass>,
+    pass: Option<ResyncPass>,
     /// Objects at the last step.
     size: usize,
 }
 
-struct Pass {
+struct ResyncPass {
     started: Duration,
     stepped: Duration,
     told: usize,
     last: Option<ObjectKey>,
 }
 
-impl Pass {
+impl ResyncPass {
     fn new(started: Duration) -> Self {
         Self { started, stepped: started, told: 0, last: None }
     }
@@ -78,7 +78,7 @@ impl Resync {
         self.size = snapshot.len();
         let Some(pass) = &mut self.pass else {
             // A pass begins when there is something to tell again. The time before does not count.
-            self.pass = (self.size > 0).then(|| Pass::new(now));
+            self.pass = (self.size > 0).then(|| ResyncPass::new(now));
             return Vec::new();
         };
         let end = pass.started + self.period;
@@ -89,7 +89,7 @@ impl Resync {
         let most = MAX_BURST.max(self.size / MIN_STEPS as usize);
         let rest = pass.take(snapshot, most, now);
         if rest.len() < most {
-            self.pass = (self.size > 0).then(|| Pass::new(self.next_start(end, now)));
+            self.pass = (self.size > 0).then(|| ResyncPass::new(self.next_start(end, now)));
         }
         rest
     }

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
-use super::backlog::{Replay, Work};
+use super::backlog::{HandlerWork, Replay};
 use super::current;
 use super::event::Event;
 use super::handler::{AsyncEventHandler, EventHandler, RunOn};
@@ -39,7 +39,7 @@ pub(crate) enum Callee<K> {
 
 /// The progress of a handler.
 #[derive(Default)]
-struct Told {
+struct HandlerProgress {
     count: usize,
     /// The last call panicked.
     panicked: bool,
@@ -47,17 +47,17 @@ struct Told {
 
 impl<K: 'static> Callee<K> {
     /// Tells as many of the events as it can without a pause: at least one, unless there is none.
-    async fn call(&mut self, listener: &Listener<K>, events: &[Event<K>]) -> Told {
+    async fn call(&mut self, listener: &Listener<K>, events: &[Event<K>]) -> HandlerProgress {
         let told = match self {
             Self::Sync(handler) => tokio::select! {
                 biased;
                 told = poll_fn(|cx| poll_sync(handler.as_mut(), listener, events, cx)) => told,
-                () = listener.discarded() => Told::default(),
+                () = listener.discarded() => HandlerProgress::default(),
             },
             Self::Async(handler) => {
-                let Some(event) = events.first().cloned() else { return Told::default() };
+                let Some(event) = events.first().cloned() else { return HandlerProgress::default() };
                 let call = AssertUnwindSafe(async { handler.call(event).await }).catch_unwind();
-                Told {
+                HandlerProgress {
                     count: 1,
                     panicked: within_grace(listener, call).await.is_some_and(|call| call.is_err()),
                 }
@@ -90,8 +90,8 @@ fn poll_sync<K: 'static>(
     listener: &Listener<K>,
     events: &[Event<K>],
     cx: &mut Context<'_>,
-) -> Poll<Told> {
-    let mut told = Told::default();
+) -> Poll<HandlerProgress> {
+    let mut told = HandlerProgress::default();
     for event in events.iter().take(CALLS_AT_ONCE) {
         if listener.is_discarded() {
             break;
@@ -146,9 +146,9 @@ async fn read<K: Send + Sync + 'static>(listener: &Listener<K>, mut callee: Call
     while let Some(work) = poll_fn(|cx| listener.backlog.poll_next(cx)).await {
         let started = Instant::now();
         match work {
-            Work::Replay(replay) => tell_replay(listener, &mut callee, &replay).await,
-            Work::Events(events) => tell(listener, &mut callee, &events).await,
-            Work::Synced => {
+            HandlerWork::Replay(replay) => tell_replay(listener, &mut callee, &replay).await,
+            HandlerWork::Events(events) => tell(listener, &mut callee, &events).await,
+            HandlerWork::Synced => {
                 listener.set_synced();
                 tell(listener, &mut callee, &[Event::Synced]).await;
             }

@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use listwatch_wire::ObjectKey;
 
-use super::backlog::{End, Replay, Work};
+use super::backlog::{HandlerWork, RemovalEnd, Replay};
 use super::event::Event;
 use super::registry::Listener;
-use crate::informer::Guard;
+use crate::informer::StopGuard;
 use crate::object::Raw;
 
 /// The number of objects of the initial state that are taken from their snapshot at a time.
@@ -26,7 +26,7 @@ const REPLAY_AT_ONCE: usize = 256;
 pub struct EventStream<K = Raw> {
     listener: Arc<Listener<K>>,
     current: Current<K>,
-    _informer: Arc<Guard<K>>,
+    _informer: Arc<StopGuard<K>>,
 }
 
 enum Current<K> {
@@ -43,13 +43,13 @@ impl<K> fmt::Debug for EventStream<K> {
 
 impl<K> Drop for EventStream<K> {
     fn drop(&mut self) {
-        self.listener.close(End::Discard);
+        self.listener.close(RemovalEnd::Discard);
         self.listener.set_finished();
     }
 }
 
 impl<K> EventStream<K> {
-    pub(crate) fn new(listener: Arc<Listener<K>>, informer: Arc<Guard<K>>) -> Self {
+    pub(crate) fn new(listener: Arc<Listener<K>>, informer: Arc<StopGuard<K>>) -> Self {
         Self { listener, current: Current::None, _informer: informer }
     }
 
@@ -108,12 +108,12 @@ impl<K> Stream for EventStream<K> {
                     self.listener.set_finished();
                     return Poll::Ready(None);
                 }
-                Some(Work::Synced) => {
+                Some(HandlerWork::Synced) => {
                     self.listener.set_synced();
                     return Poll::Ready(Some(Event::Synced));
                 }
-                Some(Work::Replay(replay)) => Current::Replay(replay, None, Vec::new().into_iter()),
-                Some(Work::Events(events)) => Current::Events(events, 0),
+                Some(HandlerWork::Replay(replay)) => Current::Replay(replay, None, Vec::new().into_iter()),
+                Some(HandlerWork::Events(events)) => Current::Events(events, 0),
             };
         }
     }

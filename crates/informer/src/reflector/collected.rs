@@ -1,4 +1,4 @@
-//! [`Collected`]: the initial state while it is streamed.
+//! [`CollectedObjects`]: the initial state while it is streamed.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use crate::object::Object;
 /// Objects by key, but for as long as they only come and none changes, nothing more than a list of them: that is how
 /// nearly every initial state arrives, and a map of a hundred thousand keys is a lot to build and throw away.
 #[derive(Debug)]
-pub(super) enum Collected<K> {
+pub(super) enum CollectedObjects<K> {
     List(Vec<Object<K>>),
     Map(HashMap<ObjectKey, Object<K>, foldhash::fast::RandomState>),
 }
 
-impl<K> Default for Collected<K> {
+impl<K> Default for CollectedObjects<K> {
     fn default() -> Self {
         Self::List(Vec::new())
     }
 }
 
-impl<K> Collected<K> {
+impl<K> CollectedObjects<K> {
     /// Makes a map of the list, if it is still one.
     fn keyed(&mut self) -> Option<&mut HashMap<ObjectKey, Object<K>, foldhash::fast::RandomState>> {
         if let Self::List(objects) = self {

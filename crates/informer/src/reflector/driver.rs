@@ -76,13 +76,13 @@ impl<K> fmt::Debug for Reflector<K> {
 }
 
 /// The work in progress: a request or stream, and beside a stream perhaps a probe.
-struct Requests<K> {
-    connection: Connection<K>,
+struct ReflectorRequests<K> {
+    connection: ReflectorConnection<K>,
     probe: Option<BoxFuture<'static, Input<K>>>,
 }
 
 /// The request or stream in progress.
-enum Connection<K> {
+enum ReflectorConnection<K> {
     None,
     Listing(BoxFuture<'static, Input<K>>),
     Opening(BoxFuture<'static, Result<WatchStream, SourceError>>),
@@ -169,7 +169,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     async fn forever(&mut self, started: Instant, mut input: Input<K>) {
-        let mut requests = Requests { connection: Connection::None, probe: None };
+        let mut requests = ReflectorRequests { connection: ReflectorConnection::None, probe: None };
         let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(started));
         loop {
             let now = Instant::now();
@@ -197,14 +197,14 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     /// False when the queue is closed.
-    async fn perform(&mut self, out: Output<K>, requests: &mut Requests<K>) -> bool {
+    async fn perform(&mut self, out: Output<K>, requests: &mut ReflectorRequests<K>) -> bool {
         for (problem, response) in &out.problems {
             self.monitor.problem(problem, *response);
         }
         for action in out.actions {
             match action {
                 Action::Probe => requests.probe = Some(probe(Arc::clone(&self.source))),
-                action => *requests = Requests { connection: self.act(action), probe: None },
+                action => *requests = ReflectorRequests { connection: self.act(action), probe: None },
             }
         }
         out.deltas.is_empty() || self.deliver(out.deltas).await
@@ -223,16 +223,16 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         true
     }
 
-    fn act(&self, action: Action) -> Connection<K> {
+    fn act(&self, action: Action) -> ReflectorConnection<K> {
         match action {
-            Action::HangUp | Action::Probe => Connection::None,
+            Action::HangUp | Action::Probe => ReflectorConnection::None,
             Action::List(request) => {
                 self.monitor.listing();
-                Connection::Listing(self.list(request))
+                ReflectorConnection::Listing(self.list(request))
             }
             Action::Watch(request) => {
                 self.monitor.watching(&request);
-                Connection::Opening(open(Arc::clone(&self.source), request, self.held.clone()))
+                ReflectorConnection::Opening(open(Arc::clone(&self.source), request, self.held.clone()))
             }
         }
     }
@@ -262,7 +262,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         .boxed()
     }
 
-    fn poll_requests(&self, cx: &mut Context<'_>, requests: &mut Requests<K>) -> Poll<Input<K>> {
+    fn poll_requests(&self, cx: &mut Context<'_>, requests: &mut ReflectorRequests<K>) -> Poll<Input<K>> {
         if let Some(probe) = &mut requests.probe
             && let Poll::Ready(input) = probe.poll_unpin(cx)
         {
@@ -272,25 +272,33 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self.poll_connection(cx, &mut requests.connection)
     }
 
-    fn poll_connection(&self, cx: &mut Context<'_>, connection: &mut Connection<K>) -> Poll<Input<K>> {
+    fn poll_connection(
+        &self,
+        cx: &mut Context<'_>,
+        connection: &mut ReflectorConnection<K>,
+    ) -> Poll<Input<K>> {
         let (input, next) = match connection {
-            Connection::None => return Poll::Pending,
-            Connection::Listing(list) => (std::task::ready!(list.poll_unpin(cx)), Connection::None),
-            Connection::Opening(opening) => match std::task::ready!(opening.poll_unpin(cx)) {
-                Ok(stream) => (Input::Opened, Connection::Open(stream)),
-                Err(error) => (Input::OpenFailed(error), Connection::None),
+            ReflectorConnection::None => return Poll::Pending,
+            ReflectorConnection::Listing(list) => {
+                (std::task::ready!(list.poll_unpin(cx)), ReflectorConnection::None)
+            }
+            ReflectorConnection::Opening(opening) => match std::task::ready!(opening.poll_unpin(cx)) {
+                Ok(stream) => (Input::Opened, ReflectorConnection::Open(stream)),
+                Err(error) => (Input::OpenFailed(error), ReflectorConnection::None),
             },
-            Connection::Open(stream) => {
+            ReflectorConnection::Open(stream) => {
                 let (events, end) = std::task::ready!(poll_events(stream, cx));
                 if let Some(end) = end {
-                    *connection = Connection::Ending(end);
+                    *connection = ReflectorConnection::Ending(end);
                 }
                 return Poll::Ready(Input::Events(self.transformed(events)));
             }
-            Connection::Ending(_) => match std::mem::replace(connection, Connection::None) {
-                Connection::Ending(end) => (end, Connection::None),
-                _ => return Poll::Pending,
-            },
+            ReflectorConnection::Ending(_) => {
+                match std::mem::replace(connection, ReflectorConnection::None) {
+                    ReflectorConnection::Ending(end) => (end, ReflectorConnection::None),
+                    _ => return Poll::Pending,
+                }
+            }
         };
         *connection = next;
         Poll::Ready(input)

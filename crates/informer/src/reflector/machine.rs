@@ -10,7 +10,7 @@ use std::time::Duration;
 use listwatch_wire::Revision;
 
 use super::backoff::Backoff;
-use super::collected::Collected;
+use super::collected::CollectedObjects;
 use super::options::ReflectorOptions;
 use super::problem::{Problem, Response};
 use super::step::{Action, Input, Listing, Output};
@@ -26,24 +26,24 @@ const PAGE: u32 = 500;
 const CATCH_UP_WATCH: Duration = Duration::from_secs(5);
 
 /// Time, counted from whenever the driver likes.
-pub(super) type Moment = Duration;
+pub(super) type ReflectorTime = Duration;
 
 /// An open stream.
 #[derive(Debug)]
 pub(super) struct Live {
-    pub(super) opened: Moment,
-    pub(super) dies: Moment,
+    pub(super) opened: ReflectorTime,
+    pub(super) dies: ReflectorTime,
     /// When it is given up, unless something comes before.
-    pub(super) silent: Moment,
+    pub(super) silent: ReflectorTime,
     /// When it should have ended by itself.
-    pub(super) ends: Moment,
+    pub(super) ends: ReflectorTime,
     /// When to probe the server, unless something comes before.
-    pub(super) probe: Option<Moment>,
+    pub(super) probe: Option<ReflectorTime>,
     pub(super) events: u64,
 }
 
 impl Live {
-    fn wakes(&self) -> Moment {
+    fn wakes(&self) -> ReflectorTime {
         let wakes = self.dies.min(self.silent);
         self.probe.map_or(wakes, |probe| probe.min(wakes))
     }
@@ -51,25 +51,25 @@ impl Live {
 
 /// The initial state as far as it has been streamed.
 #[derive(Debug)]
-pub(super) struct Initial<K> {
-    pub(super) objects: Collected<K>,
+pub(super) struct InitialEvents<K> {
+    pub(super) objects: CollectedObjects<K>,
     pub(super) live: Live,
-    pub(super) stalls: Moment,
+    pub(super) stalls: ReflectorTime,
 }
 
 #[derive(Debug)]
 pub(super) enum Phase<K> {
     Idle,
-    Listing { version: ListVersion, until: Moment },
-    Opening { initial_events: bool, timeout: Duration, until: Moment },
-    Streaming(Initial<K>),
+    Listing { version: ListVersion, until: ReflectorTime },
+    Opening { initial_events: bool, timeout: Duration, until: ReflectorTime },
+    Streaming(InitialEvents<K>),
     Watching(Live),
-    Waiting { until: Moment, next: Next },
+    Waiting { until: ReflectorTime, next: NextStep },
 }
 
 /// The step that follows a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextStep {
     /// Obtain the state anew, streaming if possible.
     Cycle,
     /// Resume the watch.
@@ -99,7 +99,7 @@ pub struct Machine<K = Raw> {
     /// asking it for everything at once would hurt it.
     paginated: bool,
     pub(super) backoff: Backoff,
-    streaming_refused_until: Option<Moment>,
+    streaming_refused_until: Option<ReflectorTime>,
     /// Initial streams in a row that were closed before their end.
     pub(super) early_ends: u32,
     /// Watch failures in a row without an event.
@@ -236,7 +236,7 @@ impl<K> Machine<K> {
     }
 
     /// Obtains the state: as a stream if the server may offer that, else as a list.
-    pub(super) fn cycle(&mut self, now: Moment, out: &mut Output<K>) {
+    pub(super) fn cycle(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         let spared = self.streaming_refused_until.is_some_and(|until| now < until);
         if self.options.streaming && !spared {
             self.open(true, now, out);
@@ -245,7 +245,7 @@ impl<K> Machine<K> {
         }
     }
 
-    pub(super) fn open(&mut self, initial_events: bool, now: Moment, out: &mut Output<K>) {
+    pub(super) fn open(&mut self, initial_events: bool, now: ReflectorTime, out: &mut Output<K>) {
         let timeout = match self.catch_up {
             CatchUp::Done => self.backoff.spread(self.options.watch_timeout),
             CatchUp::Probing | CatchUp::Until(_) => CATCH_UP_WATCH,
@@ -258,7 +258,7 @@ impl<K> Machine<K> {
         self.phase = Phase::Opening { initial_events, timeout, until };
     }
 
-    pub(super) fn list(&mut self, now: Moment, out: &mut Output<K>) {
+    pub(super) fn list(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         let version = match self.seen {
             _ if self.unavailable => ListVersion::MostRecent,
             None => ListVersion::Any,
@@ -275,7 +275,7 @@ impl<K> Machine<K> {
         self.options.page_size.or((!from_cache).then_some(PAGE))
     }
 
-    fn listed(&mut self, listing: Listing<K>, version: ListVersion, now: Moment, out: &mut Output<K>) {
+    fn listed(&mut self, listing: Listing<K>, version: ListVersion, now: ReflectorTime, out: &mut Output<K>) {
         if version == ListVersion::Any && listing.pages > 1 {
             self.paginated = true;
         }
@@ -291,7 +291,7 @@ impl<K> Machine<K> {
         &mut self,
         got: Revision,
         consistent: bool,
-        now: Moment,
+        now: ReflectorTime,
         out: &mut Output<K>,
     ) -> bool {
         let Some(seen) = self.seen.filter(|seen| got < *seen) else { return false };
@@ -300,7 +300,7 @@ impl<K> Machine<K> {
             return false;
         }
         self.unavailable = true;
-        let delay = self.wait(Next::Cycle, None, now);
+        let delay = self.wait(NextStep::Cycle, None, now);
         out.report(Problem::StaleList { got, seen }, Response::Relists(delay));
         true
     }
@@ -317,18 +317,24 @@ impl<K> Machine<K> {
         self.failures = 0;
     }
 
-    fn list_failed(&mut self, error: SourceError, version: ListVersion, now: Moment, out: &mut Output<K>) {
+    fn list_failed(
+        &mut self,
+        error: SourceError,
+        version: ListVersion,
+        now: ReflectorTime,
+        out: &mut Output<K>,
+    ) {
         let unavailable = error.is_expired() || error.is_too_large_resource_version();
         if unavailable && version != ListVersion::MostRecent {
             self.unavailable = true;
             out.report(Problem::List(error), Response::RelistsNow);
             return self.list(now, out);
         }
-        let delay = self.wait(Next::Cycle, error.retry_after(), now);
+        let delay = self.wait(NextStep::Cycle, error.retry_after(), now);
         out.report(Problem::List(error), Response::Relists(delay));
     }
 
-    fn opened(&mut self, initial_events: bool, timeout: Duration, now: Moment) {
+    fn opened(&mut self, initial_events: bool, timeout: Duration, now: ReflectorTime) {
         let dies = now + timeout + self.options.watch_grace;
         let probe = match self.catch_up {
             CatchUp::Probing => Some(now),
@@ -338,21 +344,21 @@ impl<K> Machine<K> {
         let live = Live { opened: now, dies, silent, ends: now + timeout, probe, events: 0 };
         self.phase = if initial_events {
             let stalls = now + self.options.streaming_stall;
-            Phase::Streaming(Initial { objects: Collected::default(), live, stalls })
+            Phase::Streaming(InitialEvents { objects: CollectedObjects::default(), live, stalls })
         } else {
             Phase::Watching(live)
         };
     }
 
     /// The streaming list failed, before or after it was opened.
-    pub(super) fn streaming_failed(&mut self, error: SourceError, now: Moment, out: &mut Output<K>) {
+    pub(super) fn streaming_failed(&mut self, error: SourceError, now: ReflectorTime, out: &mut Output<K>) {
         out.actions.push(Action::HangUp);
         if error.is_expired() || error.is_too_large_resource_version() {
             self.unavailable = true;
-            let delay = self.wait(Next::Cycle, error.retry_after(), now);
+            let delay = self.wait(NextStep::Cycle, error.retry_after(), now);
             out.report(Problem::Streaming(error), Response::Relists(delay));
         } else if error.is_too_many_requests() || matches!(error, SourceError::Refused(_)) {
-            let delay = self.wait(Next::Cycle, error.retry_after(), now);
+            let delay = self.wait(NextStep::Cycle, error.retry_after(), now);
             out.report(Problem::Streaming(error), Response::Relists(delay));
         } else {
             if error.is_refusal() {
@@ -363,7 +369,7 @@ impl<K> Machine<K> {
         }
     }
 
-    pub(super) fn spare_streaming(&mut self, now: Moment) {
+    pub(super) fn spare_streaming(&mut self, now: ReflectorTime) {
         self.streaming_refused_until = Some(now + self.options.streaming_refusal);
     }
 
@@ -372,7 +378,7 @@ impl<K> Machine<K> {
         &mut self,
         error: SourceError,
         problem: fn(SourceError) -> Problem,
-        now: Moment,
+        now: ReflectorTime,
         out: &mut Output<K>,
     ) {
         out.actions.push(Action::HangUp);
@@ -395,7 +401,7 @@ impl<K> Machine<K> {
             return self.cycle(now, out);
         }
         let relist = error.is_expired() || error.is_store_read_error() || stuck;
-        let next = if relist { Next::Cycle } else { Next::Watch };
+        let next = if relist { NextStep::Cycle } else { NextStep::Watch };
         let delay = self.wait(next, error.retry_after(), now);
         out.report(
             problem(error),
@@ -404,7 +410,12 @@ impl<K> Machine<K> {
     }
 
     /// Waits as the backoff says, but at least as long as the server asked, within reason.
-    pub(super) fn wait(&mut self, next: Next, retry_after: Option<Duration>, now: Moment) -> Duration {
+    pub(super) fn wait(
+        &mut self,
+        next: NextStep,
+        retry_after: Option<Duration>,
+        now: ReflectorTime,
+    ) -> Duration {
         let asked = retry_after.unwrap_or_default().min(self.options.retry_after_max);
         let delay = self.backoff.delay().max(asked);
         self.phase = Phase::Waiting { until: now + delay, next };
@@ -412,20 +423,20 @@ impl<K> Machine<K> {
     }
 
     /// Starts over: what the panic interrupted is unknown, and only the state itself can make up for it.
-    fn panicked(&mut self, message: String, now: Moment, out: &mut Output<K>) {
+    fn panicked(&mut self, message: String, now: ReflectorTime, out: &mut Output<K>) {
         out.actions.push(Action::HangUp);
-        let delay = self.wait(Next::Cycle, None, now);
+        let delay = self.wait(NextStep::Cycle, None, now);
         out.report(Problem::Panicked(message), Response::Relists(delay));
     }
 
-    fn tick(&mut self, now: Moment, out: &mut Output<K>) {
+    fn tick(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
         match &self.phase {
             Phase::Idle => {}
-            Phase::Waiting { next: Next::Cycle, .. } => self.cycle(now, out),
-            Phase::Waiting { next: Next::Watch, .. } => self.open(false, now, out),
+            Phase::Waiting { next: NextStep::Cycle, .. } => self.cycle(now, out),
+            Phase::Waiting { next: NextStep::Watch, .. } => self.open(false, now, out),
             Phase::Listing { version, .. } => {
                 let version = *version;
                 out.actions.push(Action::HangUp);

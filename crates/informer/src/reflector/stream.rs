@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use listwatch_wire::Revision;
 
-use super::machine::{CatchUp, Initial, Live, Machine, Moment, Next, Phase};
+use super::machine::{CatchUp, InitialEvents, Live, Machine, NextStep, Phase, ReflectorTime};
 use super::problem::{Problem, Response};
 use super::step::{Action, Output};
 use crate::delta::Delta;
@@ -18,7 +18,7 @@ const EARLY_ENDS: u32 = 3;
 
 impl<K> Machine<K> {
     /// Events of the open stream, which may turn from streaming to watching on the way.
-    pub(super) fn events(&mut self, events: Vec<WatchEvent<K>>, now: Moment, out: &mut Output<K>) {
+    pub(super) fn events(&mut self, events: Vec<WatchEvent<K>>, now: ReflectorTime, out: &mut Output<K>) {
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
             let goes_on = match self.phase {
@@ -52,7 +52,7 @@ impl<K> Machine<K> {
     }
 
     /// Returns whether the stream goes on.
-    fn initial_event(&mut self, event: WatchEvent<K>, now: Moment, out: &mut Output<K>) -> bool {
+    fn initial_event(&mut self, event: WatchEvent<K>, now: ReflectorTime, out: &mut Output<K>) -> bool {
         let Phase::Streaming(initial) = &mut self.phase else { return false };
         initial.live.events += 1;
         initial.stalls = now + self.options.streaming_stall;
@@ -77,7 +77,7 @@ impl<K> Machine<K> {
     }
 
     /// The initial state is complete; the same stream goes on with changes.
-    fn initial_end(&mut self, revision: Revision, now: Moment, out: &mut Output<K>) -> bool {
+    fn initial_end(&mut self, revision: Revision, now: ReflectorTime, out: &mut Output<K>) -> bool {
         self.bookmarks = true;
         let consistent = self.unavailable;
         let Phase::Streaming(initial) = std::mem::replace(&mut self.phase, Phase::Idle) else { return false };
@@ -85,14 +85,14 @@ impl<K> Machine<K> {
             out.actions.push(Action::HangUp);
             return false;
         }
-        let Initial { objects, live, .. } = initial;
+        let InitialEvents { objects, live, .. } = initial;
         self.replace(objects.into_objects(), revision, out);
         self.phase = Phase::Watching(live);
         true
     }
 
     /// Returns whether the stream goes on.
-    fn live_event(&mut self, event: WatchEvent<K>, now: Moment, out: &mut Output<K>) -> bool {
+    fn live_event(&mut self, event: WatchEvent<K>, now: ReflectorTime, out: &mut Output<K>) -> bool {
         match event {
             WatchEvent::Added(object) => {
                 if !self.advances(object.revision(), now, out) {
@@ -142,7 +142,7 @@ impl<K> Machine<K> {
 
     /// Moves on to `revision`, unless that is the past: then the server's history may have restarted, and the stream is
     /// given up for a consistent read. Several objects may change in one revision.
-    fn advances(&mut self, revision: Revision, now: Moment, out: &mut Output<K>) -> bool {
+    fn advances(&mut self, revision: Revision, now: ReflectorTime, out: &mut Output<K>) -> bool {
         if let Some(seen) = self.seen
             && revision < seen
         {
@@ -155,11 +155,11 @@ impl<K> Machine<K> {
     }
 
     #[cold]
-    fn out_of_order(&mut self, got: Revision, seen: Revision, now: Moment, out: &mut Output<K>) {
+    fn out_of_order(&mut self, got: Revision, seen: Revision, now: ReflectorTime, out: &mut Output<K>) {
         self.note_health(now);
         out.actions.push(Action::HangUp);
         self.unavailable = true;
-        let delay = self.wait(Next::Cycle, None, now);
+        let delay = self.wait(NextStep::Cycle, None, now);
         out.report(Problem::OutOfOrder { got, seen }, Response::Relists(delay));
     }
 
@@ -172,7 +172,7 @@ impl<K> Machine<K> {
     }
 
     /// The server stands at `at`. A consistent read that is older than what was seen shows that its history restarted.
-    pub(super) fn probed(&mut self, at: Revision, now: Moment, out: &mut Output<K>) {
+    pub(super) fn probed(&mut self, at: Revision, now: ReflectorTime, out: &mut Output<K>) {
         self.interrupted = false;
         if let Some(seen) = self.seen.filter(|seen| at < *seen) {
             return self.out_of_order(at, seen, now, out);
@@ -184,7 +184,7 @@ impl<K> Machine<K> {
     }
 
     /// A stream that stayed open for a while shows that the outage, if there was one, is over.
-    pub(super) fn note_health(&mut self, now: Moment) {
+    pub(super) fn note_health(&mut self, now: ReflectorTime) {
         if let Phase::Watching(live) = &self.phase
             && now.saturating_sub(live.opened) >= self.options.healthy_after
         {
@@ -193,7 +193,7 @@ impl<K> Machine<K> {
     }
 
     /// The server closed the stream.
-    pub(super) fn closed(&mut self, now: Moment, out: &mut Output<K>) {
+    pub(super) fn closed(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Streaming(initial) => self.initial_closed(&initial.live, now, out),
             Phase::Watching(live) => {
@@ -205,7 +205,7 @@ impl<K> Machine<K> {
     }
 
     /// Closed before the initial state was complete. What came of it is thrown away: the rest would be missing.
-    fn initial_closed(&mut self, live: &Live, now: Moment, out: &mut Output<K>) {
+    fn initial_closed(&mut self, live: &Live, now: ReflectorTime, out: &mut Output<K>) {
         self.early_ends += 1;
         let problem = Problem::StreamingEnded { events: live.events };
         let at_once = live.events == 0 && now.saturating_sub(live.opened) < self.options.min_watch;
@@ -216,12 +216,12 @@ impl<K> Machine<K> {
             out.report(problem, Response::FallsBackToList);
             return self.list(now, out);
         }
-        let delay = self.wait(Next::Cycle, None, now);
+        let delay = self.wait(NextStep::Cycle, None, now);
         out.report(problem, Response::Relists(delay));
     }
 
     /// The ordinary end of a watch, unless it came too soon.
-    fn live_closed(&mut self, now: Moment, out: &mut Output<K>) {
+    fn live_closed(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         self.note_health(now);
         let Phase::Watching(live) = &self.phase else { return };
         let lived = now.saturating_sub(live.opened);
@@ -230,15 +230,15 @@ impl<K> Machine<K> {
         if lived >= self.options.min_watch {
             self.open(false, now, out);
         } else if live.events > 0 {
-            self.phase = Phase::Waiting { until: reopens, next: Next::Watch };
+            self.phase = Phase::Waiting { until: reopens, next: NextStep::Watch };
         } else {
-            let delay = self.wait(Next::Watch, None, now);
+            let delay = self.wait(NextStep::Watch, None, now);
             out.report(Problem::VeryShortWatch(lived), Response::Rewatches(delay));
         }
     }
 
     /// The initial stream went silent, or outlived its time.
-    pub(super) fn stalled(&mut self, now: Moment, out: &mut Output<K>) {
+    pub(super) fn stalled(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         out.actions.push(Action::HangUp);
         self.spare_streaming(now);
         let problem = Problem::StreamingStalled(self.options.streaming_stall);
@@ -248,7 +248,7 @@ impl<K> Machine<K> {
 
     /// The watch should have ended by itself, or has been silent for too long: nobody is at the other end any more.
     /// The silence of a server that has never sent a bookmark may be ordinary; the watch is opened anew all the same.
-    pub(super) fn hung(&mut self, now: Moment, out: &mut Output<K>) {
+    pub(super) fn hung(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         self.note_health(now);
         let Phase::Watching(live) = &self.phase else { return };
         let problem = if now < live.dies {

@@ -114,13 +114,13 @@ pub(super) trait AnyIndex<K>: Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-type Keys = OrdSet<ObjectKey>;
-type Map<V> = GenericHashMap<V, Group, foldhash::fast::RandomState, DefaultSharedPtr>;
+type IndexKeys = OrdSet<ObjectKey>;
+type ValueMap<V> = GenericHashMap<V, IndexGroup, foldhash::fast::RandomState, DefaultSharedPtr>;
 
 /// The objects that have one value.
 #[derive(Clone)]
-struct Group {
-    keys: Keys,
+struct IndexGroup {
+    keys: IndexKeys,
     /// That value alone, shared by all objects that have no other: a million objects on a hundred nodes keep a
     /// hundred node names, and comparing them touches memory that is in the processor's cache.
     alone: Values,
@@ -134,15 +134,15 @@ fn values_in<V: 'static>(values: &Values) -> &[V] {
 pub(crate) struct IndexMap<K, V> {
     name: Arc<str>,
     extract: Arc<Extract<K, V>>,
-    keys: Map<V>,
+    keys: ValueMap<V>,
 }
 
 impl<K, V: IndexValue> IndexMap<K, V> {
     pub(super) fn new(name: &str, extract: Arc<Extract<K, V>>) -> Self {
-        Self { name: Arc::from(name), extract, keys: Map::default() }
+        Self { name: Arc::from(name), extract, keys: ValueMap::default() }
     }
 
-    pub(super) fn keys<Q>(&self, value: &Q) -> Option<&Keys>
+    pub(super) fn keys<Q>(&self, value: &Q) -> Option<&IndexKeys>
     where
         V: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -188,7 +188,10 @@ impl<K: 'static, V: IndexValue> AnyIndex<K> for IndexMap<K, V> {
                 _ => Arc::new(IndexValues::from_elem(value.clone(), 1)) as Values,
             };
             let group = self.keys.entry(value.clone());
-            group.or_insert_with(|| Group { keys: Keys::new(), alone: alone() }).keys.insert(key.clone());
+            group
+                .or_insert_with(|| IndexGroup { keys: IndexKeys::new(), alone: alone() })
+                .keys
+                .insert(key.clone());
         }
     }
 

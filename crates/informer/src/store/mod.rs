@@ -29,12 +29,12 @@ use crate::object::{Object, Raw};
 use crate::sync::Mutex;
 use index::{Extract, IndexMap};
 use places::Places;
-use state::State;
+use state::StoreState;
 
 /// The part shared by the read handles and the writer.
-pub(crate) struct Shared<K> {
+pub(crate) struct StoreShared<K> {
     /// Held for as long as it takes to clone a few roots or to insert a few dozen objects, never for user code.
-    state: Mutex<State<K>>,
+    state: Mutex<StoreState<K>>,
     /// Serialises those who change the state (the writer and [`Store::add_index`]), so that they can prepare their
     /// change, index functions included, without keeping readers out. Holds what only they need.
     writing: Mutex<Places>,
@@ -64,7 +64,7 @@ pub(crate) struct Shared<K> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Store<K = Raw> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<StoreShared<K>>,
 }
 
 impl<K> Clone for Store<K> {
@@ -94,8 +94,8 @@ impl<K> Store<K> {
     #[must_use]
     pub fn new() -> (Self, StoreWriter<K>) {
         let (revision, _) = watch::channel(Revision::ZERO);
-        let state = Mutex::new(State::default());
-        let shared = Arc::new(Shared { state, writing: Mutex::new(Places::default()), revision });
+        let state = Mutex::new(StoreState::default());
+        let shared = Arc::new(StoreShared { state, writing: Mutex::new(Places::default()), revision });
         (Self { shared: Arc::clone(&shared) }, StoreWriter::new(shared))
     }
 

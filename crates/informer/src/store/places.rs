@@ -16,14 +16,14 @@ use crate::object::Object;
 pub(super) type AllValues = SmallVec<[Values; 1]>;
 
 /// The writer's record of an object.
-pub(super) struct Entry {
+pub(super) struct PlaceRecord {
     key: ObjectKey,
     pub(super) values: AllValues,
     /// Of the key, so that the table grows without a look at the keys.
     hash: u64,
 }
 
-impl Entry {
+impl PlaceRecord {
     fn is(&self, (namespace, name): (&[u8], &[u8])) -> bool {
         self.key.name().as_bytes() == name && self.key.namespace().as_bytes() == namespace
     }
@@ -35,7 +35,7 @@ pub(super) struct Places {
     /// processor's cache, and what a lookup waits for is the entry and the key it compares.
     table: HashTable<u32>,
     /// By place; none where a deleted object has left.
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<PlaceRecord>>,
     free: Vec<u32>,
     hasher: foldhash::fast::RandomState,
 }
@@ -44,7 +44,7 @@ fn parts(key: &ObjectKey) -> (&[u8], &[u8]) {
     (key.namespace().as_bytes(), key.name().as_bytes())
 }
 
-fn entry_at(entries: &[Option<Entry>], place: u32) -> Option<&Entry> {
+fn entry_at(entries: &[Option<PlaceRecord>], place: u32) -> Option<&PlaceRecord> {
     entries.get(place as usize)?.as_ref()
 }
 
@@ -64,7 +64,7 @@ impl Places {
     }
 
     /// The record under the key of this object, which gets that key for its own.
-    pub(super) fn known<K>(&mut self, object: &Object<K>) -> Option<(usize, &mut Entry)> {
+    pub(super) fn known<K>(&mut self, object: &Object<K>) -> Option<(usize, &mut PlaceRecord)> {
         let place = self.find(object)?;
         let entry = self.entries.get_mut(place)?.as_mut()?;
         object.share_key(&entry.key);
@@ -81,7 +81,7 @@ impl Places {
     /// A place for a new object.
     pub(super) fn add(&mut self, key: ObjectKey, values: AllValues) -> usize {
         let hash = self.hash(parts(&key));
-        let entry = Some(Entry { key, values, hash });
+        let entry = Some(PlaceRecord { key, values, hash });
         // Four billion objects are more than any memory holds.
         let next = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         let place = self.free.pop().unwrap_or(next);
@@ -96,7 +96,7 @@ impl Places {
     }
 
     /// The place that the key leaves, and what was known of it.
-    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<(usize, Entry)> {
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<(usize, PlaceRecord)> {
         let (hash, entries) = (self.hash(parts(key)), &self.entries);
         let is = |place: &u32| entry_at(entries, *place).is_some_and(|entry| entry.is(parts(key)));
         let (place, _) = self.table.find_entry(hash, is).ok()?.remove();

@@ -1,4 +1,4 @@
-//! [`Plan`]: a change that has been thought through and has only to be carried out.
+//! [`WritePlan`]: a change that has been thought through and has only to be carried out.
 //!
 //! Looking for the object's place and asking the index functions happens here, while readers read. What is left to do
 //! under the lock that keeps them out for a moment is moving pointers.
@@ -7,7 +7,7 @@ use listwatch_wire::ObjectKey;
 
 use super::index::{AnyIndex, IndexError, Values};
 use super::places::{AllValues, Places};
-use super::state::{Indexes, State};
+use super::state::{Indexes, StoreState};
 use super::writer::{Change, Write};
 use crate::object::Object;
 
@@ -18,7 +18,7 @@ pub(super) struct Move {
     pub(super) new: Values,
 }
 
-pub(super) enum Plan<K> {
+pub(super) enum WritePlan<K> {
     /// Nearly always this, and nearly always without moves.
     Update {
         place: usize,
@@ -41,7 +41,7 @@ pub(super) struct Removal {
     values: AllValues,
 }
 
-impl<K> Plan<K> {
+impl<K> WritePlan<K> {
     pub(super) fn new(
         places: &mut Places,
         indexes: &Indexes<K>,
@@ -93,36 +93,36 @@ fn ask<K>(
     values
 }
 
-impl<K> State<K> {
+impl<K> StoreState<K> {
     /// Looks at the objects that will be replaced, for the reason for which the writer
     /// [looks for places](super::writer) twice.
-    pub(super) fn touch<'a>(&self, plans: impl Iterator<Item = &'a Plan<K>>)
+    pub(super) fn touch<'a>(&self, plans: impl Iterator<Item = &'a WritePlan<K>>)
     where
         K: 'a,
     {
         let replaced = plans.filter_map(|plan| match plan {
-            Plan::Update { place, .. } => self.slots.get(*place),
+            WritePlan::Update { place, .. } => self.slots.get(*place),
             _ => None,
         });
         std::hint::black_box(replaced.map(|object| object.revision().0).fold(0, u64::wrapping_add));
     }
 
-    pub(super) fn carry_out(&mut self, plan: Plan<K>) -> Change<K> {
+    pub(super) fn carry_out(&mut self, plan: WritePlan<K>) -> Change<K> {
         match plan {
-            Plan::Update { place, object, moves } => {
+            WritePlan::Update { place, object, moves } => {
                 let new = Some(object.clone());
                 self.reindex(object.key(), moves);
                 Change { old: self.slots.set(place, Some(object)), new }
             }
-            Plan::Add { place, object, values } => {
+            WritePlan::Add { place, object, values } => {
                 self.add(place, object.clone(), &values);
                 Change { old: None, new: Some(object) }
             }
-            Plan::Remove(removal) => {
+            WritePlan::Remove(removal) => {
                 let Removal { place, key, values } = *removal;
                 Change { old: self.remove(place, &key, &values), new: None }
             }
-            Plan::Nothing => Change { old: None, new: None },
+            WritePlan::Nothing => Change { old: None, new: None },
         }
     }
 }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 const WIDTH: usize = 16;
 const BITS: usize = WIDTH.trailing_zeros() as usize;
 
-enum Node<T> {
-    Branch([Option<Arc<Node<T>>>; WIDTH]),
+enum SlotNode<T> {
+    Branch([Option<Arc<SlotNode<T>>>; WIDTH]),
     Leaf([Option<T>; WIDTH]),
 }
 
-impl<T: Clone> Clone for Node<T> {
+impl<T: Clone> Clone for SlotNode<T> {
     fn clone(&self) -> Self {
         match self {
             Self::Branch(children) => Self::Branch(children.clone()),
@@ -24,7 +24,7 @@ impl<T: Clone> Clone for Node<T> {
     }
 }
 
-impl<T> Node<T> {
+impl<T> SlotNode<T> {
     fn empty(level: usize) -> Self {
         if level == 0 { Self::Leaf(Default::default()) } else { Self::Branch(Default::default()) }
     }
@@ -37,7 +37,7 @@ fn step(place: usize, level: usize) -> usize {
 
 /// Values at places. A place is empty until something is put there, and after that was taken out.
 pub(super) struct Slots<T> {
-    root: Arc<Node<T>>,
+    root: Arc<SlotNode<T>>,
     /// Levels above the leaves.
     height: usize,
 }
@@ -50,7 +50,7 @@ impl<T> Clone for Slots<T> {
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { root: Arc::new(Node::empty(0)), height: 0 }
+        Self { root: Arc::new(SlotNode::empty(0)), height: 0 }
     }
 }
 
@@ -66,8 +66,8 @@ impl<T> Slots<T> {
         let (mut node, mut level) = (&*self.root, self.height);
         loop {
             match node {
-                Node::Leaf(values) => return Some(values),
-                Node::Branch(children) => node = children.get(step(place, level))?.as_deref()?,
+                SlotNode::Leaf(values) => return Some(values),
+                SlotNode::Branch(children) => node = children.get(step(place, level))?.as_deref()?,
             }
             level = level.saturating_sub(1);
         }
@@ -78,8 +78,8 @@ impl<T> Slots<T> {
     }
 
     /// Reads of places that are often neighbours.
-    pub(super) fn reader(&self) -> Reader<'_, T> {
-        Reader { slots: self, number: usize::MAX, leaf: None }
+    pub(super) fn reader(&self) -> LeafReader<'_, T> {
+        LeafReader { slots: self, number: usize::MAX, leaf: None }
     }
 }
 
@@ -92,13 +92,13 @@ impl<T: Clone> Slots<T> {
         let (mut node, mut level) = (Arc::make_mut(&mut self.root), self.height);
         loop {
             match node {
-                Node::Leaf(values) => {
+                SlotNode::Leaf(values) => {
                     return std::mem::replace(values.get_mut(step(place, 0))?, value);
                 }
-                Node::Branch(children) => {
+                SlotNode::Branch(children) => {
                     level = level.saturating_sub(1);
                     let child = children.get_mut(step(place, level + 1))?;
-                    node = Arc::make_mut(child.get_or_insert_with(|| Arc::new(Node::empty(level))));
+                    node = Arc::make_mut(child.get_or_insert_with(|| Arc::new(SlotNode::empty(level))));
                 }
             }
         }
@@ -106,23 +106,23 @@ impl<T: Clone> Slots<T> {
 
     /// One level more above the root.
     fn grow(&mut self) {
-        let mut children: [Option<Arc<Node<T>>>; WIDTH] = Default::default();
+        let mut children: [Option<Arc<SlotNode<T>>>; WIDTH] = Default::default();
         if let Some(first) = children.first_mut() {
             *first = Some(Arc::clone(&self.root));
         }
-        self.root = Arc::new(Node::Branch(children));
+        self.root = Arc::new(SlotNode::Branch(children));
         self.height += 1;
     }
 }
 
 /// Remembers the leaf it read last: most neighbours in a list were listed together first, and stand together.
-pub(super) struct Reader<'a, T> {
+pub(super) struct LeafReader<'a, T> {
     slots: &'a Slots<T>,
     number: usize,
     leaf: Option<&'a [Option<T>; WIDTH]>,
 }
 
-impl<'a, T> Reader<'a, T> {
+impl<'a, T> LeafReader<'a, T> {
     pub(super) fn get(&mut self, place: usize) -> Option<&'a T> {
         if place / WIDTH != self.number {
             self.number = place / WIDTH;

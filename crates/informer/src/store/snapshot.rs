@@ -9,7 +9,7 @@ use listwatch_wire::selector::LabelSelector;
 use listwatch_wire::{ObjectKey, Revision};
 
 use super::index::{Index, IndexError, IndexMap, IndexValue};
-use super::state::State;
+use super::state::StoreState;
 use crate::object::{Object, Raw};
 
 /// The content of a store at one moment. Every read of one snapshot agrees with every other.
@@ -42,7 +42,7 @@ use crate::object::{Object, Raw};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Snapshot<K = Raw> {
-    state: State<K>,
+    state: StoreState<K>,
 }
 
 impl<K> Clone for Snapshot<K> {
@@ -58,7 +58,7 @@ impl<K> fmt::Debug for Snapshot<K> {
 }
 
 impl<K> Snapshot<K> {
-    pub(super) fn new(state: State<K>) -> Self {
+    pub(super) fn new(state: StoreState<K>) -> Self {
         Self { state }
     }
 

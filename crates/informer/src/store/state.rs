@@ -1,4 +1,4 @@
-//! [`State`]: the objects, the indexes over them and nothing else. Cloning it is what a snapshot is.
+//! [`StoreState`]: the objects, the indexes over them and nothing else. Cloning it is what a snapshot is.
 //!
 //! Objects stand in a persistent vector, each at a place that it keeps as long as it lives; a persistent ordered map
 //! leads from keys to places. An update, which is what nearly every change is, touches only the vector: the writer
@@ -21,7 +21,7 @@ use crate::object::Object;
 
 pub(super) type Indexes<K> = SmallVec<[Arc<dyn AnyIndex<K>>; 2]>;
 
-pub(super) struct State<K> {
+pub(super) struct StoreState<K> {
     order: OrdMap<ObjectKey, usize>,
     pub(super) slots: Slots<Object<K>>,
     /// Shared with snapshots; copied (its root, not its content) by the first change after a snapshot.
@@ -29,14 +29,14 @@ pub(super) struct State<K> {
     pub(super) revision: Revision,
 }
 
-impl<K> Default for State<K> {
+impl<K> Default for StoreState<K> {
     fn default() -> Self {
         let (order, slots) = (OrdMap::new(), Slots::default());
         Self { order, slots, indexes: SmallVec::new(), revision: Revision::ZERO }
     }
 }
 
-impl<K> Clone for State<K> {
+impl<K> Clone for StoreState<K> {
     fn clone(&self) -> Self {
         let (order, slots) = (self.order.clone(), self.slots.clone());
         Self { order, slots, indexes: self.indexes.clone(), revision: self.revision }
@@ -51,7 +51,7 @@ fn exclusive<K>(index: &mut Arc<dyn AnyIndex<K>>) -> Option<&mut (dyn AnyIndex<K
     Arc::get_mut(index)
 }
 
-impl<K> State<K> {
+impl<K> StoreState<K> {
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
@@ -119,7 +119,7 @@ impl<K> State<K> {
     }
 }
 
-impl<K: 'static> State<K> {
+impl<K: 'static> StoreState<K> {
     /// Adds an index and places every object in it.
     pub(super) fn add_index<V: IndexValue>(
         &mut self,

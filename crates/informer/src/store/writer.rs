@@ -7,11 +7,11 @@ use std::vec;
 use listwatch_wire::{ObjectKey, Revision};
 use smallvec::SmallVec;
 
-use super::Shared;
+use super::StoreShared;
 use super::index::IndexError;
 use super::places::Places;
-use super::plan::Plan;
-use super::state::{Indexes, State};
+use super::plan::WritePlan;
+use super::state::{Indexes, StoreState};
 use crate::object::{Object, Raw};
 
 /// Readers wait at most for this many insertions, some tens of microseconds.
@@ -52,7 +52,7 @@ type Chunk<K, T> = SmallVec<[(Change<K>, T); CHANGES_PER_LOCK]>;
 
 /// The only writer of a store. Readers are told by [`Store::wait_for`](super::Store::wait_for).
 pub struct StoreWriter<K = Raw> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<StoreShared<K>>,
 }
 
 impl<K> fmt::Debug for StoreWriter<K> {
@@ -68,7 +68,7 @@ impl<K> Drop for StoreWriter<K> {
 }
 
 impl<K> StoreWriter<K> {
-    pub(super) fn new(shared: Arc<Shared<K>>) -> Self {
+    pub(super) fn new(shared: Arc<StoreShared<K>>) -> Self {
         Self { shared }
     }
 
@@ -90,7 +90,7 @@ impl<K> StoreWriter<K> {
         touch(&places, &writes);
         let indexes = self.indexes();
         let mut problems = Vec::new();
-        let mut plan = |(write, with)| (Plan::new(&mut places, &indexes, write, &mut problems), with);
+        let mut plan = |(write, with)| (WritePlan::new(&mut places, &indexes, write, &mut problems), with);
         let plans: Vec<_> = writes.into_iter().map(&mut plan).collect();
         // The state must be the only one to have the indexes, or each change would copy them.
         drop(indexes);
@@ -103,7 +103,7 @@ impl<K> StoreWriter<K> {
     }
 
     /// Carries out as many as may be under one lock.
-    fn carry_out<T>(&self, plans: &mut vec::IntoIter<(Plan<K>, T)>) -> Chunk<K, T> {
+    fn carry_out<T>(&self, plans: &mut vec::IntoIter<(WritePlan<K>, T)>) -> Chunk<K, T> {
         let mut state = self.shared.state.lock();
         state.touch(plans.as_slice().iter().take(CHANGES_PER_LOCK).map(|(plan, _)| plan));
         plans.by_ref().take(CHANGES_PER_LOCK).map(|(plan, with)| (state.carry_out(plan), with)).collect()
@@ -166,7 +166,7 @@ fn sorted<K>(places: &mut Places, mut objects: Vec<Object<K>>) -> Vec<Object<K>>
 }
 
 fn replace_in<K>(
-    state: &mut State<K>,
+    state: &mut StoreState<K>,
     places: &mut Places,
     namespace: Option<&str>,
     objects: Vec<Object<K>>,
@@ -184,7 +184,7 @@ fn replace_in<K>(
     };
     let mut changes = Vec::with_capacity(gone.len() + after.len());
     for key in gone {
-        changes.push(state.carry_out(Plan::remove(places, key)));
+        changes.push(state.carry_out(WritePlan::remove(places, key)));
     }
     places.reserve(after.len().saturating_sub(state.len()));
     for object in after {
@@ -194,7 +194,7 @@ fn replace_in<K>(
 }
 
 fn replace_one<K>(
-    state: &mut State<K>,
+    state: &mut StoreState<K>,
     places: &mut Places,
     object: Object<K>,
     same: fn(&Object<K>, &Object<K>) -> bool,
@@ -207,7 +207,7 @@ fn replace_one<K>(
         return Change { old: Some(old.clone()), new: Some(old) };
     }
     let indexes = state.indexes.clone();
-    let plan = Plan::put(places, &indexes, object, problems);
+    let plan = WritePlan::put(places, &indexes, object, problems);
     drop(indexes);
     state.carry_out(plan)
 }

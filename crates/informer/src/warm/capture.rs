@@ -12,13 +12,13 @@ use crate::store::Snapshot;
 pub(crate) struct Capture<K> {
     pub(crate) snapshot: Snapshot<K>,
     pub(crate) positions: Vec<SavedPosition>,
-    pub(crate) marks: Vec<Mark<K>>,
+    pub(crate) marks: Vec<HandlerMark<K>>,
     /// Counts changes of objects: the same number means the same objects.
     pub(crate) changes: u64,
 }
 
 /// The events that one handler has not received yet.
-pub(crate) struct Mark<K> {
+pub(crate) struct HandlerMark<K> {
     pub(crate) name: String,
     /// None if it must be told everything.
     pub(crate) unread: Option<UnreadKeys<K>>,
@@ -30,7 +30,7 @@ pub(crate) struct UnreadKeys<K> {
     pub(crate) deleted: Vec<Object<K>>,
 }
 
-impl<K> Mark<K> {
+impl<K> HandlerMark<K> {
     /// The mark of a handler with these events unread, of which there may be at most `max`.
     pub(crate) fn new(name: String, unread: Unread<K>, snapshot: &Snapshot<K>, max: usize) -> Self {
         if unread.replaying || unread.len() > max {

@@ -32,7 +32,7 @@ const MAX_THREADS: usize = 4;
 
 /// A part of the file of objects.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Block {
+pub(super) struct ObjectBlock {
     at: u64,
     len: usize,
     objects: usize,
@@ -62,7 +62,7 @@ pub(super) struct SavedMark {
 
 /// The head of a saved cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct FileHead {
     /// See [`identity_check`](crate::object::saved::identity_check).
     pub(super) identities: u64,
     /// See [`WarmOptions::version`](super::WarmOptions::version).
@@ -71,7 +71,7 @@ pub(super) struct Head {
     pub(super) positions: Vec<SavedPosition>,
     pub(super) marks: Vec<SavedMark>,
     pub(super) generation: u64,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<ObjectBlock>,
 }
 
 /// Where the files of one informer are.
@@ -123,7 +123,7 @@ impl Files {
     }
 
     /// Reads the head, and the records behind it. None if nothing was saved.
-    pub(super) fn read_head(&self) -> Result<Option<(Head, Vec<u8>)>, WarmError> {
+    pub(super) fn read_head(&self) -> Result<Option<(FileHead, Vec<u8>)>, WarmError> {
         let path = self.head();
         let bytes = match fs::metadata(&path).and_then(|metadata| {
             if metadata.len() > MAX_HEAD {
@@ -142,7 +142,7 @@ impl Files {
             body.split_at_checked(u32::from_le_bytes(*len) as usize).filter(|_| whole)
         });
         let (json, records) = parts.ok_or_else(|| damaged(&path, "the head is not whole"))?;
-        let head: Head = serde_json::from_slice(json).map_err(|_| WarmError::OtherFormat)?;
+        let head: FileHead = serde_json::from_slice(json).map_err(|_| WarmError::OtherFormat)?;
         if head.identities != crate::object::saved::identity_check() {
             return Err(WarmError::OtherFormat);
         }
@@ -150,7 +150,7 @@ impl Files {
     }
 
     /// Replaces the head. From then on the cache is what it says.
-    pub(super) fn write_head(&self, head: &Head, records: &[u8]) -> Result<(), WarmError> {
+    pub(super) fn write_head(&self, head: &FileHead, records: &[u8]) -> Result<(), WarmError> {
         let json =
             serde_json::to_vec(head).map_err(|error| io_error(&self.head(), &io::Error::other(error)))?;
         let len = u32::try_from(json.len()).map_err(|_| damaged(&self.head(), "the head is too large"))?;
@@ -175,7 +175,7 @@ impl Files {
         &self,
         generation: u64,
         snapshot: &Snapshot<K>,
-    ) -> Result<Vec<Block>, WarmError> {
+    ) -> Result<Vec<ObjectBlock>, WarmError> {
         fs::create_dir_all(&self.directory).map_err(|error| io_error(&self.directory, &error))?;
         let path = self.objects(generation);
         let mut file = create(&path)?;
@@ -184,7 +184,8 @@ impl Files {
         let (mut buffer, mut objects) = (Vec::with_capacity(BLOCK + BLOCK / 8), 0);
         let mut flush = |buffer: &mut Vec<u8>, objects: &mut usize| {
             file.write_all(buffer)?;
-            let block = Block { at, len: buffer.len(), objects: *objects, crc: crc32fast::hash(buffer) };
+            let block =
+                ObjectBlock { at, len: buffer.len(), objects: *objects, crc: crc32fast::hash(buffer) };
             at += block.len as u64;
             blocks.push(block);
             buffer.clear();
@@ -220,7 +221,7 @@ impl Files {
     }
 
     /// Reads the objects, in key order, with a few threads.
-    pub(super) fn read_objects<K: Send>(&self, head: &Head) -> Result<Vec<Object<K>>, WarmError> {
+    pub(super) fn read_objects<K: Send>(&self, head: &FileHead) -> Result<Vec<Object<K>>, WarmError> {
         let path = self.objects(head.generation);
         let parts: Vec<Mutex<Vec<Object<K>>>> = head.blocks.iter().map(|_| Mutex::default()).collect();
         let next = AtomicUsize::new(0);
@@ -256,7 +257,7 @@ const MAX_BLOCK: usize = 64 << 20;
 fn read_block<K>(
     file: &mut File,
     path: &Path,
-    block: &Block,
+    block: &ObjectBlock,
     buffer: &mut Vec<u8>,
 ) -> Result<Vec<Object<K>>, WarmError> {
     if block.len > MAX_BLOCK || block.objects > block.len {

@@ -56,7 +56,7 @@ mod saver;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use capture::{Capture, Mark};
+pub(crate) use capture::{Capture, HandlerMark};
 pub(crate) use file::SavedPosition;
 pub(crate) use restore::{Restored, identify, read};
 pub(crate) use saver::Saver;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::WarmError;
-use super::capture::{Mark, UnreadKeys};
-use super::file::{Head, SavedPosition, read_records};
+use super::capture::{HandlerMark, UnreadKeys};
+use super::file::{FileHead, SavedPosition, read_records};
 use super::saver::Saver;
 use crate::lister_watcher::{ListerWatcher, SourceError};
 use crate::object::Object;
@@ -16,7 +16,7 @@ pub(crate) struct Restored<K> {
     /// In key order.
     pub(crate) objects: Vec<Object<K>>,
     pub(crate) positions: Vec<SavedPosition>,
-    pub(crate) marks: Vec<Mark<K>>,
+    pub(crate) marks: Vec<HandlerMark<K>>,
     pub(crate) server: Option<String>,
 }
 
@@ -27,14 +27,14 @@ pub(crate) fn read<K: Send>(saver: &Saver) -> Result<Option<Restored<K>>, WarmEr
         return Err(WarmError::OtherScope { saved: head.version, wanted: saver.options.version.clone() });
     }
     let objects = saver.files.read_objects(&head)?;
-    let Head { positions, marks, server, generation, blocks, .. } = head;
+    let FileHead { positions, marks, server, generation, blocks, .. } = head;
     let count = marks.iter().map(|mark| mark.deleted).sum();
     let mut deleted = read_records(&records, count).ok_or(WarmError::OtherFormat)?.into_iter();
     let marks = marks.into_iter().map(|mark| {
         let gone: Vec<_> = deleted.by_ref().take(mark.deleted).collect();
         let changed = mark.changed.iter().filter_map(|key| key.parse().ok()).collect();
         let unread = (!mark.everything).then_some(UnreadKeys { changed, deleted: gone });
-        Mark { name: mark.name, unread }
+        HandlerMark { name: mark.name, unread }
     });
     let marks = marks.collect();
     saver.restored(generation, blocks, 0);

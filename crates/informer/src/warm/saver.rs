@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use super::capture::Capture;
-use super::file::{Block, Files, Head, SavedMark};
+use super::file::{FileHead, Files, ObjectBlock, SavedMark};
 use super::{WarmError, WarmOptions};
 use crate::sync::Mutex;
 
 /// The file of objects that was written last.
 #[derive(Clone, Default)]
-struct Written {
+struct WrittenFile {
     generation: u64,
-    blocks: Vec<Block>,
+    blocks: Vec<ObjectBlock>,
     /// The count of changes that it holds; none before the first save of this process.
     changes: Option<u64>,
 }
 
 /// The server that the objects are of.
 #[derive(Clone, Default)]
-enum Server {
+enum SavedServer {
     /// It has not said who it is. Without that a cache could not be used, and is not saved.
     #[default]
     Unknown,
@@ -30,9 +30,9 @@ enum Server {
 pub(crate) struct Saver {
     pub(crate) options: WarmOptions,
     pub(super) files: Files,
-    server: Mutex<Server>,
+    server: Mutex<SavedServer>,
     /// Held while a save is written, so that saves do not overtake each other.
-    written: Mutex<Written>,
+    written: Mutex<WrittenFile>,
 }
 
 impl Saver {
@@ -42,12 +42,12 @@ impl Saver {
     }
 
     /// The saved objects are in this file, and are what the informer holds when it has counted `changes`.
-    pub(super) fn restored(&self, generation: u64, blocks: Vec<Block>, changes: u64) {
-        *self.written.lock() = Written { generation, blocks, changes: Some(changes) };
+    pub(super) fn restored(&self, generation: u64, blocks: Vec<ObjectBlock>, changes: u64) {
+        *self.written.lock() = WrittenFile { generation, blocks, changes: Some(changes) };
     }
 
     pub(super) fn identified(&self, server: Option<String>) {
-        *self.server.lock() = Server::Known(server);
+        *self.server.lock() = SavedServer::Known(server);
     }
 
     /// Compares the server with the one that a cache was saved for.
@@ -63,14 +63,14 @@ impl Saver {
     /// The identity of the server, if it has one and has said so.
     fn server(&self) -> Option<String> {
         match &*self.server.lock() {
-            Server::Known(server) => server.clone(),
-            Server::Unknown => None,
+            SavedServer::Known(server) => server.clone(),
+            SavedServer::Unknown => None,
         }
     }
 
     /// Writes a capture, once the server is known. Blocks; call it on a thread that may.
     pub(crate) fn save<K>(&self, capture: &Capture<K>) -> Result<(), WarmError> {
-        if matches!(*self.server.lock(), Server::Unknown) {
+        if matches!(*self.server.lock(), SavedServer::Unknown) {
             return Ok(());
         }
         let mut written = self.written.lock();
@@ -78,10 +78,10 @@ impl Saver {
         if !same {
             let generation = written.generation.wrapping_add(1);
             let blocks = self.files.write_objects(generation, &capture.snapshot)?;
-            *written = Written { generation, blocks, changes: Some(capture.changes) };
+            *written = WrittenFile { generation, blocks, changes: Some(capture.changes) };
         }
         let (marks, records) = marks(capture);
-        let head = Head {
+        let head = FileHead {
             identities: crate::object::saved::identity_check(),
             version: self.options.version.clone(),
             server: self.server(),

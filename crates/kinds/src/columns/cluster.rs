@@ -4,15 +4,15 @@ use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
 use super::{
-    AGE, CREATED, Column, NAME, NONE, Shape, UNSET, age_of, count_at, created, name, number, or_none, text,
-    wide,
+    AGE, CREATED, Column, KindColumns, NAME, NONE, UNSET, age_of, count_at, created, name, number, or_none,
+    text, wide,
 };
 use crate::age;
 use crate::tree::Tree;
 
-pub(super) fn shape(kind: &str) -> Option<Shape> {
+pub(super) fn shape(kind: &str) -> Option<KindColumns> {
     Some(match kind {
-        "ConfigMap" => Shape {
+        "ConfigMap" => KindColumns {
             columns: const { &[NAME, text("Data"), AGE] },
             cells: |object, now| {
                 vec![
@@ -22,7 +22,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
                 ]
             },
         },
-        "Secret" => Shape {
+        "Secret" => KindColumns {
             columns: const { &[NAME, text("Type"), text("Data"), AGE] },
             cells: |object, now| {
                 vec![
@@ -33,17 +33,17 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
                 ]
             },
         },
-        "ServiceAccount" => Shape {
+        "ServiceAccount" => KindColumns {
             columns: const { &[NAME, text("Secrets"), AGE] },
             cells: |object, now| vec![name(object), object.count("secrets").into(), age_of(object, now)],
         },
-        "Namespace" => Shape {
+        "Namespace" => KindColumns {
             columns: const { &[NAME, text("Status"), AGE] },
             cells: |object, now| {
                 vec![name(object), object.at("status").text("phase").into(), age_of(object, now)]
             },
         },
-        "Event" => Shape {
+        "Event" => KindColumns {
             columns: const {
                 &[
                     text("Last Seen"),
@@ -61,27 +61,27 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             cells: event,
         },
         "ResourceQuota" => {
-            Shape { columns: const { &[NAME, text("Request"), text("Limit"), AGE] }, cells: quota }
+            KindColumns { columns: const { &[NAME, text("Request"), text("Limit"), AGE] }, cells: quota }
         }
-        "ComponentStatus" => Shape {
+        "ComponentStatus" => KindColumns {
             columns: const { &[NAME, text("Status"), text("Message"), text("Error")] },
             cells: |object, _| vec![name(object), "Unknown".into(), "".into(), "".into()],
         },
-        "Role" | "ClusterRole" => Shape {
+        "Role" | "ClusterRole" => KindColumns {
             columns: const { &[NAME, CREATED] },
             cells: |object, _| vec![name(object), created(object)],
         },
-        "RoleBinding" | "ClusterRoleBinding" => Shape {
+        "RoleBinding" | "ClusterRoleBinding" => KindColumns {
             columns: const { &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")] },
             cells: binding,
         },
-        "Lease" => Shape {
+        "Lease" => KindColumns {
             columns: const { &[NAME, text("Holder"), AGE] },
             cells: |object, now| {
                 vec![name(object), object.at("spec").text("holderIdentity").into(), age_of(object, now)]
             },
         },
-        "PriorityClass" => Shape {
+        "PriorityClass" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -102,11 +102,11 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
                 ]
             },
         },
-        "RuntimeClass" => Shape {
+        "RuntimeClass" => KindColumns {
             columns: const { &[NAME, text("Handler"), AGE] },
             cells: |object, now| vec![name(object), object.text("handler").into(), age_of(object, now)],
         },
-        "CertificateSigningRequest" => Shape {
+        "CertificateSigningRequest" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -119,11 +119,11 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: certificate_request,
         },
-        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => Shape {
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => KindColumns {
             columns: const { &[NAME, number("Webhooks"), AGE] },
             cells: |object, now| vec![name(object), object.count("webhooks").into(), age_of(object, now)],
         },
-        "ValidatingAdmissionPolicy" => Shape {
+        "ValidatingAdmissionPolicy" => KindColumns {
             columns: const { &[NAME, number("Validations"), text("ParamKind"), AGE] },
             cells: |object, now| {
                 let (spec, parameters) = (object.at("spec"), object.at("spec").at("paramKind"));
@@ -135,7 +135,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
                 vec![name(object), spec.count("validations").into(), text.into(), age_of(object, now)]
             },
         },
-        "ValidatingAdmissionPolicyBinding" => Shape {
+        "ValidatingAdmissionPolicyBinding" => KindColumns {
             columns: const { &[NAME, text("PolicyName"), text("ParamRef"), AGE] },
             cells: |object, now| {
                 let spec = object.at("spec");
@@ -148,7 +148,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
                 vec![name(object), spec.text("policyName").into(), text.into(), age_of(object, now)]
             },
         },
-        "FlowSchema" => Shape {
+        "FlowSchema" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -161,7 +161,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: flow_schema,
         },
-        "PriorityLevelConfiguration" => Shape {
+        "PriorityLevelConfiguration" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -175,9 +175,10 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: priority_level,
         },
-        "APIService" => {
-            Shape { columns: const { &[NAME, text("Service"), text("Available"), AGE] }, cells: api_service }
-        }
+        "APIService" => KindColumns {
+            columns: const { &[NAME, text("Service"), text("Available"), AGE] },
+            cells: api_service,
+        },
         _ => return None,
     })
 }

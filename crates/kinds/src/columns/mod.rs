@@ -47,18 +47,18 @@ const CREATED: Column = Column { name: "Created At", kind: "date", format: "", p
 const NONE: &str = "<none>";
 const UNSET: &str = "<unset>";
 
-type Cells = fn(&Value, Timestamp) -> Vec<Value>;
+type RowCells = fn(&Value, Timestamp) -> Vec<Value>;
 
 /// The columns of a kind. The name comes first on its own, unless the kind puts it elsewhere.
-struct Shape {
+struct KindColumns {
     columns: &'static [Column],
-    cells: Cells,
+    cells: RowCells,
 }
 
-const DEFAULT: Shape =
-    Shape { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
+const DEFAULT: KindColumns =
+    KindColumns { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
 
-fn shape(kind: &Kind) -> Shape {
+fn shape(kind: &Kind) -> KindColumns {
     let found = match kind.group {
         "" => core(kind.kind),
         "apps" | "batch" | "autoscaling" | "policy" => workload::shape(kind.kind),
@@ -69,7 +69,7 @@ fn shape(kind: &Kind) -> Shape {
     found.unwrap_or(DEFAULT)
 }
 
-fn core(kind: &str) -> Option<Shape> {
+fn core(kind: &str) -> Option<KindColumns> {
     let found = match kind {
         "Pod" => pod::POD,
         "PodTemplate" => pod::TEMPLATE,

@@ -3,15 +3,15 @@
 use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
-use super::{AGE, NAME, NONE, Shape, UNSET, age_of, labels, name, or_none, selector, text, wide};
+use super::{AGE, KindColumns, NAME, NONE, UNSET, age_of, labels, name, or_none, selector, text, wide};
 use crate::tree::Tree;
 
 /// The elements of a list that are shown before `+ N more...`.
 const SHOWN: usize = 3;
 
-pub(super) fn shape(kind: &str) -> Option<Shape> {
+pub(super) fn shape(kind: &str) -> Option<KindColumns> {
     Some(match kind {
-        "Service" => Shape {
+        "Service" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -25,19 +25,19 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: service,
         },
-        "Endpoints" => Shape {
+        "Endpoints" => KindColumns {
             columns: const { &[NAME, text("Endpoints"), AGE] },
             cells: |object, now| vec![name(object), endpoints(object).into(), age_of(object, now)],
         },
-        "EndpointSlice" => Shape {
+        "EndpointSlice" => KindColumns {
             columns: const { &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE] },
             cells: endpoint_slice,
         },
-        "Ingress" => Shape {
+        "Ingress" => KindColumns {
             columns: const { &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE] },
             cells: ingress,
         },
-        "IngressClass" => Shape {
+        "IngressClass" => KindColumns {
             columns: const { &[NAME, text("Controller"), text("Parameters"), AGE] },
             cells: |object, now| {
                 let (spec, parameters) = (object.at("spec"), object.at("spec").at("parameters"));
@@ -49,13 +49,13 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
                 vec![name(object), spec.text("controller").into(), reference.into(), age_of(object, now)]
             },
         },
-        "NetworkPolicy" => Shape {
+        "NetworkPolicy" => KindColumns {
             columns: const { &[NAME, text("Pod-Selector"), AGE] },
             cells: |object, now| {
                 vec![name(object), selector(object.at("spec").at("podSelector")).into(), age_of(object, now)]
             },
         },
-        "IPAddress" => Shape {
+        "IPAddress" => KindColumns {
             columns: const { &[NAME, text("ParentRef"), AGE] },
             cells: |object, now| {
                 let parent = object.at("spec").at("parentRef");
@@ -64,7 +64,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
                 vec![name(object), or_none(&text), age_of(object, now)]
             },
         },
-        "ServiceCIDR" => Shape {
+        "ServiceCIDR" => KindColumns {
             columns: const { &[NAME, text("CIDRs"), AGE] },
             cells: |object, now| {
                 vec![name(object), joined(object.at("spec").list("cidrs")).into(), age_of(object, now)]

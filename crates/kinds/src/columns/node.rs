@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
-use super::{AGE, NAME, NONE, Shape, age_of, name, text, wide};
+use super::{AGE, KindColumns, NAME, NONE, age_of, name, text, wide};
 use crate::tree::Tree;
 
 const ROLE: &str = "node-role.kubernetes.io/";
 
-pub(super) const NODE: Shape = Shape {
+pub(super) const NODE: KindColumns = KindColumns {
     columns: &[
         NAME,
         text("Status"),

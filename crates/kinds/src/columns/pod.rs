@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
-use super::{AGE, NAME, Shape, age_of, containers, labels, name, or_none, text, wide};
+use super::{AGE, KindColumns, NAME, age_of, containers, labels, name, or_none, text, wide};
 use crate::age;
 use crate::tree::Tree;
 
-pub(super) const POD: Shape = Shape {
+pub(super) const POD: KindColumns = KindColumns {
     columns: &[
         NAME,
         text("Ready"),
@@ -22,7 +22,7 @@ pub(super) const POD: Shape = Shape {
     cells: row,
 };
 
-pub(super) const TEMPLATE: Shape = Shape {
+pub(super) const TEMPLATE: KindColumns = KindColumns {
     columns: &[NAME, text("Containers"), text("Images"), text("Pod Labels")],
     cells: |object, _| {
         let (names, images) = containers(object.at("template").at("spec"));

@@ -3,16 +3,16 @@
 use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
-use super::{AGE, Column, NAME, Shape, UNSET, age_of, name, text, wide};
+use super::{AGE, Column, KindColumns, NAME, UNSET, age_of, name, text, wide};
 use crate::tree::Tree;
 
 const fn boolean(name: &'static str) -> Column {
     Column { name, kind: "boolean", format: "", priority: 0 }
 }
 
-pub(super) fn shape(kind: &str) -> Option<Shape> {
+pub(super) fn shape(kind: &str) -> Option<KindColumns> {
     Some(match kind {
-        "PersistentVolume" => Shape {
+        "PersistentVolume" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -30,7 +30,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: volume,
         },
-        "PersistentVolumeClaim" => Shape {
+        "PersistentVolumeClaim" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -46,7 +46,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: claim,
         },
-        "StorageClass" => Shape {
+        "StorageClass" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -59,11 +59,11 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: class,
         },
-        "VolumeAttributesClass" => Shape {
+        "VolumeAttributesClass" => KindColumns {
             columns: const { &[NAME, text("DriverName"), AGE] },
             cells: |object, now| vec![name(object), object.text("driverName").into(), age_of(object, now)],
         },
-        "VolumeAttachment" => Shape {
+        "VolumeAttachment" => KindColumns {
             columns: const { &[NAME, text("Attacher"), text("PV"), text("Node"), boolean("Attached"), AGE] },
             cells: |object, now| {
                 let spec = object.at("spec");
@@ -79,13 +79,13 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
                 ]
             },
         },
-        "CSINode" => Shape {
+        "CSINode" => KindColumns {
             columns: const { &[NAME, super::number("Drivers"), AGE] },
             cells: |object, now| {
                 vec![name(object), object.at("spec").count("drivers").into(), age_of(object, now)]
             },
         },
-        "CSIDriver" => Shape {
+        "CSIDriver" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -100,15 +100,15 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: csi_driver,
         },
-        "DeviceClass" | "ResourceClaimTemplate" => Shape {
+        "DeviceClass" | "ResourceClaimTemplate" => KindColumns {
             columns: const { &[NAME, AGE] },
             cells: |object, now| vec![name(object), age_of(object, now)],
         },
-        "ResourceClaim" => Shape {
+        "ResourceClaim" => KindColumns {
             columns: const { &[NAME, text("State"), AGE] },
             cells: |object, now| vec![name(object), claim_state(object).into(), age_of(object, now)],
         },
-        "ResourceSlice" => Shape {
+        "ResourceSlice" => KindColumns {
             columns: const { &[NAME, text("Node"), text("Driver"), text("Pool"), AGE] },
             cells: |object, now| {
                 let spec = object.at("spec");

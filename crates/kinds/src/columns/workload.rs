@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
 use super::{
-    AGE, Column, NAME, NONE, Shape, age_of, containers, count_at, name, number, selector, text, wide,
+    AGE, Column, KindColumns, NAME, NONE, age_of, containers, count_at, name, number, selector, text, wide,
 };
 use crate::age;
 use crate::tree::Tree;
@@ -16,13 +16,13 @@ const SELECTOR: Column = wide("Selector");
 const UP_TO_DATE: Column = text("Up-to-date");
 const AVAILABLE: Column = text("Available");
 
-pub(super) fn shape(kind: &str) -> Option<Shape> {
+pub(super) fn shape(kind: &str) -> Option<KindColumns> {
     Some(match kind {
-        "Deployment" => Shape {
+        "Deployment" => KindColumns {
             columns: const { &[NAME, text("Ready"), UP_TO_DATE, AVAILABLE, AGE, CONTAINERS, IMAGES, SELECTOR] },
             cells: deployment,
         },
-        "ReplicaSet" | "ReplicationController" => Shape {
+        "ReplicaSet" | "ReplicationController" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -37,10 +37,11 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: replica_set,
         },
-        "StatefulSet" => {
-            Shape { columns: const { &[NAME, text("Ready"), AGE, CONTAINERS, IMAGES] }, cells: stateful_set }
-        }
-        "DaemonSet" => Shape {
+        "StatefulSet" => KindColumns {
+            columns: const { &[NAME, text("Ready"), AGE, CONTAINERS, IMAGES] },
+            cells: stateful_set,
+        },
+        "DaemonSet" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -58,7 +59,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: daemon_set,
         },
-        "Job" => Shape {
+        "Job" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -73,7 +74,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: job,
         },
-        "CronJob" => Shape {
+        "CronJob" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -90,7 +91,7 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: cron_job,
         },
-        "HorizontalPodAutoscaler" => Shape {
+        "HorizontalPodAutoscaler" => KindColumns {
             columns: const {
                 &[
                     NAME,
@@ -104,13 +105,13 @@ pub(super) fn shape(kind: &str) -> Option<Shape> {
             },
             cells: autoscaler,
         },
-        "PodDisruptionBudget" => Shape {
+        "PodDisruptionBudget" => KindColumns {
             columns: const {
                 &[NAME, text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), AGE]
             },
             cells: disruption_budget,
         },
-        "ControllerRevision" => Shape {
+        "ControllerRevision" => KindColumns {
             columns: const { &[NAME, text("Controller"), number("Revision"), AGE] },
             cells: |object, now| {
                 vec![

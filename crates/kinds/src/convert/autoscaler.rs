@@ -5,7 +5,7 @@
 
 use listwatch_wire::json::{Map, Value, json};
 
-type Object = Map;
+type JsonObject = Map;
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
@@ -23,7 +23,7 @@ struct Side {
 const TARGET: Side = Side { block: "target", prefix: "target" };
 const CURRENT: Side = Side { block: "current", prefix: "current" };
 
-pub(super) fn to_v1(object: &mut Object) {
+pub(super) fn to_v1(object: &mut JsonObject) {
     let metrics = take(object, "spec", "metrics");
     let (cpu, others) = split_cpu(metrics, &TARGET);
     put(object, "spec", "targetCPUUtilizationPercentage", cpu);
@@ -41,7 +41,7 @@ pub(super) fn to_v1(object: &mut Object) {
     }
 }
 
-pub(super) fn to_v2(object: &mut Object) {
+pub(super) fn to_v2(object: &mut JsonObject) {
     let cpu = take(object, "spec", "targetCPUUtilizationPercentage");
     let metrics = joined(cpu, annotation(object, METRICS), &TARGET);
     put(object, "spec", "metrics", metrics);
@@ -59,11 +59,11 @@ pub(super) fn to_v2(object: &mut Object) {
     }
 }
 
-fn take(object: &mut Object, part: &str, field: &str) -> Option<Value> {
+fn take(object: &mut JsonObject, part: &str, field: &str) -> Option<Value> {
     object.get_mut(part)?.as_object_mut()?.remove(field)
 }
 
-fn put(object: &mut Object, part: &str, field: &str, value: Option<Value>) {
+fn put(object: &mut JsonObject, part: &str, field: &str, value: Option<Value>) {
     if let Some(value) = value
         && let Value::Object(part) = object.entry(part).or_insert_with(|| json!({}))
     {
@@ -71,7 +71,7 @@ fn put(object: &mut Object, part: &str, field: &str, value: Option<Value>) {
     }
 }
 
-fn annotate(object: &mut Object, key: &str, value: Option<Value>) {
+fn annotate(object: &mut JsonObject, key: &str, value: Option<Value>) {
     let Some(value) = value else { return };
     if let Value::Object(meta) = object.entry("metadata").or_insert_with(|| json!({}))
         && let Value::Object(annotations) = meta.entry("annotations").or_insert_with(|| json!({}))
@@ -81,7 +81,7 @@ fn annotate(object: &mut Object, key: &str, value: Option<Value>) {
 }
 
 /// Takes an annotation out; one that is no JSON stays, as something the user wrote.
-fn annotation(object: &mut Object, key: &str) -> Option<Value> {
+fn annotation(object: &mut JsonObject, key: &str) -> Option<Value> {
     let meta = object.get_mut("metadata")?.as_object_mut()?;
     let annotations = meta.get_mut("annotations")?.as_object_mut()?;
     let value = serde_json::from_str(annotations.get(key)?.as_str()?).ok()?;
@@ -128,7 +128,7 @@ fn flattened(metrics: &[Value], side: &Side) -> Option<Value> {
 }
 
 /// A metric is its type and one source, under the name of the type.
-fn each_source(metric: &Value, change: impl Fn(&Object, &str) -> Object) -> Value {
+fn each_source(metric: &Value, change: impl Fn(&JsonObject, &str) -> JsonObject) -> Value {
     let Value::Object(metric) = metric else { return metric.clone() };
     let changed = metric.iter().map(|(key, value)| match value {
         Value::Object(source) => (key.clone(), change(source, key).into()),
@@ -152,7 +152,7 @@ fn selector_name(source: &str) -> &'static str {
     if source == "external" { "metricSelector" } else { "selector" }
 }
 
-fn flatten(source: &Object, name: &str, side: &Side) -> Object {
+fn flatten(source: &JsonObject, name: &str, side: &Side) -> JsonObject {
     let mut flat = source.clone();
     if let Some(Value::Object(mut metric)) = flat.remove("metric") {
         rename(&mut metric, "name", &mut flat, "metricName");
@@ -170,8 +170,8 @@ fn flatten(source: &Object, name: &str, side: &Side) -> Object {
     flat
 }
 
-fn nest(source: &Object, name: &str, side: &Side) -> Object {
-    let (mut nested, mut block, mut metric) = (source.clone(), Object::new(), Object::new());
+fn nest(source: &JsonObject, name: &str, side: &Side) -> JsonObject {
+    let (mut nested, mut block, mut metric) = (source.clone(), JsonObject::new(), JsonObject::new());
     for (to, from) in NESTED_NAMES.iter().zip(flat_names(name, side)) {
         rename(&mut nested, &from, &mut block, to);
     }
@@ -196,7 +196,7 @@ fn nest(source: &Object, name: &str, side: &Side) -> Object {
     nested
 }
 
-fn rename(from: &mut Object, old: &str, to: &mut Object, new: &str) {
+fn rename(from: &mut JsonObject, old: &str, to: &mut JsonObject, new: &str) {
     if let Some(value) = from.remove(old) {
         to.insert(new.to_owned(), value);
     }

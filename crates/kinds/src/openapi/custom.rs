@@ -2,7 +2,9 @@
 
 use listwatch_wire::json::{Map, Value, json};
 
-use super::operation::{DELETE_OPTIONS, Operation, PATCH, PathItem, STATUS, Types, camel, operation_id, tag};
+use super::operation::{
+    DELETE_OPTIONS, OpenApiOperation, PATCH, PathItem, STATUS, Types, camel, operation_id, tag,
+};
 use super::parameters::Parameter;
 use super::paths::{DELETE, LIST, PATCH_OPTIONS, WRITE, article, root};
 use super::{Dialect, OBJECT_META};
@@ -83,7 +85,7 @@ impl CustomResource<'_> {
         verb: &str,
         sub: &str,
         keys: &[&str],
-    ) -> Operation {
+    ) -> OpenApiOperation {
         let (verb, before) = verb.split_once(' ').unwrap_or((verb, ""));
         let namespaced = if self.namespaced { "Namespaced" } else { "" };
         let rest = format!("{before}{namespaced}{}{}", self.kind, camel(sub, true));
@@ -95,7 +97,7 @@ impl CustomResource<'_> {
         if !matches!(action, "list" | "post" | "deletecollection") {
             parameters.push(Parameter::object_name(self.kind));
         }
-        Operation {
+        OpenApiOperation {
             method,
             action,
             id: operation_id(verb, self.group, self.version, &rest),
@@ -111,16 +113,16 @@ impl CustomResource<'_> {
         }
     }
 
-    fn list(&self) -> Operation {
-        Operation {
+    fn list(&self) -> OpenApiOperation {
+        OpenApiOperation {
             description: format!("list objects of kind {}", self.kind),
             answer: Some(self.definition(self.list_kind)),
             ..self.operation("get", "list", "list", "", LIST)
         }
     }
 
-    fn create(&self) -> Operation {
-        Operation {
+    fn create(&self) -> OpenApiOperation {
+        OpenApiOperation {
             description: format!("create {}{}", article(self.kind), self.kind),
             body: Some(self.definition(self.kind)),
             codes: &[200, 201, 202],
@@ -128,16 +130,16 @@ impl CustomResource<'_> {
         }
     }
 
-    fn delete_collection(&self) -> Operation {
-        Operation {
+    fn delete_collection(&self) -> OpenApiOperation {
+        OpenApiOperation {
             description: format!("delete collection of {}", self.kind),
             answer: Some(STATUS.to_owned()),
             ..self.operation("delete", "deletecollection", "delete Collection", "", LIST)
         }
     }
 
-    fn delete(&self) -> Operation {
-        Operation {
+    fn delete(&self) -> OpenApiOperation {
+        OpenApiOperation {
             description: format!("delete {}{}", article(self.kind), self.kind),
             body: Some(DELETE_OPTIONS.to_owned()),
             answer: Some(STATUS.to_owned()),
@@ -147,24 +149,24 @@ impl CustomResource<'_> {
     }
 
     /// Reading, replacing and patching the object or a subresource of it.
-    fn view(&self, sub: &str, definition: &str) -> Vec<Operation> {
+    fn view(&self, sub: &str, definition: &str) -> Vec<OpenApiOperation> {
         let part = if sub.is_empty() { String::new() } else { format!("{sub} of ") };
         let describe = |verb: &str| format!("{verb} {part}the specified {}", self.kind);
         let answer = Some(definition.to_owned());
         vec![
-            Operation {
+            OpenApiOperation {
                 description: describe("read"),
                 answer: answer.clone(),
                 ..self.operation("get", "get", "read", sub, &["resourceVersion"])
             },
-            Operation {
+            OpenApiOperation {
                 description: describe("replace"),
                 body: answer.clone(),
                 answer: answer.clone(),
                 codes: &[200, 201],
                 ..self.operation("put", "put", "replace", sub, WRITE)
             },
-            Operation {
+            OpenApiOperation {
                 description: describe("partially update"),
                 body: Some(PATCH.to_owned()),
                 consumes: PATCH_TYPES,

@@ -1,13 +1,13 @@
 //! The paths that are no resources: discovery, the version, and what others need to check service account tokens.
 
-use super::operation::{Operation, PathItem, Types, operation_id, tag};
+use super::operation::{OpenApiOperation, PathItem, Types, operation_id, tag};
 
 const TYPES: Types = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 const JSON: Types = &["application/json"];
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 fn get(path: String, id: String, tag: String, description: &str, answer: Option<String>) -> PathItem {
-    let operation = Operation {
+    let operation = OpenApiOperation {
         method: "get",
         action: "",
         id,

@@ -14,7 +14,7 @@ pub(super) type Types = &'static [&'static str];
 
 /// One operation: an HTTP method on a path.
 #[derive(Clone, Debug)]
-pub(super) struct Operation {
+pub(super) struct OpenApiOperation {
     pub(super) method: &'static str,
     /// `x-kubernetes-action`; empty for what is no resource.
     pub(super) action: &'static str,
@@ -37,7 +37,7 @@ pub(super) struct Operation {
 #[derive(Clone, Debug)]
 pub(super) struct PathItem {
     pub(super) path: String,
-    pub(super) operations: Vec<Operation>,
+    pub(super) operations: Vec<OpenApiOperation>,
 }
 
 impl PathItem {
@@ -67,7 +67,7 @@ fn sorted<'a>(parameters: impl Iterator<Item = &'a Parameter<'static>>, dialect:
     parameters.into_iter().map(|p| p.value(dialect)).collect()
 }
 
-impl Operation {
+impl OpenApiOperation {
     fn value(&self, parameters: Vec<Value>, dialect: Dialect) -> Value {
         let mut out = match dialect {
             Dialect::V2 => self.v2(parameters),

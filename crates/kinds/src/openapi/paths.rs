@@ -2,7 +2,7 @@
 //!
 //! Custom resources are described by other rules there, which are in [`super::custom`].
 
-use super::operation::{DELETE_OPTIONS, Operation, PATCH, PathItem, STATUS, Types, operation_id, tag};
+use super::operation::{DELETE_OPTIONS, OpenApiOperation, PATCH, PathItem, STATUS, Types, operation_id, tag};
 use super::parameters::Parameter;
 use crate::kind::{Kind, Subresource};
 use crate::schema;
@@ -56,7 +56,7 @@ pub(super) const DELETE: &[&str] = &[
 const ONLY_WATCH: [&str; 2] = ["allowWatchBookmarks", "watch"];
 
 /// A resource, or a subresource of it, on the way to becoming operations.
-struct Subject<'a> {
+struct PathSubject<'a> {
     kind: &'a Kind,
     sub: Option<&'a Subresource>,
     /// Definition of the object.
@@ -74,12 +74,12 @@ pub(super) fn of_kind(kind: &Kind) -> Vec<PathItem> {
     let place = if kind.is_namespaced() { "/namespaces/{namespace}" } else { "" };
     let (collection, over_all) = (format!("{place}/{}", kind.plural), format!("/{}", kind.plural));
     let item = format!("{collection}/{{name}}");
-    let (on_collection, on_item) = (Subject::new(kind, false), Subject::new(kind, true));
-    let everywhere = Subject {
+    let (on_collection, on_item) = (PathSubject::new(kind, false), PathSubject::new(kind, true));
+    let everywhere = PathSubject {
         suffix: "ForAllNamespaces",
         namespaced: false,
         in_path: Vec::new(),
-        ..Subject::new(kind, false)
+        ..PathSubject::new(kind, false)
     };
     let mut paths = vec![
         path(format!("{root}{collection}"), on_collection.on_collection()),
@@ -104,7 +104,7 @@ pub(super) fn of_kind(kind: &Kind) -> Vec<PathItem> {
 }
 
 fn of_subresource(kind: &Kind, sub: &Subresource, at: &str) -> Vec<PathItem> {
-    let mut subject = Subject::new(kind, true);
+    let mut subject = PathSubject::new(kind, true);
     subject.in_path.retain(|parameter| parameter.name != "name");
     subject.in_path.push(Parameter::object_name(sub.kind));
     let (group, version) = gv_of(kind, sub);
@@ -155,7 +155,7 @@ const LOG: &[&str] = &[
     "timestamps",
 ];
 
-fn path(path: String, operations: Vec<Operation>) -> PathItem {
+fn path(path: String, operations: Vec<OpenApiOperation>) -> PathItem {
     PathItem { path, operations }
 }
 
@@ -182,7 +182,7 @@ pub(super) fn article(noun: &str) -> &'static str {
     if vowel { "an " } else { "a " }
 }
 
-impl<'a> Subject<'a> {
+impl<'a> PathSubject<'a> {
     fn new(kind: &'a Kind, named: bool) -> Self {
         let mut in_path = Vec::new();
         if named {
@@ -195,7 +195,7 @@ impl<'a> Subject<'a> {
         Self { kind, sub: None, object, in_path, suffix: "", namespaced: kind.is_namespaced() }
     }
 
-    fn on_collection(&self) -> Vec<Operation> {
+    fn on_collection(&self) -> Vec<OpenApiOperation> {
         let mut operations = Vec::new();
         if self.kind.allows("list") {
             operations.push(self.list());
@@ -209,7 +209,7 @@ impl<'a> Subject<'a> {
         operations
     }
 
-    fn on_item(&self) -> Vec<Operation> {
+    fn on_item(&self) -> Vec<OpenApiOperation> {
         let mut operations = Vec::new();
         if self.kind.allows("get") {
             operations.push(self.read(PRODUCES, &["pretty"], self.object.clone()));
@@ -226,7 +226,7 @@ impl<'a> Subject<'a> {
         operations
     }
 
-    fn on_subresource(&self) -> Vec<Operation> {
+    fn on_subresource(&self) -> Vec<OpenApiOperation> {
         let Some(sub) = self.sub else { return Vec::new() };
         let offers = |verb: &str| sub.verbs.contains(&verb);
         let mut operations = Vec::new();
@@ -259,7 +259,7 @@ impl<'a> Subject<'a> {
         action: &'static str,
         verb: &str,
         description: String,
-    ) -> Operation {
+    ) -> OpenApiOperation {
         let (verb, before) = verb.split_once(' ').unwrap_or((verb, ""));
         let kind = self.kind;
         let (group, version, name) = match self.sub {
@@ -272,7 +272,7 @@ impl<'a> Subject<'a> {
         let namespaced = if self.namespaced { "Namespaced" } else { "" };
         let sub = self.sub.map(|sub| super::operation::camel(sub.name, true)).unwrap_or_default();
         let rest = format!("{before}{namespaced}{}{sub}{}", kind.kind, self.suffix);
-        Operation {
+        OpenApiOperation {
             method,
             action,
             id: operation_id(verb, kind.group, kind.version, &rest),
@@ -289,7 +289,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The same with parameters.
-    fn with(&self, mut operation: Operation, keys: &[&str]) -> Operation {
+    fn with(&self, mut operation: OpenApiOperation, keys: &[&str]) -> OpenApiOperation {
         operation.parameters.extend(Parameter::list(keys));
         if !keys.contains(&"pretty") {
             operation.parameters.extend(Parameter::get("pretty"));
@@ -297,15 +297,15 @@ impl<'a> Subject<'a> {
         operation
     }
 
-    fn list(&self) -> Operation {
+    fn list(&self) -> OpenApiOperation {
         let what = if self.kind.allows("watch") { "list or watch" } else { "list" };
         let operation =
             self.operation("get", "list", "list", format!("{what} objects of kind {}", self.kind.kind));
         let answer = definition(self.kind.group, self.kind.version, &self.kind.list_kind());
-        self.with(Operation { answer, produces: PRODUCES_STREAM, ..operation }, LIST)
+        self.with(OpenApiOperation { answer, produces: PRODUCES_STREAM, ..operation }, LIST)
     }
 
-    fn watch(&self, of_list: bool) -> Operation {
+    fn watch(&self, of_list: bool) -> OpenApiOperation {
         let kind = self.kind.kind;
         const USE: &str = "deprecated: use the 'watch' parameter with a list operation instead";
         let (action, description) = match of_list {
@@ -323,65 +323,68 @@ impl<'a> Subject<'a> {
             operation.id.insert_str(end, "List");
         }
         self.with(
-            Operation { answer: Some(WATCH_EVENT.to_owned()), produces: PRODUCES_STREAM, ..operation },
+            OpenApiOperation { answer: Some(WATCH_EVENT.to_owned()), produces: PRODUCES_STREAM, ..operation },
             LIST,
         )
     }
 
-    fn read(&self, produces: Types, keys: &[&str], answer: Option<String>) -> Operation {
+    fn read(&self, produces: Types, keys: &[&str], answer: Option<String>) -> OpenApiOperation {
         let description = format!("read {}the specified {}", self.part(), self.kind.kind);
         let operation = self.operation("get", "get", "read", description);
-        self.with(Operation { produces, answer, ..operation }, keys)
+        self.with(OpenApiOperation { produces, answer, ..operation }, keys)
     }
 
-    fn create(&self) -> Operation {
+    fn create(&self) -> OpenApiOperation {
         let kind = self.kind.kind;
         let description = format!("create {}{}{kind}", self.part(), article(kind));
         let operation = self.operation("post", "post", "create", description);
-        self.with(Operation { body: self.object.clone(), codes: &[200, 201, 202], ..operation }, WRITE)
+        self.with(OpenApiOperation { body: self.object.clone(), codes: &[200, 201, 202], ..operation }, WRITE)
     }
 
-    fn replace(&self) -> Operation {
+    fn replace(&self) -> OpenApiOperation {
         let description = format!("replace {}the specified {}", self.part(), self.kind.kind);
         let operation = self.operation("put", "put", "replace", description);
-        self.with(Operation { body: self.object.clone(), codes: &[200, 201], ..operation }, WRITE)
+        self.with(OpenApiOperation { body: self.object.clone(), codes: &[200, 201], ..operation }, WRITE)
     }
 
-    fn patch(&self) -> Operation {
+    fn patch(&self) -> OpenApiOperation {
         let description = format!("partially update {}the specified {}", self.part(), self.kind.kind);
         let operation = self.operation("patch", "patch", "patch", description);
         let body = Some(PATCH.to_owned());
-        self.with(Operation { body, consumes: PATCH_TYPES, codes: &[200, 201], ..operation }, PATCH_OPTIONS)
+        self.with(
+            OpenApiOperation { body, consumes: PATCH_TYPES, codes: &[200, 201], ..operation },
+            PATCH_OPTIONS,
+        )
     }
 
-    fn delete(&self) -> Operation {
+    fn delete(&self) -> OpenApiOperation {
         let kind = self.kind;
         let description = format!("delete {}{}", article(kind.kind), kind.kind);
         let operation = self.operation("delete", "delete", "delete", description);
         let answer =
             if kind.flags.returns_deleted_object { self.object.clone() } else { Some(STATUS.to_owned()) };
         let body = Some(DELETE_OPTIONS.to_owned());
-        self.with(Operation { body, answer, codes: &[200, 202], ..operation }, DELETE)
+        self.with(OpenApiOperation { body, answer, codes: &[200, 202], ..operation }, DELETE)
     }
 
-    fn delete_collection(&self) -> Operation {
+    fn delete_collection(&self) -> OpenApiOperation {
         let description = format!("delete collection of {}", self.kind.kind);
         let operation = self.operation("delete", "deletecollection", "delete Collection", description);
         let list = LIST.iter().filter(|key| !ONLY_WATCH.contains(key));
         let (mut keys, own): (Vec<&str>, _) = (DELETE.to_vec(), list.copied());
         keys.extend(own);
         let (body, answer) = (Some(DELETE_OPTIONS.to_owned()), Some(STATUS.to_owned()));
-        self.with(Operation { body, answer, ..operation }, &keys)
+        self.with(OpenApiOperation { body, answer, ..operation }, &keys)
     }
 
-    fn connect(&self, methods: &[&'static str], options: &[&str]) -> Vec<Operation> {
+    fn connect(&self, methods: &[&'static str], options: &[&str]) -> Vec<OpenApiOperation> {
         let connect = |method: &&'static str| {
             let loud = method.to_ascii_uppercase();
             let description = format!("connect {loud} requests to {}{}", self.part(), self.kind.kind);
             let verb = format!("connect {}", super::operation::camel(method, true));
             let mut operation = self.operation(method, "connect", &verb, description);
             operation.parameters.extend(Parameter::list(options));
-            Operation { answer: None, produces: ANY, ..operation }
+            OpenApiOperation { answer: None, produces: ANY, ..operation }
         };
         methods.iter().map(connect).collect()
     }

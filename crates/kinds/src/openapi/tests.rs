@@ -154,7 +154,7 @@ fn v2_has_custom_kinds_without_what_it_cannot_say() {
 
 /// Reads the fields of a protobuf message: number and bytes of each that has a length.
 fn fields(bytes: &[u8]) -> Vec<(u32, &[u8])> {
-    let mut reader = crate::proto::wire::Reader::new(bytes);
+    let mut reader = crate::proto::wire::WireReader::new(bytes);
     let mut found = Vec::new();
     while let Some((number, wire)) = reader.tag().unwrap() {
         match wire {

@@ -2,18 +2,18 @@
 
 use listwatch_wire::json::{List, Map, Value};
 
-use super::wire::Reader;
+use super::wire::WireReader;
 use super::{Error, MAX_DEPTH, special};
 use crate::schema::{Field, StructId, Type, schema};
 
 /// The place of a value: the field's name for messages, and its depth.
 #[derive(Clone, Copy)]
-pub(super) struct Slot {
+pub(super) struct FieldSlot {
     pub(super) name: &'static str,
     pub(super) depth: u32,
 }
 
-impl Slot {
+impl FieldSlot {
     pub(super) fn invalid(self, reason: String) -> Error {
         Error::Value { field: self.name, reason }
     }
@@ -22,23 +22,23 @@ impl Slot {
 /// Decodes the message of a struct.
 pub(super) fn message(id: StructId, bytes: &[u8], depth: u32) -> Result<Value, Error> {
     let mut map = Map::new();
-    Message { fields: schema().fields(id), depth }.read(bytes, [0; 3], 0, &mut map)?;
+    MessageDecoder { fields: schema().fields(id), depth }.read(bytes, [0; 3], 0, &mut map)?;
     Ok(Value::Object(map))
 }
 
 /// One message; inlined messages add to the same map.
-struct Message {
+struct MessageDecoder {
     fields: &'static [Field],
     depth: u32,
 }
 
-impl Message {
+impl MessageDecoder {
     /// `prefix` holds the numbers of the inlined messages around these bytes, `level` how many there are.
     fn read(&self, bytes: &[u8], prefix: [u8; 3], level: usize, map: &mut Map) -> Result<(), Error> {
         if self.depth > MAX_DEPTH {
             return Err(Error::TooDeep);
         }
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while let Some((number, wire)) = reader.tag()? {
             let mut numbers = prefix;
             match (numbers.get_mut(level), u8::try_from(number)) {
@@ -66,11 +66,11 @@ impl Message {
     fn field(
         &self,
         field: &'static Field,
-        reader: &mut Reader<'_>,
+        reader: &mut WireReader<'_>,
         wire: u8,
         map: &mut Map,
     ) -> Result<(), Error> {
-        let slot = Slot { name: field.name, depth: self.depth };
+        let slot = FieldSlot { name: field.name, depth: self.depth };
         match field.ty {
             Type::List(item) => {
                 let item = schema().element(item);
@@ -117,13 +117,13 @@ fn is_zero(value: &Value, field: &Field) -> bool {
 /// Numbers may come packed, several in one field.
 fn repeated(
     item: Type,
-    reader: &mut Reader<'_>,
+    reader: &mut WireReader<'_>,
     wire: u8,
     items: &mut Vec<Value>,
-    slot: Slot,
+    slot: FieldSlot,
 ) -> Result<(), Error> {
     if wire == 2 && matches!(item, Type::Int32 | Type::Int64 | Type::Bool) {
-        let mut packed = Reader::new(reader.bytes()?);
+        let mut packed = WireReader::new(reader.bytes()?);
         while !packed.is_empty() {
             items.extend(single(item, &mut packed, 0, slot)?);
         }
@@ -134,8 +134,8 @@ fn repeated(
 }
 
 /// One entry of a map: a message of key and value.
-fn entry(item: Type, bytes: &[u8], slot: Slot) -> Result<(String, Value), Error> {
-    let (mut reader, mut key, mut value) = (Reader::new(bytes), "", None);
+fn entry(item: Type, bytes: &[u8], slot: FieldSlot) -> Result<(String, Value), Error> {
+    let (mut reader, mut key, mut value) = (WireReader::new(bytes), "", None);
     while let Some((number, wire)) = reader.tag()? {
         match (number, wire) {
             (1, 2) => key = reader.text(slot.name)?,
@@ -146,16 +146,21 @@ fn entry(item: Type, bytes: &[u8], slot: Slot) -> Result<(String, Value), Error>
     let value = match value {
         Some(value) => value,
         // A value left out is the empty one.
-        None => map_value(item, &mut Reader::new(&[0]), if is_varint(item) { 0 } else { 2 }, slot)?
+        None => map_value(item, &mut WireReader::new(&[0]), if is_varint(item) { 0 } else { 2 }, slot)?
             .unwrap_or(Value::Null),
     };
     Ok((key.to_owned(), value))
 }
 
 /// A map cannot hold lists, so each stands in a message of its own (`ExtraValue`).
-fn map_value(item: Type, reader: &mut Reader<'_>, wire: u8, slot: Slot) -> Result<Option<Value>, Error> {
+fn map_value(
+    item: Type,
+    reader: &mut WireReader<'_>,
+    wire: u8,
+    slot: FieldSlot,
+) -> Result<Option<Value>, Error> {
     let Type::List(inner) = item else { return single(item, reader, wire, slot) };
-    let (mut list, mut items) = (Reader::new(expect(reader, wire, slot)?), Vec::new());
+    let (mut list, mut items) = (WireReader::new(expect(reader, wire, slot)?), Vec::new());
     while let Some((number, wire)) = list.tag()? {
         match number {
             1 => repeated(schema().element(inner), &mut list, wire, &mut items, slot)?,
@@ -170,7 +175,7 @@ fn is_varint(ty: Type) -> bool {
 }
 
 /// One value; `None` for a message that stands for "absent".
-fn single(ty: Type, reader: &mut Reader<'_>, wire: u8, slot: Slot) -> Result<Option<Value>, Error> {
+fn single(ty: Type, reader: &mut WireReader<'_>, wire: u8, slot: FieldSlot) -> Result<Option<Value>, Error> {
     Ok(Some(match (ty, wire) {
         (Type::Bool, 0) => (reader.varint()? != 0).into(),
         // Negative numbers come as 64 bits; what does not fit is cut off, as every decoder does.
@@ -183,15 +188,15 @@ fn single(ty: Type, reader: &mut Reader<'_>, wire: u8, slot: Slot) -> Result<Opt
         (Type::Bool | Type::Int32 | Type::Int64 | Type::Double, _) => return Err(wrong(wire, slot)),
         _ => {
             let bytes = expect(reader, wire, slot)?;
-            return special::read(ty, bytes, Slot { depth: slot.depth + 1, ..slot });
+            return special::read(ty, bytes, FieldSlot { depth: slot.depth + 1, ..slot });
         }
     }))
 }
 
-fn expect<'a>(reader: &mut Reader<'a>, wire: u8, slot: Slot) -> Result<&'a [u8], Error> {
+fn expect<'a>(reader: &mut WireReader<'a>, wire: u8, slot: FieldSlot) -> Result<&'a [u8], Error> {
     if wire == 2 { reader.bytes() } else { Err(wrong(wire, slot)) }
 }
 
-fn wrong(wire: u8, slot: Slot) -> Error {
+fn wrong(wire: u8, slot: FieldSlot) -> Error {
     Error::WireType { field: slot.name, found: wire }
 }

@@ -2,7 +2,7 @@
 
 use listwatch_wire::json::{Map, Value};
 
-use super::decode::Slot;
+use super::decode::FieldSlot;
 use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag, put_varint};
 use super::{ENVELOPE_END, Error, MAX_DEPTH, encode_message, envelope_head, node_of, special};
 use crate::schema::{Field, Node, StructId, Type, schema};
@@ -12,17 +12,17 @@ pub(super) fn message(id: StructId, map: &Map, out: &mut Vec<u8>, depth: u32) ->
     if depth > MAX_DEPTH {
         return Err(Error::TooDeep);
     }
-    Message { fields: schema().fields(id), map, depth }.write([0; 3], 0, out)
+    MessageEncoder { fields: schema().fields(id), map, depth }.write([0; 3], 0, out)
 }
 
 /// One message; inlined messages read from the same map.
-struct Message<'a> {
+struct MessageEncoder<'a> {
     fields: &'static [Field],
     map: &'a Map,
     depth: u32,
 }
 
-impl Message<'_> {
+impl MessageEncoder<'_> {
     /// Writes the fields that stand `level` inlined messages deep, behind the numbers of `prefix`.
     fn write(&self, prefix: [u8; 3], level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         let mut inlined = [0; 3];
@@ -55,7 +55,7 @@ fn write_field(
     out: &mut Vec<u8>,
     depth: u32,
 ) -> Result<(), Error> {
-    let slot = Slot { name: field.name, depth };
+    let slot = FieldSlot { name: field.name, depth };
     match (field.ty, value) {
         (_, Value::Null) => Ok(()),
         (Type::List(item), Value::Array(items)) => {
@@ -75,7 +75,7 @@ fn write_field(
     }
 }
 
-fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result<(), Error> {
+fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
     match (item, value) {
         (Type::List(inner), Value::Array(items)) => put_nested(out, 2, |out| {
             let inner = schema().element(inner);
@@ -85,7 +85,7 @@ fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result
     }
 }
 
-fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result<(), Error> {
+fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
     match (ty, value) {
         (Type::Bool, Value::Bool(on)) => put_number(out, number, i64::from(*on)),
         (Type::Int32 | Type::Int64, Value::Number(n)) => {

@@ -18,7 +18,7 @@ pub(crate) mod wire;
 use listwatch_wire::json::Value;
 
 use crate::schema::{self, Node, Type};
-use wire::{Reader, put_bytes, put_string};
+use wire::{WireReader, put_bytes, put_string};
 
 pub use encode::ListWriter;
 
@@ -103,7 +103,7 @@ impl<'a> Envelope<'a> {
     /// # Errors
     /// When the bytes are no envelope of protobuf.
     pub fn open(body: &'a [u8]) -> Result<Self, Error> {
-        let mut reader = Reader::new(body.strip_prefix(&MAGIC).ok_or(Error::NoMagic)?);
+        let mut reader = WireReader::new(body.strip_prefix(&MAGIC).ok_or(Error::NoMagic)?);
         let mut envelope = Self { api_version: "", kind: "", raw: &[] };
         while let Some((number, wire)) = reader.tag()? {
             match (number, wire) {
@@ -122,7 +122,7 @@ impl<'a> Envelope<'a> {
     }
 
     fn type_meta(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while let Some((number, wire)) = reader.tag()? {
             match (number, wire) {
                 (1, 2) => self.api_version = reader.text("apiVersion")?,

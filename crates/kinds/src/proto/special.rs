@@ -3,15 +3,15 @@
 use base64::Engine;
 use listwatch_wire::json::{Map, Value};
 
-use super::decode::Slot;
-use super::wire::{Reader, put_bytes, put_nested, put_number, put_string};
+use super::decode::FieldSlot;
+use super::wire::{WireReader, put_bytes, put_nested, put_number, put_string};
 use super::{Error, MAGIC, decode, encode};
 use crate::schema::{Type, schema};
 use crate::typecheck::BASE64;
 use crate::{quantity, time};
 
 /// Reads the message of a special type; `None` if it is empty and stands for "absent".
-pub(super) fn read(ty: Type, bytes: &[u8], slot: Slot) -> Result<Option<Value>, Error> {
+pub(super) fn read(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, Error> {
     match ty {
         Type::Quantity => amount(bytes, slot).map(Some),
         Type::IntOrString => int_or_string(bytes, slot).map(Some),
@@ -22,7 +22,7 @@ pub(super) fn read(ty: Type, bytes: &[u8], slot: Slot) -> Result<Option<Value>, 
 }
 
 /// Writes the content of a special type's message.
-pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result<(), Error> {
+pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
     match (ty, value) {
         (Type::Quantity, Value::String(text)) => put_string(out, 1, text),
         (Type::IntOrString, Value::String(text)) => {
@@ -50,7 +50,7 @@ pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: Slot) -> R
     Ok(())
 }
 
-fn amount(bytes: &[u8], slot: Slot) -> Result<Value, Error> {
+fn amount(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     let text = last_text(bytes, 1, slot)?;
     if text.is_empty() {
         return Ok("0".into());
@@ -58,8 +58,8 @@ fn amount(bytes: &[u8], slot: Slot) -> Result<Value, Error> {
     quantity::canonical(text).map(Value::from).map_err(|e| slot.invalid(e.to_string()))
 }
 
-fn int_or_string(bytes: &[u8], slot: Slot) -> Result<Value, Error> {
-    let (mut reader, mut is_text, mut number, mut text) = (Reader::new(bytes), false, 0, "");
+fn int_or_string(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
+    let (mut reader, mut is_text, mut number, mut text) = (WireReader::new(bytes), false, 0, "");
     while let Some((field, wire)) = reader.tag()? {
         match (field, wire) {
             (1, 0) => is_text = reader.varint()? != 0,
@@ -72,11 +72,11 @@ fn int_or_string(bytes: &[u8], slot: Slot) -> Result<Value, Error> {
 }
 
 /// An empty message is no time at all; the epoch is written out.
-fn point_in_time(ty: Type, bytes: &[u8], slot: Slot) -> Result<Option<Value>, Error> {
+fn point_in_time(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, Error> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    let (mut reader, mut seconds, mut nanos) = (Reader::new(bytes), 0, 0);
+    let (mut reader, mut seconds, mut nanos) = (WireReader::new(bytes), 0, 0);
     while let Some((field, wire)) = reader.tag()? {
         match (field, wire) {
             (1, 0) => seconds = reader.varint()?.cast_signed(),
@@ -93,7 +93,7 @@ fn point_in_time(ty: Type, bytes: &[u8], slot: Slot) -> Result<Option<Value>, Er
 }
 
 /// Bytes that hold JSON, or in a raw extension an object in its own envelope.
-fn json(raw: &[u8], slot: Slot) -> Result<Option<Value>, Error> {
+fn json(raw: &[u8], slot: FieldSlot) -> Result<Option<Value>, Error> {
     if raw.is_empty() {
         return Ok(None);
     }
@@ -109,7 +109,7 @@ fn json(raw: &[u8], slot: Slot) -> Result<Option<Value>, Error> {
 
 /// The bytes in a message that is only a wrapper of bytes.
 fn raw_bytes(bytes: &[u8]) -> Result<&[u8], Error> {
-    let (mut reader, mut raw): (_, &[u8]) = (Reader::new(bytes), &[]);
+    let (mut reader, mut raw): (_, &[u8]) = (WireReader::new(bytes), &[]);
     while let Some((field, wire)) = reader.tag()? {
         match (field, wire) {
             (1, 2) => raw = reader.bytes()?,
@@ -119,8 +119,8 @@ fn raw_bytes(bytes: &[u8]) -> Result<&[u8], Error> {
     Ok(raw)
 }
 
-fn last_text(bytes: &[u8], number: u32, slot: Slot) -> Result<&str, Error> {
-    let (mut reader, mut text) = (Reader::new(bytes), "");
+fn last_text(bytes: &[u8], number: u32, slot: FieldSlot) -> Result<&str, Error> {
+    let (mut reader, mut text) = (WireReader::new(bytes), "");
     while let Some((field, wire)) = reader.tag()? {
         if (field, wire) == (number, 2) {
             text = reader.text(slot.name)?;
@@ -132,10 +132,10 @@ fn last_text(bytes: &[u8], number: u32, slot: Slot) -> Result<&str, Error> {
 }
 
 /// A schema or something else. The schema is field 2 beside a bool and field 1 beside a list.
-fn schema_or(ty: Type, bytes: &[u8], slot: Slot) -> Result<Value, Error> {
+fn schema_or(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     let (schema_at, other_at) = if ty == Type::SchemaOrBool { (2, 1) } else { (1, 2) };
     let props = schema().schema_props();
-    let (mut reader, mut found, mut allowed, mut items) = (Reader::new(bytes), None, false, Vec::new());
+    let (mut reader, mut found, mut allowed, mut items) = (WireReader::new(bytes), None, false, Vec::new());
     while let Some((field, wire)) = reader.tag()? {
         match (field, wire, ty) {
             (n, 2, _) if n == schema_at => {
@@ -156,7 +156,7 @@ fn schema_or(ty: Type, bytes: &[u8], slot: Slot) -> Result<Value, Error> {
     })
 }
 
-fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: Slot) -> Result<(), Error> {
+fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
     let props = schema().schema_props();
     let nested = |map: &Map, number, out: &mut Vec<u8>| {
         put_nested(out, number, |out| encode::message(props, map, out, slot.depth + 1))
@@ -186,6 +186,6 @@ pub(super) fn bytes_to_text(bytes: &[u8]) -> Value {
     base64::engine::general_purpose::STANDARD.encode(bytes).into()
 }
 
-pub(super) fn text_to_bytes(text: &str, slot: Slot) -> Result<Vec<u8>, Error> {
+pub(super) fn text_to_bytes(text: &str, slot: FieldSlot) -> Result<Vec<u8>, Error> {
     BASE64.decode(text).map_err(|e| slot.invalid(e.to_string()))
 }

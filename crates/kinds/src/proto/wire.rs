@@ -3,9 +3,9 @@
 use super::Error;
 
 /// Reads from the front of a message.
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct WireReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }

@@ -4,24 +4,29 @@ use std::collections::HashSet;
 
 use listwatch_wire::json::{Map, Value};
 
-use super::forms::Form;
-use super::parse::{Empty, Rule, Step};
+use super::forms::TextForm;
+use super::parse::{Empty, FieldRule, PathStep};
 use super::walk::At;
 use crate::field::Errors;
 use crate::schema::{Field, Type};
 use crate::tree::Tree;
 
 /// Applies a rule; false if the value is missing and there is nothing more to say about it.
-pub(super) fn whole(step: &Step, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) -> bool {
+pub(super) fn whole(
+    step: &PathStep,
+    at: &At<'_>,
+    field: Option<&'static Field>,
+    errors: &mut Errors,
+) -> bool {
     let detail = step.detail;
     match &step.rule {
-        Rule::Required if is_empty(at.value, field) => {
+        FieldRule::Required if is_empty(at.value, field) => {
             errors.required(at.path, detail.unwrap_or_default());
             return false;
         }
-        Rule::Required => {}
-        Rule::Enum { words, empty } => one_of(words, *empty, at, field, errors),
-        Rule::Range { min, max, skip_zero } => {
+        FieldRule::Required => {}
+        FieldRule::Enum { words, empty } => one_of(words, *empty, at, field, errors),
+        FieldRule::Range { min, max, skip_zero } => {
             // A number that is no pointer in Go is zero where it is absent.
             let absent = field.filter(|field| !field.pointer && !*skip_zero).map(|_| 0);
             let Some(number) = at.value.as_i64().or(absent) else { return true };
@@ -30,35 +35,35 @@ pub(super) fn whole(step: &Step, at: &At<'_>, field: Option<&'static Field>, err
                 errors.invalid(at.path, number, detail.map_or_else(|| bounds(*min, *max), str::to_owned));
             }
         }
-        Rule::Form { form, empty } => {
+        FieldRule::Form { form, empty } => {
             if !is_passed_over(*empty, at.value, field) {
                 formed(*form, at, detail, errors);
             }
         }
-        Rule::MaxBytes(max) => {
+        FieldRule::MaxBytes(max) => {
             if at.value.as_str().is_some_and(|text| text.len() > *max) {
                 errors.too_long(at.path, *max);
             }
         }
-        Rule::MaxItems(max) => {
+        FieldRule::MaxItems(max) => {
             let count = count(at.value);
             if count > *max {
                 errors.too_many(at.path, count, *max);
             }
         }
-        Rule::Unique { keys, at_element } => unique(keys, *at_element, at, errors),
-        Rule::Immutable => changed(at, detail, errors),
-        Rule::Forbidden if !is_empty(at.value, field) => {
+        FieldRule::Unique { keys, at_element } => unique(keys, *at_element, at, errors),
+        FieldRule::Immutable => changed(at, detail, errors),
+        FieldRule::Forbidden if !is_empty(at.value, field) => {
             errors.forbidden(at.path, detail.unwrap_or_default());
         }
-        Rule::Invalid if !is_empty(at.value, field) => {
+        FieldRule::Invalid if !is_empty(at.value, field) => {
             errors.invalid(at.path, at.value.clone(), detail.unwrap_or_default());
         }
-        Rule::Forbidden | Rule::Invalid => {}
-        Rule::OneOf(fields) => exactly_one(fields, at, errors),
+        FieldRule::Forbidden | FieldRule::Invalid => {}
+        FieldRule::OneOf(fields) => exactly_one(fields, at, errors),
         // The walk has seen to it, because it must not enter the others.
-        Rule::FirstOf(_) => {}
-        Rule::Check(check) => check(at, errors),
+        FieldRule::FirstOf(_) => {}
+        FieldRule::Check(check) => check(at, errors),
     }
     true
 }
@@ -111,15 +116,15 @@ fn one_of(words: &[&str], empty: Empty, at: &At<'_>, field: Option<&'static Fiel
     }
 }
 
-fn formed(form: Form, at: &At<'_>, detail: Option<&str>, errors: &mut Errors) {
+fn formed(form: TextForm, at: &At<'_>, detail: Option<&str>, errors: &mut Errors) {
     let found = match form {
-        Form::Text(check) => check(at.value.as_str().unwrap_or_default()),
-        Form::Value(check) => check(at.value),
+        TextForm::Text(check) => check(at.value.as_str().unwrap_or_default()),
+        TextForm::Value(check) => check(at.value),
     };
     // The value of an absent field is the zero value in messages.
     let shown = || match (at.value, form) {
-        (Value::Null, Form::Text(_)) => Value::from(""),
-        (Value::Null, Form::Value(_)) => Value::from(0),
+        (Value::Null, TextForm::Text(_)) => Value::from(""),
+        (Value::Null, TextForm::Value(_)) => Value::from(0),
         (value, _) => value.clone(),
     };
     match detail {

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::parse::{Block, Line, Row, Tables};
+use super::parse::{RuleBlock, RuleLine, RuleRow, Tables};
 use crate::schema::{Field, Schema, StructId, Type, schema};
 
 /// Index of a rule set.
@@ -13,7 +13,7 @@ pub(super) type SetId = usize;
 
 /// Values below a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum FieldShape {
     One,
     List,
     Map,
@@ -21,9 +21,9 @@ pub(super) enum Shape {
 
 /// Something to do at a struct.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum RuleStop {
     /// Rules of the struct itself.
-    Own(Vec<Line>),
+    Own(Vec<RuleLine>),
     /// Rules of a field, and the rules below it.
     Field(FieldStop),
 }
@@ -32,8 +32,8 @@ pub(super) enum Stop {
 #[derive(Debug)]
 pub(super) struct FieldStop {
     pub(super) field: &'static Field,
-    pub(super) lines: Vec<Line>,
-    pub(super) below: Option<(Shape, SetId)>,
+    pub(super) lines: Vec<RuleLine>,
+    pub(super) below: Option<(FieldShape, SetId)>,
     /// Errors are reported at the struct itself.
     pub(super) flat: bool,
     /// The rules below hold for new objects only.
@@ -44,20 +44,20 @@ pub(super) struct FieldStop {
 
 /// All rule sets.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
-    sets: Vec<Vec<Stop>>,
+pub(super) struct RuleSets {
+    sets: Vec<Vec<RuleStop>>,
     by_struct: HashMap<StructId, SetId>,
     pub(super) problems: Vec<String>,
 }
 
-impl Rules {
+impl RuleSets {
     /// The rules of a struct.
     pub(super) fn of(&self, id: StructId) -> Option<SetId> {
         self.by_struct.get(&id).copied()
     }
 
     /// The checks at a struct, in order.
-    pub(super) fn stops(&self, set: SetId) -> &[Stop] {
+    pub(super) fn stops(&self, set: SetId) -> &[RuleStop] {
         self.sets.get(set).map(Vec::as_slice).unwrap_or_default()
     }
 }
@@ -73,11 +73,11 @@ struct Compiler<'a> {
     schema: &'static Schema,
     structs: HashMap<&'static str, StructId>,
     sets: HashMap<&'static str, SetId>,
-    rules: Rules,
+    rules: RuleSets,
 }
 
 /// Joins tables and schema.
-pub(super) fn compile(tables: &Tables) -> Rules {
+pub(super) fn compile(tables: &Tables) -> RuleSets {
     let schema = schema();
     let structs: HashMap<_, _> = schema.structs().map(|(id, found)| (short(found.name), id)).collect();
     let mut names: Vec<&'static str> = structs.keys().copied().collect();
@@ -85,7 +85,7 @@ pub(super) fn compile(tables: &Tables) -> Rules {
     names.extend(variants);
     names.sort_unstable();
     let sets = names.iter().copied().zip(0..).collect();
-    let mut compiler = Compiler { tables, schema, structs, sets, rules: Rules::default() };
+    let mut compiler = Compiler { tables, schema, structs, sets, rules: RuleSets::default() };
     for name in names {
         compiler.set(name);
     }
@@ -112,7 +112,7 @@ impl Compiler<'_> {
         let mut seen = HashSet::new();
         for row in &rows {
             if row.name == ":" {
-                stops.push(Stop::Own(row.lines.clone()));
+                stops.push(RuleStop::Own(row.lines.clone()));
                 continue;
             }
             let Some(field) = self.schema.field(id, row.name) else {
@@ -124,12 +124,19 @@ impl Compiler<'_> {
             let below = if skipped { None } else { self.below(name, field, row.variant) };
             let shown = row.shown.unwrap_or(row.name);
             let lines = row.lines.clone();
-            stops.push(Stop::Field(FieldStop { field, lines, below, flat: row.flat, once: row.once, shown }));
+            stops.push(RuleStop::Field(FieldStop {
+                field,
+                lines,
+                below,
+                flat: row.flat,
+                once: row.once,
+                shown,
+            }));
         }
         for field in self.schema.fields(id).iter().filter(|field| !seen.contains(field.name)) {
             let below = self.below(name, field, None);
             let lines = Vec::new();
-            stops.push(Stop::Field(FieldStop {
+            stops.push(RuleStop::Field(FieldStop {
                 field,
                 lines,
                 below,
@@ -142,12 +149,12 @@ impl Compiler<'_> {
     }
 
     /// The rows of a block; those of a variant replace the ones of its base for the same field.
-    fn rows(&self, name: &'static str, seen: &mut HashSet<&'static str>) -> Vec<Row> {
-        static NONE: Block = Block { base: None, rows: Vec::new() };
+    fn rows(&self, name: &'static str, seen: &mut HashSet<&'static str>) -> Vec<RuleRow> {
+        static NONE: RuleBlock = RuleBlock { base: None, rows: Vec::new() };
         let block = self.tables.blocks.get(name).unwrap_or(&NONE);
         let Some(base) = block.base.filter(|base| seen.insert(base)) else { return block.rows.clone() };
-        let replaced = |row: &Row| block.rows.iter().any(|own| own.name == row.name && own.name != ":");
-        let mut rows: Vec<Row> = self.rows(base, seen).into_iter().filter(|row| !replaced(row)).collect();
+        let replaced = |row: &RuleRow| block.rows.iter().any(|own| own.name == row.name && own.name != ":");
+        let mut rows: Vec<RuleRow> = self.rows(base, seen).into_iter().filter(|row| !replaced(row)).collect();
         rows.extend(block.rows.iter().cloned());
         rows
     }
@@ -157,11 +164,11 @@ impl Compiler<'_> {
         set: &'static str,
         field: &'static Field,
         variant: Option<&'static str>,
-    ) -> Option<(Shape, SetId)> {
+    ) -> Option<(FieldShape, SetId)> {
         let (shape, ty) = match field.ty {
-            Type::List(id) => (Shape::List, self.schema.element(id)),
-            Type::Map(id) => (Shape::Map, self.schema.element(id)),
-            other => (Shape::One, other),
+            Type::List(id) => (FieldShape::List, self.schema.element(id)),
+            Type::Map(id) => (FieldShape::Map, self.schema.element(id)),
+            other => (FieldShape::One, other),
         };
         let Type::Struct(id) = ty else { return None };
         let name = variant.unwrap_or_else(|| short(self.schema.structure(id).name));
@@ -174,9 +181,9 @@ impl Compiler<'_> {
 
     /// Drops what leads to no rule.
     fn prune(&mut self) {
-        let alive = |stop: &Stop, live: &HashSet<SetId>| match stop {
-            Stop::Own(lines) => !lines.is_empty(),
-            Stop::Field(stop) => {
+        let alive = |stop: &RuleStop, live: &HashSet<SetId>| match stop {
+            RuleStop::Own(lines) => !lines.is_empty(),
+            RuleStop::Field(stop) => {
                 !stop.lines.is_empty() || stop.below.is_some_and(|(_, set)| live.contains(&set))
             }
         };
@@ -195,7 +202,7 @@ impl Compiler<'_> {
         for stops in &mut self.rules.sets {
             stops.retain(|stop| alive(stop, &live));
             for stop in stops {
-                if let Stop::Field(stop) = stop {
+                if let RuleStop::Field(stop) = stop {
                     stop.below = stop.below.filter(|(_, set)| live.contains(set));
                 }
             }

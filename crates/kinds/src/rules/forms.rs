@@ -10,67 +10,67 @@ use crate::{names, quantity};
 
 /// A form and its test, which returns what is wrong.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum TextForm {
     Text(fn(&str) -> Vec<String>),
     Value(fn(&Value) -> Vec<String>),
 }
 
 /// The form of that name.
-pub(super) fn form(name: &str) -> Option<Form> {
+pub(super) fn form(name: &str) -> Option<TextForm> {
     Some(match name {
-        "dns-label" => Form::Text(label_errors),
-        "dns-label-1035" => Form::Text(names::label_1035_errors),
-        "dns-subdomain" => Form::Text(subdomain_errors),
-        "dns-subdomain-caseless" => Form::Text(|text| subdomain_errors(&text.to_lowercase())),
-        "qualified-name" => Form::Text(label_key_errors),
-        "label-value" => Form::Text(label_value_errors),
-        "path-segment" => Form::Text(|text| names::path_segment(text, false)),
-        "ip" => Form::Text(addresses::ip),
-        "external-ip" => Form::Text(addresses::reachable_ip),
-        "endpoint-ip" => Form::Text(addresses::endpoint_ip),
-        "trimmed-cidr" => Form::Text(|text| addresses::cidr(text.trim())),
-        "cidr" => Form::Text(addresses::cidr),
-        "env-name" => Form::Text(names::env_name),
-        "config-key" => Form::Text(names::config_key),
-        "http-header" => Form::Text(names::http_header),
-        "port-name" => Form::Text(names::port_name),
-        "port-or-name" => Form::Value(port_or_name),
+        "dns-label" => TextForm::Text(label_errors),
+        "dns-label-1035" => TextForm::Text(names::label_1035_errors),
+        "dns-subdomain" => TextForm::Text(subdomain_errors),
+        "dns-subdomain-caseless" => TextForm::Text(|text| subdomain_errors(&text.to_lowercase())),
+        "qualified-name" => TextForm::Text(label_key_errors),
+        "label-value" => TextForm::Text(label_value_errors),
+        "path-segment" => TextForm::Text(|text| names::path_segment(text, false)),
+        "ip" => TextForm::Text(addresses::ip),
+        "external-ip" => TextForm::Text(addresses::reachable_ip),
+        "endpoint-ip" => TextForm::Text(addresses::endpoint_ip),
+        "trimmed-cidr" => TextForm::Text(|text| addresses::cidr(text.trim())),
+        "cidr" => TextForm::Text(addresses::cidr),
+        "env-name" => TextForm::Text(names::env_name),
+        "config-key" => TextForm::Text(names::config_key),
+        "http-header" => TextForm::Text(names::http_header),
+        "port-name" => TextForm::Text(names::port_name),
+        "port-or-name" => TextForm::Value(port_or_name),
         "no-blanks-around" => {
-            Form::Text(|text| told(text.trim() != text, "must not have leading or trailing whitespace"))
+            TextForm::Text(|text| told(text.trim() != text, "must not have leading or trailing whitespace"))
         }
-        "relative-path" => Form::Text(relative_path),
-        "no-backsteps" => Form::Text(|text| told(has_backstep(text), "must not contain '..'")),
-        "no-leading-dots" => Form::Text(|text| {
+        "relative-path" => TextForm::Text(relative_path),
+        "no-backsteps" => TextForm::Text(|text| told(has_backstep(text), "must not contain '..'")),
+        "no-leading-dots" => TextForm::Text(|text| {
             told(text.starts_with("..") && !text.starts_with("../"), "must not start with '..'")
         }),
-        "domain-path" => Form::Text(domain_path),
-        "host-port-pairs" => Form::Text(|text| {
+        "domain-path" => TextForm::Text(domain_path),
+        "host-port-pairs" => TextForm::Text(|text| {
             let wrong = text.split(',').any(|pair| !pair.contains(':'));
             told(wrong, "must be a host:port pair or multiple pairs separated by commas")
         }),
-        "iscsi-name" => Form::Text(iscsi_name),
-        "unreserved-key" => Form::Text(unreserved_key),
-        "dns-search-path" => Form::Text(dns_search_path),
-        "sysctl" => Form::Text(sysctl),
-        "condition-reason" => Form::Text(condition_reason),
-        "caseless-qualified-name" => Form::Text(|text| label_key_errors(&text.to_lowercase())),
-        "host-or-wildcard" => Form::Text(host_or_wildcard),
+        "iscsi-name" => TextForm::Text(iscsi_name),
+        "unreserved-key" => TextForm::Text(unreserved_key),
+        "dns-search-path" => TextForm::Text(dns_search_path),
+        "sysctl" => TextForm::Text(sysctl),
+        "condition-reason" => TextForm::Text(condition_reason),
+        "caseless-qualified-name" => TextForm::Text(|text| label_key_errors(&text.to_lowercase())),
+        "host-or-wildcard" => TextForm::Text(host_or_wildcard),
         "wildcard-or-dns-label" => {
-            Form::Text(|text| if text == "*" { Vec::new() } else { label_errors(text) })
+            TextForm::Text(|text| if text == "*" { Vec::new() } else { label_errors(text) })
         }
         "wildcard-or-dns-subdomain" => {
-            Form::Text(|text| if text == "*" { Vec::new() } else { subdomain_errors(text) })
+            TextForm::Text(|text| if text == "*" { Vec::new() } else { subdomain_errors(text) })
         }
-        "non-resource-url" => Form::Text(non_resource_url),
-        "count-or-percent" => Form::Value(count_or_percent),
-        "at-most-100-percent" => Form::Value(|value| {
+        "non-resource-url" => TextForm::Text(non_resource_url),
+        "count-or-percent" => TextForm::Value(count_or_percent),
+        "at-most-100-percent" => TextForm::Value(|value| {
             let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
             told(percent.is_some_and(|percent| percent > 100), "must not be greater than 100%")
         }),
-        "quantity-non-negative" => Form::Value(|value| {
+        "quantity-non-negative" => TextForm::Value(|value| {
             told(compared(value, &[Ordering::Less]), "must be greater than or equal to 0")
         }),
-        "quantity-positive" => Form::Value(|value| {
+        "quantity-positive" => TextForm::Value(|value| {
             told(compared(value, &[Ordering::Less, Ordering::Equal]), "must be greater than zero")
         }),
         _ => return None,

@@ -36,8 +36,8 @@ pub(crate) use parse::Check;
 pub(crate) use walk::At;
 
 /// The tables, joined with the schema on first use.
-fn rules() -> &'static compile::Rules {
-    static RULES: LazyLock<compile::Rules> = LazyLock::new(|| {
+fn rules() -> &'static compile::RuleSets {
+    static RULES: LazyLock<compile::RuleSets> = LazyLock::new(|| {
         compile::compile(&parse::tables([include_str!("written.txt"), include_str!("declared.txt")]))
     });
     &RULES
@@ -45,7 +45,7 @@ fn rules() -> &'static compile::Rules {
 
 /// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum ObjectPart {
     /// Everything but the status, where that is written by itself.
     Main,
     /// The same, without the rules of the object as a whole.
@@ -55,10 +55,10 @@ pub(crate) enum Part {
 }
 
 /// Runs the rules of a kind over a new object, or over a changed one and the stored one that it replaces.
-pub(crate) fn run(kind: &Kind, part: Part, new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn run(kind: &Kind, part: ObjectPart, new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(id) = schema::struct_id(kind.group, kind.version, kind.kind) else { return };
     let with_status = !kind.has_status() || (kind.group, kind.kind) == ("", "Node");
-    walk::Walk { rules: rules() }.root(id, part, with_status, new, old, errors);
+    walk::RuleWalk { rules: rules() }.root(id, part, with_status, new, old, errors);
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use listwatch_wire::json::Value;
 
-use super::forms::{self, Form};
+use super::forms::{self, TextForm};
 use super::walk::At;
 use crate::field::Errors;
 
@@ -19,7 +19,7 @@ pub(crate) type Check = fn(&At<'_>, &mut Errors);
 
 /// A rule about one value.
 #[derive(Clone, Debug)]
-pub(super) enum Rule {
+pub(super) enum FieldRule {
     /// There, and not empty.
     Required,
     /// One of the words.
@@ -27,7 +27,7 @@ pub(super) enum Rule {
     /// A number within bounds.
     Range { min: i64, max: i64, skip_zero: bool },
     /// Text or a number of a certain form.
-    Form { form: Form, empty: Empty },
+    Form { form: TextForm, empty: Empty },
     /// At most so many bytes.
     MaxBytes(usize),
     /// At most so many elements.
@@ -62,28 +62,28 @@ pub(super) enum Empty {
 
 /// The values that a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum RuleTarget {
     Whole,
     Each { indexed: bool },
     Keys,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Step {
-    pub(super) target: Target,
-    pub(super) rule: Rule,
+pub(super) struct PathStep {
+    pub(super) target: RuleTarget,
+    pub(super) rule: FieldRule,
     pub(super) detail: Option<&'static str>,
 }
 
 /// A condition on a sibling of the field.
 #[derive(Clone, Debug)]
-pub(super) struct Guard {
+pub(super) struct RuleGuard {
     field: &'static str,
     words: Vec<&'static str>,
     wanted: bool,
 }
 
-impl Guard {
+impl RuleGuard {
     /// True if the struct that the field is in meets the condition.
     pub(super) fn holds(&self, parent: &Value) -> bool {
         let value = parent.get(self.field).unwrap_or(&Value::Null);
@@ -100,18 +100,18 @@ impl Guard {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line {
-    pub(super) guards: Vec<Guard>,
-    pub(super) steps: Vec<Step>,
+pub(super) struct RuleLine {
+    pub(super) guards: Vec<RuleGuard>,
+    pub(super) steps: Vec<PathStep>,
     /// Nothing below the field is checked where the guards hold.
     pub(super) skip: bool,
 }
 
 /// Everything the tables say about one field, or (`:`) about a struct.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Row {
+pub(super) struct RuleRow {
     pub(super) name: &'static str,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<RuleLine>,
     /// Another rule set for what is below.
     pub(super) variant: Option<&'static str>,
     /// Errors are reported at the struct, without the name of the field and the index.
@@ -122,13 +122,13 @@ pub(super) struct Row {
     pub(super) shown: Option<&'static str>,
 }
 
-impl Row {
+impl RuleRow {
     /// True if the row has such a rule already: what is declared is often written too.
-    fn says(&self, step: &Step, guards: &[Guard]) -> bool {
-        let same = |known: &Step| {
+    fn says(&self, step: &PathStep, guards: &[RuleGuard]) -> bool {
+        let same = |known: &PathStep| {
             known.target == step.target
                 && std::mem::discriminant(&known.rule) == std::mem::discriminant(&step.rule)
-                && !matches!(step.rule, Rule::Check(_) | Rule::Invalid | Rule::Forbidden)
+                && !matches!(step.rule, FieldRule::Check(_) | FieldRule::Invalid | FieldRule::Forbidden)
         };
         guards.is_empty()
             && self.lines.iter().any(|line| line.guards.is_empty() && line.steps.iter().any(same))
@@ -136,21 +136,21 @@ impl Row {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Block {
+pub(super) struct RuleBlock {
     pub(super) base: Option<&'static str>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<RuleRow>,
 }
 
 /// The blocks of all tables by name.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    pub(super) blocks: HashMap<&'static str, Block>,
+    pub(super) blocks: HashMap<&'static str, RuleBlock>,
     pub(super) problems: Vec<String>,
 }
 
 /// Reads tables; where several speak of one field, what the first says comes first.
 pub(super) fn tables(texts: [&'static str; 2]) -> Tables {
-    let mut reader = Reader { checks: crate::validate::all_checks().collect(), ..Reader::default() };
+    let mut reader = RuleReader { checks: crate::validate::all_checks().collect(), ..RuleReader::default() };
     for text in texts {
         reader.sets(text);
     }
@@ -162,7 +162,7 @@ pub(super) fn tables(texts: [&'static str; 2]) -> Tables {
 }
 
 #[derive(Default)]
-struct Reader {
+struct RuleReader {
     tables: Tables,
     checks: HashMap<&'static str, Check>,
     /// The table being read is not the first, and repeats some of what that says.
@@ -175,7 +175,7 @@ fn rows(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
 }
 
-impl Reader {
+impl RuleReader {
     /// The values of enumerated types (`set=`), which rows elsewhere refer to by `enum` alone.
     fn sets(&mut self, text: &'static str) {
         let mut block = "";
@@ -208,9 +208,9 @@ impl Reader {
 
     fn row(&mut self, block: &'static str, line: &'static str) {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let mut row = Row { name, ..Row::default() };
-        let mut parsed = Line::default();
-        let mut target = Target::Whole;
+        let mut row = RuleRow { name, ..RuleRow::default() };
+        let mut parsed = RuleLine::default();
+        let mut target = RuleTarget::Whole;
         for word in words(rest) {
             if !self.word(block, word, &mut row, &mut parsed, &mut target) {
                 self.tables.problems.push(format!("{block}.{name}: {word}"));
@@ -241,9 +241,9 @@ impl Reader {
         &self,
         block: &'static str,
         word: &'static str,
-        row: &mut Row,
-        line: &mut Line,
-        target: &mut Target,
+        row: &mut RuleRow,
+        line: &mut RuleLine,
+        target: &mut RuleTarget,
     ) -> bool {
         if let Some(text) = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
             let Some(last) = line.steps.last_mut() else { return false };
@@ -252,9 +252,9 @@ impl Reader {
         }
         let (word, value) = word.split_once('=').unwrap_or((word, ""));
         match word {
-            "each" => *target = Target::Each { indexed: true },
-            "each-here" => *target = Target::Each { indexed: false },
-            "keys" => *target = Target::Keys,
+            "each" => *target = RuleTarget::Each { indexed: true },
+            "each-here" => *target = RuleTarget::Each { indexed: false },
+            "keys" => *target = RuleTarget::Keys,
             "as" => row.variant = Some(value),
             "skip" => line.skip = true,
             "flat" => row.flat = true,
@@ -264,7 +264,7 @@ impl Reader {
             "if" | "unless" => line.guards.push(guard(value, word == "if")),
             _ => {
                 let Some(rule) = self.rule(block, row.name, word, value) else { return false };
-                line.steps.push(Step { target: *target, rule, detail: None });
+                line.steps.push(PathStep { target: *target, rule, detail: None });
             }
         }
         true
@@ -276,7 +276,7 @@ impl Reader {
         field: &'static str,
         word: &'static str,
         value: &'static str,
-    ) -> Option<Rule> {
+    ) -> Option<FieldRule> {
         let (plain, empty) = match (word.strip_suffix('!'), word.strip_suffix('?')) {
             (Some(plain), _) => (plain, Empty::Checked),
             (_, Some(plain)) => (plain, Empty::Absent),
@@ -284,31 +284,31 @@ impl Reader {
         };
         let skip_zero = empty == Empty::Absent;
         Some(match plain {
-            "required" => Rule::Required,
+            "required" => FieldRule::Required,
             "enum" => {
                 let base = block.split('@').next().unwrap_or(block);
                 let words = match value {
                     "" => self.sets.get(&(base, field)).cloned()?,
                     listed => list(listed),
                 };
-                Rule::Enum { words, empty }
+                FieldRule::Enum { words, empty }
             }
-            "min" => Rule::Range { min: value.parse().ok()?, max: i64::MAX, skip_zero },
-            "max" => Rule::Range { min: i64::MIN, max: value.parse().ok()?, skip_zero },
+            "min" => FieldRule::Range { min: value.parse().ok()?, max: i64::MAX, skip_zero },
+            "max" => FieldRule::Range { min: i64::MIN, max: value.parse().ok()?, skip_zero },
             "range" => {
                 let (min, max) = value.split_once("..")?;
-                Rule::Range { min: min.parse().ok()?, max: max.parse().ok()?, skip_zero }
+                FieldRule::Range { min: min.parse().ok()?, max: max.parse().ok()?, skip_zero }
             }
-            "max-bytes" => Rule::MaxBytes(value.parse().ok()?),
-            "max-items" => Rule::MaxItems(value.parse().ok()?),
-            "unique" => Rule::Unique { keys: list(value), at_element: self.declared },
-            "immutable" => Rule::Immutable,
-            "forbidden" => Rule::Forbidden,
-            "invalid" => Rule::Invalid,
-            "one-of" => Rule::OneOf(list(value)),
-            "first-of" => Rule::FirstOf(list(value)),
-            "check" => Rule::Check(*self.checks.get(value)?),
-            _ => Rule::Form { form: forms::form(plain)?, empty },
+            "max-bytes" => FieldRule::MaxBytes(value.parse().ok()?),
+            "max-items" => FieldRule::MaxItems(value.parse().ok()?),
+            "unique" => FieldRule::Unique { keys: list(value), at_element: self.declared },
+            "immutable" => FieldRule::Immutable,
+            "forbidden" => FieldRule::Forbidden,
+            "invalid" => FieldRule::Invalid,
+            "one-of" => FieldRule::OneOf(list(value)),
+            "first-of" => FieldRule::FirstOf(list(value)),
+            "check" => FieldRule::Check(*self.checks.get(value)?),
+            _ => FieldRule::Form { form: forms::form(plain)?, empty },
         })
     }
 }
@@ -317,10 +317,10 @@ fn list(text: &'static str) -> Vec<&'static str> {
     if text.is_empty() { Vec::new() } else { text.split(',').collect() }
 }
 
-fn guard(text: &'static str, wanted: bool) -> Guard {
+fn guard(text: &'static str, wanted: bool) -> RuleGuard {
     match text.split_once(':') {
-        Some((field, words)) => Guard { field, words: words.split('|').collect(), wanted },
-        None => Guard { field: text, words: Vec::new(), wanted },
+        Some((field, words)) => RuleGuard { field, words: words.split('|').collect(), wanted },
+        None => RuleGuard { field: text, words: Vec::new(), wanted },
     }
 }
 

@@ -2,9 +2,9 @@
 
 use listwatch_wire::json::Value;
 
-use super::compile::{FieldStop, Rules, SetId, Shape, Stop};
-use super::parse::{Line, Rule, Step, Target};
-use super::{Part, apply};
+use super::compile::{FieldShape, FieldStop, RuleSets, RuleStop, SetId};
+use super::parse::{FieldRule, PathStep, RuleLine, RuleTarget};
+use super::{ObjectPart, apply};
 use crate::field::{Errors, Path};
 use crate::schema::{Field, StructId};
 use crate::tree::Tree;
@@ -22,16 +22,16 @@ pub(crate) struct At<'a> {
     pub(crate) path: &'a Path<'a>,
 }
 
-pub(super) struct Walk {
-    pub(super) rules: &'static Rules,
+pub(super) struct RuleWalk {
+    pub(super) rules: &'static RuleSets,
 }
 
-impl Walk {
+impl RuleWalk {
     /// Visits an object from its top.
     pub(super) fn root(
         &self,
         id: StructId,
-        part: Part,
+        part: ObjectPart,
         with_status: bool,
         new: &Value,
         old: Option<&Value>,
@@ -40,13 +40,13 @@ impl Walk {
         let Some(set) = self.rules.of(id) else { return };
         let path = Path::object();
         let wanted = |field: &str| match part {
-            Part::Main | Part::Spec => field != "status" || with_status,
-            Part::Status => field == "status",
+            ObjectPart::Main | ObjectPart::Spec => field != "status" || with_status,
+            ObjectPart::Status => field == "status",
         };
         for stop in self.rules.stops(set) {
             match stop {
-                Stop::Own(lines) if part == Part::Main => own(lines, new, old, &path, errors),
-                Stop::Field(stop) if wanted(stop.field.name) => self.field(stop, new, old, &path, errors),
+                RuleStop::Own(lines) if part == ObjectPart::Main => own(lines, new, old, &path, errors),
+                RuleStop::Field(stop) if wanted(stop.field.name) => self.field(stop, new, old, &path, errors),
                 _ => {}
             }
         }
@@ -67,12 +67,12 @@ impl Walk {
         let mut surplus: Vec<&str> = Vec::new();
         for stop in self.rules.stops(set) {
             match stop {
-                Stop::Own(lines) => {
+                RuleStop::Own(lines) => {
                     surplus.extend(alternatives(lines, new, path, errors));
                     own(lines, new, old, path, errors);
                 }
-                Stop::Field(stop) if surplus.contains(&stop.field.name) => {}
-                Stop::Field(stop) => self.field(stop, new, old, path, errors),
+                RuleStop::Field(stop) if surplus.contains(&stop.field.name) => {}
+                RuleStop::Field(stop) => self.field(stop, new, old, path, errors),
             }
         }
     }
@@ -97,8 +97,8 @@ impl Walk {
         let skipped = skipped || (stop.once && old.is_some());
         let Some((shape, set)) = stop.below.filter(|_| !skipped) else { return };
         match shape {
-            Shape::One => self.visit(set, new, old, &path, errors),
-            Shape::List => {
+            FieldShape::One => self.visit(set, new, old, &path, errors),
+            FieldShape::List => {
                 let before = old.and_then(Value::as_array);
                 for (index, item) in new.as_array().into_iter().flatten().enumerate() {
                     let old = before.and_then(|before| before.get(index));
@@ -106,7 +106,7 @@ impl Walk {
                     self.visit(set, item, old, &indexed, errors);
                 }
             }
-            Shape::Map => {
+            FieldShape::Map => {
                 for (key, item) in new.as_object().into_iter().flatten() {
                     let old = old.and_then(|old| old.get(key));
                     self.visit(set, item, old, &path.key(key), errors);
@@ -117,10 +117,15 @@ impl Walk {
 }
 
 /// The fields of a struct that may have only one of several and has more: all but the first.
-fn alternatives<'a>(lines: &'a [Line], value: &Value, path: &Path<'_>, errors: &mut Errors) -> Vec<&'a str> {
+fn alternatives<'a>(
+    lines: &'a [RuleLine],
+    value: &Value,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) -> Vec<&'a str> {
     let mut surplus = Vec::new();
     for step in lines.iter().flat_map(|line| &line.steps) {
-        let Rule::FirstOf(fields) = &step.rule else { continue };
+        let FieldRule::FirstOf(fields) = &step.rule else { continue };
         let what = step.detail.unwrap_or_default();
         // `field~shown` has another name in errors, `field+` is never one too many.
         let name = |entry: &'a str| entry.split(['~', '+']).next().unwrap_or(entry);
@@ -137,26 +142,26 @@ fn alternatives<'a>(lines: &'a [Line], value: &Value, path: &Path<'_>, errors: &
     surplus
 }
 
-fn own(lines: &[Line], new: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+fn own(lines: &[RuleLine], new: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     for line in lines.iter().filter(|line| line.guards.iter().all(|guard| guard.holds(new))) {
         run(line, &At { value: new, old, parent: new, path }, None, errors);
     }
 }
 
 /// Runs the rules of a line in order; what is required and missing is not looked at further, but that it was there before.
-fn run(line: &Line, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) {
+fn run(line: &RuleLine, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) {
     let mut missing = false;
     for step in line.steps.iter() {
-        if missing && !matches!(step.rule, Rule::Immutable) {
+        if missing && !matches!(step.rule, FieldRule::Immutable) {
             continue;
         }
         let goes_on = match step.target {
-            Target::Whole => apply::whole(step, at, field, errors),
-            Target::Each { indexed } => {
+            RuleTarget::Whole => apply::whole(step, at, field, errors),
+            RuleTarget::Each { indexed } => {
                 each(step, at, indexed, errors);
                 true
             }
-            Target::Keys => {
+            RuleTarget::Keys => {
                 keys(step, at, errors);
                 true
             }
@@ -165,7 +170,7 @@ fn run(line: &Line, at: &At<'_>, field: Option<&'static Field>, errors: &mut Err
     }
 }
 
-fn each(step: &Step, at: &At<'_>, indexed: bool, errors: &mut Errors) {
+fn each(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     let mut one = |value: &Value, path: &Path<'_>| {
         apply::whole(step, &At { value, old: None, parent: at.parent, path }, None, errors);
     };
@@ -186,7 +191,7 @@ fn each(step: &Step, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     }
 }
 
-fn keys(step: &Step, at: &At<'_>, errors: &mut Errors) {
+fn keys(step: &PathStep, at: &At<'_>, errors: &mut Errors) {
     for (key, _) in at.value.as_object().into_iter().flatten() {
         let (value, path) = (Value::from(key.as_str()), at.path.key(key));
         apply::whole(step, &At { value: &value, old: None, parent: at.parent, path: &path }, None, errors);

@@ -21,21 +21,21 @@ use listwatch_wire::go::json_type;
 use listwatch_wire::json::{Map, Value};
 
 use crate::schema::{Field, Node, Schema, StructId, Type, schema};
-use path::Path;
+use path::StackPath;
 
 pub use fill::fill;
 pub(crate) use scalar::BASE64;
 
 /// The result of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct TypeReport {
     /// Paths of fields the schema does not have, such as `spec.containers[0].foo`; they are no longer in the object.
     pub unknown: Vec<String>,
     /// The first value of the wrong type, in kube-apiserver's words: the object must be refused.
     pub error: Option<String>,
 }
 
-impl Report {
+impl TypeReport {
     /// Words for fields that the schema does not have, and for those that the body, which is JSON, has twice, in the
     /// order in which a reader of the body meets them. What is inside a field that does not exist was not read.
     #[must_use]
@@ -54,11 +54,11 @@ impl Report {
 /// assert_eq!(report.unknown, ["Data"]);
 /// assert_eq!(object, listwatch_wire::json::json!({"metadata": {"name": "a"}}));
 /// ```
-pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> Report {
-    let mut walk = Walk { schema: schema(), report: Report::default(), unknown_bytes: 0 };
+pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> TypeReport {
+    let mut walk = TypeWalk { schema: schema(), report: TypeReport::default(), unknown_bytes: 0 };
     let Type::Struct(id) = node.ty() else { return walk.report };
     match object {
-        Value::Object(map) => walk.structure(id, map, &Path::Root, before),
+        Value::Object(map) => walk.structure(id, map, &StackPath::Root, before),
         other => {
             let go = walk.schema.structure(id).go_name();
             walk.report.error =
@@ -75,23 +75,23 @@ pub const MAX_UNKNOWN: usize = 100;
 const MAX_UNKNOWN_BYTES: usize = 64 << 10;
 
 /// One walk. The path lives on the stack, so that nothing is allocated for an object without faults.
-struct Walk {
+struct TypeWalk {
     schema: &'static Schema,
-    report: Report,
+    report: TypeReport,
     unknown_bytes: usize,
 }
 
 /// Where a value stands, for messages: the struct around it and the Go type it should have.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    path: &'a Path<'a>,
+struct ValuePlace<'a> {
+    path: &'a StackPath<'a>,
     owner: StructId,
     go_type: Option<&'static str>,
 }
 
-impl Walk {
+impl TypeWalk {
     /// Fields to remove are made null first and removed at the end, since most objects have none.
-    fn structure(&mut self, id: StructId, map: &mut Map, path: &Path<'_>, before: Option<&Value>) {
+    fn structure(&mut self, id: StructId, map: &mut Map, path: &StackPath<'_>, before: Option<&Value>) {
         let mut dirty = false;
         for (name, value) in map.iter_mut() {
             let before = before.and_then(|before| before.get(name));
@@ -101,7 +101,7 @@ impl Walk {
             match self.schema.field(id, name) {
                 Some(field) => {
                     let path = path.field(field.name);
-                    let place = Place { path: &path, owner: id, go_type: field.go_type };
+                    let place = ValuePlace { path: &path, owner: id, go_type: field.go_type };
                     self.value(field.ty, value, place, before);
                     if left_out(field, value) {
                         *value = Value::Null;
@@ -124,7 +124,7 @@ impl Walk {
     }
 
     /// Nulls stay where they are: they mean "absent" to a struct and "zero" to a list or map, which decide themselves.
-    fn value(&mut self, ty: Type, value: &mut Value, place: Place<'_>, before: Option<&Value>) {
+    fn value(&mut self, ty: Type, value: &mut Value, place: ValuePlace<'_>, before: Option<&Value>) {
         match (ty, &mut *value) {
             (_, Value::Null) => {}
             (Type::Struct(id), Value::Object(map)) => self.structure(id, map, place.path, before),
@@ -146,7 +146,7 @@ impl Walk {
         }
     }
 
-    fn list(&mut self, item: Type, items: &mut [Value], place: Place<'_>, before: Option<&Value>) {
+    fn list(&mut self, item: Type, items: &mut [Value], place: ValuePlace<'_>, before: Option<&Value>) {
         let before = before.and_then(Value::as_array);
         for (index, value) in items.iter_mut().enumerate() {
             let before = before.and_then(|before| before.get(index));
@@ -155,12 +155,12 @@ impl Walk {
             }
             let path = place.path.index(index);
             let go_type = place.go_type.and_then(|go| go.strip_prefix("[]"));
-            self.value(item, value, Place { path: &path, go_type, ..place }, before);
+            self.value(item, value, ValuePlace { path: &path, go_type, ..place }, before);
             zero_if_null(item, value);
         }
     }
 
-    fn map(&mut self, item: Type, map: &mut Map, place: Place<'_>, before: Option<&Value>) {
+    fn map(&mut self, item: Type, map: &mut Map, place: ValuePlace<'_>, before: Option<&Value>) {
         let go_type = place.go_type.and_then(|go| go.strip_prefix("map[")?.split_once(']')).map(|(_, go)| go);
         for (key, value) in map.iter_mut() {
             let before = before.and_then(|before| before.get(key));
@@ -168,13 +168,13 @@ impl Walk {
                 continue;
             }
             let path = place.path.entry(key);
-            self.value(item, value, Place { path: &path, go_type, ..place }, before);
+            self.value(item, value, ValuePlace { path: &path, go_type, ..place }, before);
             zero_if_null(item, value);
         }
     }
 
     /// JSON schemas may stand where a list, a bool or names may stand; what is neither is ignored, as kube-apiserver does.
-    fn schema_or(&mut self, ty: Type, value: &mut Value, place: Place<'_>) {
+    fn schema_or(&mut self, ty: Type, value: &mut Value, place: ValuePlace<'_>) {
         let props = self.schema.schema_props();
         match (ty, &mut *value) {
             (_, Value::Object(map)) => self.structure(props, map, place.path, None),
@@ -186,14 +186,14 @@ impl Walk {
         }
     }
 
-    fn fault(&mut self, fault: scalar::Fault, ty: Type, place: Place<'_>) {
+    fn fault(&mut self, fault: scalar::ScalarFault, ty: Type, place: ValuePlace<'_>) {
         match fault {
-            scalar::Fault::Kind(kind) => self.mismatch(&kind, ty, place),
-            scalar::Fault::Text(text) => self.refuse(text),
+            scalar::ScalarFault::Kind(kind) => self.mismatch(&kind, ty, place),
+            scalar::ScalarFault::Text(text) => self.refuse(text),
         }
     }
 
-    fn mismatch(&mut self, found: &str, ty: Type, place: Place<'_>) {
+    fn mismatch(&mut self, found: &str, ty: Type, place: ValuePlace<'_>) {
         if self.report.error.is_none() {
             let owner = self.schema.structure(place.owner).short_name();
             let (path, wanted) = (place.path.fields_only(), go::type_name(ty, place.go_type));

@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 pub(super) fn complaints(unknown: &[String], duplicates: &[String], body: &[u8]) -> Vec<String> {
     let repeated = duplicates.iter().filter(|path| !unknown.iter().any(|outer| is_within(path, outer)));
     let known: Vec<&String> = repeated.collect();
-    let mut finder = Finder { wanted: HashMap::new(), path: String::new(), next: 0 };
+    let mut finder = OrderFinder { wanted: HashMap::new(), path: String::new(), next: 0 };
     finder.wanted.extend(unknown.iter().chain(known.iter().copied()).map(|path| (path.clone(), Vec::new())));
     if finder.wanted.len() > 1 {
         // A body that cannot be read to its end still has the order of what came before.
@@ -35,13 +35,13 @@ fn is_within(path: &str, outer: &str) -> bool {
 }
 
 /// Reads a body, forgets its values, and remembers when it met each wanted path: the first time and the second.
-struct Finder {
+struct OrderFinder {
     wanted: HashMap<String, Vec<usize>>,
     path: String,
     next: usize,
 }
 
-impl Finder {
+impl OrderFinder {
     fn deserialize_in<'de, D: Deserializer<'de>>(&mut self, json: D) -> Result<(), D::Error> {
         Here(self).deserialize(json)
     }
@@ -55,7 +55,7 @@ impl Finder {
 }
 
 /// The value at the finder's path.
-struct Here<'a>(&'a mut Finder);
+struct Here<'a>(&'a mut OrderFinder);
 
 impl<'de> DeserializeSeed<'de> for Here<'_> {
     type Value = ();

@@ -3,34 +3,34 @@
 use std::fmt;
 
 /// A list of steps, each pointing at the one before it.
-pub(super) enum Path<'a> {
+pub(super) enum StackPath<'a> {
     Root,
-    Field(&'a Path<'a>, &'a str),
-    Entry(&'a Path<'a>, &'a str),
-    Index(&'a Path<'a>, usize),
+    Field(&'a StackPath<'a>, &'a str),
+    Entry(&'a StackPath<'a>, &'a str),
+    Index(&'a StackPath<'a>, usize),
 }
 
-impl<'a> Path<'a> {
+impl<'a> StackPath<'a> {
     /// A field of a struct.
-    pub(super) fn field(&'a self, name: &'a str) -> Path<'a> {
-        Path::Field(self, name)
+    pub(super) fn field(&'a self, name: &'a str) -> StackPath<'a> {
+        StackPath::Field(self, name)
     }
 
     /// A key of a map.
-    pub(super) fn entry(&'a self, key: &'a str) -> Path<'a> {
-        Path::Entry(self, key)
+    pub(super) fn entry(&'a self, key: &'a str) -> StackPath<'a> {
+        StackPath::Entry(self, key)
     }
 
-    pub(super) fn index(&'a self, index: usize) -> Path<'a> {
-        Path::Index(self, index)
+    pub(super) fn index(&'a self, index: usize) -> StackPath<'a> {
+        StackPath::Index(self, index)
     }
 
     /// The fields alone, as Go's decoder names a place: no list positions, no keys of maps.
     pub(super) fn fields_only(&self) -> String {
         match self {
-            Path::Root => String::new(),
-            Path::Index(parent, _) | Path::Entry(parent, _) => parent.fields_only(),
-            Path::Field(parent, name) => {
+            StackPath::Root => String::new(),
+            StackPath::Index(parent, _) | StackPath::Entry(parent, _) => parent.fields_only(),
+            StackPath::Field(parent, name) => {
                 let parent = parent.fields_only();
                 if parent.is_empty() { (*name).to_owned() } else { format!("{parent}.{name}") }
             }
@@ -38,13 +38,13 @@ impl<'a> Path<'a> {
     }
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for StackPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Path::Root => Ok(()),
-            Path::Field(Path::Root, name) => f.write_str(name),
-            Path::Field(parent, name) | Path::Entry(parent, name) => write!(f, "{parent}.{name}"),
-            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
+            StackPath::Root => Ok(()),
+            StackPath::Field(StackPath::Root, name) => f.write_str(name),
+            StackPath::Field(parent, name) | StackPath::Entry(parent, name) => write!(f, "{parent}.{name}"),
+            StackPath::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
 }

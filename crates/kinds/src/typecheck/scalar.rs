@@ -12,7 +12,7 @@ use crate::schema::Type;
 use crate::{quantity, time};
 
 /// Why a value is refused.
-pub(super) enum Fault {
+pub(super) enum ScalarFault {
     /// It is of another type; the text is what Go calls the value.
     Kind(Cow<'static, str>),
     /// The type's own decoder refuses it, and this is all the message says.
@@ -28,7 +28,7 @@ pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Checks a value that is not null and brings it into its canonical form.
-pub(super) fn normalise(ty: Type, value: &mut Value) -> Result<(), Fault> {
+pub(super) fn normalise(ty: Type, value: &mut Value) -> Result<(), ScalarFault> {
     match ty {
         Type::String if value.is_string() => Ok(()),
         Type::Bool if value.is_boolean() => Ok(()),
@@ -40,20 +40,20 @@ pub(super) fn normalise(ty: Type, value: &mut Value) -> Result<(), Fault> {
         Type::IntOrString => int_or_string(value),
         Type::Time | Type::MicroTime => point_in_time(ty, value),
         Type::Raw | Type::FieldsV1 | Type::Json => Ok(()),
-        _ => Err(Fault::Kind(json_type(value).into())),
+        _ => Err(ScalarFault::Kind(json_type(value).into())),
     }
 }
 
-fn integer(value: &mut Value, low: i64, high: i64) -> Result<(), Fault> {
-    let Value::Number(number) = value else { return Err(Fault::Kind(json_type(value).into())) };
+fn integer(value: &mut Value, low: i64, high: i64) -> Result<(), ScalarFault> {
+    let Value::Number(number) = value else { return Err(ScalarFault::Kind(json_type(value).into())) };
     match number.as_i64() {
         Some(n) if (low..=high).contains(&n) => Ok(()),
-        _ => Err(Fault::Kind(format!("number {number}").into())),
+        _ => Err(ScalarFault::Kind(format!("number {number}").into())),
     }
 }
 
-fn bytes(value: &mut Value) -> Result<(), Fault> {
-    let Value::String(text) = value else { return Err(Fault::Kind(json_type(value).into())) };
+fn bytes(value: &mut Value) -> Result<(), ScalarFault> {
+    let Value::String(text) = value else { return Err(ScalarFault::Kind(json_type(value).into())) };
     // Line breaks are allowed in base64 and not kept.
     if text.contains(['\n', '\r']) {
         text.retain(|c| c != '\n' && c != '\r');
@@ -61,27 +61,27 @@ fn bytes(value: &mut Value) -> Result<(), Fault> {
     match BASE64.decode(text.as_bytes()) {
         Ok(_) => Ok(()),
         Err(base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _)) => {
-            Err(Fault::Text(format!("illegal base64 data at input byte {at}")))
+            Err(ScalarFault::Text(format!("illegal base64 data at input byte {at}")))
         }
-        Err(_) => Err(Fault::Text(format!("illegal base64 data at input byte {}", text.len() / 4 * 4))),
+        Err(_) => Err(ScalarFault::Text(format!("illegal base64 data at input byte {}", text.len() / 4 * 4))),
     }
 }
 
-fn amount(value: &mut Value) -> Result<(), Fault> {
+fn amount(value: &mut Value) -> Result<(), ScalarFault> {
     let text = match &*value {
         Value::String(text) => Cow::Borrowed(text.trim()),
         Value::Number(number) => Cow::Owned(number.to_string()),
         // Its decoder looks at the bytes and finds no number in them.
         _ => Cow::Borrowed("?"),
     };
-    let canonical = quantity::canonical(&text).map_err(|e| Fault::Text(e.to_string()))?;
+    let canonical = quantity::canonical(&text).map_err(|e| ScalarFault::Text(e.to_string()))?;
     if value.as_str() != Some(&canonical) {
         *value = canonical.into_owned().into();
     }
     Ok(())
 }
 
-fn int_or_string(value: &mut Value) -> Result<(), Fault> {
+fn int_or_string(value: &mut Value) -> Result<(), ScalarFault> {
     match value {
         Value::String(_) => Ok(()),
         Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
@@ -90,11 +90,11 @@ fn int_or_string(value: &mut Value) -> Result<(), Fault> {
     }
 }
 
-fn point_in_time(ty: Type, value: &mut Value) -> Result<(), Fault> {
+fn point_in_time(ty: Type, value: &mut Value) -> Result<(), ScalarFault> {
     let text = text_of(value)?;
     let canonical = match ty {
-        Type::MicroTime => Cow::Owned(time::micros(text).map_err(Fault::Text)?),
-        _ => time::seconds(text).map_err(Fault::Text)?,
+        Type::MicroTime => Cow::Owned(time::micros(text).map_err(ScalarFault::Text)?),
+        _ => time::seconds(text).map_err(ScalarFault::Text)?,
     };
     if canonical != *text {
         *value = canonical.into_owned().into();
@@ -102,13 +102,13 @@ fn point_in_time(ty: Type, value: &mut Value) -> Result<(), Fault> {
     Ok(())
 }
 
-fn text_of(value: &Value) -> Result<&str, Fault> {
+fn text_of(value: &Value) -> Result<&str, ScalarFault> {
     value.as_str().ok_or_else(|| untyped(json_type(value), "string"))
 }
 
 /// A type with its own decoder does not know which field it is in.
-fn untyped(found: &str, wanted: &str) -> Fault {
-    Fault::Text(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
+fn untyped(found: &str, wanted: &str) -> ScalarFault {
+    ScalarFault::Text(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
 }
 
 /// A number of the table, for values that are made here.

@@ -5,7 +5,7 @@ use listwatch_wire::json::{Value, json};
 use super::*;
 use crate::schema::node;
 
-fn decoded(group: &str, kind: &str, mut object: Value) -> (Value, Report) {
+fn decoded(group: &str, kind: &str, mut object: Value) -> (Value, TypeReport) {
     let report = decode(node(group, "v1", kind).expect(kind), &mut object, None);
     (object, report)
 }
@@ -240,7 +240,7 @@ proptest::proptest! {
         let mut once = object;
         if decode(node, &mut once, None).error.is_none() {
             let mut twice = once.clone();
-            proptest::prop_assert_eq!(decode(node, &mut twice, None), Report::default());
+            proptest::prop_assert_eq!(decode(node, &mut twice, None), TypeReport::default());
             proptest::prop_assert_eq!(&twice, &once);
             fill(node, &mut once, None);
             let mut filled = once.clone();
@@ -257,6 +257,6 @@ fn kind_and_api_version_are_fields_of_every_object() {
             {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]}});
         let mut object = given.clone();
         let report = decode(node(kind.group, kind.version, kind.kind).unwrap(), &mut object, None);
-        assert_eq!((report, object), (Report::default(), given));
+        assert_eq!((report, object), (TypeReport::default(), given));
     }
 }

@@ -50,7 +50,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
 use crate::field::Errors;
-use crate::rules::{self, Check, Part};
+use crate::rules::{self, Check, ObjectPart};
 use crate::tree::Tree;
 use crate::{Kind, convert, meta};
 
@@ -149,7 +149,7 @@ pub fn status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
     finalizers(kind, new, &mut errors);
-    rules::run(kind, Part::Status, new, Some(old), &mut errors);
+    rules::run(kind, ObjectPart::Status, new, Some(old), &mut errors);
     match (kind.group, kind.kind) {
         ("", "Pod") => pod_status::status(new, old, &mut errors),
         ("", "Namespace") => config::namespace_status(new, &mut errors),
@@ -199,11 +199,11 @@ fn subresource_update(
 /// are about.
 fn content(kind: &Kind, new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if (kind.group, kind.kind, kind.version) != ("autoscaling", "HorizontalPodAutoscaler", "v1") {
-        rules::run(kind, Part::Main, new, old, errors);
+        rules::run(kind, ObjectPart::Main, new, old, errors);
         return;
     }
     let Some(stored) = crate::by_kind(kind.group, "v2", kind.kind) else { return };
     let mut converted = new.clone();
     convert::to_stored(kind, &mut converted);
-    rules::run(stored, Part::Main, &converted, old, errors);
+    rules::run(stored, ObjectPart::Main, &converted, old, errors);
 }

@@ -8,7 +8,7 @@ use super::checks;
 use crate::Kind;
 use crate::field::{Errors, Path};
 use crate::prepare::qos_class;
-use crate::rules::{self, At, Check, Part};
+use crate::rules::{self, At, Check, ObjectPart};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![pod_changes_little];
@@ -17,7 +17,7 @@ const FROZEN: &str = "pod updates may not change fields other than `spec.contain
 
 /// Runs the rules of a Pod's spec, for subresources that change what an ordinary update may not.
 pub(super) fn without_freeze(kind: &Kind, new: &Value, errors: &mut Errors) {
-    rules::run(kind, Part::Spec, new, None, errors);
+    rules::run(kind, ObjectPart::Spec, new, None, errors);
 }
 
 /// Of a Pod that exists only a few fields may still change.

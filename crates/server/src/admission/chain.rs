@@ -22,7 +22,7 @@ use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
 use super::pod_toleration_restriction::PodTolerationRestriction;
 use super::pod_topology_labels::PodTopologyLabels;
-use super::priority::Priority;
+use super::priority::PriorityPlugin;
 use super::resource_quota::ResourceQuota;
 use super::rights::EscalationCheck;
 use super::runtime_class::RuntimeClass;
@@ -34,28 +34,28 @@ use super::{Chain, Plugin, WebhookLimits, policy, webhook};
 type Make = fn() -> Arc<dyn Plugin>;
 
 /// A plugin by its name in kube-apiserver.
-struct Row {
+struct PluginRow {
     name: &'static str,
     on_by_default: bool,
     /// `None` for plugins that kube-apiserver has and this server does not.
     make: Option<Make>,
 }
 
-const fn on(name: &'static str, make: Make) -> Row {
-    Row { name, on_by_default: true, make: Some(make) }
+const fn on(name: &'static str, make: Make) -> PluginRow {
+    PluginRow { name, on_by_default: true, make: Some(make) }
 }
 
-const fn off(name: &'static str, make: Make) -> Row {
-    Row { name, on_by_default: false, make: Some(make) }
+const fn off(name: &'static str, make: Make) -> PluginRow {
+    PluginRow { name, on_by_default: false, make: Some(make) }
 }
 
 /// Part of kube-apiserver's list, without a plugin here.
-const fn absent(name: &'static str) -> Row {
-    Row { name, on_by_default: false, make: None }
+const fn absent(name: &'static str) -> PluginRow {
+    PluginRow { name, on_by_default: false, make: None }
 }
 
 /// Every plugin of kube-apiserver, in the order it calls them.
-const PLUGINS: &[Row] = &[
+const PLUGINS: &[PluginRow] = &[
     off("AlwaysAdmit", || Arc::new(AlwaysAdmit)),
     absent("NamespaceAutoProvision"),
     on("NamespaceLifecycle", || Arc::new(NamespaceLifecycle)),
@@ -70,7 +70,7 @@ const PLUGINS: &[Row] = &[
     absent("ImagePolicyWebhook"),
     on("PodSecurity", || Arc::new(PodSecurity)),
     off("PodNodeSelector", || Arc::new(PodNodeSelector)),
-    on("Priority", || Arc::new(Priority)),
+    on("Priority", || Arc::new(PriorityPlugin)),
     on("DefaultTolerationSeconds", || Arc::new(DefaultTolerationSeconds)),
     off("PodTolerationRestriction", || Arc::new(PodTolerationRestriction)),
     absent("EventRateLimit"),
@@ -90,10 +90,10 @@ const PLUGINS: &[Row] = &[
     on("PodTopologyLabels", || Arc::new(PodTopologyLabels)),
     absent("NodeDeclaredFeatureValidator"),
     absent("PodResizeValidator"),
-    on("MutatingAdmissionPolicy", || Arc::new(policy::Mutating::default())),
-    on("MutatingAdmissionWebhook", || Arc::new(webhook::Mutating::default())),
-    on("ValidatingAdmissionPolicy", || Arc::new(policy::Validating::default())),
-    on("ValidatingAdmissionWebhook", || Arc::new(webhook::Validating::default())),
+    on("MutatingAdmissionPolicy", || Arc::new(policy::MutatingPolicies::default())),
+    on("MutatingAdmissionWebhook", || Arc::new(webhook::MutatingWebhooks::default())),
+    on("ValidatingAdmissionPolicy", || Arc::new(policy::ValidatingPolicies::default())),
+    on("ValidatingAdmissionWebhook", || Arc::new(webhook::ValidatingWebhooks::default())),
     on("ResourceQuota", || Arc::new(ResourceQuota)),
     off("AlwaysDeny", || Arc::new(AlwaysDeny)),
 ];
@@ -127,7 +127,7 @@ impl AdmissionOptions {
         wrong.map_or(Ok(()), |name| Err(UnknownPlugin(name.clone())))
     }
 
-    fn has(&self, row: &Row) -> bool {
+    fn has(&self, row: &PluginRow) -> bool {
         let named = |list: &[String]| list.iter().any(|name| name == row.name);
         (row.on_by_default || named(&self.enable)) && !named(&self.disable)
     }

@@ -12,8 +12,8 @@ use crate::registry::Resource;
 /// The requests that a webhook or a policy is about.
 #[derive(Debug)]
 pub(super) struct Matcher {
-    rules: Vec<Rule>,
-    excluded: Vec<Rule>,
+    rules: Vec<MatchRule>,
+    excluded: Vec<MatchRule>,
     /// Other versions of a resource count, too.
     equivalent: bool,
     namespaces: Value,
@@ -22,7 +22,7 @@ pub(super) struct Matcher {
 
 /// The form in which a request matches.
 #[derive(Clone, Debug)]
-pub(super) enum Form {
+pub(super) enum MatchForm {
     /// As it was sent.
     Sent,
     /// In another version of its resource.
@@ -33,7 +33,7 @@ impl Matcher {
     /// The matcher of a webhook.
     pub(super) fn of_webhook(hook: &Value) -> Self {
         Self {
-            rules: hook.list("rules").iter().map(Rule::read).collect(),
+            rules: hook.list("rules").iter().map(MatchRule::read).collect(),
             excluded: Vec::new(),
             equivalent: hook.text("matchPolicy") != "Exact",
             namespaces: hook.at("namespaceSelector").clone(),
@@ -44,8 +44,8 @@ impl Matcher {
     /// The matcher of a policy's `matchConstraints`, or of a binding's `matchResources`.
     pub(super) fn of_policy(resources: &Value) -> Self {
         Self {
-            rules: resources.list("resourceRules").iter().map(Rule::read).collect(),
-            excluded: resources.list("excludeResourceRules").iter().map(Rule::read).collect(),
+            rules: resources.list("resourceRules").iter().map(MatchRule::read).collect(),
+            excluded: resources.list("excludeResourceRules").iter().map(MatchRule::read).collect(),
             equivalent: resources.text("matchPolicy") != "Exact",
             namespaces: resources.at("namespaceSelector").clone(),
             objects: resources.at("objectSelector").clone(),
@@ -58,7 +58,7 @@ impl Matcher {
     }
 
     /// Returns the form in which the request matches, if it does. `object` is null for a deletion.
-    pub(super) fn matches(&self, request: &Attributes<'_>, object: &Value) -> Option<Form> {
+    pub(super) fn matches(&self, request: &Attributes<'_>, object: &Value) -> Option<MatchForm> {
         let form = self.rule(&self.rules, request)?;
         (self.selects(request, object) && self.rule(&self.excluded, request).is_none()).then_some(form)
     }
@@ -73,16 +73,16 @@ impl Matcher {
         self.rule(&self.excluded, request).is_some()
     }
 
-    fn rule(&self, rules: &[Rule], request: &Attributes<'_>) -> Option<Form> {
+    fn rule(&self, rules: &[MatchRule], request: &Attributes<'_>) -> Option<MatchForm> {
         if rules.iter().any(|rule| rule.matches(request, request.resource)) {
-            return Some(Form::Sent);
+            return Some(MatchForm::Sent);
         }
         if !self.equivalent || rules.is_empty() {
             return None;
         }
         let others = equivalents(request);
         let first = rules.iter().find_map(|rule| others.iter().find(|other| rule.matches(request, other)));
-        first.map(|other| Form::Converted(Arc::clone(other)))
+        first.map(|other| MatchForm::Converted(Arc::clone(other)))
     }
 
     fn selects_object(&self, request: &Attributes<'_>, object: &Value) -> bool {
@@ -123,7 +123,7 @@ fn equivalents(request: &Attributes<'_>) -> Vec<Arc<Resource>> {
 
 /// One rule: operations, and resources by group, version and name.
 #[derive(Debug)]
-struct Rule {
+struct MatchRule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -133,7 +133,7 @@ struct Rule {
     scope: String,
 }
 
-impl Rule {
+impl MatchRule {
     fn read(rule: &Value) -> Self {
         let texts = |key: &str| -> Vec<String> {
             rule.list(key).iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_rule_names_resources_and_subresources_apart() {
-        let rule = |resources: Value| Rule::read(&json!({"resources": resources}));
+        let rule = |resources: Value| MatchRule::read(&json!({"resources": resources}));
         for (resources, plural, subresource, fits) in [
             (json!(["pods"]), "pods", "", true),
             (json!(["pods"]), "pods", "status", false),

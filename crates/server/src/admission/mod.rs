@@ -43,7 +43,7 @@ pub(crate) mod webhook;
 use crate::api::Api;
 use crate::registry::Resource;
 
-pub(crate) use crate::api::{Attributes, Chain, Operation, Plugin, Record, RequestOptions};
+pub(crate) use crate::api::{AdmissionRecord, Attributes, Chain, Operation, Plugin, RequestOptions};
 pub use crate::outbound::WebhookLimits;
 pub(crate) use chain::chain;
 pub use chain::{AdmissionOptions, UnknownPlugin};

@@ -15,7 +15,7 @@ const CLASSES: (&str, &str, &str) = ("scheduling.k8s.io", "v1", "priorityclasses
 const DEFAULT_POLICY: &str = "PreemptLowerPriority";
 
 #[derive(Debug)]
-pub(super) struct Priority;
+pub(super) struct PriorityPlugin;
 
 /// The values a class gives to a Pod.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ struct Class {
 }
 
 #[async_trait]
-impl Plugin for Priority {
+impl Plugin for PriorityPlugin {
     fn is_interested(&self, resource: &Resource) -> bool {
         let of = (&*resource.group, &*resource.plural);
         of == ("", "pods") || of == ("scheduling.k8s.io", "priorityclasses")

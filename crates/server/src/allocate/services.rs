@@ -96,7 +96,7 @@ impl Drop for Reservation<'_> {
 }
 
 /// The addresses and ports of the stored Services, apart from one of them.
-struct Taken<'a> {
+struct TakenByServices<'a> {
     claims: &'a Claims,
     target: &'a Target<'a>,
     collection: &'a Collection,
@@ -104,7 +104,7 @@ struct Taken<'a> {
     ports: HashSet<i64>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> TakenByServices<'a> {
     fn new(claims: &'a Claims, target: &'a Target<'a>) -> Self {
         let collection = &*target.resource.collection;
         let snapshot = collection.snapshot();
@@ -176,7 +176,7 @@ fn assign(
         }
         return Ok(());
     }
-    let mut taken = Taken::new(&reservation.allocator.claims, target);
+    let mut taken = TakenByServices::new(&reservation.allocator.claims, target);
     if !needs.ports.is_empty() || !needs.wanted_ports.is_empty() || needs.health.is_some() {
         taken = taken.with_ports();
     }
@@ -239,7 +239,7 @@ pub(crate) fn reallocate(
 
 fn free_address(
     reservation: &Reservation<'_>,
-    taken: &Taken<'_>,
+    taken: &TakenByServices<'_>,
     target: &Target<'_>,
 ) -> Result<String, Status> {
     let random = (0..TRIES).map(|_| nth_address(rand::random_range(2..RANGE_SIZE - 1)));
@@ -253,7 +253,11 @@ fn free_address(
     }
 }
 
-fn free_port(reservation: &Reservation<'_>, taken: &Taken<'_>, target: &Target<'_>) -> Result<i64, Status> {
+fn free_port(
+    reservation: &Reservation<'_>,
+    taken: &TakenByServices<'_>,
+    target: &Target<'_>,
+) -> Result<i64, Status> {
     let random = (0..TRIES).map(|_| Thing::Port(rand::random_range(NODE_PORTS)));
     match reservation.take(|thing| taken.has(thing), random.chain(NODE_PORTS.map(Thing::Port))) {
         Some(Thing::Port(port)) => Ok(port),
@@ -265,7 +269,7 @@ fn free_port(reservation: &Reservation<'_>, taken: &Taken<'_>, target: &Target<'
 
 fn check_wanted_address(
     reservation: &Reservation<'_>,
-    taken: &Taken<'_>,
+    taken: &TakenByServices<'_>,
     target: &Target<'_>,
     wanted: &str,
 ) -> Result<(), Status> {
@@ -286,7 +290,7 @@ fn check_wanted_address(
 
 fn check_wanted_port(
     reservation: &Reservation<'_>,
-    taken: &Taken<'_>,
+    taken: &TakenByServices<'_>,
     target: &Target<'_>,
     path: &str,
     port: i64,

@@ -7,7 +7,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::options::{DeleteOptions, WriteOptions};
 
-use super::Record;
+use super::AdmissionRecord;
 use crate::api::Api;
 use crate::auth::User;
 use crate::cache::{Filter, Object};
@@ -105,7 +105,7 @@ pub(crate) struct Attributes<'a> {
     pub(crate) options: RequestOptions<'a>,
     /// The stored object of an update or a deletion.
     pub(crate) old: Option<&'a Value>,
-    pub(crate) record: &'a Record,
+    pub(crate) record: &'a AdmissionRecord,
 }
 
 impl<'a> Attributes<'a> {

@@ -80,7 +80,7 @@ async fn call_for_one(
 
 /// Which of the objects that were converted for others may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Freshness {
+pub(crate) enum ConversionFreshness {
     /// Those of lists and watches are converted once for all, as in the watch cache of kube-apiserver.
     Shared,
     /// An object that is read by its name or was just written is converted anew.
@@ -96,7 +96,7 @@ pub(crate) async fn shown(
     api: &Api,
     resource: &Resource,
     objects: Vec<Arc<Object>>,
-    freshness: Freshness,
+    freshness: ConversionFreshness,
 ) -> Result<Vec<Arc<Object>>, Status> {
     match &resource.conversion {
         Some(conversion) => Box::pin(show(api, resource, conversion, objects, freshness)).await,
@@ -116,7 +116,7 @@ pub(crate) async fn shown_one(
     if resource.conversion.is_none() {
         return Ok(object);
     }
-    let shown = shown(api, resource, vec![Arc::clone(&object)], Freshness::Own).await?;
+    let shown = shown(api, resource, vec![Arc::clone(&object)], ConversionFreshness::Own).await?;
     Ok(shown.into_iter().next().unwrap_or(object))
 }
 
@@ -125,14 +125,15 @@ async fn show(
     resource: &Resource,
     conversion: &Conversion,
     mut objects: Vec<Arc<Object>>,
-    freshness: Freshness,
+    freshness: ConversionFreshness,
 ) -> Result<Vec<Arc<Object>>, Status> {
     let limits = api.options.admission.webhooks;
-    let mut batch = Batch::default();
+    let mut batch = ConversionBatch::default();
     for index in 0..objects.len() {
         let Some(object) = objects.get(index).cloned() else { break };
-        let kept =
-            conversion.kept(object.key(), object.revision()).filter(|_| freshness == Freshness::Shared);
+        let kept = conversion
+            .kept(object.key(), object.revision())
+            .filter(|_| freshness == ConversionFreshness::Shared);
         if let Some(bytes) = kept {
             replace(resource, &mut objects, index, bytes);
             continue;
@@ -156,14 +157,14 @@ async fn show(
 
 /// Objects to be converted by one call.
 #[derive(Default)]
-struct Batch {
+struct ConversionBatch {
     /// Their places among all.
     places: Vec<usize>,
     values: Vec<Value>,
     bytes: usize,
 }
 
-impl Batch {
+impl ConversionBatch {
     fn add(&mut self, place: usize, value: Value, bytes: usize) {
         self.places.push(place);
         self.values.push(value);
@@ -175,7 +176,7 @@ async fn finish(
     api: &Api,
     resource: &Resource,
     conversion: &Conversion,
-    batch: Batch,
+    batch: ConversionBatch,
     objects: &mut [Arc<Object>],
 ) -> Result<(), Status> {
     if batch.values.is_empty() {

@@ -1,7 +1,7 @@
 //! [`Api`]: what request handlers share, and the interface of admission plugins.
 //!
 //! The plugins themselves are in `admission/`: [`Api`] holds the [`Chain`] of them, and they get the [`Api`] with each request, so that
-//! the interface ([`Plugin`], [`Attributes`], [`Record`]) belongs below both. [`stored`] reads one object for a write.
+//! the interface ([`Plugin`], [`Attributes`], [`AdmissionRecord`]) belongs below both. [`stored`] reads one object for a write.
 
 mod attributes;
 mod bodies;
@@ -31,7 +31,7 @@ use crate::outbound::WebhookClient;
 use crate::outbound::tls::FrontProxyIdentity;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
-use crate::registry::recent::Recent;
+use crate::registry::recent::RecentWrites;
 
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
 pub(crate) use bodies::Bodies;
@@ -39,7 +39,7 @@ pub(crate) use chain::Chain;
 pub use essential::is_essential;
 pub(crate) use heavy::Heavy;
 pub(crate) use plugin::Plugin;
-pub(crate) use record::Record;
+pub(crate) use record::AdmissionRecord;
 
 /// The shared state of all request handlers: the store, the cache, the registry, and the rules for using them.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub struct Api {
     /// Where large objects are worked on.
     pub(crate) heavy: Heavy,
     /// The trees of objects written lately.
-    pub(crate) recent: Recent,
+    pub(crate) recent: RecentWrites,
     /// The counters of the server.
     pub metrics: Metrics,
 }

@@ -1,4 +1,4 @@
-//! [`Record`]: what admission reports besides its decision.
+//! [`AdmissionRecord`]: what admission reports besides its decision.
 
 use listwatch_storage::Write;
 use parking_lot::{Mutex, MutexGuard};
@@ -12,14 +12,14 @@ const ANNOTATION_BYTES: usize = 256 << 10;
 ///
 /// A write that is retried is admitted again, so that repeated entries count once.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct AdmissionRecord {
     warnings: Mutex<Vec<String>>,
     annotations: Mutex<Vec<(String, String)>>,
     charges: Mutex<Vec<Write>>,
     reinvocation: Mutex<Reinvocation>,
 }
 
-impl Record {
+impl AdmissionRecord {
     /// Adds a text for a `Warning` header, once.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         let (text, mut warnings) = (text.into(), self.warnings.lock());
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn repeated_warnings_and_annotations_count_once() {
-        let record = Record::default();
+        let record = AdmissionRecord::default();
         for value in ["a", "b"] {
             record.warn("careful");
             record.annotate("key", value);

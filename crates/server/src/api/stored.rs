@@ -10,7 +10,7 @@ use listwatch_wire::{Revision, Status};
 use super::{Api, convert};
 use crate::cache::damage::unreadable;
 use crate::cache::fresh::storage_status;
-use crate::registry::recent::Version;
+use crate::registry::recent::WrittenTree;
 use crate::registry::target::Target;
 
 /// An object as it is stored.
@@ -27,7 +27,7 @@ impl Stored {
     async fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
         let rules = &target.resource.rules;
         if let Some((revision, version)) = api.recent.get(&target.key, revision, rules) {
-            let Version { value, bytes, spans } = version;
+            let WrittenTree { value, bytes, spans } = version;
             return Ok(Self { value, revision, bytes, spans: Some(spans) });
         }
         let mut value = match Value::read(&bytes) {

@@ -1,4 +1,4 @@
-//! [`Draft`]: what is known about a request while it is served.
+//! [`AuditDraft`]: what is known about a request while it is served.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -8,20 +8,20 @@ use http::{HeaderValue, StatusCode};
 use jiff::Timestamp;
 use listwatch_wire::json::{Map, Value, json};
 
-use crate::audit::event::Event;
+use crate::audit::event::AuditEvent;
 use crate::audit::log::AuditLog;
-use crate::audit::policy::{Level, Verdict};
+use crate::audit::policy::{AuditDecision, AuditLevel};
 use crate::auth::{Attributes, User};
 
 /// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum AuditStage {
     RequestReceived,
     ResponseStarted,
     ResponseComplete,
 }
 
-impl Stage {
+impl AuditStage {
     fn name(self) -> &'static str {
         match self {
             Self::RequestReceived => "RequestReceived",
@@ -33,7 +33,7 @@ impl Stage {
 
 /// The audit event of a request in the making. It is shared by all who add to it, each of them once.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct AuditDraft {
     log: Arc<AuditLog>,
     id: HeaderValue,
     received: Timestamp,
@@ -41,7 +41,7 @@ pub(crate) struct Draft {
     user_agent: String,
     peer: Option<SocketAddr>,
     /// The decision of the policy and the attributes of the request, known after authentication.
-    known: OnceLock<Known>,
+    known: OnceLock<KnownRequest>,
     impersonated: OnceLock<Arc<User>>,
     body: OnceLock<Bytes>,
     /// Annotations of admission.
@@ -49,14 +49,14 @@ pub(crate) struct Draft {
 }
 
 #[derive(Debug)]
-struct Known {
-    verdict: Verdict,
+struct KnownRequest {
+    verdict: AuditDecision,
     user: Arc<User>,
     verb: String,
     object: Option<Value>,
 }
 
-impl Draft {
+impl AuditDraft {
     pub(super) fn new(
         log: Arc<AuditLog>,
         id: HeaderValue,
@@ -81,14 +81,14 @@ impl Draft {
     /// The sender is known; what it wants is judged by the policy.
     pub(crate) fn authenticated(&self, user: &Arc<User>, wanted: &Attributes<'_>) {
         let verdict = self.log.policy().judge(user, wanted);
-        let known = Known {
+        let known = KnownRequest {
             verdict,
             user: Arc::clone(user),
             verb: wanted.verb.to_owned(),
             object: (!wanted.resource.is_empty()).then(|| object_ref(wanted)),
         };
         if self.known.set(known).is_ok() {
-            self.write(Stage::RequestReceived, None, None);
+            self.write(AuditStage::RequestReceived, None, None);
         }
     }
 
@@ -99,7 +99,7 @@ impl Draft {
 
     /// The body of the request was read.
     pub(crate) fn read(&self, body: &Bytes) {
-        if self.level() >= Level::Request {
+        if self.level() >= AuditLevel::Request {
             drop(self.body.set(body.clone()));
         }
     }
@@ -110,22 +110,22 @@ impl Draft {
     }
 
     /// The request was answered; a stream that begins is told of when it does, and when it is over.
-    pub(crate) fn answered(&self, stage: Stage, code: StatusCode, body: Option<&Bytes>) {
-        let body = body.filter(|_| self.level() == Level::RequestResponse).cloned();
+    pub(crate) fn answered(&self, stage: AuditStage, code: StatusCode, body: Option<&Bytes>) {
+        let body = body.filter(|_| self.level() == AuditLevel::RequestResponse).cloned();
         self.write(stage, Some(code), body);
     }
 
-    fn level(&self) -> Level {
-        self.known.get().map_or(Level::None, |known| known.verdict.level)
+    fn level(&self) -> AuditLevel {
+        self.known.get().map_or(AuditLevel::None, |known| known.verdict.level)
     }
 
-    fn write(&self, stage: Stage, code: Option<StatusCode>, response: Option<Bytes>) {
+    fn write(&self, stage: AuditStage, code: Option<StatusCode>, response: Option<Bytes>) {
         let Some(known) = self.known.get() else { return };
         let omitted = known.verdict.omitted.iter().any(|omitted| omitted == stage.name());
-        if known.verdict.level == Level::None || omitted {
+        if known.verdict.level == AuditLevel::None || omitted {
             return;
         }
-        self.log.write(Event {
+        self.log.write(AuditEvent {
             level: known.verdict.level,
             id: self.id.to_str().unwrap_or_default().to_owned(),
             stage: stage.name(),

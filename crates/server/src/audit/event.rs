@@ -1,4 +1,4 @@
-//! [`Event`]: one line of the audit log.
+//! [`AuditEvent`]: one line of the audit log.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{self, Map, Value, json};
 
-use crate::audit::policy::Level;
+use crate::audit::policy::AuditLevel;
 use crate::auth::User;
 
 /// Bytes of a body that are shown; of longer ones it is only said that they are left out.
@@ -17,8 +17,8 @@ const MAX_BODY: usize = 256 << 10;
 
 /// An audit event. Making it is quick; the writer of the log encodes it.
 #[derive(Debug)]
-pub(super) struct Event {
-    pub(super) level: Level,
+pub(super) struct AuditEvent {
+    pub(super) level: AuditLevel,
     pub(super) id: String,
     pub(super) stage: &'static str,
     pub(super) uri: String,
@@ -37,7 +37,7 @@ pub(super) struct Event {
     pub(super) now: Timestamp,
 }
 
-impl Event {
+impl AuditEvent {
     /// Bytes it holds while it waits, about.
     pub(super) fn weight(&self) -> usize {
         let body = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);

@@ -12,9 +12,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use http::HeaderValue;
 
 use crate::Error;
-use crate::audit::draft::Draft;
-use crate::audit::event::Event;
-use crate::audit::policy::Policy;
+use crate::audit::draft::AuditDraft;
+use crate::audit::event::AuditEvent;
+use crate::audit::policy::AuditPolicy;
 
 /// Events that wait to be written, as in kube-apiserver's buffer.
 const QUEUE: usize = 10_000;
@@ -24,13 +24,13 @@ const QUEUE_BYTES: usize = 64 << 20;
 /// Writes events to a file.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
-    policy: Policy,
-    queue: SyncSender<Event>,
-    counters: Arc<Counters>,
+    policy: AuditPolicy,
+    queue: SyncSender<AuditEvent>,
+    counters: Arc<AuditCounters>,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct AuditCounters {
     waiting_bytes: AtomicUsize,
     written: AtomicU64,
     dropped: AtomicU64,
@@ -41,11 +41,11 @@ impl AuditLog {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub(crate) fn open(policy: Policy, path: &Path) -> Result<Arc<Self>, Error> {
+    pub(crate) fn open(policy: AuditPolicy, path: &Path) -> Result<Arc<Self>, Error> {
         let failed = |source| Error::File { path: path.to_owned(), source };
         let file = LogFile::open(path).map_err(failed)?;
         let (queue, events) = sync_channel(QUEUE);
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(AuditCounters::default());
         let writer = Arc::clone(&counters);
         let thread = std::thread::Builder::new().name("audit".to_owned());
         thread.spawn(move || run(&events, file, &writer)).map_err(failed)?;
@@ -59,11 +59,11 @@ impl AuditLog {
         uri: String,
         user_agent: String,
         peer: Option<SocketAddr>,
-    ) -> Draft {
-        Draft::new(Arc::clone(self), id, uri, user_agent, peer)
+    ) -> AuditDraft {
+        AuditDraft::new(Arc::clone(self), id, uri, user_agent, peer)
     }
 
-    pub(super) fn policy(&self) -> &Policy {
+    pub(super) fn policy(&self) -> &AuditPolicy {
         &self.policy
     }
 
@@ -73,7 +73,7 @@ impl AuditLog {
     }
 
     /// Leaves the event to the writer. Nobody waits for it.
-    pub(super) fn write(&self, event: Event) {
+    pub(super) fn write(&self, event: AuditEvent) {
         let weight = event.weight();
         let waiting = self.counters.waiting_bytes.fetch_add(weight, Ordering::Relaxed);
         if waiting + weight > QUEUE_BYTES || self.queue.try_send(event).is_err() {
@@ -84,7 +84,7 @@ impl AuditLog {
 }
 
 /// Writes until nobody can send any more. What was sent is flushed whenever nothing waits.
-fn run(events: &Receiver<Event>, mut file: LogFile, counters: &Counters) {
+fn run(events: &Receiver<AuditEvent>, mut file: LogFile, counters: &AuditCounters) {
     while let Ok(first) = events.recv() {
         file.follow();
         for event in std::iter::once(first).chain(events.try_iter()) {
@@ -137,11 +137,11 @@ impl LogFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::policy::Level;
+    use crate::audit::policy::AuditLevel;
 
-    fn event() -> Event {
-        Event {
-            level: Level::Metadata,
+    fn event() -> AuditEvent {
+        AuditEvent {
+            level: AuditLevel::Metadata,
             id: "id".to_owned(),
             stage: "ResponseComplete",
             uri: "/api".to_owned(),
@@ -165,14 +165,14 @@ mod tests {
     #[test]
     fn what_cannot_be_written_in_time_is_dropped_and_counted() {
         let (queue, events) = sync_channel(QUEUE);
-        let log = AuditLog { policy: Policy::default(), queue, counters: Arc::default() };
+        let log = AuditLog { policy: AuditPolicy::default(), queue, counters: Arc::default() };
         for _ in 0..QUEUE + 7 {
             log.write(event());
         }
         assert_eq!(log.counts(), (0, 7));
         assert_eq!(events.try_iter().count(), QUEUE);
         log.counters.waiting_bytes.store(0, Ordering::Relaxed);
-        let large = || Event { request: Some(vec![0; QUEUE_BYTES / 2].into()), ..event() };
+        let large = || AuditEvent { request: Some(vec![0; QUEUE_BYTES / 2].into()), ..event() };
         for _ in 0..4 {
             log.write(large());
         }

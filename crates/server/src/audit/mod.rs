@@ -9,6 +9,6 @@ mod event;
 mod log;
 mod policy;
 
-pub(crate) use draft::{Draft, Stage};
+pub(crate) use draft::{AuditDraft, AuditStage};
 pub(crate) use log::AuditLog;
-pub(crate) use policy::Policy;
+pub(crate) use policy::AuditPolicy;

@@ -1,4 +1,4 @@
-//! [`Policy`]: how much is told about which requests.
+//! [`AuditPolicy`]: how much is told about which requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::auth::{Attributes, User};
 
 /// The audit level: how much is recorded about a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-pub(crate) enum Level {
+pub(crate) enum AuditLevel {
     /// Nothing.
     #[default]
     None,
@@ -21,20 +21,20 @@ pub(crate) enum Level {
 /// Rules, of which the first that fits a request counts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub(crate) struct Policy {
+pub(crate) struct AuditPolicy {
     api_version: String,
     kind: String,
     #[serde(rename = "metadata")]
     _metadata: Option<serde::de::IgnoredAny>,
-    rules: Vec<Rule>,
+    rules: Vec<AuditRule>,
     omit_stages: Vec<String>,
     omit_managed_fields: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct Rule {
-    level: Level,
+struct AuditRule {
+    level: AuditLevel,
     users: Vec<String>,
     user_groups: Vec<String>,
     verbs: Vec<String>,
@@ -56,14 +56,14 @@ struct Resources {
 
 /// The decision of the policy about one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub(super) level: Level,
+pub(super) struct AuditDecision {
+    pub(super) level: AuditLevel,
     pub(super) omitted: Vec<String>,
     /// Bodies are told without `metadata.managedFields`.
     pub(super) omit_managed_fields: bool,
 }
 
-impl Policy {
+impl AuditPolicy {
     /// Reads a policy file.
     ///
     /// # Errors
@@ -82,17 +82,17 @@ impl Policy {
         Ok(policy)
     }
 
-    pub(super) fn judge(&self, user: &User, wanted: &Attributes<'_>) -> Verdict {
+    pub(super) fn judge(&self, user: &User, wanted: &Attributes<'_>) -> AuditDecision {
         let Some(rule) = self.rules.iter().find(|rule| rule.fits(user, wanted)) else {
-            return Verdict::default();
+            return AuditDecision::default();
         };
         let omitted = self.omit_stages.iter().chain(&rule.omit_stages).cloned().collect();
         let omit_managed_fields = rule.omit_managed_fields.unwrap_or(self.omit_managed_fields);
-        Verdict { level: rule.level, omitted, omit_managed_fields }
+        AuditDecision { level: rule.level, omitted, omit_managed_fields }
     }
 }
 
-impl Rule {
+impl AuditRule {
     fn fits(&self, user: &User, wanted: &Attributes<'_>) -> bool {
         let listed = |list: &[String], value: &str| list.is_empty() || list.iter().any(|item| item == value);
         let grouped = self.user_groups.is_empty() || self.user_groups.iter().any(|group| user.is_in(group));
@@ -147,7 +147,7 @@ mod tests {
 
     const POLICY: &str = r#"
 apiVersion: audit.k8s.io/v1
-kind: Policy
+kind: AuditPolicy
 omitStages: [RequestReceived]
 rules:
 - level: None
@@ -175,31 +175,31 @@ rules:
   - group: "apps"
 "#;
 
-    fn level(user: &str, groups: &[&str], wanted: Attributes<'_>) -> Level {
+    fn level(user: &str, groups: &[&str], wanted: Attributes<'_>) -> AuditLevel {
         let groups = groups.iter().map(|&group| group.to_owned()).collect();
         let user = User { name: user.to_owned(), groups, ..User::default() };
-        Policy::parse(POLICY).unwrap().judge(&user, &wanted).level
+        AuditPolicy::parse(POLICY).unwrap().judge(&user, &wanted).level
     }
 
     #[test]
     fn the_first_rule_that_fits_counts() {
         let of = |resource| Attributes { verb: "get", resource, namespace: "a", ..Attributes::default() };
-        assert_eq!(level("x", &[], of("secrets")), Level::Metadata);
-        assert_eq!(level("x", &[], of("pods")), Level::None);
-        assert_eq!(level("x", &["auditors"], of("pods")), Level::RequestResponse);
-        assert_eq!(level("x", &[], Attributes { subresource: "log", ..of("pods") }), Level::Metadata);
-        assert_eq!(level("x", &[], of("configmaps")), Level::None);
+        assert_eq!(level("x", &[], of("secrets")), AuditLevel::Metadata);
+        assert_eq!(level("x", &[], of("pods")), AuditLevel::None);
+        assert_eq!(level("x", &["auditors"], of("pods")), AuditLevel::RequestResponse);
+        assert_eq!(level("x", &[], Attributes { subresource: "log", ..of("pods") }), AuditLevel::Metadata);
+        assert_eq!(level("x", &[], of("configmaps")), AuditLevel::None);
         assert_eq!(
             level("x", &[], Attributes { namespace: "kube-system", ..of("configmaps") }),
-            Level::Request
+            AuditLevel::Request
         );
-        assert_eq!(level("x", &[], Attributes { group: "apps", ..of("deployments") }), Level::Metadata);
+        assert_eq!(level("x", &[], Attributes { group: "apps", ..of("deployments") }), AuditLevel::Metadata);
         let watch = Attributes { verb: "watch", ..of("services") };
-        assert_eq!(level("system:kube-proxy", &["auditors"], watch), Level::None);
-        assert_eq!(level("x", &["auditors"], watch), Level::RequestResponse);
+        assert_eq!(level("system:kube-proxy", &["auditors"], watch), AuditLevel::None);
+        assert_eq!(level("x", &["auditors"], watch), AuditLevel::RequestResponse);
         let path = |path| Attributes { verb: "get", path, ..Attributes::default() };
-        assert_eq!(level("x", &["auditors"], path("/healthz/ping")), Level::None);
-        assert_eq!(level("x", &["auditors"], path("/metrics")), Level::RequestResponse);
+        assert_eq!(level("x", &["auditors"], path("/healthz/ping")), AuditLevel::None);
+        assert_eq!(level("x", &["auditors"], path("/metrics")), AuditLevel::RequestResponse);
     }
 
     #[test]
@@ -211,7 +211,7 @@ rules:
             "a: [",
             "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Loud",
         ] {
-            assert!(Policy::parse(text).is_err(), "{text:?}");
+            assert!(AuditPolicy::parse(text).is_err(), "{text:?}");
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct VerifyingKey {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct JwtHeader {
     alg: String,
     kid: String,
 }
@@ -72,7 +72,7 @@ impl SigningKey {
 
     /// A token that says this.
     pub(crate) fn sign(&self, claims: &impl Serialize) -> Result<String, String> {
-        let header = Header { alg: "ES256".to_owned(), kid: self.verifying.id.clone() };
+        let header = JwtHeader { alg: "ES256".to_owned(), kid: self.verifying.id.clone() };
         let mut token = format!("{}.{}", part(&header)?, part(claims)?);
         let signature = self.pair.sign(&self.random, token.as_bytes());
         let signature = signature.map_err(|_| "the system gives no random numbers".to_owned())?;
@@ -122,7 +122,7 @@ impl VerifyingKey {
         }
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
-        let header: Header = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
+        let header: JwtHeader = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
         // Which algorithm is ours to say, not the token's.
         if header.alg != "ES256" || header.kid != self.id {
             return None;

@@ -24,7 +24,7 @@ pub struct Roles {
 
 /// The kinds that make the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum PolicyPart {
     ClusterRole,
     Role,
     ClusterRoleBinding,
@@ -33,8 +33,8 @@ enum Part {
 
 /// The follower that feeds one kind of objects to the policy.
 #[derive(Debug)]
-struct Feed {
-    part: Part,
+struct PolicyFeed {
+    part: PolicyPart,
     roles: Arc<Roles>,
 }
 
@@ -43,15 +43,20 @@ impl Roles {
     #[must_use]
     pub fn new(cache: &Cache) -> Arc<Self> {
         let roles = Arc::new(Self::default());
-        for part in [Part::ClusterRole, Part::Role, Part::ClusterRoleBinding, Part::RoleBinding] {
+        for part in [
+            PolicyPart::ClusterRole,
+            PolicyPart::Role,
+            PolicyPart::ClusterRoleBinding,
+            PolicyPart::RoleBinding,
+        ] {
             let collection = cache.collection(&format!("{}.{GROUP}", part.plural()), &[]);
-            collection.follow(Arc::new(Feed { part, roles: Arc::clone(&roles) }));
+            collection.follow(Arc::new(PolicyFeed { part, roles: Arc::clone(&roles) }));
         }
         roles
     }
 }
 
-impl Part {
+impl PolicyPart {
     fn plural(self) -> &'static str {
         match self {
             Self::ClusterRole => "clusterroles",
@@ -86,7 +91,7 @@ impl Part {
     }
 }
 
-impl Follower for Feed {
+impl Follower for PolicyFeed {
     fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot) {
         let mut policy = self.roles.next.lock();
         let all = collection.walk(&Filter::default(), None);

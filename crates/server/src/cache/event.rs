@@ -29,7 +29,7 @@ pub struct Event {
     /// When the cache learnt of it.
     pub seen: Instant,
     /// With the whole object as JSON, each made for the first watcher that needs it.
-    frames: Frames,
+    frames: EventFrames,
     /// Other forms. Few watchers want them, and every event is kept for a while, so that they take up no more than
     /// a pointer until one does.
     others: OnceLock<Box<OtherForms>>,
@@ -41,12 +41,12 @@ pub struct Event {
 const LEFT: usize = usize::MAX;
 
 /// The frames of ADDED, MODIFIED and DELETED.
-type Frames = [OnceLock<Bytes>; 3];
+type EventFrames = [OnceLock<Bytes>; 3];
 
 /// The forms of an event that are made only if somebody asks for them.
 #[derive(Debug, Default)]
 struct OtherForms {
-    protobuf: Frames,
+    protobuf: EventFrames,
     /// The deltas of MODIFIED and DELETED.
     deltas: [OnceLock<DeltaForm>; 2],
 }
@@ -178,7 +178,7 @@ pub enum Change {
 }
 
 impl Change {
-    fn slot(self, [added, modified, deleted]: &Frames) -> &OnceLock<Bytes> {
+    fn slot(self, [added, modified, deleted]: &EventFrames) -> &OnceLock<Bytes> {
         match self {
             Self::Added => added,
             Self::Modified => modified,

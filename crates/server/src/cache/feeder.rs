@@ -40,7 +40,7 @@ pub(crate) struct Feeder {
 }
 
 /// The changes of one collection in a batch.
-struct Work {
+struct CollectionBatch {
     collection: Arc<Collection>,
     snapshot: Snapshot,
     events: Vec<Arc<Event>>,
@@ -98,7 +98,7 @@ impl Feeder {
 
     async fn reload(&mut self) -> Result<(), Error> {
         let revision = self.cache.engine.current().await?;
-        let mut loaded: Vec<Work> = Vec::new();
+        let mut loaded: Vec<CollectionBatch> = Vec::new();
         let mut range = Range { at: Some(revision), limit: LOAD_PAGE, ..Range::prefix(ROOT) };
         loop {
             let page = self.cache.engine.range(range.clone()).await?;
@@ -122,7 +122,7 @@ impl Feeder {
         Ok(())
     }
 
-    fn replace_all(&mut self, loaded: Vec<Work>, revision: Revision) {
+    fn replace_all(&mut self, loaded: Vec<CollectionBatch>, revision: Revision) {
         while self.forget_oldest() {}
         self.upto = revision;
         for collection in self.cache.collections() {
@@ -139,7 +139,7 @@ impl Feeder {
     /// Publishes a batch: states first, then the position that stands for them, then the watchers are woken.
     fn publish(&mut self, batch: &Batch) {
         let mut wake: Vec<Arc<View>> = Vec::new();
-        let mut works: Vec<Work> = Vec::new();
+        let mut works: Vec<CollectionBatch> = Vec::new();
         for change in batch.changes.iter() {
             self.apply(change, &mut works);
         }
@@ -157,7 +157,7 @@ impl Feeder {
         self.forget();
     }
 
-    fn apply(&self, change: &Change, works: &mut Vec<Work>) {
+    fn apply(&self, change: &Change, works: &mut Vec<CollectionBatch>) {
         let Some(collection) = self.collection_of(&change.key) else { return };
         self.cache.damage.mended(&change.key);
         let work = current(works, collection);
@@ -206,23 +206,23 @@ impl Feeder {
 }
 
 /// The work on a collection, begun from an empty state.
-fn fresh(works: &mut Vec<Work>, collection: Arc<Collection>) -> &mut Work {
+fn fresh(works: &mut Vec<CollectionBatch>, collection: Arc<Collection>) -> &mut CollectionBatch {
     find(works, collection, |collection| Snapshot::new(collection.fields().len()))
 }
 
 /// The work on a collection, begun from its present state.
-fn current(works: &mut Vec<Work>, collection: Arc<Collection>) -> &mut Work {
+fn current(works: &mut Vec<CollectionBatch>, collection: Arc<Collection>) -> &mut CollectionBatch {
     find(works, collection, |collection| Snapshot::clone(&collection.snapshot()))
 }
 
 fn find(
-    works: &mut Vec<Work>,
+    works: &mut Vec<CollectionBatch>,
     collection: Arc<Collection>,
     begin: impl Fn(&Collection) -> Snapshot,
-) -> &mut Work {
+) -> &mut CollectionBatch {
     let position = works.iter().rposition(|work| Arc::ptr_eq(&work.collection, &collection));
     let position = position.unwrap_or_else(|| {
-        works.push(Work { snapshot: begin(&collection), collection, events: Vec::new() });
+        works.push(CollectionBatch { snapshot: begin(&collection), collection, events: Vec::new() });
         works.len() - 1
     });
     #[expect(clippy::indexing_slicing, reason = "found or just pushed")]

@@ -21,7 +21,7 @@ pub struct Snapshot {
     /// All objects by storage key.
     objects: OrdSet<ByKey>,
     /// One per indexed field.
-    indexes: Vec<Index>,
+    indexes: Vec<FieldIndex>,
     /// The newest change in it.
     revision: Revision,
     /// The bytes of all objects.
@@ -60,7 +60,7 @@ impl PartialEq for ByKey {
 impl Eq for ByKey {}
 
 /// Objects by the value of a field and the storage key.
-type Index = OrdMap<(Arc<str>, Arc<str>), Arc<Object>>;
+type FieldIndex = OrdMap<(Arc<str>, Arc<str>), Arc<Object>>;
 
 /// A field with an index of its own.
 #[derive(Clone, Debug)]

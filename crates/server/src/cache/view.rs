@@ -66,7 +66,7 @@ impl Sight {
 #[derive(Debug)]
 pub struct View {
     filter: Filter,
-    recent: Mutex<Recent>,
+    recent: Mutex<RecentEvents>,
     changed: Notify,
     /// The number of watchers of the view; at zero the collection drops it.
     watchers: AtomicUsize,
@@ -75,7 +75,7 @@ pub struct View {
 }
 
 #[derive(Debug)]
-struct Recent {
+struct RecentEvents {
     /// Every sight after this revision is here.
     floor: Revision,
     sights: VecDeque<Sight>,
@@ -92,7 +92,7 @@ impl View {
     pub(crate) fn new(filter: Filter, floor: Revision) -> Self {
         Self {
             filter,
-            recent: Mutex::new(Recent { floor, sights: VecDeque::new() }),
+            recent: Mutex::new(RecentEvents { floor, sights: VecDeque::new() }),
             changed: Notify::new(),
             watchers: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
@@ -220,7 +220,7 @@ impl View {
     }
 }
 
-impl Recent {
+impl RecentEvents {
     fn trim(&mut self, keep_after: Revision) {
         while let Some(sight) = self.sights.front() {
             if sight.event.revision > keep_after {

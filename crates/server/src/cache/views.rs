@@ -15,7 +15,7 @@ use crate::cache::view::View;
 
 /// Under what a view is filed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum ViewKey {
     /// Views that may see any change.
     Everything,
     /// Views of one namespace.
@@ -26,13 +26,13 @@ enum Place {
     Field(usize, Arc<str>),
 }
 
-type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+type ViewMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// All views of one collection.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
-    by_identity: Map<String, Arc<View>>,
-    by_place: Map<Place, Vec<Arc<View>>>,
+    by_identity: ViewMap<String, Arc<View>>,
+    by_place: ViewMap<ViewKey, Vec<Arc<View>>>,
 }
 
 impl Views {
@@ -75,39 +75,39 @@ impl Views {
         fields: &[IndexedField],
         mut visit: impl FnMut(&Arc<View>),
     ) {
-        let mut at = |place: &Place| self.by_place.get(place).into_iter().flatten().for_each(&mut visit);
-        at(&Place::Everything);
+        let mut at = |place: &ViewKey| self.by_place.get(place).into_iter().flatten().for_each(&mut visit);
+        at(&ViewKey::Everything);
         let Some(object) = event.object.as_ref().or(event.previous.as_ref()) else { return };
         // What is left to look under, besides what everything is under.
-        if self.by_place.len() == usize::from(self.by_place.contains_key(&Place::Everything)) {
+        if self.by_place.len() == usize::from(self.by_place.contains_key(&ViewKey::Everything)) {
             return;
         }
-        at(&Place::Namespace(object.namespace().into()));
-        at(&Place::Name(object.name().into()));
+        at(&ViewKey::Namespace(object.namespace().into()));
+        at(&ViewKey::Name(object.name().into()));
         for index in 0..fields.len() {
             let value =
                 |o: &Option<Arc<Object>>| o.as_ref().and_then(|o| o.indexed(index)).map(Arc::<str>::from);
             let (now, before) = (value(&event.object), value(&event.previous));
             if let Some(now) = &now {
-                at(&Place::Field(index, Arc::clone(now)));
+                at(&ViewKey::Field(index, Arc::clone(now)));
             }
             if let Some(before) = before.filter(|before| now.as_ref() != Some(before)) {
-                at(&Place::Field(index, before));
+                at(&ViewKey::Field(index, before));
             }
         }
     }
 }
 
-fn place(filter: &Filter, fields: &[IndexedField]) -> Place {
+fn place(filter: &Filter, fields: &[IndexedField]) -> ViewKey {
     if let Some(name) = &filter.name {
-        return Place::Name(Arc::clone(name));
+        return ViewKey::Name(Arc::clone(name));
     }
     // An absent field has no entry to be found by, so a selector for the empty value is not filed under the field.
     let exact = |(i, f): (usize, &IndexedField)| {
-        filter.exact_field(&f.label).filter(|v| !v.is_empty()).map(|value| Place::Field(i, value.into()))
+        filter.exact_field(&f.label).filter(|v| !v.is_empty()).map(|value| ViewKey::Field(i, value.into()))
     };
     if let Some(place) = fields.iter().enumerate().find_map(exact) {
         return place;
     }
-    filter.namespace.clone().map_or(Place::Everything, Place::Namespace)
+    filter.namespace.clone().map_or(ViewKey::Everything, ViewKey::Namespace)
 }

@@ -20,9 +20,9 @@ use tokio::time::Instant;
 use crate::api::Api;
 use crate::auth::User;
 use crate::fairness::Flow;
-use crate::http::body::{Body, Broken, EventStream, Frames, Response};
+use crate::http::body::{Body, Broken, FrameBytes, Response, WatchBody};
 use crate::http::request::{BodyProblem, BodySource, Request};
-use crate::observe::Series;
+use crate::observe::RequestSeries;
 use crate::outbound::{BusyConnection, identity_headers};
 use crate::registry::extension::ExtensionServer;
 use crate::request::info::{RequestInfo, RequestTarget, Verb, parts};
@@ -222,8 +222,8 @@ impl Passing {
     }
 }
 
-impl EventStream for Passing {
-    fn next(&mut self) -> BoxFuture<'_, Option<Frames>> {
+impl WatchBody for Passing {
+    fn next(&mut self) -> BoxFuture<'_, Option<FrameBytes>> {
         Box::pin(async move {
             let data = tokio::time::timeout_at(self.deadline, self.data()).await.ok()??;
             data.ok().map(|data| smallvec![data])
@@ -238,7 +238,7 @@ impl EventStream for Passing {
         self.deadline
     }
 
-    fn count_as(&mut self, request: Arc<Series>, code: StatusCode) {
+    fn count_as(&mut self, request: Arc<RequestSeries>, code: StatusCode) {
         // How long another server's watch lasts is not known here.
         request.done(code, Duration::ZERO);
     }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::HttpLimits;
 use crate::api::Api;
-use crate::audit::{AuditLog, Draft, Stage};
+use crate::audit::{AuditDraft, AuditLog, AuditStage};
 use crate::auth::x509::CertificateUser;
 use crate::auth::{Impersonation, User};
 use crate::chain::contain::{self, contain};
@@ -23,7 +23,7 @@ use crate::chain::labels::labels;
 use crate::chain::report::{RequestOutcome, report};
 use crate::chain::{proxy, route};
 use crate::endpoints::{console, health};
-use crate::fairness::gate::{self, Headers};
+use crate::fairness::gate::{self, FlowHeaders};
 use crate::fairness::{Flow, width};
 use crate::http::body::{Body, Response};
 use crate::http::handler::Handler;
@@ -41,14 +41,14 @@ const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prio
 
 /// Facts about a request that its answer and its report need, known at different times.
 #[derive(Debug, Default)]
-struct Known {
+struct RequestFacts {
     user: Option<Arc<User>>,
-    classified: Option<Headers>,
+    classified: Option<FlowHeaders>,
     /// The request was refused before anybody looked at what it asks for.
     refused: bool,
 }
 
-impl Known {
+impl RequestFacts {
     fn refuse(&mut self, status: &Status) {
         self.refused = status.code == 403;
     }
@@ -81,7 +81,7 @@ impl Service {
         let started = tokio::time::Instant::now();
         let audit = self.api.audit.as_ref().map(|log| Arc::new(draft(log, &request, peer, &audit_id)));
         let request = Arc::new(RequestInfo::new(request, &self.api.registry, audit));
-        let mut known = Known::default();
+        let mut known = RequestFacts::default();
         let answered = contain(self.answer(&request, peer, body, &mut known)).await;
         let message = match &answered {
             Ok(Err(status)) if status.code >= 400 => Some(status.message.clone()),
@@ -103,10 +103,10 @@ impl Service {
         if let Some(audit) = &request.audit {
             match response.body() {
                 Body::Watch(_) | Body::WebSocket(_) | Body::Tunnel(_) => {
-                    audit.answered(Stage::ResponseStarted, code, None)
+                    audit.answered(AuditStage::ResponseStarted, code, None)
                 }
-                Body::Full(bytes) => audit.answered(Stage::ResponseComplete, code, Some(bytes)),
-                _ => audit.answered(Stage::ResponseComplete, code, None),
+                Body::Full(bytes) => audit.answered(AuditStage::ResponseComplete, code, Some(bytes)),
+                _ => audit.answered(AuditStage::ResponseComplete, code, None),
             }
         }
         let outcome = RequestOutcome { code, took: started.elapsed(), message, user: known.user.as_deref() };
@@ -130,7 +130,7 @@ impl Service {
         request: &Arc<RequestInfo>,
         peer: &Peer,
         body: &mut dyn BodySource,
-        known: &mut Known,
+        known: &mut RequestFacts,
     ) -> Result<Response, Status> {
         let long_running = self.is_long_running(request);
         let allowed = match long_running {
@@ -221,21 +221,21 @@ struct Peer {
 
 /// The service as the requests of one connection see it.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ServiceConnection {
     service: Arc<Service>,
     peer: Peer,
 }
 
 impl Connect for Service {
-    type Handler = Connection;
+    type Handler = ServiceConnection;
 
     fn connect(
         self: &Arc<Self>,
         peer: SocketAddr,
         certificates: Option<&[CertificateDer<'_>]>,
-    ) -> Connection {
+    ) -> ServiceConnection {
         let certificate = certificates.map(|chain| self.api.authenticator.check_certificates(chain));
-        Connection { service: Arc::clone(self), peer: Peer { address: peer, certificate } }
+        ServiceConnection { service: Arc::clone(self), peer: Peer { address: peer, certificate } }
     }
 
     fn limits(&self) -> &HttpLimits {
@@ -243,7 +243,7 @@ impl Connect for Service {
     }
 }
 
-impl Handler for Connection {
+impl Handler for ServiceConnection {
     fn handle(&self, request: Request, body: &mut dyn BodySource) -> impl Future<Output = Response> + Send {
         self.service.serve(request, &self.peer, body)
     }
@@ -306,7 +306,7 @@ fn too_many(status: &Status) -> Response {
     response
 }
 
-fn draft(log: &Arc<AuditLog>, request: &Request, peer: &Peer, id: &HeaderValue) -> Draft {
+fn draft(log: &Arc<AuditLog>, request: &Request, peer: &Peer, id: &HeaderValue) -> AuditDraft {
     let uri = match request.raw_query.as_str() {
         "" => request.path.clone(),
         query => format!("{}?{query}", request.path),

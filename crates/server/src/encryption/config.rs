@@ -6,12 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use crate::encryption::transform::{Key, Transform};
+use crate::encryption::transform::{EncryptionKey, ValueTransform};
 
 /// Which resources are encrypted, and with which keys.
 #[derive(Debug)]
 pub struct EncryptionConfig {
-    parts: Vec<(Vec<String>, Transform)>,
+    parts: Vec<(Vec<String>, ValueTransform)>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -19,12 +19,12 @@ pub struct EncryptionConfig {
 struct File {
     api_version: String,
     kind: String,
-    resources: Vec<Part>,
+    resources: Vec<ConfigPart>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Part {
+struct ConfigPart {
     resources: Vec<String>,
     providers: Vec<BTreeMap<String, Option<Provider>>>,
 }
@@ -76,7 +76,7 @@ impl EncryptionConfig {
     }
 
     /// The transformation of the value of a storage key; `None` if it is stored as it is.
-    pub(super) fn transform(&self, key: &str) -> Option<&Transform> {
+    pub(super) fn transform(&self, key: &str) -> Option<&ValueTransform> {
         if key.starts_with("/bootstrap/") {
             return self.parts.first().map(|(_, transform)| transform);
         }
@@ -96,7 +96,7 @@ fn rule_fits(rule: &str, resource: &str) -> bool {
     }
 }
 
-fn transform(providers: &[BTreeMap<String, Option<Provider>>]) -> Result<Transform, String> {
+fn transform(providers: &[BTreeMap<String, Option<Provider>>]) -> Result<ValueTransform, String> {
     let mut keys = Vec::new();
     let mut plain_first = None;
     for (name, provider) in providers.iter().flatten() {
@@ -117,14 +117,14 @@ fn transform(providers: &[BTreeMap<String, Option<Provider>>]) -> Result<Transfo
         }
     }
     let plain_first = plain_first.ok_or_else(|| "a part names no providers".to_owned())?;
-    Ok(Transform::new(keys, plain_first))
+    Ok(ValueTransform::new(keys, plain_first))
 }
 
-fn key(text: &KeyText) -> Result<Key, String> {
+fn key(text: &KeyText) -> Result<EncryptionKey, String> {
     let name = &text.name;
     let secret =
         STANDARD.decode(text.secret.trim()).map_err(|_| format!("the key {name:?} is not base64"))?;
-    Key::new(name, &secret)
+    EncryptionKey::new(name, &secret)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! [`Transform`]: from plain values to stored ones and back.
+//! [`ValueTransform`]: from plain values to stored ones and back.
 
 use bytes::Bytes;
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -8,18 +8,18 @@ use ring::rand::{SecureRandom, SystemRandom};
 const PREFIX: &str = "k8s:enc:aesgcm:v1:";
 
 /// A key with its name.
-pub(super) struct Key {
+pub(super) struct EncryptionKey {
     prefix: Vec<u8>,
     key: LessSafeKey,
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for EncryptionKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Key").field("prefix", &String::from_utf8_lossy(&self.prefix)).finish_non_exhaustive()
     }
 }
 
-impl Key {
+impl EncryptionKey {
     /// A key of 16 or 32 bytes.
     pub(super) fn new(name: &str, secret: &[u8]) -> Result<Self, String> {
         if name.is_empty() || name.contains(':') {
@@ -62,14 +62,14 @@ impl Key {
 
 /// The providers of a resource: the first one encrypts, all of them decrypt.
 #[derive(Debug)]
-pub(super) struct Transform {
-    keys: Vec<Key>,
+pub(super) struct ValueTransform {
+    keys: Vec<EncryptionKey>,
     /// True if new values are stored in plain text.
     plain: bool,
 }
 
-impl Transform {
-    pub(super) fn new(keys: Vec<Key>, plain: bool) -> Self {
+impl ValueTransform {
+    pub(super) fn new(keys: Vec<EncryptionKey>, plain: bool) -> Self {
         Self { keys, plain }
     }
 
@@ -81,7 +81,7 @@ impl Transform {
         }
     }
 
-    /// Returns true if a value is stored as [`Transform::store`] would store it.
+    /// Returns true if a value is stored as [`ValueTransform::store`] would store it.
     pub(super) fn is_current(&self, stored: &[u8]) -> bool {
         match self.keys.first() {
             Some(key) if !self.plain => stored.starts_with(&key.prefix),
@@ -103,19 +103,19 @@ impl Transform {
 mod tests {
     use super::*;
 
-    fn key(name: &str, byte: u8) -> Key {
-        Key::new(name, &[byte; 32]).unwrap()
+    fn key(name: &str, byte: u8) -> EncryptionKey {
+        EncryptionKey::new(name, &[byte; 32]).unwrap()
     }
 
     #[test]
     fn a_value_is_read_with_its_key_at_its_place_only() {
-        let transform = Transform::new(vec![key("k1", 1)], false);
+        let transform = ValueTransform::new(vec![key("k1", 1)], false);
         let stored = transform.store("/a", "secret".into()).unwrap();
         assert!(stored.starts_with(b"k8s:enc:aesgcm:v1:k1:"));
         assert!(!stored.windows(6).any(|window| window == b"secret"));
         assert_eq!(transform.read("/a", stored.clone()).unwrap(), "secret");
         assert!(transform.read("/b", stored.clone()).is_err(), "moved to another place");
-        assert!(Transform::new(vec![key("k1", 2)], false).read("/a", stored.clone()).is_err());
+        assert!(ValueTransform::new(vec![key("k1", 2)], false).read("/a", stored.clone()).is_err());
         let mut changed = stored.to_vec();
         *changed.last_mut().unwrap() ^= 1;
         assert!(transform.read("/a", changed.into()).is_err());
@@ -125,17 +125,17 @@ mod tests {
     /// The new key goes first, everything is written again, the old key goes.
     #[test]
     fn keys_are_rotated_one_after_the_other() {
-        let old = Transform::new(vec![key("k1", 1)], false).store("/a", "v".into()).unwrap();
-        let both = Transform::new(vec![key("k2", 2), key("k1", 1)], false);
+        let old = ValueTransform::new(vec![key("k1", 1)], false).store("/a", "v".into()).unwrap();
+        let both = ValueTransform::new(vec![key("k2", 2), key("k1", 1)], false);
         let new = both.store("/a", both.read("/a", old.clone()).unwrap()).unwrap();
-        let after = Transform::new(vec![key("k2", 2)], false);
+        let after = ValueTransform::new(vec![key("k2", 2)], false);
         assert_eq!(after.read("/a", new).unwrap(), "v");
         assert!(after.read("/a", old).unwrap_err().contains("/a"));
     }
 
     #[test]
     fn values_from_before_are_read_and_identity_writes_them() {
-        let off = Transform::new(vec![key("k1", 1)], true);
+        let off = ValueTransform::new(vec![key("k1", 1)], true);
         assert_eq!(off.store("/a", "v".into()).unwrap(), "v");
         assert_eq!(off.read("/a", "v".into()).unwrap(), "v");
     }

@@ -19,7 +19,7 @@ use crate::http::request::Request;
 use crate::registry::extension::ExtensionServer;
 use crate::registry::{Resource, Served, Subresource};
 use crate::request::info::parts;
-use crate::request::negotiate::{self, Encoding, Subject};
+use crate::request::negotiate::{self, Encoding, ResponseSubject};
 use crate::respond;
 use crate::respond::encode;
 
@@ -47,7 +47,7 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
         ["apis", name] if known.has_group(name) => {
             match groups(known).into_iter().find(|g| *g.name == **name) {
                 Some(group) => {
-                    document(request, &Group { kind: Some("APIGroup"), api_version: Some("v1"), ..group })?
+                    document(request, &ApiGroup { kind: Some("APIGroup"), api_version: Some("v1"), ..group })?
                 }
                 None => return Ok(None),
             }
@@ -67,7 +67,7 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
 
 /// A document in the encoding that the client asks for.
 fn document(request: &Request, document: &impl Serialize) -> Result<Response, Status> {
-    let mut form = negotiate::negotiated(request, Subject::Plain, true)?;
+    let mut form = negotiate::negotiated(request, ResponseSubject::Plain, true)?;
     // These documents are small and rarely asked for: whoever prefers protobuf gets the form that everybody reads.
     if form.encoding == Encoding::Protobuf {
         form.encoding = Encoding::Json;
@@ -84,19 +84,19 @@ pub(super) fn json_of(document: &impl Serialize) -> Response {
 /// A group and its versions, the preferred one first.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Group {
+struct ApiGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     name: Arc<str>,
-    versions: Vec<GroupVersion>,
-    preferred_version: Option<GroupVersion>,
+    versions: Vec<GroupVersionForDiscovery>,
+    preferred_version: Option<GroupVersionForDiscovery>,
 }
 
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GroupVersion {
+struct GroupVersionForDiscovery {
     group_version: String,
     version: Arc<str>,
 }
@@ -104,19 +104,19 @@ struct GroupVersion {
 /// The resources of a group and version.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ResourceList {
+struct ApiResourceList {
     kind: &'static str,
     /// The core group's list does not have it, and clients know it that way.
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     group_version: String,
-    resources: Vec<Entry>,
+    resources: Vec<ApiResource>,
 }
 
 /// A resource, or a subresource under the name `resource/sub`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct ApiResource {
     name: String,
     singular_name: Arc<str>,
     namespaced: bool,
@@ -183,13 +183,14 @@ pub(crate) fn by_group(known: Known<'_>) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     groups
 }
 
-fn groups(known: Known<'_>) -> Vec<Group> {
+fn groups(known: Known<'_>) -> Vec<ApiGroup> {
     let named = by_group(known).into_iter().filter(|(group, _)| !group.is_empty());
     named
         .map(|(name, versions)| {
-            let version = |v: Arc<str>| GroupVersion { group_version: format!("{name}/{v}"), version: v };
+            let version =
+                |v: Arc<str>| GroupVersionForDiscovery { group_version: format!("{name}/{v}"), version: v };
             let versions: Vec<_> = versions.into_iter().map(version).collect();
-            Group {
+            ApiGroup {
                 kind: None,
                 api_version: None,
                 preferred_version: versions.first().cloned(),
@@ -200,9 +201,9 @@ fn groups(known: Known<'_>) -> Vec<Group> {
         .collect()
 }
 
-fn resource_list(served: &Served, group: &str, version: &str) -> ResourceList {
+fn resource_list(served: &Served, group: &str, version: &str) -> ApiResourceList {
     let of_version = served.resources().iter().filter(|r| &*r.group == group && &*r.version == version);
-    ResourceList {
+    ApiResourceList {
         kind: "APIResourceList",
         api_version: (!group.is_empty()).then_some("v1"),
         group_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
@@ -210,8 +211,8 @@ fn resource_list(served: &Served, group: &str, version: &str) -> ResourceList {
     }
 }
 
-fn entries(resource: &Resource) -> impl Iterator<Item = Entry> + '_ {
-    let own = Entry {
+fn entries(resource: &Resource) -> impl Iterator<Item = ApiResource> + '_ {
+    let own = ApiResource {
         name: resource.plural.to_string(),
         singular_name: Arc::clone(&resource.singular),
         namespaced: resource.namespaced,
@@ -226,7 +227,7 @@ fn entries(resource: &Resource) -> impl Iterator<Item = Entry> + '_ {
             .is_none_or(|kind| kind.verbs.contains(&"list"))
             .then(|| storage_version_hash(&resource.stored_as, &resource.kind)),
     };
-    let sub = |sub: &Subresource| Entry {
+    let sub = |sub: &Subresource| ApiResource {
         name: format!("{}/{}", resource.plural, sub.name),
         singular_name: "".into(),
         namespaced: resource.namespaced,

@@ -19,36 +19,36 @@ use crate::respond;
 const CONTENT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 #[derive(Serialize)]
-struct Document {
+struct ApiGroupDiscoveryList {
     kind: &'static str,
     #[serde(rename = "apiVersion")]
     api_version: &'static str,
-    metadata: Metadata,
-    items: Vec<Group>,
+    metadata: DiscoveryMetadata,
+    items: Vec<ApiGroupDiscovery>,
 }
 
 #[derive(Serialize)]
-struct Group {
-    metadata: Metadata,
-    versions: Vec<Version>,
+struct ApiGroupDiscovery {
+    metadata: DiscoveryMetadata,
+    versions: Vec<ApiVersionDiscovery>,
 }
 
 #[derive(Serialize)]
-struct Metadata {
+struct DiscoveryMetadata {
     #[serde(skip_serializing_if = "str::is_empty")]
     name: Arc<str>,
 }
 
 #[derive(Serialize)]
-struct Version {
+struct ApiVersionDiscovery {
     version: Arc<str>,
     freshness: &'static str,
-    resources: Vec<Entry>,
+    resources: Vec<ApiResourceDiscovery>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct ApiResourceDiscovery {
     resource: Arc<str>,
     response_kind: ResponseKind,
     scope: &'static str,
@@ -96,40 +96,40 @@ pub(crate) fn wanted(request: &Request) -> bool {
 /// The core group, or all others.
 pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Response {
     let groups = by_group(known).into_iter().filter(|(group, _)| group.is_empty() == core);
-    let items = groups.map(|(group, versions)| Group {
+    let items = groups.map(|(group, versions)| ApiGroupDiscovery {
         versions: versions.into_iter().map(|v| version(known, &group, v)).collect(),
-        metadata: Metadata { name: group },
+        metadata: DiscoveryMetadata { name: group },
     });
-    let document = Document {
+    let document = ApiGroupDiscoveryList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
-        metadata: Metadata { name: "".into() },
+        metadata: DiscoveryMetadata { name: "".into() },
         items: items.collect(),
     };
     with_etag(request, serde_json::to_vec(&document).unwrap_or_default())
 }
 
-fn version(known: Known<'_>, group: &str, version: Arc<str>) -> Version {
+fn version(known: Known<'_>, group: &str, version: Arc<str>) -> ApiVersionDiscovery {
     let remote = known.remotes.iter().find(|remote| &*remote.group == group && remote.version == version);
     if let Some(remote) = remote {
         return elsewhere(remote, version);
     }
     let of_version = known.served.resources().iter().filter(|r| &*r.group == group && r.version == version);
-    Version { resources: of_version.map(|r| entry(r)).collect(), version, freshness: "Current" }
+    ApiVersionDiscovery { resources: of_version.map(|r| entry(r)).collect(), version, freshness: "Current" }
 }
 
 /// The resources that an extension API server says it serves. One that does not answer serves nothing that is known.
-fn elsewhere(remote: &ExtensionServer, version: Arc<str>) -> Version {
+fn elsewhere(remote: &ExtensionServer, version: Arc<str>) -> ApiVersionDiscovery {
     let Some(documents) = remote.documents() else {
-        return Version { version, freshness: "Stale", resources: Vec::new() };
+        return ApiVersionDiscovery { version, freshness: "Stale", resources: Vec::new() };
     };
     let listed = documents.resources.list("resources");
     let whole = listed.iter().filter(|one| !one.text("name").contains('/'));
     let entries = whole.map(|one| remote_entry(remote, one, listed));
-    Version { resources: entries.collect(), version, freshness: "Current" }
+    ApiVersionDiscovery { resources: entries.collect(), version, freshness: "Current" }
 }
 
-fn remote_entry(remote: &ExtensionServer, resource: &Value, listed: &[Value]) -> Entry {
+fn remote_entry(remote: &ExtensionServer, resource: &Value, listed: &[Value]) -> ApiResourceDiscovery {
     let texts = |value: &Value, key: &str| -> Vec<Arc<str>> {
         value.list(key).iter().filter_map(Value::as_str).map(Arc::from).collect()
     };
@@ -144,7 +144,7 @@ fn remote_entry(remote: &ExtensionServer, resource: &Value, listed: &[Value]) ->
         let name = one.text("name").strip_prefix(&prefix)?;
         Some(SubEntry { subresource: name.into(), response_kind: kind(one), verbs: texts(one, "verbs") })
     });
-    Entry {
+    ApiResourceDiscovery {
         resource: resource.text("name").into(),
         response_kind: kind(resource),
         scope: if resource.flag("namespaced") { "Namespaced" } else { "Cluster" },
@@ -156,8 +156,8 @@ fn remote_entry(remote: &ExtensionServer, resource: &Value, listed: &[Value]) ->
     }
 }
 
-fn entry(resource: &Resource) -> Entry {
-    Entry {
+fn entry(resource: &Resource) -> ApiResourceDiscovery {
+    ApiResourceDiscovery {
         resource: Arc::clone(&resource.plural),
         response_kind: own_kind(resource, &resource.kind),
         scope: if resource.namespaced { "Namespaced" } else { "Cluster" },

@@ -43,7 +43,7 @@ const START_HOOKS: [&str; 26] = [
 ];
 
 /// One thing that can be wrong.
-struct Check {
+struct HealthCheck {
     name: &'static str,
     /// Why it fails; `None` if it does not.
     failure: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) fn answer(api: &Api, stopping: bool, request: &Request) -> Response {
     }
 }
 
-fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<Check> {
+fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<HealthCheck> {
     let store = match api.engine.health() {
         Health::Ready => None,
         // Reads go on, and a restart would not give the disk more room: alive, but not ready for work.
@@ -77,44 +77,44 @@ fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<Check> {
     let damaged = (endpoint == "readyz" && api.cache.damage.count() > 0)
         .then(|| format!("{} stored objects cannot be read", api.cache.damage.count()));
     let mut checks = vec![
-        Check { name: "ping", failure: None },
-        Check { name: "log", failure: None },
-        Check { name: "etcd", failure: store },
+        HealthCheck { name: "ping", failure: None },
+        HealthCheck { name: "log", failure: None },
+        HealthCheck { name: "etcd", failure: store },
     ];
-    checks.extend(api.metrics.tasks.all().iter().map(|task| Check {
+    checks.extend(api.metrics.tasks.all().iter().map(|task| HealthCheck {
         name: task.name,
         failure: task.is_over().then(|| "the task has ended".to_owned()),
     }));
-    let hooks = START_HOOKS.iter().map(|name| Check { name, failure: None });
+    let hooks = START_HOOKS.iter().map(|name| HealthCheck { name, failure: None });
     if endpoint == "readyz" {
         let stopping = stopping.then(|| "process is shutting down".to_owned());
-        checks.push(Check {
+        checks.push(HealthCheck {
             name: "etcd-readiness",
             failure: checks.iter().find(|check| check.name == "etcd").and_then(|check| check.failure.clone()),
         });
         let feeding = checks.iter().find(|check| check.name == FEEDER);
         let synced = feeding.and_then(|check| check.failure.clone());
-        checks.push(Check { name: "informer-sync", failure: synced });
-        checks.push(Check { name: "stored-objects", failure: damaged });
+        checks.push(HealthCheck { name: "informer-sync", failure: synced });
+        checks.push(HealthCheck { name: "stored-objects", failure: damaged });
         checks.extend(hooks);
-        checks.push(Check { name: "shutdown", failure: stopping });
+        checks.push(HealthCheck { name: "shutdown", failure: stopping });
     } else {
         checks.extend(hooks);
     }
     checks
 }
 
-fn single(checks: &[Check], name: &str) -> Response {
+fn single(checks: &[HealthCheck], name: &str) -> Response {
     match checks.iter().find(|check| check.name == name) {
         None => respond::no_such_page(),
-        Some(Check { failure: None, .. }) => respond::text(StatusCode::OK, "ok"),
-        Some(Check { failure: Some(_), .. }) => {
+        Some(HealthCheck { failure: None, .. }) => respond::text(StatusCode::OK, "ok"),
+        Some(HealthCheck { failure: Some(_), .. }) => {
             respond::text(StatusCode::INTERNAL_SERVER_ERROR, "internal server error: reason withheld\n")
         }
     }
 }
 
-fn all(checks: &[Check], endpoint: &str, request: &Request) -> Response {
+fn all(checks: &[HealthCheck], endpoint: &str, request: &Request) -> Response {
     let query = &request.query;
     let excluded: Vec<&str> = query.all("exclude").collect();
     let mut report = String::new();

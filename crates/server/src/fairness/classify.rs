@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::config::{FlowSchema, Named, PathRule, ResourceRule, Rule, Subject};
+use super::config::{FlowSchema, FlowSubject, Named, PathRule, PolicyRulesWithSubjects, ResourceRule};
 use crate::auth::{Attributes, User};
 
 impl FlowSchema {
@@ -25,7 +25,7 @@ impl FlowSchema {
     }
 }
 
-impl Rule {
+impl PolicyRulesWithSubjects {
     fn takes(&self, user: &User, request: &Attributes<'_>) -> bool {
         self.subjects.iter().any(|subject| subject.is(user))
             && match request.resource.is_empty() {
@@ -35,7 +35,7 @@ impl Rule {
     }
 }
 
-impl Subject {
+impl FlowSubject {
     fn is(&self, user: &User) -> bool {
         let named = |named: &Option<Named>, test: &dyn Fn(&Named) -> bool| named.as_ref().is_some_and(test);
         match self.kind.as_str() {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::queues::Settings;
+use super::queues::QueueSettings;
 use super::shares::Share;
 
 /// The level of requests that never wait. It is there whatever objects are.
@@ -12,7 +12,7 @@ pub(super) const CATCH_ALL: &str = "catch-all";
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Metadata {
+pub(super) struct FlowMetadata {
     pub(super) name: String,
     pub(super) uid: String,
 }
@@ -21,7 +21,7 @@ pub(super) struct Metadata {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PriorityLevel {
-    pub(super) metadata: Metadata,
+    pub(super) metadata: FlowMetadata,
     pub(super) spec: LevelSpec,
 }
 
@@ -72,7 +72,7 @@ const MAX_QUEUES: usize = 10_000;
 impl PriorityLevel {
     /// A level of that name with nothing but its defaults.
     pub(super) fn named(name: &str) -> Self {
-        let metadata = Metadata { name: name.to_owned(), uid: String::new() };
+        let metadata = FlowMetadata { name: name.to_owned(), uid: String::new() };
         let kind = if name == EXEMPT { "Exempt" } else { "Limited" };
         let shares = Shares { nominal_concurrency_shares: Some(5), lendable_percent: None };
         let limited = (name != EXEMPT).then(|| Limited { shares, ..Limited::default() });
@@ -94,15 +94,15 @@ impl PriorityLevel {
         }
     }
 
-    pub(super) fn settings(&self) -> Settings {
+    pub(super) fn settings(&self) -> QueueSettings {
         let response = self.spec.limited.as_ref().map(|limited| &limited.limit_response);
         let queuing = response.filter(|response| response.kind == "Queue").map(|response| &response.queuing);
         match queuing {
-            None => Settings { queues: 0, hand: 0, length: 0 },
+            None => QueueSettings { queues: 0, hand: 0, length: 0 },
             Some(queuing) => {
                 let Queuing { queues, hand_size, queue_length_limit } =
                     queuing.clone().unwrap_or(Queuing { queues: 64, hand_size: 8, queue_length_limit: 50 });
-                Settings {
+                QueueSettings {
                     queues: queues.clamp(1, MAX_QUEUES),
                     hand: hand_size.clamp(1, 16),
                     length: queue_length_limit.clamp(1, MAX_QUEUES),
@@ -116,7 +116,7 @@ impl PriorityLevel {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FlowSchema {
-    pub(super) metadata: Metadata,
+    pub(super) metadata: FlowMetadata,
     pub(super) spec: SchemaSpec,
 }
 
@@ -126,7 +126,7 @@ pub(super) struct SchemaSpec {
     pub(super) priority_level_configuration: Reference,
     pub(super) matching_precedence: i32,
     pub(super) distinguisher_method: Option<Distinguisher>,
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<PolicyRulesWithSubjects>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -144,15 +144,15 @@ pub(super) struct Distinguisher {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Rule {
-    pub(super) subjects: Vec<Subject>,
+pub(super) struct PolicyRulesWithSubjects {
+    pub(super) subjects: Vec<FlowSubject>,
     pub(super) resource_rules: Vec<ResourceRule>,
     pub(super) non_resource_rules: Vec<PathRule>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Subject {
+pub(super) struct FlowSubject {
     pub(super) kind: String,
     pub(super) user: Option<Named>,
     pub(super) group: Option<Named>,

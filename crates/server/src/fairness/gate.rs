@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::config::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
-use super::metrics::Counts;
-use super::queues::{Arrival, Place, Queues};
-use super::shares::{self, Bounds, Need};
+use super::metrics::LevelCounts;
+use super::queues::{Arrival, Queues, SeatPlace};
+use super::shares::{self, Need, SeatBounds};
 use super::turns::Turns;
 use super::width;
 use crate::auth::{Attributes, User};
@@ -42,7 +42,7 @@ pub(crate) struct Fairness {
     patience: Duration,
     schemas: Arc<Collection>,
     levels: Arc<Collection>,
-    compiled: ArcSwapOption<Compiled>,
+    compiled: ArcSwapOption<CompiledConfig>,
     /// The order among users.
     pub(crate) turns: Arc<Turns>,
     keys: foldhash::fast::RandomState,
@@ -51,36 +51,36 @@ pub(crate) struct Fairness {
 }
 
 #[derive(Debug)]
-struct Compiled {
+struct CompiledConfig {
     from: (Arc<Snapshot>, Arc<Snapshot>),
     /// In the order of precedence.
-    schemas: Vec<Schema>,
-    levels: HashMap<String, Arc<Level>>,
+    schemas: Vec<CompiledSchema>,
+    levels: HashMap<String, Arc<PriorityLevelState>>,
 }
 
 #[derive(Debug)]
-struct Schema {
+struct CompiledSchema {
     schema: FlowSchema,
     name: Arc<str>,
-    level: Arc<Level>,
-    headers: Headers,
+    level: Arc<PriorityLevelState>,
+    headers: FlowHeaders,
 }
 
 /// The values of the response headers about the classification of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Headers {
+pub(crate) struct FlowHeaders {
     pub(crate) schema: HeaderValue,
     pub(crate) level: HeaderValue,
 }
 
 /// One priority level.
 #[derive(Debug)]
-pub(crate) struct Level {
+pub(crate) struct PriorityLevelState {
     config: PriorityLevel,
-    bounds: Mutex<Bounds>,
+    bounds: Mutex<SeatBounds>,
     smooth: Mutex<f64>,
     queues: Mutex<Queues<oneshot::Sender<()>>>,
-    pub(super) counts: Counts,
+    pub(super) counts: LevelCounts,
 }
 
 /// A request that has been classified.
@@ -88,17 +88,17 @@ pub(crate) struct Level {
 pub(crate) struct Flow {
     /// Where it waits for its turn, and as whom. Users that need no seats take turns as well.
     turns: Option<(Arc<Turns>, u64)>,
-    level: Option<Arc<Level>>,
+    level: Option<Arc<PriorityLevelState>>,
     hash: u64,
     schema: Arc<str>,
     patience: Duration,
-    pub(crate) headers: Headers,
+    pub(crate) headers: FlowHeaders,
 }
 
 /// Seats; left when dropped.
 #[derive(Debug)]
 pub(crate) struct Seats {
-    held: Option<(Arc<Level>, Place)>,
+    held: Option<(Arc<PriorityLevelState>, SeatPlace)>,
     since: Instant,
 }
 
@@ -145,7 +145,7 @@ impl Fairness {
     pub(crate) fn adjust(&self, now: Instant) {
         let _changing = self.changing.lock();
         let Some(compiled) = self.compiled.load_full() else { return };
-        let levels: Vec<&Arc<Level>> =
+        let levels: Vec<&Arc<PriorityLevelState>> =
             compiled.levels.values().filter(|level| !level.config.is_exempt()).collect();
         let needs: Vec<Need> = levels.iter().map(|level| level.need(now)).collect();
         for (level, seats) in levels.iter().zip(shares::allot(self.total, &needs)) {
@@ -154,14 +154,14 @@ impl Fairness {
     }
 
     /// The levels, by name.
-    pub(super) fn all(&self) -> Vec<Arc<Level>> {
+    pub(super) fn all(&self) -> Vec<Arc<PriorityLevelState>> {
         let mut all: Vec<_> = self.compiled().levels.values().cloned().collect();
         all.sort_by(|a, b| a.name().cmp(b.name()));
         all
     }
 
-    fn compiled(&self) -> Arc<Compiled> {
-        let is_current = |compiled: &Compiled, from: &(Arc<Snapshot>, Arc<Snapshot>)| {
+    fn compiled(&self) -> Arc<CompiledConfig> {
+        let is_current = |compiled: &CompiledConfig, from: &(Arc<Snapshot>, Arc<Snapshot>)| {
             Arc::ptr_eq(&compiled.from.0, &from.0) && Arc::ptr_eq(&compiled.from.1, &from.1)
         };
         let now = self.snapshots();
@@ -179,7 +179,11 @@ impl Fairness {
         compiled
     }
 
-    fn compile(&self, from: (Arc<Snapshot>, Arc<Snapshot>), before: Option<&Compiled>) -> Compiled {
+    fn compile(
+        &self,
+        from: (Arc<Snapshot>, Arc<Snapshot>),
+        before: Option<&CompiledConfig>,
+    ) -> CompiledConfig {
         let mut configs: Vec<PriorityLevel> = read(&self.levels, &from.1);
         for name in [EXEMPT, CATCH_ALL] {
             if !configs.iter().any(|level| level.metadata.name == name) {
@@ -188,12 +192,12 @@ impl Fairness {
         }
         let shares: Vec<_> = configs.iter().map(PriorityLevel::share).collect();
         let bounds = shares::bounds(self.total, &shares);
-        let levels: HashMap<String, Arc<Level>> = configs
+        let levels: HashMap<String, Arc<PriorityLevelState>> = configs
             .into_iter()
             .zip(bounds)
             .map(|(config, bounds)| {
                 let old = before.and_then(|before| before.levels.get(&config.metadata.name));
-                (config.metadata.name.clone(), Level::after(old, config, bounds))
+                (config.metadata.name.clone(), PriorityLevelState::after(old, config, bounds))
             })
             .collect();
         let mut schemas: Vec<FlowSchema> = read(&self.schemas, &from.0);
@@ -207,11 +211,11 @@ impl Fairness {
             let level = levels.get(&schema.spec.priority_level_configuration.name)?;
             let value = |uid: &str| HeaderValue::from_str(uid).unwrap_or(HeaderValue::from_static(""));
             let headers =
-                Headers { schema: value(&schema.metadata.uid), level: value(&level.config.metadata.uid) };
+                FlowHeaders { schema: value(&schema.metadata.uid), level: value(&level.config.metadata.uid) };
             let name = schema.metadata.name.as_str().into();
-            Some(Schema { schema, name, level: Arc::clone(level), headers })
+            Some(CompiledSchema { schema, name, level: Arc::clone(level), headers })
         };
-        Compiled { from, schemas: schemas.into_iter().filter_map(with_level).collect(), levels }
+        CompiledConfig { from, schemas: schemas.into_iter().filter_map(with_level).collect(), levels }
     }
 }
 
@@ -244,9 +248,9 @@ fn read<T: serde::de::DeserializeOwned>(collection: &Collection, snapshot: &Snap
     objects.collect()
 }
 
-impl Level {
+impl PriorityLevelState {
     /// The level of a configuration: the one that is there, if its requests wait in the same way.
-    fn after(old: Option<&Arc<Self>>, config: PriorityLevel, bounds: Bounds) -> Arc<Self> {
+    fn after(old: Option<&Arc<Self>>, config: PriorityLevel, bounds: SeatBounds) -> Arc<Self> {
         if let Some(old) = old.filter(|old| {
             old.config.settings() == config.settings()
                 && old.config.is_exempt() == config.is_exempt()
@@ -264,7 +268,7 @@ impl Level {
             bounds: Mutex::new(bounds),
             smooth: Mutex::new(0.0),
             queues: Mutex::new(queues),
-            counts: Counts::default(),
+            counts: LevelCounts::default(),
         })
     }
 
@@ -299,14 +303,14 @@ impl Level {
         width::MOST.min(self.nominal().saturating_mul(15).div_ceil(100)).max(1)
     }
 
-    fn leave(&self, place: Place, took: Duration) {
+    fn leave(&self, place: SeatPlace, took: Duration) {
         let turns = self.queues.lock().leave(Instant::now(), place, took);
         call(turns);
     }
 }
 
 /// Tells those whose turn has come. Whoever has gone meanwhile finds out when its wait is dropped.
-fn call(turns: Vec<(oneshot::Sender<()>, Place)>) {
+fn call(turns: Vec<(oneshot::Sender<()>, SeatPlace)>) {
     for (waiting, _) in turns {
         let _ = waiting.send(());
     }
@@ -316,7 +320,7 @@ impl Flow {
     /// A flow that takes no seats.
     fn unlimited() -> Self {
         let none = HeaderValue::from_static("");
-        let headers = Headers { schema: none.clone(), level: none };
+        let headers = FlowHeaders { schema: none.clone(), level: none };
         Self { turns: None, level: None, hash: 0, schema: "".into(), patience: Duration::ZERO, headers }
     }
 
@@ -357,8 +361,8 @@ impl Flow {
 
 /// A request that waits. Dropped before its turn has come, it leaves the queue, or the seats it was just given.
 struct Wait<'a> {
-    level: &'a Arc<Level>,
-    place: Place,
+    level: &'a Arc<PriorityLevelState>,
+    place: SeatPlace,
     id: u64,
     over: bool,
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::gate::{Fairness, Level};
+use super::gate::{Fairness, PriorityLevelState};
 use crate::observe::{escape, family, line};
 
 /// The dispatched and rejected requests of a level, by their schema.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct LevelCounts {
     dispatched: Mutex<BTreeMap<Arc<str>, u64>>,
     rejected: Mutex<BTreeMap<(Arc<str>, &'static str), u64>>,
 }
 
-impl Counts {
+impl LevelCounts {
     pub(super) fn dispatch(&self, schema: &Arc<str>) {
         let mut counts = self.dispatched.lock();
         match counts.get_mut(schema) {
@@ -32,8 +32,8 @@ impl Counts {
 /// Writes the metrics of all levels.
 pub(crate) fn write(fairness: &Fairness, out: &mut String) {
     let levels = fairness.all();
-    let label = |level: &Level| format!("priority_level=\"{}\"", escape(level.name()));
-    let mut gauge = |name: &str, help: &str, value: &dyn Fn(&Level) -> u64| {
+    let label = |level: &PriorityLevelState| format!("priority_level=\"{}\"", escape(level.name()));
+    let mut gauge = |name: &str, help: &str, value: &dyn Fn(&PriorityLevelState) -> u64| {
         family(out, name, "gauge", help);
         levels.iter().for_each(|level| line(out, name, label(level), value(level)));
     };

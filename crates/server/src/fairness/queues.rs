@@ -15,7 +15,7 @@ const GUESS: f64 = 0.003;
 
 /// The queue settings of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct QueueSettings {
     /// The number of queues; zero if nobody waits and what does not fit is rejected.
     pub(super) queues: usize,
     /// The queues of one flow.
@@ -28,9 +28,9 @@ pub(super) struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// It has its seats.
-    Runs(Place),
+    Runs(SeatPlace),
     /// It waits; the token is handed out when its turn has come.
-    Waits(Place, u64),
+    Waits(SeatPlace, u64),
     /// There are no queues and no seats.
     NoSeat,
     /// Its queue is full.
@@ -39,21 +39,21 @@ pub(super) enum Arrival {
 
 /// Where a request is accounted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SeatPlace {
     queue: usize,
     seats: u32,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingRequest<T> {
     id: u64,
     seats: u32,
     token: T,
 }
 
 #[derive(Debug)]
-struct Queue<T> {
-    waiting: VecDeque<Waiting<T>>,
+struct FlowQueue<T> {
+    waiting: VecDeque<WaitingRequest<T>>,
     waiting_seats: u32,
     running_seats: u32,
     running: u32,
@@ -61,7 +61,7 @@ struct Queue<T> {
     next_start: f64,
 }
 
-impl<T> Queue<T> {
+impl<T> FlowQueue<T> {
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running == 0
     }
@@ -78,24 +78,24 @@ pub(super) struct Demand {
 /// The seats and queues of a level.
 #[derive(Debug)]
 pub(super) struct Queues<T> {
-    settings: Settings,
+    settings: QueueSettings,
     limit: u32,
     in_use: u32,
     waiting: usize,
     waiting_seats: u32,
-    queues: Vec<Queue<T>>,
+    queues: Vec<FlowQueue<T>>,
     busy: usize,
     virtual_time: f64,
     now: Instant,
     /// Where the search for the next queue begins, so that equals take turns.
     robin: usize,
     next_id: u64,
-    meter: Meter,
+    meter: DemandMeter,
 }
 
 impl<T> Queues<T> {
-    pub(super) fn new(settings: Settings, limit: u32, now: Instant) -> Self {
-        let queue = |_| Queue {
+    pub(super) fn new(settings: QueueSettings, limit: u32, now: Instant) -> Self {
+        let queue = |_| FlowQueue {
             waiting: VecDeque::new(),
             waiting_seats: 0,
             running_seats: 0,
@@ -114,7 +114,7 @@ impl<T> Queues<T> {
             now,
             robin: 0,
             next_id: 0,
-            meter: Meter::default(),
+            meter: DemandMeter::default(),
         }
     }
 
@@ -141,7 +141,7 @@ impl<T> Queues<T> {
         self.advance(now);
         let seats = seats.clamp(1, self.limit.max(1));
         let queue = self.choose(hash);
-        let place = Place { queue, seats };
+        let place = SeatPlace { queue, seats };
         if self.waiting == 0 && self.fits(seats) {
             self.begin(place);
             return Arrival::Runs(place);
@@ -158,7 +158,7 @@ impl<T> Queues<T> {
             chosen.next_start = self.virtual_time;
             self.busy += 1;
         }
-        chosen.waiting.push_back(Waiting { id, seats, token: token() });
+        chosen.waiting.push_back(WaitingRequest { id, seats, token: token() });
         chosen.waiting_seats += seats;
         self.next_id += 1;
         self.waiting += 1;
@@ -168,7 +168,7 @@ impl<T> Queues<T> {
     }
 
     /// A request is over; those whose turn has come.
-    pub(super) fn leave(&mut self, now: Instant, place: Place, took: Duration) -> Vec<(T, Place)> {
+    pub(super) fn leave(&mut self, now: Instant, place: SeatPlace, took: Duration) -> Vec<(T, SeatPlace)> {
         self.advance(now);
         let seats = f64::from(place.seats);
         self.in_use -= place.seats.min(self.in_use);
@@ -183,7 +183,7 @@ impl<T> Queues<T> {
     }
 
     /// A request does not wait any longer. False if its turn had come.
-    pub(super) fn give_up(&mut self, now: Instant, place: Place, id: u64) -> bool {
+    pub(super) fn give_up(&mut self, now: Instant, place: SeatPlace, id: u64) -> bool {
         self.advance(now);
         let Some(queue) = self.queues.get_mut(place.queue) else { return false };
         let Some(at) = queue.waiting.iter().position(|waiting| waiting.id == id) else { return false };
@@ -197,7 +197,7 @@ impl<T> Queues<T> {
     }
 
     /// The level has another number of seats; those whose turn has come.
-    pub(super) fn set_limit(&mut self, now: Instant, limit: u32) -> Vec<(T, Place)> {
+    pub(super) fn set_limit(&mut self, now: Instant, limit: u32) -> Vec<(T, SeatPlace)> {
         self.advance(now);
         self.limit = limit;
         self.next_turns()
@@ -238,7 +238,7 @@ impl<T> Queues<T> {
         hand.into_iter().min_by_key(work).unwrap_or(0)
     }
 
-    fn begin(&mut self, place: Place) {
+    fn begin(&mut self, place: SeatPlace) {
         self.in_use += place.seats;
         if let Some(queue) = self.queues.get_mut(place.queue) {
             if queue.is_idle() {
@@ -252,7 +252,7 @@ impl<T> Queues<T> {
         self.note_demand();
     }
 
-    fn next_turns(&mut self) -> Vec<(T, Place)> {
+    fn next_turns(&mut self) -> Vec<(T, SeatPlace)> {
         let mut turns = Vec::new();
         while let Some(queue) = self.next_queue() {
             let Some(chosen) = self.queues.get_mut(queue) else { break };
@@ -262,7 +262,7 @@ impl<T> Queues<T> {
                 .front()
                 .is_some_and(|first| self.in_use == 0 || self.in_use + first.seats <= self.limit);
             let Some(first) = fits.then(|| chosen.waiting.pop_front()).flatten() else { break };
-            let place = Place { queue, seats: first.seats };
+            let place = SeatPlace { queue, seats: first.seats };
             chosen.waiting_seats -= first.seats.min(chosen.waiting_seats);
             // It was counted as busy because of what waited.
             self.busy -= usize::from(chosen.is_idle()).min(self.busy);
@@ -298,14 +298,14 @@ impl<T> Queues<T> {
 
 /// Measures demand over time.
 #[derive(Debug, Default)]
-struct Meter {
+struct DemandMeter {
     seconds: f64,
     sum: f64,
     squares: f64,
     high: f64,
 }
 
-impl Meter {
+impl DemandMeter {
     fn pass(&mut self, seconds: f64, demand: f64) {
         self.seconds += seconds;
         self.sum += demand * seconds;

@@ -17,7 +17,7 @@ pub(super) struct Share {
 
 /// The bounds of a level's seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bounds {
+pub(super) struct SeatBounds {
     pub(super) nominal: u32,
     pub(super) min: u32,
     pub(super) max: u32,
@@ -28,13 +28,13 @@ fn percent(of: u32, percent: u32) -> u32 {
 }
 
 /// The bounds of all levels for a server with so many seats.
-pub(super) fn bounds(total: u32, shares: &[Share]) -> Vec<Bounds> {
+pub(super) fn bounds(total: u32, shares: &[Share]) -> Vec<SeatBounds> {
     let sum: u64 = shares.iter().map(|share| u64::from(share.shares)).sum();
     let of = |share: &Share| {
         let nominal = (u64::from(total) * u64::from(share.shares)).div_ceil(sum.max(1));
         let nominal = u32::try_from(nominal).unwrap_or(u32::MAX);
         let borrowable = share.borrowing_percent.map_or(total, |limit| percent(nominal, limit));
-        Bounds {
+        SeatBounds {
             nominal,
             min: nominal - percent(nominal, share.lendable_percent).min(nominal),
             max: nominal.saturating_add(borrowable),
@@ -52,7 +52,7 @@ pub(super) fn smooth(before: f64, demand: Demand) -> f64 {
 /// One level when seats are dealt out again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    pub(super) bounds: Bounds,
+    pub(super) bounds: SeatBounds,
     pub(super) smooth: f64,
     pub(super) high: f64,
 }

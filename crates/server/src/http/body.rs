@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 
-use crate::observe::Series;
+use crate::observe::RequestSeries;
 
 /// An answer of which nothing can be written for so long is given up: its client holds a snapshot, and does not want it.
 pub(crate) const STALL: Duration = Duration::from_secs(60);
@@ -29,12 +29,12 @@ pub(crate) type PieceStream = BoxStream<'static, Result<Bytes, Broken>>;
 pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(5);
 
 /// Frames to write at one time. Each may hold several events.
-pub(crate) type Frames = SmallVec<[Bytes; 8]>;
+pub(crate) type FrameBytes = SmallVec<[Bytes; 8]>;
 
 /// Events that are sent as they come, until the stream ends. Implemented by watches.
-pub(crate) trait EventStream: Send {
+pub(crate) trait WatchBody: Send {
     /// The next frames to write; `None` at the end. Dropping the future loses nothing.
-    fn next(&mut self) -> BoxFuture<'_, Option<Frames>>;
+    fn next(&mut self) -> BoxFuture<'_, Option<FrameBytes>>;
 
     /// True if events are bytes with their length before them, rather than lines of text.
     fn is_binary(&self) -> bool;
@@ -43,14 +43,11 @@ pub(crate) trait EventStream: Send {
     fn deadline(&self) -> Instant;
 
     /// Counts the request, which was answered with `code`, when the stream ends.
-    fn count_as(&mut self, request: Arc<Series>, code: StatusCode);
+    fn count_as(&mut self, request: Arc<RequestSeries>, code: StatusCode);
 }
 
 /// Waits for a write, but no longer than [`WRITE_GRACE`] after the end of the stream it belongs to.
-pub(crate) fn patiently<W>(
-    stream: &dyn EventStream,
-    write: W,
-) -> impl Future<Output = io::Result<()>> + use<W>
+pub(crate) fn patiently<W>(stream: &dyn WatchBody, write: W) -> impl Future<Output = io::Result<()>> + use<W>
 where
     W: Future<Output = io::Result<()>>,
 {
@@ -74,9 +71,9 @@ pub(crate) enum Body {
     /// Piece by piece.
     Pieces(PieceStream),
     /// Events until the watch ends.
-    Watch(Box<dyn EventStream>),
+    Watch(Box<dyn WatchBody>),
     /// The same over a WebSocket.
-    WebSocket(Box<dyn EventStream>),
+    WebSocket(Box<dyn WatchBody>),
     /// Bytes both ways, after an upgrade that somebody else has accepted: HTTP/1.1 only.
     Tunnel(Box<dyn Duplex>),
 }

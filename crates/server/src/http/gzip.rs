@@ -79,7 +79,7 @@ const LAST_BLOCK: [u8; 2] = [3, 0];
 /// would withhold each batch until the next. Here the member ends with the watch. Each batch is compressed by a compressor of
 /// its own: an idle watch keeps a checksum and a length only.
 #[derive(Debug, Default)]
-pub(crate) struct Member {
+pub(crate) struct GzipMember {
     checksum: Crc,
     stage: MemberStage,
 }
@@ -92,7 +92,7 @@ enum MemberStage {
     Ended,
 }
 
-impl Member {
+impl GzipMember {
     /// Compresses a batch up to its last byte. The header precedes the first.
     pub(crate) fn batch(&mut self, frames: &[Bytes]) -> Bytes {
         let mut out = Vec::with_capacity(HEADER.len());
@@ -177,7 +177,7 @@ mod tests {
     /// Go clients hung on their first list: each batch was a member of its own, and Go waits for the next one's header.
     #[test]
     fn a_reader_like_gos_gets_each_batch_when_it_arrives() {
-        let (mut member, mut reader) = (Member::default(), GoReader::default());
+        let (mut member, mut reader) = (GzipMember::default(), GoReader::default());
         for batch in ["first\n", "second\n", &"third ".repeat(20_000)] {
             let frames = [Bytes::from(batch.to_owned()), Bytes::from_static(b"end\n")];
             let read = reader.read(&member.batch(&frames));
@@ -205,6 +205,6 @@ mod tests {
 
     #[test]
     fn a_watch_without_events_has_nothing_to_end() {
-        assert_eq!(Member::default().end(), None);
+        assert_eq!(GzipMember::default().end(), None);
     }
 }

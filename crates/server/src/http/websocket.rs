@@ -14,7 +14,7 @@ use listwatch_wire::Status;
 use sha1::{Digest, Sha1};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::http::body::{Body, EventStream, Response, patiently};
+use crate::http::body::{Body, Response, WatchBody, patiently};
 use crate::http::h1::head::lists;
 use crate::http::request::Request;
 
@@ -82,7 +82,7 @@ fn protocol(headers: &HeaderMap, token_protocol: &str) -> Result<Option<HeaderVa
 }
 
 impl Upgrade {
-    pub(crate) fn accept(self, stream: Box<dyn EventStream>) -> Response {
+    pub(crate) fn accept(self, stream: Box<dyn WatchBody>) -> Response {
         let mut response = Response::new(Body::WebSocket(stream));
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
@@ -97,7 +97,7 @@ impl Upgrade {
 }
 
 /// Runs the watch on an upgraded connection.
-pub(crate) async fn run<S>(io: &mut S, mut watch: Box<dyn EventStream>) -> io::Result<()>
+pub(crate) async fn run<S>(io: &mut S, mut watch: Box<dyn WatchBody>) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {

@@ -12,7 +12,7 @@ use listwatch_wire::{Revision, json};
 
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object, Portion};
-use crate::lifecycle::known::{Known, Stored};
+use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
 use crate::registry::{Resource, custom};
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -26,13 +26,13 @@ const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 pub(crate) struct Definitions {
     api: Arc<Api>,
     collection: Arc<Collection>,
-    known: Known,
+    known: KnownDefinitions,
 }
 
 impl Definitions {
     pub(crate) fn new(api: Arc<Api>) -> Self {
         let collection = api.cache.collection(COLLECTION, &[]);
-        Self { api, collection, known: Known::default() }
+        Self { api, collection, known: KnownDefinitions::default() }
     }
 
     /// Serves what was established before the server stopped, so that no request after the start misses a kind.
@@ -89,7 +89,7 @@ impl Definitions {
     }
 
     /// Brings names and conditions up to date; returns whether the names are accepted.
-    async fn accept(&self, stored: &mut Stored, all: &[Arc<Definition>]) -> bool {
+    async fn accept(&self, stored: &mut StoredDefinition, all: &[Arc<Definition>]) -> bool {
         let conflict = names_conflict(&stored.definition, all.iter().map(|other| &**other));
         let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
         let accepted = conflict.is_none();
@@ -119,7 +119,7 @@ impl Definitions {
     }
 
     /// Deletes what is left of a definition that is going; returns whether it is gone.
-    async fn finish(&self, stored: &Stored) -> bool {
+    async fn finish(&self, stored: &StoredDefinition) -> bool {
         let collection = self.api.cache.collection(&stored.definition.name, &[]);
         let walk = collection.walk(&Filter::default(), None);
         let left: Vec<Arc<Object>> = collection.snapshot().range(&walk).cloned().collect();
@@ -152,7 +152,7 @@ impl Definitions {
     }
 
     /// Tells whoever waits for the end of a definition what it waits for.
-    async fn say_terminating(&self, stored: &Stored) {
+    async fn say_terminating(&self, stored: &StoredDefinition) {
         let Ok(mut object) = Value::read(stored.object.stored()) else { return };
         let (reason, message) = ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
         condition(&mut object, "Terminating", true, reason, message);
@@ -195,7 +195,7 @@ impl Definitions {
     }
 
     /// Serves a definition as it is now, unless that has been done.
-    fn serve(&self, stored: &mut Stored) {
+    fn serve(&self, stored: &mut StoredDefinition) {
         if !std::mem::replace(&mut stored.served, true) {
             let name = &stored.definition.name;
             let now = resources(&self.api, stored);
@@ -229,8 +229,8 @@ impl Definitions {
     }
 }
 
-fn resources(api: &Api, stored: &Stored) -> Vec<Arc<Resource>> {
-    let Stored { definition, object, .. } = stored;
+fn resources(api: &Api, stored: &StoredDefinition) -> Vec<Arc<Resource>> {
+    let StoredDefinition { definition, object, .. } = stored;
     let since = if definition.terminating { Revision::ZERO } else { object.revision() };
     custom::resources(&api.cache, definition, since)
 }

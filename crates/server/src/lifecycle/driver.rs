@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 use crate::NamespaceObjects;
 use crate::api::Api;
 use crate::lifecycle::graph;
-use crate::lifecycle::graph::Graph;
+use crate::lifecycle::graph::OwnerGraph;
 use crate::lifecycle::place::split;
-use crate::lifecycle::queue::Queue;
+use crate::lifecycle::queue::TaskQueue;
 use crate::lifecycle::{addresses, bootstrap, garbage, namespaces, policies, protection, quotas};
 
 /// The delay before a task that waits for other objects runs again.
@@ -53,8 +53,8 @@ enum LifecycleTask {
 pub(super) struct Driver {
     api: Arc<Api>,
     ca_pem: Option<String>,
-    queue: Queue<LifecycleTask>,
-    graph: Graph,
+    queue: TaskQueue<LifecycleTask>,
+    graph: OwnerGraph,
     /// Owners that wait for dependents, by uid.
     waiting: HashMap<Arc<str>, Arc<str>>,
     /// Namespaces whose bootstrap objects exist, so that not every Pod leads to a check.
@@ -66,8 +66,8 @@ impl Driver {
         Self {
             api,
             ca_pem,
-            queue: Queue::new(),
-            graph: Graph::default(),
+            queue: TaskQueue::new(),
+            graph: OwnerGraph::default(),
             waiting: HashMap::new(),
             bootstrapped: HashSet::new(),
         }
@@ -112,7 +112,7 @@ impl Driver {
 
     /// Takes note of everything in the cache; the revision it stands for.
     fn load(&mut self) -> Revision {
-        self.graph = Graph::default();
+        self.graph = OwnerGraph::default();
         let position = self.api.cache.position().get();
         for collection in self.api.cache.collections() {
             let snapshot = collection.snapshot();
@@ -296,7 +296,7 @@ impl Driver {
     }
 
     async fn release(&mut self, key: &Arc<str>) -> Result<(), Status> {
-        let garbage::Progress::WaitFor(dependents) =
+        let garbage::OwnerProgress::WaitFor(dependents) =
             garbage::release_owner(&self.api, &self.graph, key).await?
         else {
             return Ok(());

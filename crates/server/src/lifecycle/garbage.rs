@@ -11,8 +11,8 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::{DeleteOptions, Preconditions};
 
 use crate::api::Api;
-use crate::lifecycle::graph::Graph;
-use crate::lifecycle::place::Place;
+use crate::lifecycle::graph::OwnerGraph;
+use crate::lifecycle::place::ObjectPlace;
 use crate::pipeline::internal::{amend, remove};
 
 const ORPHAN: &str = "orphan";
@@ -20,7 +20,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 /// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum OwnerState {
     /// There, and staying; or of a kind nobody here knows.
     Solid,
     /// On its way out, waiting for this dependent.
@@ -39,25 +39,28 @@ pub(super) fn waits(value: &[u8]) -> bool {
 ///
 /// # Errors
 /// If the store fails, or the object changed meanwhile: try again.
-pub(super) async fn check_dependent(api: &Api, graph: &Graph, key: &str) -> Result<(), Status> {
-    let Some(place) = Place::of(api, key) else { return Ok(()) };
+pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) -> Result<(), Status> {
+    let Some(place) = ObjectPlace::of(api, key) else { return Ok(()) };
     let Some(object) = read(api, key).await? else { return Ok(()) };
     let mut states = Vec::new();
     for owner in object.at("metadata").list("ownerReferences") {
         states.push((owner.text("uid").to_owned(), owner_state(api, &place, owner).await?));
     }
     let any = |state| states.iter().any(|(_, found)| *found == state);
-    if states.is_empty() || !(any(Owner::Gone) || any(Owner::Waiting)) {
+    if states.is_empty() || !(any(OwnerState::Gone) || any(OwnerState::Waiting)) {
         return Ok(());
     }
-    if any(Owner::Solid) {
-        let lost: Vec<_> =
-            states.iter().filter(|(_, state)| *state != Owner::Solid).map(|(uid, _)| uid.as_str()).collect();
+    if any(OwnerState::Solid) {
+        let lost: Vec<_> = states
+            .iter()
+            .filter(|(_, state)| *state != OwnerState::Solid)
+            .map(|(uid, _)| uid.as_str())
+            .collect();
         return forget_owners(api, &place, &lost).await;
     }
     let uid = object.at("metadata").text("uid");
     let has_dependents = !graph.dependents(uid).is_empty();
-    let policy = if any(Owner::Waiting) && has_dependents { "Foreground" } else { "Background" };
+    let policy = if any(OwnerState::Waiting) && has_dependents { "Foreground" } else { "Background" };
     let options = DeleteOptions {
         preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
         // Finalizers that the object already has for its own dependents stay.
@@ -72,34 +75,34 @@ async fn read(api: &Api, key: &str) -> Result<Option<Value>, Status> {
     Ok(found.and_then(|found| Value::read(&found.value).ok()))
 }
 
-async fn owner_state(api: &Api, dependent: &Place, reference: &Value) -> Result<Owner, Status> {
+async fn owner_state(api: &Api, dependent: &ObjectPlace, reference: &Value) -> Result<OwnerState, Status> {
     let version = reference.text("apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     // A kind that is not served may come back; nothing is deleted for it.
     let Some(resource) = api.registry.find_kind(group, version, reference.text("kind")) else {
-        return Ok(Owner::Solid);
+        return Ok(OwnerState::Solid);
     };
     let namespace = dependent.namespace().filter(|_| resource.namespaced);
     if resource.namespaced && namespace.is_none() {
-        return Ok(Owner::Solid);
+        return Ok(OwnerState::Solid);
     }
     let key = resource.key(namespace, reference.text("name"));
     let Some(found) = api.engine.get(&key, None).await.map_err(Status::internal)? else {
-        return Ok(Owner::Gone);
+        return Ok(OwnerState::Gone);
     };
     // An owner that cannot be read is there all the same.
-    let Ok(owner) = Value::read(&found.value) else { return Ok(Owner::Solid) };
+    let Ok(owner) = Value::read(&found.value) else { return Ok(OwnerState::Solid) };
     let meta = owner.at("metadata");
     if meta.text("uid") != reference.text("uid") {
-        return Ok(Owner::Gone);
+        return Ok(OwnerState::Gone);
     }
     let waiting = meta.has("deletionTimestamp")
         && meta.list("finalizers").iter().any(|finalizer| finalizer == FOREGROUND);
-    Ok(if waiting { Owner::Waiting } else { Owner::Solid })
+    Ok(if waiting { OwnerState::Waiting } else { OwnerState::Solid })
 }
 
 /// Takes owners out of an object's references.
-async fn forget_owners(api: &Api, place: &Place, uids: &[&str]) -> Result<(), Status> {
+async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();
         let meta = new.inner("metadata")?;
@@ -118,7 +121,7 @@ async fn forget_owners(api: &Api, place: &Place, uids: &[&str]) -> Result<(), St
 
 /// The remaining work for an owner that is held by one of the collector's finalizers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum OwnerProgress {
     /// Nothing.
     Done,
     /// These must go first.
@@ -129,9 +132,9 @@ pub(super) enum Progress {
 ///
 /// # Errors
 /// If the store fails: try again.
-pub(super) async fn release_owner(api: &Api, graph: &Graph, key: &str) -> Result<Progress, Status> {
-    let Some(place) = Place::of(api, key) else { return Ok(Progress::Done) };
-    let Some(object) = read(api, key).await? else { return Ok(Progress::Done) };
+pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {
+    let Some(place) = ObjectPlace::of(api, key) else { return Ok(OwnerProgress::Done) };
+    let Some(object) = read(api, key).await? else { return Ok(OwnerProgress::Done) };
     let meta = object.at("metadata");
     let held_by = |name: &str| {
         meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == name)
@@ -139,7 +142,7 @@ pub(super) async fn release_owner(api: &Api, graph: &Graph, key: &str) -> Result
     let uid = meta.text("uid");
     if held_by(ORPHAN) {
         for dependent in graph.dependents(uid) {
-            if let Some(place) = Place::of(api, &dependent) {
+            if let Some(place) = ObjectPlace::of(api, &dependent) {
                 forget_owners(api, &place, &[uid]).await?;
             }
         }
@@ -152,11 +155,11 @@ pub(super) async fn release_owner(api: &Api, graph: &Graph, key: &str) -> Result
             }
         }
         if !blocking.is_empty() {
-            return Ok(Progress::WaitFor(blocking));
+            return Ok(OwnerProgress::WaitFor(blocking));
         }
         drop_finalizer(api, &place, FOREGROUND).await?;
     }
-    Ok(Progress::Done)
+    Ok(OwnerProgress::Done)
 }
 
 /// Returns true if a dependent exists and blocks the deletion of its owner.
@@ -166,7 +169,7 @@ async fn blocks(api: &Api, key: &str, uid: &str) -> Result<bool, Status> {
     Ok(owners.iter().any(|owner| owner.text("uid") == uid && owner.flag("blockOwnerDeletion")))
 }
 
-async fn drop_finalizer(api: &Api, place: &Place, name: &str) -> Result<(), Status> {
+async fn drop_finalizer(api: &Api, place: &ObjectPlace, name: &str) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();
         let meta = new.inner("metadata")?;

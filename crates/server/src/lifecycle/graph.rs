@@ -1,4 +1,4 @@
-//! [`Graph`]: who depends on whom, by uid.
+//! [`OwnerGraph`]: who depends on whom, by uid.
 //!
 //! Only objects with owners are in it; everything else costs a search for one word in its bytes.
 
@@ -10,18 +10,18 @@ use listwatch_wire::json::raw;
 use memchr::memmem;
 
 type Uid = Arc<str>;
-type Key = Arc<str>;
+type StorageKey = Arc<str>;
 
 /// The graph of owners and dependents.
 #[derive(Debug, Default)]
-pub(super) struct Graph {
-    dependents: HashMap<Uid, HashSet<Key>>,
-    owners: HashMap<Key, Vec<Uid>>,
+pub(super) struct OwnerGraph {
+    dependents: HashMap<Uid, HashSet<StorageKey>>,
+    owners: HashMap<StorageKey, Vec<Uid>>,
 }
 
-impl Graph {
+impl OwnerGraph {
     /// Takes note of what an object is now; whether it has owners that are news.
-    pub(super) fn set(&mut self, key: &Key, value: &[u8]) -> bool {
+    pub(super) fn set(&mut self, key: &StorageKey, value: &[u8]) -> bool {
         let owners = owner_uids(value);
         if self.owners.get(key).map(Vec::as_slice).unwrap_or_default() == owners {
             return false;
@@ -38,7 +38,7 @@ impl Graph {
     }
 
     /// Forgets an object; the uids of its owners.
-    pub(super) fn remove(&mut self, key: &Key) -> Vec<Uid> {
+    pub(super) fn remove(&mut self, key: &StorageKey) -> Vec<Uid> {
         let owners = self.owners.remove(key).unwrap_or_default();
         for uid in &owners {
             if let Some(keys) = self.dependents.get_mut(uid) {
@@ -52,7 +52,7 @@ impl Graph {
     }
 
     /// The objects that name this owner.
-    pub(super) fn dependents(&self, uid: &str) -> Vec<Key> {
+    pub(super) fn dependents(&self, uid: &str) -> Vec<StorageKey> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 }
@@ -93,20 +93,20 @@ mod tests {
 
     #[test]
     fn dependents_follow_changes_of_their_owners() {
-        let mut graph = Graph::default();
-        let key: Key = "/registry/pods/n/a".into();
+        let mut graph = OwnerGraph::default();
+        let key: StorageKey = "/registry/pods/n/a".into();
         assert!(graph.set(&key, &object(&["r"])));
         assert!(!graph.set(&key, &object(&["r"])));
         assert_eq!(graph.dependents("r"), [Arc::clone(&key)]);
         assert!(graph.set(&key, &object(&["s"])));
-        assert_eq!(graph.dependents("r"), [] as [Key; 0]);
+        assert_eq!(graph.dependents("r"), [] as [StorageKey; 0]);
         assert_eq!(graph.remove(&key), ["s".into()]);
         assert!(graph.dependents.is_empty() && graph.owners.is_empty());
     }
 
     #[test]
     fn an_object_without_owners_is_not_kept() {
-        let mut graph = Graph::default();
+        let mut graph = OwnerGraph::default();
         assert!(!graph.set(&"/registry/pods/n/a".into(), br#"{"metadata":{"name":"a","uid":"u"}}"#));
         assert!(graph.owners.is_empty());
         assert_eq!(uid(br#"{"metadata":{"name":"a","uid":"u"}}"#).as_deref(), Some("u"));

@@ -1,4 +1,4 @@
-//! [`Known`]: the definitions as they were last read, so that the change of one costs the reading of one.
+//! [`KnownDefinitions`]: the definitions as they were last read, so that the change of one costs the reading of one.
 //!
 //! Reading a definition compiles its schemas and expressions. A revision names the content of an object for ever, so what was
 //! read at the same revision is kept, and nothing is kept of a definition that is gone.
@@ -13,11 +13,11 @@ use crate::cache::Object;
 
 /// The definitions of one snapshot, by key.
 #[derive(Debug, Default)]
-pub(super) struct Known(BTreeMap<Arc<str>, Stored>);
+pub(super) struct KnownDefinitions(BTreeMap<Arc<str>, StoredDefinition>);
 
 /// A definition as it is stored.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredDefinition {
     pub(super) definition: Arc<Definition>,
     pub(super) object: Arc<Object>,
     /// True if it has been served as it is here.
@@ -26,7 +26,7 @@ pub(super) struct Stored {
     pub(super) settled: bool,
 }
 
-impl Stored {
+impl StoredDefinition {
     fn read(object: &Arc<Object>) -> Option<Self> {
         let definition = Definition::read(&Value::read(object.stored()).ok()?)?;
         let definition = Arc::new(definition);
@@ -34,7 +34,7 @@ impl Stored {
     }
 }
 
-impl Known {
+impl KnownDefinitions {
     /// Brings it in step with these objects; what has not changed keeps its place and what is known about it.
     pub(super) fn update<'a>(&mut self, objects: impl Iterator<Item = &'a Arc<Object>>) {
         let mut before = std::mem::take(&mut self.0);
@@ -43,7 +43,7 @@ impl Known {
             let stored = match before.remove(object.key()) {
                 Some(same) if same.object.revision() == object.revision() => Some(same),
                 old => {
-                    let new = Stored::read(object);
+                    let new = StoredDefinition::read(object);
                     moved.extend(old.iter().chain(&new).map(group));
                     new
                 }
@@ -60,12 +60,12 @@ impl Known {
         self.0.values().map(|stored| Arc::clone(&stored.definition)).collect()
     }
 
-    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Stored> {
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut StoredDefinition> {
         self.0.values_mut()
     }
 }
 
-fn group(stored: &Stored) -> String {
+fn group(stored: &StoredDefinition) -> String {
     stored.definition.group.clone()
 }
 
@@ -97,11 +97,11 @@ mod tests {
         Arc::new(Object::new(key, path, json::encode_stored(&value).into(), Revision(revision)).unwrap())
     }
 
-    fn settle(known: &mut Known) {
+    fn settle(known: &mut KnownDefinitions) {
         known.each().for_each(|stored| (stored.served, stored.settled) = (true, true));
     }
 
-    fn unsettled(known: &mut Known) -> Vec<String> {
+    fn unsettled(known: &mut KnownDefinitions) -> Vec<String> {
         let open = known.each().filter(|stored| !stored.settled);
         open.map(|stored| stored.definition.name.clone()).collect()
     }
@@ -110,7 +110,7 @@ mod tests {
     fn one_change_reads_one_definition() {
         let mut objects: Vec<_> = (0..50).map(|n| object("a.example", n, 1)).collect();
         objects.push(object("b.example", 0, 1));
-        let mut known = Known::default();
+        let mut known = KnownDefinitions::default();
         known.update(objects.iter());
         settle(&mut known);
         let before = known.definitions();
@@ -127,7 +127,7 @@ mod tests {
     fn names_are_a_matter_of_the_whole_group() {
         let (mine, yours, theirs) =
             (object("a.example", 1, 1), object("a.example", 2, 1), object("b.example", 1, 1));
-        let mut known = Known::default();
+        let mut known = KnownDefinitions::default();
         known.update([&mine, &yours, &theirs].into_iter());
         settle(&mut known);
         // A name may be free now.

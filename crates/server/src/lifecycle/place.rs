@@ -1,4 +1,4 @@
-//! [`Place`]: from a storage key back to a resource and a name.
+//! [`ObjectPlace`]: from a storage key back to a resource and a name.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::registry::Resource;
 
 /// Where an object is.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ObjectPlace {
     pub(super) resource: Arc<Resource>,
     pub(super) namespace: Option<String>,
     pub(super) name: String,
@@ -23,7 +23,7 @@ pub(super) fn keeps_form(resource: &Resource) -> bool {
     resource.builtin.is_none_or(|kind| kind.stored_as.is_none())
 }
 
-impl Place {
+impl ObjectPlace {
     /// The place of a key; `None` if nothing serves it.
     pub(super) fn of(api: &Api, key: &str) -> Option<Self> {
         let (collection, path) = split(key)?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 ///
 /// Its size is bounded by the number of distinct pieces of work, which is bounded by the number of objects.
 #[derive(Debug)]
-pub(super) struct Queue<T> {
+pub(super) struct TaskQueue<T> {
     due: BTreeSet<(Instant, u64)>,
     tasks: HashMap<u64, T>,
     places: HashMap<T, (Instant, u64)>,
@@ -19,7 +19,7 @@ pub(super) struct Queue<T> {
 /// The longest wait between tries of something that fails.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-impl<T: Clone + Eq + Hash> Queue<T> {
+impl<T: Clone + Eq + Hash> TaskQueue<T> {
     pub(super) fn new() -> Self {
         Self {
             due: BTreeSet::new(),
@@ -82,7 +82,7 @@ mod tests {
     fn work_comes_when_it_is_due_and_once() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut queue = Queue::new();
+        let mut queue = TaskQueue::new();
         queue.add("b", at(2));
         queue.add("a", at(1));
         queue.add("b", at(3));
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn an_earlier_time_wins() {
         let start = Instant::now();
-        let mut queue = Queue::new();
+        let mut queue = TaskQueue::new();
         queue.add("a", start + Duration::from_secs(9));
         queue.add("a", start);
         assert_eq!(queue.take(start), Some("a"));
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn failures_wait_longer_each_time() {
         let start = Instant::now();
-        let mut queue = Queue::new();
+        let mut queue = TaskQueue::new();
         let mut last = start;
         for _ in 0..5 {
             queue.retry("a", start);

@@ -9,7 +9,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 
 use crate::admission::pod_resources::{Amounts, add, amounts};
-use crate::admission::resource_quota::usage::Usage;
+use crate::admission::resource_quota::usage::QuotaUsage;
 use crate::admission::resource_quota::{QUOTAS, document, is_in_scope};
 use crate::api::Api;
 use crate::api::stored::Stored;
@@ -97,7 +97,7 @@ fn count(api: &Api, namespace: &str, spec: &Value) -> Amounts {
     let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::default())).collect();
     let (served, mut seen) = (api.registry.served(), Vec::new());
     for resource in served.resources().iter().filter(|resource| resource.namespaced) {
-        let usage = Usage::of(resource);
+        let usage = QuotaUsage::of(resource);
         let collection = resource.collection.name();
         if seen.contains(&collection) || !hard.keys().any(|name| usage.counts(name)) {
             continue;

@@ -32,7 +32,7 @@ pub(crate) struct Tls {
 
 /// Where the serving certificate comes from.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum CertificateSource {
     /// Issued by our own CA for these names.
     Issued(Authority, Vec<String>),
     /// Files that somebody else renews.
@@ -44,7 +44,7 @@ pub(crate) enum Source {
     },
 }
 
-impl Source {
+impl CertificateSource {
     fn get(&self) -> Result<Issued, Error> {
         match self {
             Self::Issued(authority, names) => authority.serving(names),
@@ -114,7 +114,10 @@ impl ClientCertVerifier for Anybody {
 impl Tls {
     /// Shows the certificate that the source has now; [`Tls::renew`] replaces it. `clients` names the CAs that clients choose
     /// their certificate by, and verifies handshake signatures.
-    pub(crate) fn new(source: &Source, clients: Arc<dyn ClientCertVerifier>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        source: &CertificateSource,
+        clients: Arc<dyn ClientCertVerifier>,
+    ) -> Result<Self, Error> {
         let shown = Arc::new(Shown(ArcSwap::from_pointee(certified(&source.get()?)?)));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -127,7 +130,7 @@ impl Tls {
     }
 
     /// Renews the certificate before it ends, or reads files again that changed, without a restart.
-    pub(crate) async fn renew(self, source: Source, stop: CancellationToken) {
+    pub(crate) async fn renew(self, source: CertificateSource, stop: CancellationToken) {
         let due = VALIDITY.saturating_sub(RENEW_BEFORE);
         // A machine that slept has a clock that went on and one that did not: the certificate ages by both.
         let mut issued = (Timestamp::now(), Instant::now());
@@ -138,7 +141,7 @@ impl Tls {
                 () = stop.cancelled() => return,
             }
             let age = Timestamp::now().duration_since(issued.0).unsigned_abs().max(issued.1.elapsed());
-            if matches!(source, Source::Issued(..)) && age < due {
+            if matches!(source, CertificateSource::Issued(..)) && age < due {
                 continue;
             }
             match source.get().and_then(|next| Ok((certified(&next)?, next.certificate))) {
@@ -189,7 +192,7 @@ mod tests {
         tls.shown.0.load().cert.first().unwrap().clone()
     }
 
-    fn tls(source: &Source) -> Tls {
+    fn tls(source: &CertificateSource) -> Tls {
         Tls::new(source, WebPkiClientVerifier::no_client_auth()).unwrap()
     }
 
@@ -205,7 +208,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_certificate_is_renewed_before_it_ends() {
         let ours = authority().await;
-        let source = Source::Issued(ours, vec!["localhost".to_owned()]);
+        let source = CertificateSource::Issued(ours, vec!["localhost".to_owned()]);
         let tls = tls(&source);
         let first = shown(&tls);
         let stop = CancellationToken::new();
@@ -232,7 +235,7 @@ mod tests {
             fs::write(&key, &issued.key).unwrap();
         };
         write(&ours.serving(&["one".to_owned()]).unwrap());
-        let source = Source::Files { certificate: certificate.clone(), key: key.clone() };
+        let source = CertificateSource::Files { certificate: certificate.clone(), key: key.clone() };
         let tls = tls(&source);
         let first = shown(&tls);
         let task = tokio::spawn(tls.clone().renew(source, CancellationToken::new()));

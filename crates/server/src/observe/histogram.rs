@@ -1,4 +1,4 @@
-//! [`Histogram`]: counts by size, written without a lock.
+//! [`LatencyHistogram`]: counts by size, written without a lock.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A cumulative histogram. Writing is two additions; a reader sees each count as it is, the
 /// whole perhaps an instant apart, as scrapers have to live with anyway.
 #[derive(Debug)]
-pub(crate) struct Histogram<const N: usize> {
+pub(crate) struct LatencyHistogram<const N: usize> {
     bounds: &'static [u64; N],
     buckets: [AtomicU64; N],
     beyond: AtomicU64,
     sum: AtomicU64,
 }
 
-impl<const N: usize> Histogram<N> {
+impl<const N: usize> LatencyHistogram<N> {
     /// An empty one; bounds rise.
     pub(crate) fn new(bounds: &'static [u64; N]) -> Self {
         let buckets = std::array::from_fn(|_| AtomicU64::default());
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_value_on_a_bound_is_not_larger_than_it() {
-        let histogram = Histogram::new(&[10, 100]);
+        let histogram = LatencyHistogram::new(&[10, 100]);
         [1, 10, 11, 100, 101].into_iter().for_each(|value| histogram.observe(value));
         let mut text = String::new();
         histogram.write(&mut text, "x", "a=\"b\"", 10.0);

@@ -44,7 +44,7 @@ impl fmt::Display for Labels<'_> {
         write!(
             f,
             "verb=\"{verb}\",dry_run=\"{dry_run}\",{}",
-            Resource(&self.group, &self.version, &self.resource)
+            ResourceLabels(&self.group, &self.version, &self.resource)
         )?;
         write!(
             f,
@@ -55,9 +55,9 @@ impl fmt::Display for Labels<'_> {
 }
 
 /// The labels of a resource: group, version and plural.
-pub(crate) struct Resource<'a>(pub(crate) &'a str, pub(crate) &'a str, pub(crate) &'a str);
+pub(crate) struct ResourceLabels<'a>(pub(crate) &'a str, pub(crate) &'a str, pub(crate) &'a str);
 
-impl fmt::Display for Resource<'_> {
+impl fmt::Display for ResourceLabels<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(group, version, resource) = self;
         let [group, version, resource] = [group, version, resource].map(|text| escape(text));

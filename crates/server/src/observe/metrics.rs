@@ -5,9 +5,9 @@ use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::observe::labels::{COMPONENT, Resource};
+use crate::observe::labels::{COMPONENT, ResourceLabels};
 use crate::observe::recent_errors::RecentErrors;
-use crate::observe::requests::{Requests, SECOND};
+use crate::observe::requests::{RequestMetrics, SECOND};
 use crate::observe::tasks::Tasks;
 use crate::observe::watches::{OpenWatch, WatchLag, Watches};
 
@@ -20,7 +20,7 @@ pub struct Metrics {
     pub tasks: Arc<Tasks>,
     /// Requests whose handler panicked.
     pub(crate) panics: AtomicU64,
-    pub(crate) requests: Requests,
+    pub(crate) requests: RequestMetrics,
     pub(crate) errors: RecentErrors,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn line(out: &mut String, name: &str, labels: impl Display, value: im
     let _ = writeln!(out, "{name}{{{labels}}} {value}");
 }
 
-fn requests(requests: &Requests, out: &mut String) {
+fn requests(requests: &RequestMetrics, out: &mut String) {
     let all = requests.all();
     let name = "apiserver_request_total";
     family(out, name, "counter", "Requests answered, by what they were about and the code of the answer.");
@@ -71,7 +71,7 @@ fn requests(requests: &Requests, out: &mut String) {
     }
 }
 
-fn in_flight(requests: &Requests, out: &mut String) {
+fn in_flight(requests: &RequestMetrics, out: &mut String) {
     let name = "apiserver_current_inflight_requests";
     family(out, name, "gauge", "Requests being served now, without watches.");
     let now = &requests.in_flight;
@@ -88,7 +88,7 @@ fn watches(watches: &Watches, out: &mut String) {
     open.iter().for_each(|(labels, count)| line(out, name, labels, count));
     lag(watches, out);
     let all = watches.series();
-    let of = |out: &mut String, name, help, count: fn(&super::watches::Series) -> u64| {
+    let of = |out: &mut String, name, help, count: fn(&super::watches::WatchSeries) -> u64| {
         family(out, name, "counter", help);
         all.iter().for_each(|series| line(out, name, &series.labels, count(series)));
     };
@@ -125,7 +125,7 @@ fn lag(watches: &Watches, out: &mut String) {
 
 fn long_running(watch: &OpenWatch) -> String {
     let [group, version, resource] = watch.resource();
-    let labels = Resource(group, version, resource);
+    let labels = ResourceLabels(group, version, resource);
     let scope = if watch.is_namespaced() { "namespace" } else { "cluster" };
     format!("verb=\"WATCH\",{labels},subresource=\"\",scope=\"{scope}\",component=\"{COMPONENT}\"")
 }

@@ -11,14 +11,14 @@ use super::metrics::family;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// One sample: name, type, help, value.
-type Sample = (&'static str, &'static str, &'static str, Option<f64>);
+type ProcessSample = (&'static str, &'static str, &'static str, Option<f64>);
 
 /// Writes memory, processor time, open files and the time of the start.
 pub(crate) fn write(out: &mut String) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let boot = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let samples: [Sample; 7] = [
+    let samples: [ProcessSample; 7] = [
         (
             "process_cpu_seconds_total",
             "counter",

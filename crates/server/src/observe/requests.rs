@@ -1,6 +1,6 @@
-//! [`Requests`]: how many requests there were, how long they took, and how many are being served.
+//! [`RequestMetrics`]: how many requests there were, how long they took, and how many are being served.
 //!
-//! Names and labels are those of kube-apiserver. A request finds its [`Series`] by a hash of its labels in a table that is
+//! Names and labels are those of kube-apiserver. A request finds its [`RequestSeries`] by a hash of its labels in a table that is
 //! replaced, never changed, so that counting takes no lock and no memory; only the first request of a kind makes a new table.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use http::StatusCode;
 use parking_lot::Mutex;
 
-use crate::observe::histogram::Histogram;
+use crate::observe::histogram::LatencyHistogram;
 use crate::observe::labels::Labels;
 
 /// Resources come from paths, and anybody can make those up: beyond this many combinations the rest is counted as one.
@@ -37,7 +37,7 @@ const CODES: [u16; 23] = [
 
 /// Counters and latencies of requests, by their labels.
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
+pub(crate) struct RequestMetrics {
     table: ArcSwap<Table>,
     /// Serialises those who add to the table.
     adding: Mutex<()>,
@@ -45,13 +45,13 @@ pub(crate) struct Requests {
     pub(crate) in_flight: InFlight,
 }
 
-type Table = HashMap<u64, Arc<Series>, RandomState>;
+type Table = HashMap<u64, Arc<RequestSeries>, RandomState>;
 
 /// All requests with the same labels.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct RequestSeries {
     pub(crate) labels: Labels<'static>,
-    pub(crate) durations: Histogram<23>,
+    pub(crate) durations: LatencyHistogram<23>,
     codes: [AtomicU64; CODES.len()],
     other: AtomicU64,
 }
@@ -63,9 +63,9 @@ pub(crate) struct InFlight {
     pub(crate) mutating: AtomicUsize,
 }
 
-impl Requests {
+impl RequestMetrics {
     /// Where a request with these labels is counted.
-    pub(crate) fn series(&self, labels: &Labels<'_>) -> Arc<Series> {
+    pub(crate) fn series(&self, labels: &Labels<'_>) -> Arc<RequestSeries> {
         let key = self.hasher.hash_one(labels);
         match self.table.load().get(&key) {
             Some(series) if series.labels == *labels => Arc::clone(series),
@@ -74,14 +74,14 @@ impl Requests {
     }
 
     /// All series, in the order of their labels.
-    pub(crate) fn all(&self) -> Vec<Arc<Series>> {
+    pub(crate) fn all(&self) -> Vec<Arc<RequestSeries>> {
         let mut all: Vec<_> = self.table.load().values().cloned().collect();
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
         all
     }
 
     #[cold]
-    fn add(&self, key: u64, labels: &Labels<'_>) -> Arc<Series> {
+    fn add(&self, key: u64, labels: &Labels<'_>) -> Arc<RequestSeries> {
         let _one_at_a_time = self.adding.lock();
         let table = self.table.load();
         // Two that share a hash, or too many of them: what they are about is left out.
@@ -91,7 +91,7 @@ impl Requests {
         if let Some(series) = table.get(&key) {
             return Arc::clone(series);
         }
-        let series = Arc::new(Series::new(labels.into_owned()));
+        let series = Arc::new(RequestSeries::new(labels.into_owned()));
         let mut table = Table::clone(&table);
         table.insert(key, Arc::clone(&series));
         self.table.store(Arc::new(table));
@@ -99,10 +99,10 @@ impl Requests {
     }
 }
 
-impl Series {
+impl RequestSeries {
     fn new(labels: Labels<'static>) -> Self {
         let codes = std::array::from_fn(|_| AtomicU64::default());
-        Self { labels, durations: Histogram::new(&DURATIONS), codes, other: AtomicU64::default() }
+        Self { labels, durations: LatencyHistogram::new(&DURATIONS), codes, other: AtomicU64::default() }
     }
 
     /// Counts a request that has been answered.
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn equal_labels_share_a_series() {
-        let requests = Requests::default();
+        let requests = RequestMetrics::default();
         for (resource, code) in [("pods", 200), ("pods", 404), ("nodes", 200), ("pods", 200), ("pods", 418)] {
             let code = StatusCode::from_u16(code).unwrap();
             requests.series(&labels(resource)).done(code, Duration::from_millis(7));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn made_up_resources_do_not_fill_the_memory() {
-        let requests = Requests::default();
+        let requests = RequestMetrics::default();
         for n in 0..MAX_SERIES + 100 {
             requests.series(&labels(&n.to_string())).done(StatusCode::NOT_FOUND, Duration::ZERO);
         }

@@ -12,14 +12,14 @@ use listwatch_wire::Revision;
 use listwatch_wire::json::{Value, json};
 use parking_lot::Mutex;
 
-use crate::observe::histogram::Histogram;
+use crate::observe::histogram::LatencyHistogram;
 use crate::observe::{labels, requests};
 
 /// The bounds of kube-apiserver: 1 KiB, doubled up to 128 KiB.
 static EVENT_SIZES: [u64; 8] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
 
 /// The events that wait for a watcher. Implemented by the views of the watch cache.
-pub(crate) trait Backlog: std::fmt::Debug + Send + Sync {
+pub(crate) trait WatchBacklog: std::fmt::Debug + Send + Sync {
     /// The number of events after a position and the time of the first; `None` if the watcher reads older history.
     fn pending(&self, position: Revision) -> Option<(usize, Option<Instant>)>;
 }
@@ -34,7 +34,7 @@ pub(crate) struct WatchInfo {
     pub(crate) labels: Box<str>,
     pub(crate) fields: Box<str>,
     pub(crate) bookmarks: bool,
-    pub(crate) backlog: Arc<dyn Backlog>,
+    pub(crate) backlog: Arc<dyn WatchBacklog>,
 }
 
 /// One open watch.
@@ -109,15 +109,15 @@ pub struct Watches {
     next: AtomicU64,
     totals: Arc<Totals>,
     /// By labels. Only the opening of a watch looks here; the watch keeps what it finds.
-    series: Mutex<BTreeMap<String, Arc<Series>>>,
+    series: Mutex<BTreeMap<String, Arc<WatchSeries>>>,
 }
 
 /// The events and bytes sent to all watches of one resource.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct WatchSeries {
     pub(crate) labels: String,
     /// Of every event, bookmarks and errors included.
-    pub(crate) sizes: Histogram<8>,
+    pub(crate) sizes: LatencyHistogram<8>,
     /// The number of events that were the initial state of an object.
     pub(crate) initial: AtomicU64,
 }
@@ -147,16 +147,16 @@ impl Watches {
     }
 
     /// The events and bytes sent, by resource.
-    pub(crate) fn series(&self) -> Vec<Arc<Series>> {
+    pub(crate) fn series(&self) -> Vec<Arc<WatchSeries>> {
         self.series.lock().values().cloned().collect()
     }
 
-    fn series_of(&self, [group, version, resource]: &[Arc<str>; 3]) -> Arc<Series> {
-        let labels = labels::Resource(group, version, resource).to_string();
+    fn series_of(&self, [group, version, resource]: &[Arc<str>; 3]) -> Arc<WatchSeries> {
+        let labels = labels::ResourceLabels(group, version, resource).to_string();
         let mut all = self.series.lock();
         let series = all.entry(labels).or_insert_with_key(|labels| {
-            let sizes = Histogram::new(&EVENT_SIZES);
-            Arc::new(Series { labels: labels.clone(), sizes, initial: AtomicU64::default() })
+            let sizes = LatencyHistogram::new(&EVENT_SIZES);
+            Arc::new(WatchSeries { labels: labels.clone(), sizes, initial: AtomicU64::default() })
         });
         Arc::clone(series)
     }
@@ -187,14 +187,14 @@ pub(crate) struct WatchTicket {
     watch: Arc<OpenWatch>,
     open: Arc<Mutex<HashMap<u64, Arc<OpenWatch>>>>,
     totals: Arc<Totals>,
-    series: Arc<Series>,
+    series: Arc<WatchSeries>,
     /// The request it began as, to be counted when the watch ends: that is how long it took.
-    request: Option<(Arc<requests::Series>, StatusCode)>,
+    request: Option<(Arc<requests::RequestSeries>, StatusCode)>,
 }
 
 impl WatchTicket {
     /// Counts the request when the watch ends.
-    pub(crate) fn began_as(&mut self, request: Arc<requests::Series>, code: StatusCode) {
+    pub(crate) fn began_as(&mut self, request: Arc<requests::RequestSeries>, code: StatusCode) {
         self.request = Some((request, code));
     }
 

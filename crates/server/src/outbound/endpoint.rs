@@ -15,7 +15,7 @@ use crate::outbound::{WebhookAddress, WebhookClient, tls};
 /// The place of a webhook.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    place: Place,
+    place: EndpointPlace,
     path: String,
     tls: Arc<ClientConfig>,
     /// Identifies the TLS configuration among the kept connections.
@@ -23,7 +23,7 @@ pub(crate) struct Endpoint {
 }
 
 #[derive(Debug)]
-enum Place {
+enum EndpointPlace {
     Url { host: String, port: u16 },
     Service { namespace: String, name: String, port: i64 },
 }
@@ -40,7 +40,7 @@ impl Endpoint {
         let trust = bundle.to_owned();
         if config.has("service") {
             let service = config.at("service");
-            let place = Place::Service {
+            let place = EndpointPlace::Service {
                 namespace: service.text("namespace").to_owned(),
                 name: service.text("name").to_owned(),
                 port: service.int("port").unwrap_or(443),
@@ -50,7 +50,7 @@ impl Endpoint {
         }
         let url: http::Uri = config.text("url").parse().map_err(|_| "the URL is malformed".to_owned())?;
         let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let place = Place::Url { host, port: url.port_u16().unwrap_or(443) };
+        let place = EndpointPlace::Url { host, port: url.port_u16().unwrap_or(443) };
         Ok(Self { place, path: url.path().to_owned(), tls, trust })
     }
 
@@ -78,8 +78,8 @@ impl Endpoint {
         locate: impl FnOnce(&str, &str, i64) -> Result<(String, u16), String>,
     ) -> Result<WebhookAddress, String> {
         let (server_name, address, port) = match &self.place {
-            Place::Url { host, port } => (host.clone(), host.clone(), *port),
-            Place::Service { namespace, name, port } => {
+            EndpointPlace::Url { host, port } => (host.clone(), host.clone(), *port),
+            EndpointPlace::Service { namespace, name, port } => {
                 let (address, target_port) = locate(namespace, name, *port)?;
                 (format!("{name}.{namespace}.svc"), address, target_port)
             }

@@ -102,11 +102,11 @@ impl Call<'_> {
     }
 }
 
-type Connection = SendRequest<Full<Bytes>>;
+type WebhookConnection = SendRequest<Full<Bytes>>;
 
 /// A connection whose answer is still being read.
 pub(crate) struct BusyConnection {
-    connection: Connection,
+    connection: WebhookConnection,
     key: String,
     limit: usize,
     idle: Arc<Idle>,
@@ -163,10 +163,10 @@ const HEADER_KEY: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUME
 
 /// Connections that nobody uses at present.
 #[derive(Debug, Default)]
-struct Idle(Mutex<HashMap<String, Vec<Connection>>>);
+struct Idle(Mutex<HashMap<String, Vec<WebhookConnection>>>);
 
 impl Idle {
-    fn take(&self, key: &str) -> Option<Connection> {
+    fn take(&self, key: &str) -> Option<WebhookConnection> {
         let mut idle = self.0.lock();
         let connections = idle.get_mut(key)?;
         while let Some(connection) = connections.pop() {
@@ -177,7 +177,7 @@ impl Idle {
         None
     }
 
-    fn put(&self, key: String, connection: Connection, limit: usize) {
+    fn put(&self, key: String, connection: WebhookConnection, limit: usize) {
         let mut idle = self.0.lock();
         let connections = idle.entry(key).or_default();
         if connections.len() < limit {
@@ -214,13 +214,13 @@ impl WebhookClient {
         if let Some(connection) = kept {
             // The other end may have closed it meanwhile; nothing was read from a request that failed this early.
             match self.exchange(target, connection, call).await {
-                Err(Broken::Unsent(_)) => {}
-                Err(Broken::Failed(why)) => return Err(why),
+                Err(ExchangeError::Unsent(_)) => {}
+                Err(ExchangeError::Failed(why)) => return Err(why),
                 Ok(answer) => return Ok(answer),
             }
         }
         let connection = connect(target).await?;
-        self.exchange(target, connection, call).await.map_err(Broken::text)
+        self.exchange(target, connection, call).await.map_err(ExchangeError::text)
     }
 
     /// Sends a request; returns the head of the answer, and the connection for when its body has been read.
@@ -259,7 +259,7 @@ impl WebhookClient {
     ) -> Result<(StatusCode, Bytes), String> {
         let (answer, kept) = self.send(target, request).await?;
         let status = answer.status();
-        let body = self.read(answer.into_body()).await.map_err(Broken::text)?;
+        let body = self.read(answer.into_body()).await.map_err(ExchangeError::text)?;
         kept.keep();
         Ok((status, body))
     }
@@ -267,13 +267,13 @@ impl WebhookClient {
     async fn exchange(
         &self,
         target: &WebhookAddress,
-        mut connection: Connection,
+        mut connection: WebhookConnection,
         call: &Call<'_>,
-    ) -> Result<Bytes, Broken> {
-        let request = call.request(target).map_err(|error| Broken::Failed(error.to_string()))?;
+    ) -> Result<Bytes, ExchangeError> {
+        let request = call.request(target).map_err(|error| ExchangeError::Failed(error.to_string()))?;
         let response = connection.send_request(request).await.map_err(|error| {
             let text = describe(&error);
-            if is_unsent(&error) { Broken::Unsent(text) } else { Broken::Failed(text) }
+            if is_unsent(&error) { ExchangeError::Unsent(text) } else { ExchangeError::Failed(text) }
         })?;
         let status = response.status();
         let answer = self.read(response.into_body()).await?;
@@ -282,20 +282,20 @@ impl WebhookClient {
             return Ok(answer);
         }
         let text = String::from_utf8_lossy(answer.get(..256.min(answer.len())).unwrap_or_default());
-        Err(Broken::Failed(match status {
+        Err(ExchangeError::Failed(match status {
             StatusCode::NOT_FOUND => "the server could not find the requested resource".to_owned(),
             _ => format!("an error on the server ({text:?}) has prevented the request from succeeding"),
         }))
     }
 
-    async fn read(&self, mut body: Incoming) -> Result<Bytes, Broken> {
+    async fn read(&self, mut body: Incoming) -> Result<Bytes, ExchangeError> {
         let mut all = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Broken::Failed(describe(&error)))?;
+            let frame = frame.map_err(|error| ExchangeError::Failed(describe(&error)))?;
             let Ok(data) = frame.into_data() else { continue };
             if all.len().saturating_add(data.len()) > self.limits.response_bytes {
                 let limit = self.limits.response_bytes;
-                return Err(Broken::Failed(format!("the response is larger than {limit} bytes")));
+                return Err(ExchangeError::Failed(format!("the response is larger than {limit} bytes")));
             }
             all.extend_from_slice(&data);
         }
@@ -304,13 +304,13 @@ impl WebhookClient {
 }
 
 /// The failure of an exchange.
-enum Broken {
+enum ExchangeError {
     /// The connection was closed before an answer began: a kept connection may have been too old.
     Unsent(String),
     Failed(String),
 }
 
-impl Broken {
+impl ExchangeError {
     fn text(self) -> String {
         match self {
             Self::Unsent(why) | Self::Failed(why) => why,
@@ -327,7 +327,7 @@ fn describe(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_closed() { "EOF".to_owned() } else { error.to_string() }
 }
 
-async fn connect(target: &WebhookAddress) -> Result<Connection, String> {
+async fn connect(target: &WebhookAddress) -> Result<WebhookConnection, String> {
     let WebhookAddress { address, port, .. } = target;
     let stream = TcpStream::connect((address.as_str(), *port)).await.map_err(|error| {
         let why = match error.kind() {

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use listwatch_kinds::typecheck::Report;
+use listwatch_kinds::typecheck::TypeReport;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::FieldValidation;
 use listwatch_wire::status::FieldError;
@@ -46,7 +46,7 @@ pub(crate) struct Decoded {
 }
 
 /// A tree and what a strict reader would have refused.
-struct Parsed {
+struct ParsedBody {
     value: Value,
     repeated: Repeated,
 }
@@ -64,7 +64,7 @@ pub(crate) fn decode(
     content_type: Option<&str>,
     bytes: &[u8],
     expected: Expected<'_>,
-    check: &(dyn Fn(&mut Value) -> Report + Sync),
+    check: &(dyn Fn(&mut Value) -> TypeReport + Sync),
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     let parsed = parse(content_type, bytes, expected)?;
@@ -113,7 +113,7 @@ pub(crate) fn judge(complaints: Vec<String>, validation: FieldValidation) -> Res
     }
 }
 
-fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Result<Parsed, Status> {
+fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Result<ParsedBody, Status> {
     let media = media_type(content_type);
     let unreadable = |why: String| {
         let kind = expected.kind;
@@ -127,15 +127,15 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
             let parsed = json::parse(bytes).map_err(|error| {
                 unreadable(format!("couldn't get version/kind; json parse error: {error}"))
             })?;
-            Ok(Parsed { value: parsed.value, repeated: Repeated::Json(parsed.duplicates) })
+            Ok(ParsedBody { value: parsed.value, repeated: Repeated::Json(parsed.duplicates) })
         }
         YAML => {
             let document = yaml::read(bytes).map_err(unreadable)?;
-            Ok(Parsed { value: document.value, repeated: Repeated::Yaml(document.repeated) })
+            Ok(ParsedBody { value: document.value, repeated: Repeated::Yaml(document.repeated) })
         }
         PROTOBUF if expected.builtin => {
             let value = protobuf(bytes, expected).map_err(unreadable)?;
-            Ok(Parsed { value, repeated: Repeated::Yaml(Vec::new()) })
+            Ok(ParsedBody { value, repeated: Repeated::Yaml(Vec::new()) })
         }
         _ if expected.builtin => Err(Status::unsupported_media_type(&[JSON, YAML, PROTOBUF])),
         _ => Err(Status::unsupported_media_type(&[JSON, YAML])),

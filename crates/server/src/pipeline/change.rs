@@ -1,7 +1,7 @@
-//! [`Change`]: the steps of one write, top to bottom.
+//! [`ObjectChange`]: the steps of one write, top to bottom.
 //!
-//! A verb decodes its request, fills in defaults and says what the object should become; then it drives [`Change::create`] or
-//! [`Change::update`], whose bodies are the rest of the way: field ownership, mutating admission, the strategy's `prepare`,
+//! A verb decodes its request, fills in defaults and says what the object should become; then it drives [`ObjectChange::create`] or
+//! [`ObjectChange::update`], whose bodies are the rest of the way: field ownership, mutating admission, the strategy's `prepare`,
 //! allocation, the strategy's validation, validating admission. `transaction` checks size and depth and commits, and comes back
 //! here with the newer object if another writer was faster.
 //!
@@ -24,7 +24,7 @@ use crate::pipeline::{WriteRequest, now};
 use crate::registry::view::View;
 
 /// A write of one object: what is the same for every attempt.
-pub(crate) struct Change<'a> {
+pub(crate) struct ObjectChange<'a> {
     pub(crate) api: &'a Api,
     pub(crate) request: &'a WriteRequest,
     pub(crate) options: RequestOptions<'a>,
@@ -34,7 +34,7 @@ pub(crate) struct Change<'a> {
     pub(crate) reservation: Reservation<'a>,
 }
 
-impl Change<'_> {
+impl ObjectChange<'_> {
     /// Makes a new object of one that was sent for a free name by PUT or apply, decoded, with its defaults and owners.
     pub(crate) async fn create(
         &self,
@@ -62,7 +62,7 @@ impl Change<'_> {
         self.update_owned(target, new, stored, warnings).await
     }
 
-    /// The steps of [`Change::update`] after field ownership, which apply settles by itself.
+    /// The steps of [`ObjectChange::update`] after field ownership, which apply settles by itself.
     pub(crate) async fn update_owned(
         &self,
         target: &Target<'_>,

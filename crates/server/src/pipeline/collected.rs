@@ -1,4 +1,4 @@
-//! [`Collected`]: the objects of a list, as the deletion of a collection returns them. `verbs/list/mod.rs` makes and writes it.
+//! [`CollectedPage`]: the objects of a list, as the deletion of a collection returns them. `verbs/list/mod.rs` makes and writes it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::cache::Object;
 
 /// Objects of a list, with what the list says about itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Collected {
+pub(crate) struct CollectedPage {
     pub(crate) objects: Vec<Arc<Object>>,
     pub(crate) revision: Revision,
     pub(crate) more: Option<More>,

@@ -14,10 +14,10 @@ use listwatch_wire::status::StatusReason;
 use crate::allocate::services::Reservation;
 use crate::api::stored::{Stored, fresh};
 use crate::api::{Api, RequestOptions};
-use crate::pipeline::change::Change;
+use crate::pipeline::change::ObjectChange;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
-use crate::pipeline::transaction::{Conflict, Done, insert};
+use crate::pipeline::transaction::{CommitConflict, Done, insert};
 use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::view::View;
 
@@ -41,7 +41,7 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
     resource.rules.complete(&mut object, None);
     let tracking = Tracking::new(request, &options);
     resource.rules.track(&tracking, None, &mut object);
-    let change = Change {
+    let change = ObjectChange {
         api,
         request,
         options: RequestOptions::Create(&options),
@@ -57,7 +57,7 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
 
 /// Names the object, trying other names if it was left to the server and the first ones are taken.
 async fn create_object(
-    change: &Change<'_>,
+    change: &ObjectChange<'_>,
     dry_run: bool,
     object: Value,
     warnings: &mut Vec<String>,
@@ -92,12 +92,12 @@ fn is_taken(status: &Status) -> bool {
 }
 
 async fn create_named(
-    change: &Change<'_>,
+    change: &ObjectChange<'_>,
     dry_run: bool,
     sent: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Done, Status> {
-    let Change { api, request, .. } = *change;
+    let ObjectChange { api, request, .. } = *change;
     let name = sent.at("metadata").text("name").to_owned();
     let target = Target::new(&request.resource, request.namespace.as_deref(), &name);
     let reservation = Reservation::new(&api.allocator);
@@ -123,9 +123,9 @@ async fn create_named(
                 warnings.extend(told);
                 return Ok(done);
             }
-            Err(Conflict::Object(there)) => return Err(taken(&target, there.as_ref())),
+            Err(CommitConflict::Object(there)) => return Err(taken(&target, there.as_ref())),
             // Somebody else was charged or given the same meanwhile, and there may be no room left.
-            Err(Conflict::Charge) => api.wait_for(None).await?,
+            Err(CommitConflict::Charge) => api.wait_for(None).await?,
         }
     }
 }

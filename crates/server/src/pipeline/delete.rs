@@ -14,7 +14,7 @@ use crate::api::{Api, Attributes, Operation, RequestOptions};
 use crate::pipeline::change::is_done;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Decide, Done, Verdict, change, remove_unreadable};
-use crate::pipeline::{Writer, seconds};
+use crate::pipeline::{WriteUser, seconds};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -26,7 +26,7 @@ struct Deleting<'a> {
     api: &'a Api,
     target: &'a Target<'a>,
     options: &'a DeleteOptions,
-    writer: Writer<'a>,
+    writer: WriteUser<'a>,
     graceful: bool,
     now: Timestamp,
 }
@@ -66,7 +66,7 @@ pub(crate) async fn delete_target(
     api: &Api,
     target: &Target<'_>,
     options: &DeleteOptions,
-    writer: Writer<'_>,
+    writer: WriteUser<'_>,
 ) -> Result<Done, Status> {
     let graceful = target.resource.builtin.is_some_and(|kind| kind.flags.graceful_deletion);
     let deleting = Deleting { api, target, options, writer, graceful, now: Timestamp::now() };

@@ -11,7 +11,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::DeleteOptions;
 use listwatch_wire::status::StatusReason;
 
-use crate::admission::Record;
+use crate::admission::AdmissionRecord;
 use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::auth::User;
@@ -19,7 +19,7 @@ use crate::pipeline::change::is_done;
 use crate::pipeline::delete::delete_target;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, Verdict, change};
-use crate::pipeline::{WriteRequest, Writer, create};
+use crate::pipeline::{WriteRequest, WriteUser, create};
 use crate::registry::Resource;
 
 /// The manager of what the server writes itself.
@@ -69,8 +69,8 @@ pub(crate) async fn remove(
     name: &str,
     options: &DeleteOptions,
 ) -> Result<bool, Status> {
-    let (user, record) = (own_user(), Record::default());
-    let writer = Writer { user: &user, record: &record };
+    let (user, record) = (own_user(), AdmissionRecord::default());
+    let writer = WriteUser { user: &user, record: &record };
     let stored = stored_version(api, resource);
     let resource = stored.as_deref().unwrap_or(resource);
     match delete_target(api, &Target::new(resource, namespace, name), options, writer).await {

@@ -34,7 +34,7 @@ use bytes::Bytes;
 use listwatch_wire::Status;
 use listwatch_wire::options::Query;
 
-use crate::api::{Api, Attributes, Operation, Record, RequestOptions};
+use crate::api::{AdmissionRecord, Api, Attributes, Operation, RequestOptions};
 use crate::auth::User;
 use crate::cache::Object;
 use crate::registry::Resource;
@@ -61,7 +61,7 @@ pub(crate) struct WriteRequest {
     /// The User-Agent of the client.
     pub user_agent: String,
     /// Warnings and audit annotations of admission.
-    pub record: Arc<Record>,
+    pub record: Arc<AdmissionRecord>,
 }
 
 impl WriteRequest {
@@ -74,25 +74,25 @@ impl WriteRequest {
         options: RequestOptions<'a>,
         old: Option<&'a listwatch_wire::json::Value>,
     ) -> Attributes<'a> {
-        let writer = Writer { user: &self.user, record: &self.record };
+        let writer = WriteUser { user: &self.user, record: &self.record };
         let attributes = writer.attributes(api, &self.resource, self.namespace.as_deref(), name);
         let subresource = self.subresource.as_deref().unwrap_or_default();
         Attributes { operation, subresource, options, old, ..attributes }
     }
 
-    pub(crate) fn writer(&self) -> Writer<'_> {
-        Writer { user: &self.user, record: &self.record }
+    pub(crate) fn writer(&self) -> WriteUser<'_> {
+        WriteUser { user: &self.user, record: &self.record }
     }
 }
 
 /// The user a write is admitted for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Writer<'a> {
+pub(crate) struct WriteUser<'a> {
     pub(crate) user: &'a User,
-    pub(crate) record: &'a Record,
+    pub(crate) record: &'a AdmissionRecord,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> WriteUser<'a> {
     pub(crate) fn attributes(
         self,
         api: &'a Api,
@@ -134,7 +134,7 @@ pub(crate) enum AnswerBody {
     /// revision the engine gave them.
     Object(Arc<Object>),
     /// Objects that were deleted together, as they were.
-    List(collected::Collected),
+    List(collected::CollectedPage),
     /// Any other document: the result of a dry run, a subresource with its own kind.
     Document(listwatch_wire::json::Value),
     /// Nothing.

@@ -21,13 +21,13 @@ pub(crate) enum Patch {
 
 /// A patch with the strict-decoding errors of its own text.
 #[derive(Debug)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedPatch {
     pub(crate) patch: Patch,
     pub(crate) complaints: Vec<String>,
 }
 
 /// Reads the body of a patch.
-pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<Parsed, Status> {
+pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<ParsedPatch, Status> {
     let body = &request.body;
     let mut complaints = Vec::new();
     let mut object = || -> Result<Value, Status> {
@@ -52,15 +52,15 @@ pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<Parsed, S
             Patch::Apply(document.value)
         }
     };
-    Ok(Parsed { patch, complaints })
+    Ok(ParsedPatch { patch, complaints })
 }
 
 /// An applied configuration, which must say what it is.
-fn applied(request: &WriteRequest) -> Result<yaml::Document, Status> {
+fn applied(request: &WriteRequest) -> Result<yaml::YamlDocument, Status> {
     let text = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
     let document = match listwatch_wire::json::parse(&request.body) {
         Ok(parsed) if parsed.duplicates.is_empty() => {
-            yaml::Document { value: parsed.value, repeated: Vec::new() }
+            yaml::YamlDocument { value: parsed.value, repeated: Vec::new() }
         }
         _ => yaml::read(&request.body).map_err(text)?,
     };
@@ -88,7 +88,7 @@ pub(crate) fn check_patched(
     new: &mut Value,
     complaints: &[String],
     validation: FieldValidation,
-    decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::Report,
+    decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::TypeReport,
 ) -> Result<Vec<String>, Status> {
     let report = decode(new);
     if let Some(error) = report.error {

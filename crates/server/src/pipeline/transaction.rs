@@ -19,7 +19,7 @@ use crate::cache::Object;
 use crate::cache::fresh::storage_status;
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody};
-use crate::registry::recent::Version;
+use crate::registry::recent::WrittenTree;
 
 /// The decision of a verb about the stored object.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub(crate) trait Decide: Send {
 
 /// The reason why a commit did not take place.
 #[derive(Debug)]
-pub(crate) enum Conflict<T> {
+pub(crate) enum CommitConflict<T> {
     /// The object is not what it was: this stands there instead.
     Object(Option<T>),
     /// A quota that was to be charged has changed, or what was chosen for a Service is another's.
@@ -119,8 +119,8 @@ pub(crate) async fn change(
         }
         match attempt(api, target, verdict, seen, decide.charges()).await? {
             Ok(done) => return Ok(done),
-            Err(Conflict::Object(current)) => seen = current,
-            Err(Conflict::Charge) => {
+            Err(CommitConflict::Object(current)) => seen = current,
+            Err(CommitConflict::Charge) => {
                 api.wait_for(None).await?;
                 seen = fresh(api, target).await?;
             }
@@ -136,7 +136,7 @@ async fn attempt(
     verdict: Verdict,
     seen: Option<Stored>,
     charges: Vec<Write>,
-) -> Result<Result<Done, Conflict<Stored>>, Status> {
+) -> Result<Result<Done, CommitConflict<Stored>>, Status> {
     let expect = seen.as_ref().map_or(Expect::Absent, |stored| Expect::At(stored.revision));
     // What is too large already may stay as large as it is.
     let room = api.options.requests.object_bytes.max(seen.as_ref().map_or(0, |stored| stored.bytes.len()));
@@ -164,14 +164,14 @@ struct Commit<'a> {
     charges: Vec<Write>,
 }
 
-impl Conflict<KeyValue> {
-    async fn read(self, api: &Api, target: &Target<'_>) -> Result<Conflict<Stored>, Status> {
+impl CommitConflict<KeyValue> {
+    async fn read(self, api: &Api, target: &Target<'_>) -> Result<CommitConflict<Stored>, Status> {
         Ok(match self {
             Self::Object(Some(found)) => {
-                Conflict::Object(Some(Stored::from_engine(api, target, found).await?))
+                CommitConflict::Object(Some(Stored::from_engine(api, target, found).await?))
             }
-            Self::Object(None) => Conflict::Object(None),
-            Self::Charge => Conflict::Charge,
+            Self::Object(None) => CommitConflict::Object(None),
+            Self::Charge => CommitConflict::Charge,
         })
     }
 }
@@ -181,7 +181,7 @@ async fn keep(
     api: &Api,
     target: &Target<'_>,
     seen: Option<Stored>,
-) -> Result<Result<Done, Conflict<Stored>>, Status> {
+) -> Result<Result<Done, CommitConflict<Stored>>, Status> {
     let stored = seen.ok_or_else(|| target.not_found())?;
     let mut revision = stored.revision;
     if let Some(same) = outdated(api, target, revision).await? {
@@ -209,7 +209,7 @@ async fn remove(
     target: &Target<'_>,
     last: Value,
     seen: Option<Stored>,
-) -> Result<Result<Done, Conflict<Stored>>, Status> {
+) -> Result<Result<Done, CommitConflict<Stored>>, Status> {
     let Some(stored) = seen else { return Err(target.not_found()) };
     let last = encode(api, target, last).await?;
     let claims = claims(api, target, Some(&stored.value), None).await?;
@@ -228,7 +228,7 @@ async fn store(
     target: &Target<'_>,
     object: Value,
     commit: Commit<'_>,
-) -> Result<Result<Arc<Object>, Conflict<KeyValue>>, Status> {
+) -> Result<Result<Arc<Object>, CommitConflict<KeyValue>>, Status> {
     let rules = &target.resource.rules;
     let Commit { before, expect, room, mut charges } = commit;
     charges.extend(claims(api, target, before.map(|stored| &stored.value), Some(&object)).await?);
@@ -240,7 +240,7 @@ async fn store(
         Ok(revision) => {
             // A tree that was converted may read back as another one.
             if exact && stored.is_same(&object) {
-                let version = Version { value: object, bytes: bytes.clone(), spans: spans.into() };
+                let version = WrittenTree { value: object, bytes: bytes.clone(), spans: spans.into() };
                 api.recent.put(&target.key, revision, rules, version);
             }
             shown(target, bytes, revision).map(Ok)
@@ -286,13 +286,13 @@ async fn put(
     value: Option<Bytes>,
     expect: Expect,
     charges: Vec<Write>,
-) -> Result<Result<Revision, Conflict<KeyValue>>, Status> {
+) -> Result<Result<Revision, CommitConflict<KeyValue>>, Status> {
     let write = Write { key: Arc::clone(&target.key), value, expect };
     let written = if charges.is_empty() {
         let written = api.engine.write(write).await.map_err(|error| storage_status(&error))?;
         match written {
             storage::Written::Done { revision } => Ok(revision),
-            storage::Written::Refused { current } => Err(Conflict::Object(current)),
+            storage::Written::Refused { current } => Err(CommitConflict::Object(current)),
         }
     } else {
         put_charged(api, write, charges).await?
@@ -311,7 +311,7 @@ async fn put_charged(
     api: &Api,
     write: Write,
     charges: Vec<Write>,
-) -> Result<Result<Revision, Conflict<KeyValue>>, Status> {
+) -> Result<Result<Revision, CommitConflict<KeyValue>>, Status> {
     let expect = write.expect;
     let writes = std::iter::once(write).chain(charges).collect();
     let outcome = api.engine.transact(writes).await.map_err(|error| storage_status(&error))?;
@@ -320,7 +320,7 @@ async fn put_charged(
         storage::Transacted::Refused { current } => {
             let object = current.into_iter().next().flatten();
             let holds = expect.holds(object.as_ref().map(|found| found.revision));
-            Err(if holds { Conflict::Charge } else { Conflict::Object(object) })
+            Err(if holds { CommitConflict::Charge } else { CommitConflict::Object(object) })
         }
     })
 }
@@ -380,7 +380,7 @@ pub(crate) async fn insert(
     target: &Target<'_>,
     object: Value,
     charges: Vec<Write>,
-) -> Result<Result<Done, Conflict<Stored>>, Status> {
+) -> Result<Result<Done, CommitConflict<Stored>>, Status> {
     let room = api.options.requests.object_bytes;
     let commit = Commit { before: None, expect: Expect::Absent, room, charges };
     match store(api, target, object, commit).await? {

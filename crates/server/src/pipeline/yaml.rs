@@ -13,7 +13,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
 
 /// A tree and what a strict reader would have refused.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub(crate) struct YamlDocument {
     pub(crate) value: Value,
     /// Such as `line 5: key "name" already set in map`.
     pub(crate) repeated: Vec<String>,
@@ -23,15 +23,15 @@ pub(crate) struct Document {
 const MAX_REPEATED: usize = 100;
 
 /// The first document of a YAML stream.
-pub(crate) fn read(bytes: &[u8]) -> Result<Document, String> {
+pub(crate) fn read(bytes: &[u8]) -> Result<YamlDocument, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
     let text = first_document(text);
     let failed = |error: Error| format!("yaml: {error}");
     match serde_saphyr::from_str(text) {
-        Ok(value) => Ok(Document { value, repeated: Vec::new() }),
+        Ok(value) => Ok(YamlDocument { value, repeated: Vec::new() }),
         Err(error) if is_repetition(&error) => {
             let value = serde_saphyr::from_str_with_options(text, lenient()).map_err(failed)?;
-            Ok(Document { value, repeated: repeated(text).map_err(failed)? })
+            Ok(YamlDocument { value, repeated: repeated(text).map_err(failed)? })
         }
         Err(error) => Err(failed(error)),
     }
@@ -63,16 +63,16 @@ fn first_document(text: &str) -> &str {
 fn repeated(text: &str) -> Result<Vec<String>, Error> {
     let found = RefCell::new(Vec::new());
     serde_saphyr::with_deserializer_from_str_with_options(text, lenient(), |yaml| {
-        Finder(&found).deserialize(yaml)
+        DuplicateKeyFinder(&found).deserialize(yaml)
     })?;
     Ok(found.into_inner())
 }
 
 /// Reads a document, forgets its values, and notes the keys that stand in a mapping twice.
 #[derive(Clone, Copy)]
-struct Finder<'a>(&'a RefCell<Vec<String>>);
+struct DuplicateKeyFinder<'a>(&'a RefCell<Vec<String>>);
 
-impl Finder<'_> {
+impl DuplicateKeyFinder<'_> {
     fn note(self, key: &Spanned<String>) {
         let mut found = self.0.borrow_mut();
         if found.len() < MAX_REPEATED {
@@ -81,7 +81,7 @@ impl Finder<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Finder<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateKeyFinder<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, yaml: D) -> Result<(), D::Error> {
@@ -89,7 +89,7 @@ impl<'de> DeserializeSeed<'de> for Finder<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Finder<'_> {
+impl<'de> Visitor<'de> for DuplicateKeyFinder<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

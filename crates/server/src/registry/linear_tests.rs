@@ -10,7 +10,7 @@ use listwatch_kinds::schema::{Field, StructId, Type, schema};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value, json, steps};
 
-use super::strategy::{Builtin, Rules};
+use super::strategy::{Builtin, Strategy};
 use crate::registry::managed::Tracking;
 use crate::registry::view::View;
 
@@ -19,7 +19,7 @@ const ELEMENTS: usize = 100;
 const MOST: f64 = 5.0;
 
 /// The steps of everything that happens to an object on its way into the store and through its changes.
-pub(super) fn cost(rules: &dyn Rules, object: &Value) -> u64 {
+pub(super) fn cost(rules: &dyn Strategy, object: &Value) -> u64 {
     let tracking = |manager: &str| Tracking {
         manager: manager.to_owned(),
         api_version: object.text("apiVersion").to_owned(),
@@ -70,7 +70,7 @@ fn reversed(value: &Value) -> Value {
 }
 
 /// The failure message if the cost of `make(4n)` is far above four times that of `make(n)`.
-pub(super) fn steepness(what: &str, rules: &dyn Rules, make: impl Fn(usize) -> Value) -> Option<String> {
+pub(super) fn steepness(what: &str, rules: &dyn Strategy, make: impl Fn(usize) -> Value) -> Option<String> {
     let [few, many] = [ELEMENTS, 4 * ELEMENTS].map(|n| cost(rules, &make(n)));
     let ratio = many as f64 / few.max(1) as f64;
     (ratio >= MOST)

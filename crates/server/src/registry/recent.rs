@@ -1,4 +1,4 @@
-//! [`Recent`]: the trees of objects written lately.
+//! [`RecentWrites`]: the trees of objects written lately.
 //!
 //! An object that was just written is the most likely to be written next: a controller changes the status of the same objects again and
 //! again. Their trees are at hand after a write, and keeping a few saves the next one from parsing the stored bytes. This
@@ -13,14 +13,14 @@ use listwatch_wire::Revision;
 use listwatch_wire::json::{Spans, Value};
 use parking_lot::Mutex;
 
-use crate::registry::strategy::Rules;
+use crate::registry::strategy::Strategy;
 
 /// The weight of an entry besides its bytes.
 const ENTRY_BYTES: usize = 256;
 
 /// The trees of objects written lately, bounded by the bytes they are stored as.
 #[derive(Debug)]
-pub(crate) struct Recent {
+pub(crate) struct RecentWrites {
     limit: usize,
     /// Held for one lookup or insertion. Trees are dropped after it is released.
     generations: Mutex<Generations>,
@@ -35,11 +35,11 @@ struct Generations {
     young_bytes: usize,
 }
 
-type Trees = HashMap<Arc<str>, Tree, foldhash::fast::RandomState>;
+type Trees = HashMap<Arc<str>, RecentTree, foldhash::fast::RandomState>;
 
 /// A tree and how it was written.
 #[derive(Clone, Debug)]
-pub(crate) struct Version {
+pub(crate) struct WrittenTree {
     pub(crate) value: Value,
     /// The stored form, and where the containers of the tree are in it.
     pub(crate) bytes: Bytes,
@@ -47,15 +47,15 @@ pub(crate) struct Version {
 }
 
 #[derive(Debug)]
-struct Tree {
+struct RecentTree {
     revision: Revision,
-    version: Version,
+    version: WrittenTree,
     /// The rules that made it: another version of the kind, or a definition that has changed, sees another tree.
-    rules: Arc<dyn Rules>,
+    rules: Arc<dyn Strategy>,
     weight: usize,
 }
 
-impl Recent {
+impl RecentWrites {
     /// Keeps trees of objects that take up this many bytes in the store.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, generations: Mutex::default() }
@@ -66,8 +66,8 @@ impl Recent {
         &self,
         key: &Arc<str>,
         since: Revision,
-        rules: &Arc<dyn Rules>,
-    ) -> Option<(Revision, Version)> {
+        rules: &Arc<dyn Strategy>,
+    ) -> Option<(Revision, WrittenTree)> {
         let mut generations = self.generations.lock();
         if !generations.young.contains_key(key)
             && let Some(tree) = generations.old.remove(key)
@@ -81,12 +81,18 @@ impl Recent {
     }
 
     /// Keeps the tree of an object that was written.
-    pub(crate) fn put(&self, key: &Arc<str>, revision: Revision, rules: &Arc<dyn Rules>, version: Version) {
+    pub(crate) fn put(
+        &self,
+        key: &Arc<str>,
+        revision: Revision,
+        rules: &Arc<dyn Strategy>,
+        version: WrittenTree,
+    ) {
         let weight = version.bytes.len() + ENTRY_BYTES;
         if weight > self.limit / 2 {
             return;
         }
-        let tree = Tree { revision, version, rules: Arc::clone(rules), weight };
+        let tree = RecentTree { revision, version, rules: Arc::clone(rules), weight };
         let mut generations = self.generations.lock();
         let dropped = generations.insert(Arc::clone(key), tree, self.limit / 2);
         drop(generations);
@@ -102,7 +108,12 @@ impl Recent {
 
 impl Generations {
     /// Returns what is to be dropped.
-    fn insert(&mut self, key: Arc<str>, tree: Tree, limit: usize) -> (Option<Tree>, Option<Tree>, Trees) {
+    fn insert(
+        &mut self,
+        key: Arc<str>,
+        tree: RecentTree,
+        limit: usize,
+    ) -> (Option<RecentTree>, Option<RecentTree>, Trees) {
         self.young_bytes += tree.weight;
         let stale = self.old.remove(&key);
         let replaced = self.young.insert(key, tree);
@@ -123,19 +134,20 @@ mod tests {
     use super::*;
     use crate::registry::strategy::Builtin;
 
-    fn rules() -> Arc<dyn Rules> {
+    fn rules() -> Arc<dyn Strategy> {
         Arc::new(Builtin::new(listwatch_kinds::by_kind("", "v1", "ConfigMap").unwrap()))
     }
 
-    fn version(value: Value, length: usize) -> Version {
-        Version { value, bytes: vec![0; length].into(), spans: Arc::default() }
+    fn version(value: Value, length: usize) -> WrittenTree {
+        WrittenTree { value, bytes: vec![0; length].into(), spans: Arc::default() }
     }
 
     #[test]
     fn a_tree_counts_for_its_rules_and_until_something_newer_is_known() {
-        let (recent, rules, key) = (Recent::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
+        let (recent, rules, key) =
+            (RecentWrites::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
         recent.put(&key, Revision(5), &rules, version(json!({"a": 1}), 100));
-        let get = |key: &Arc<str>, revision: u64, rules: &Arc<dyn Rules>| {
+        let get = |key: &Arc<str>, revision: u64, rules: &Arc<dyn Strategy>| {
             recent.get(key, Revision(revision), rules).map(|(at, version)| (at, version.value))
         };
         assert_eq!(get(&key, 5, &rules), Some((Revision(5), json!({"a": 1}))));
@@ -150,7 +162,8 @@ mod tests {
     #[test]
     fn a_newer_tree_is_not_pushed_out_by_an_older_one() {
         // A tree grew old between the read and the write of its object: the next read brought it back in front of the new one.
-        let (recent, rules, key) = (Recent::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
+        let (recent, rules, key) =
+            (RecentWrites::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
         recent.put(&key, Revision(1), &rules, version(json!({}), 100));
         for n in 2..9 {
             recent.put(
@@ -166,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_is_used_stays_and_the_rest_goes_before_the_bound() {
-        let (recent, rules) = (Recent::new(10_000), rules());
+        let (recent, rules) = (RecentWrites::new(10_000), rules());
         let key = |n: u64| Arc::from(format!("/registry/configmaps/n/{n}"));
         for n in 0..100 {
             recent.put(&key(n), Revision(n), &rules, version(json!({}), 744));

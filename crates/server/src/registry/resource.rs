@@ -10,7 +10,7 @@ use listwatch_wire::Revision;
 
 use crate::cache::{Collection, FieldLookup, Object};
 use crate::registry::custom::Conversion;
-use crate::registry::strategy::{Builtin, Rules};
+use crate::registry::strategy::{Builtin, Strategy};
 
 /// One resource of one group and version.
 ///
@@ -47,7 +47,7 @@ pub struct Resource {
     /// The version in its definition, for custom kinds; `None` for built-in ones.
     pub custom: Option<Arc<Version>>,
     /// The strategy of its writes.
-    pub(crate) rules: Arc<dyn Rules>,
+    pub(crate) rules: Arc<dyn Strategy>,
     /// Group and version its objects are stored in.
     pub stored_as: (Arc<str>, Arc<str>),
     /// Where its objects are: shared by all versions of one kind.

@@ -24,13 +24,13 @@ pub struct Registry {
 /// One state of the registry.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
-    resources: HashMap<Path, Arc<Resource>>,
+    resources: HashMap<ResourcePath, Arc<Resource>>,
     /// In the order of discovery.
     order: Vec<Arc<Resource>>,
 }
 
 /// Group, version, plural.
-type Path = (Arc<str>, Arc<str>, Arc<str>);
+type ResourcePath = (Arc<str>, Arc<str>, Arc<str>);
 
 impl Registry {
     /// The built-in kinds.

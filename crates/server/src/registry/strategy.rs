@@ -1,4 +1,4 @@
-//! [`Rules`]: how objects of one kind are treated on the way into the store.
+//! [`Strategy`]: how objects of one kind are treated on the way into the store.
 //!
 //! The verbs in this directory are the same for all kinds; everything that differs between kinds is behind this trait. Built-in
 //! kinds answer from the tables of `listwatch_kinds`, custom ones from their definition.
@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 
 use listwatch_kinds::schema::{self, Node};
-use listwatch_kinds::typecheck::Report;
+use listwatch_kinds::typecheck::TypeReport;
 use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
 use listwatch_merge::apply::{Applied, FieldSet};
 use listwatch_merge::patch::strategic_merge_patch;
@@ -20,10 +20,10 @@ use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
 
 /// The rules for writing objects of one kind, in the order a write meets them.
-pub(crate) trait Rules: Debug + Send + Sync {
+pub(crate) trait Strategy: Debug + Send + Sync {
     /// Checks types, drops what the schema does not know, and writes scalars in their canonical form. What the object
     /// shares with the stored one, if it was made from it, has been through this.
-    fn decode(&self, object: &mut Value, stored: Option<&Value>) -> Report;
+    fn decode(&self, object: &mut Value, stored: Option<&Value>) -> TypeReport;
 
     /// Fills in defaults, but for what is shared with the stored object.
     fn complete(&self, object: &mut Value, stored: Option<&Value>);
@@ -149,8 +149,8 @@ impl Builtin {
     }
 }
 
-impl Rules for Builtin {
-    fn decode(&self, object: &mut Value, stored: Option<&Value>) -> Report {
+impl Strategy for Builtin {
+    fn decode(&self, object: &mut Value, stored: Option<&Value>) -> TypeReport {
         self.node.map(|node| typecheck::decode(node, object, stored)).unwrap_or_default()
     }
 

@@ -10,7 +10,7 @@ use http::Method;
 use listwatch_wire::options::Query;
 use listwatch_wire::selector::FieldSelector;
 
-use crate::audit::Draft;
+use crate::audit::AuditDraft;
 use crate::auth::Attributes;
 use crate::http::request::Request;
 use crate::registry::{Registry, Resource};
@@ -26,14 +26,14 @@ pub(crate) struct RequestInfo {
     /// The served resource; `None` if the path names none, or one that is not served.
     pub(crate) resource: Option<Arc<Resource>>,
     /// The audit event in the making, if there is an audit log.
-    pub(crate) audit: Option<Arc<Draft>>,
+    pub(crate) audit: Option<Arc<AuditDraft>>,
     /// The field selector of a request for several objects, if it has one that can be parsed.
     fields: Option<FieldSelector>,
 }
 
 impl RequestInfo {
     /// Reads a request.
-    pub(crate) fn new(http: Request, registry: &Registry, audit: Option<Arc<Draft>>) -> Self {
+    pub(crate) fn new(http: Request, registry: &Registry, audit: Option<Arc<AuditDraft>>) -> Self {
         let history = history::target(&http.method, &http.path, &http.query);
         let target = history
             .unwrap_or_else(|| RequestTarget::read(&http.method, &http.path, http.query.flag("watch")));

@@ -20,23 +20,23 @@ pub(crate) enum Encoding {
 
 /// The part of an object that a response shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ResponseShape {
     /// All of it.
     Whole,
     /// Rows and columns for people.
-    Table(Meta),
+    Table(MetaVersion),
     /// Only the metadata.
-    Metadata(Meta),
+    Metadata(MetaVersion),
 }
 
 /// The version of `meta.k8s.io` that such an answer names. They differ in nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meta {
+pub(crate) enum MetaVersion {
     V1,
     V1Beta1,
 }
 
-impl Meta {
+impl MetaVersion {
     fn of(group: &str, version: &str) -> Option<Self> {
         match (group, version) {
             ("meta.k8s.io", "v1") => Some(Self::V1),
@@ -63,9 +63,9 @@ impl Meta {
 
 /// The agreed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form {
+pub(crate) struct ResponseForm {
     pub(crate) encoding: Encoding,
-    pub(crate) shape: Shape,
+    pub(crate) shape: ResponseShape,
     /// Spread over lines; JSON only.
     pub(crate) pretty: bool,
     /// Changes as patches; watches of whole objects as JSON only.
@@ -74,7 +74,7 @@ pub(crate) struct Form {
 
 /// The kind of response: the kind of metadata-only responses differs between one object and a list of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum ResponseSubject {
     Object,
     List,
     Stream,
@@ -82,9 +82,9 @@ pub(crate) enum Subject {
     Plain,
 }
 
-impl Form {
+impl ResponseForm {
     pub(crate) const JSON: Self =
-        Self { encoding: Encoding::Json, shape: Shape::Whole, pretty: false, delta: false };
+        Self { encoding: Encoding::Json, shape: ResponseShape::Whole, pretty: false, delta: false };
 
     pub(crate) fn content_type(self) -> &'static str {
         match self.encoding {
@@ -104,7 +104,7 @@ impl Form {
     }
 }
 
-impl Subject {
+impl ResponseSubject {
     /// The media types on offer, as error messages name them.
     pub(crate) fn offered(self) -> &'static [&'static str] {
         match self {
@@ -116,17 +116,17 @@ impl Subject {
 
 /// The first form on offer that the `Accept` header allows, in the client's order of preference. `None` means 406.
 /// Only what is `typed` has a protobuf form as a whole; metadata always has one.
-pub(crate) fn negotiate(accept: Option<&str>, subject: Subject, typed: bool) -> Option<Form> {
+pub(crate) fn negotiate(accept: Option<&str>, subject: ResponseSubject, typed: bool) -> Option<ResponseForm> {
     let accept = accept.map(str::trim).filter(|a| !a.is_empty());
-    let Some(accept) = accept else { return Some(Form::JSON) };
-    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
+    let Some(accept) = accept else { return Some(ResponseForm::JSON) };
+    let mut clauses: Vec<AcceptClause<'_>> = accept.split(',').filter_map(AcceptClause::parse).collect();
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
     clauses.iter().find_map(|clause| clause.form(subject, typed))
 }
 
 /// One alternative of an `Accept` header.
 #[derive(Debug, Default)]
-struct Clause<'a> {
+struct AcceptClause<'a> {
     media_type: &'a str,
     quality: f32,
     transform: Option<&'a str>,
@@ -136,7 +136,7 @@ struct Clause<'a> {
     delta: bool,
 }
 
-impl<'a> Clause<'a> {
+impl<'a> AcceptClause<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
         let mut clause = Self { media_type: parts.next()?, quality: 1.0, ..Self::default() };
@@ -155,46 +155,60 @@ impl<'a> Clause<'a> {
         Some(clause)
     }
 
-    fn form(&self, subject: Subject, typed: bool) -> Option<Form> {
+    fn form(&self, subject: ResponseSubject, typed: bool) -> Option<ResponseForm> {
         let encoding = match self.media_type {
             m if m.eq_ignore_ascii_case("application/json") || m == "*/*" => Encoding::Json,
             // A stream of YAML documents is not a thing.
-            m if m.eq_ignore_ascii_case("application/yaml") && subject != Subject::Stream => Encoding::Yaml,
+            m if m.eq_ignore_ascii_case("application/yaml") && subject != ResponseSubject::Stream => {
+                Encoding::Yaml
+            }
             m if m.eq_ignore_ascii_case(PROTOBUF) => Encoding::Protobuf,
             _ => return None,
         };
-        let meta = Meta::of(self.group, self.version);
+        let meta = MetaVersion::of(self.group, self.version);
         let shape = match (self.transform, subject, meta) {
-            (None, ..) => Shape::Whole,
-            (Some("Table"), s, Some(meta)) if s != Subject::Plain => Shape::Table(meta),
-            (Some("PartialObjectMetadata"), Subject::Object | Subject::Stream, Some(meta))
-            | (Some("PartialObjectMetadataList"), Subject::List, Some(meta)) => Shape::Metadata(meta),
+            (None, ..) => ResponseShape::Whole,
+            (Some("Table"), s, Some(meta)) if s != ResponseSubject::Plain => ResponseShape::Table(meta),
+            (
+                Some("PartialObjectMetadata"),
+                ResponseSubject::Object | ResponseSubject::Stream,
+                Some(meta),
+            )
+            | (Some("PartialObjectMetadataList"), ResponseSubject::List, Some(meta)) => {
+                ResponseShape::Metadata(meta)
+            }
             _ => return None,
         };
         let offered = match (encoding, shape) {
-            (Encoding::Protobuf, Shape::Whole) => typed,
+            (Encoding::Protobuf, ResponseShape::Whole) => typed,
             // Cells are of any type, which no message can say; messages of the old version are not spoken.
-            (Encoding::Protobuf, Shape::Table(_) | Shape::Metadata(Meta::V1Beta1)) => false,
+            (Encoding::Protobuf, ResponseShape::Table(_) | ResponseShape::Metadata(MetaVersion::V1Beta1)) => {
+                false
+            }
             _ => true,
         };
-        let delta =
-            self.delta && (encoding, shape, subject) == (Encoding::Json, Shape::Whole, Subject::Stream);
-        offered.then_some(Form { encoding, shape, pretty: self.pretty, delta })
+        let delta = self.delta
+            && (encoding, shape, subject) == (Encoding::Json, ResponseShape::Whole, ResponseSubject::Stream);
+        offered.then_some(ResponseForm { encoding, shape, pretty: self.pretty, delta })
     }
 }
 
 /// The form to answer in, or 406. What is `typed` can be had as protobuf.
-pub(crate) fn negotiated(request: &Request, subject: Subject, typed: bool) -> Result<Form, Status> {
+pub(crate) fn negotiated(
+    request: &Request,
+    subject: ResponseSubject,
+    typed: bool,
+) -> Result<ResponseForm, Status> {
     let form = negotiate(request.header(ACCEPT), subject, typed)
         .ok_or_else(|| Status::not_acceptable(subject.offered()))?;
-    Ok(Form { pretty: form.pretty || wants_pretty(request), ..form })
+    Ok(ResponseForm { pretty: form.pretty || wants_pretty(request), ..form })
 }
 
 /// The form of a Status. It is negotiated too, but a client that accepts nothing we have still gets JSON.
-pub(crate) fn status_form(request: &Request) -> Form {
+pub(crate) fn status_form(request: &Request) -> ResponseForm {
     let accept = request.header(http::header::ACCEPT);
-    let form = negotiate(accept, Subject::Object, true).unwrap_or(Form::JSON);
-    Form { shape: Shape::Whole, pretty: form.pretty || wants_pretty(request), ..form }
+    let form = negotiate(accept, ResponseSubject::Object, true).unwrap_or(ResponseForm::JSON);
+    ResponseForm { shape: ResponseShape::Whole, pretty: form.pretty || wants_pretty(request), ..form }
 }
 
 /// Returns true if JSON should be indented: the query asks for it, or the client is a browser, curl or wget.
@@ -211,11 +225,11 @@ pub(crate) fn wants_pretty(request: &Request) -> bool {
 mod tests {
     use super::*;
 
-    fn form(accept: &str, subject: Subject) -> String {
+    fn form(accept: &str, subject: ResponseSubject) -> String {
         form_of(accept, subject, true)
     }
 
-    fn form_of(accept: &str, subject: Subject, typed: bool) -> String {
+    fn form_of(accept: &str, subject: ResponseSubject, typed: bool) -> String {
         match negotiate(Some(accept), subject, typed) {
             None => "406".to_owned(),
             Some(form) => format!("{:?} {:?}", form.encoding, form.shape),
@@ -224,27 +238,30 @@ mod tests {
 
     #[test]
     fn the_clients_order_decides() {
-        assert_eq!(form("application/json;q=0.5,application/yaml;q=0.9", Subject::Object), "Yaml Whole");
-        assert_eq!(form("text/html;q=0.9,*/*;q=0.1", Subject::Object), "Json Whole");
-        assert_eq!(form("application/*", Subject::Object), "406");
-        assert_eq!(form("", Subject::Object), "Json Whole");
-        assert_eq!(form("application/yaml", Subject::Stream), "406");
+        assert_eq!(
+            form("application/json;q=0.5,application/yaml;q=0.9", ResponseSubject::Object),
+            "Yaml Whole"
+        );
+        assert_eq!(form("text/html;q=0.9,*/*;q=0.1", ResponseSubject::Object), "Json Whole");
+        assert_eq!(form("application/*", ResponseSubject::Object), "406");
+        assert_eq!(form("", ResponseSubject::Object), "Json Whole");
+        assert_eq!(form("application/yaml", ResponseSubject::Stream), "406");
     }
 
     #[test]
     fn protobuf_is_for_known_types_and_for_metadata() {
         let typed_client = "application/vnd.kubernetes.protobuf,application/json";
-        assert_eq!(form_of(typed_client, Subject::List, true), "Protobuf Whole");
-        assert_eq!(form_of(typed_client, Subject::List, false), "Json Whole");
-        assert_eq!(form_of("application/vnd.kubernetes.protobuf", Subject::Stream, false), "406");
+        assert_eq!(form_of(typed_client, ResponseSubject::List, true), "Protobuf Whole");
+        assert_eq!(form_of(typed_client, ResponseSubject::List, false), "Json Whole");
+        assert_eq!(form_of("application/vnd.kubernetes.protobuf", ResponseSubject::Stream, false), "406");
         assert_eq!(
-            form_of("application/vnd.kubernetes.protobuf;stream=watch", Subject::Stream, true),
+            form_of("application/vnd.kubernetes.protobuf;stream=watch", ResponseSubject::Stream, true),
             "Protobuf Whole"
         );
         let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
-        assert_eq!(form_of(table, Subject::List, true), "406");
+        assert_eq!(form_of(table, ResponseSubject::List, true), "406");
         let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-        assert_eq!(form_of(metadata, Subject::Object, false), "Protobuf Metadata(V1)");
+        assert_eq!(form_of(metadata, ResponseSubject::Object, false), "Protobuf Metadata(V1)");
     }
 
     #[test]
@@ -253,30 +270,30 @@ mod tests {
             negotiate(Some(accept), subject, true).map(|form| (form.delta, form.stream_type()))
         };
         let plain = Some((false, "application/json"));
-        assert_eq!(wants(delta::ACCEPT, Subject::Stream), Some((true, delta::MEDIA_TYPE)));
-        assert_eq!(wants(delta::ACCEPT, Subject::List), plain);
+        assert_eq!(wants(delta::ACCEPT, ResponseSubject::Stream), Some((true, delta::MEDIA_TYPE)));
+        assert_eq!(wants(delta::ACCEPT, ResponseSubject::List), plain);
         assert_eq!(
-            wants("application/json;stream=watch;delta=other,application/json", Subject::Stream),
+            wants("application/json;stream=watch;delta=other,application/json", ResponseSubject::Stream),
             plain
         );
-        assert_eq!(wants("application/json", Subject::Stream), plain);
+        assert_eq!(wants("application/json", ResponseSubject::Stream), plain);
         let table = "application/json;as=Table;g=meta.k8s.io;v=v1;delta=json-patch";
-        assert_eq!(wants(table, Subject::Stream), plain);
+        assert_eq!(wants(table, ResponseSubject::Stream), plain);
     }
 
     #[test]
     fn transformations_fit_their_subject() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(form(kubectl, Subject::List), "Json Table(V1)");
+        assert_eq!(form(kubectl, ResponseSubject::List), "Json Table(V1)");
         let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-        assert_eq!(form(one, Subject::List), "406");
-        assert_eq!(form(one, Subject::Stream), "Json Metadata(V1)");
+        assert_eq!(form(one, ResponseSubject::List), "406");
+        assert_eq!(form(one, ResponseSubject::Stream), "Json Metadata(V1)");
         let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(form(old, Subject::List), "Json Table(V1Beta1)");
-        assert_eq!(form(&old.replace("v1beta1", "v2"), Subject::List), "Json Whole");
+        assert_eq!(form(old, ResponseSubject::List), "Json Table(V1Beta1)");
+        assert_eq!(form(&old.replace("v1beta1", "v2"), ResponseSubject::List), "Json Whole");
         let list = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
         assert_eq!(
-            (form(list, Subject::List).as_str(), form(list, Subject::Object).as_str()),
+            (form(list, ResponseSubject::List).as_str(), form(list, ResponseSubject::Object).as_str()),
             ("Json Metadata(V1)", "406")
         );
     }

@@ -5,14 +5,14 @@ use listwatch_wire::{Revision, Status};
 
 use crate::cache::Object;
 use crate::registry::Resource;
-use crate::request::negotiate::{Encoding, Form, Meta};
+use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm};
 use crate::respond::protobuf;
 
 /// Compact JSON in the encoding of a form. Compact JSON ends with a newline, JSON for people without.
 ///
 /// # Errors
 /// 500 for a document that does not have the type it says, which protobuf cannot express.
-pub(crate) fn document(json: Bytes, form: Form) -> Result<Bytes, Status> {
+pub(crate) fn document(json: Bytes, form: ResponseForm) -> Result<Bytes, Status> {
     Ok(match form.encoding {
         Encoding::Json if form.pretty => pretty(json.trim_ascii_end()).into(),
         Encoding::Json => line(json),
@@ -46,7 +46,7 @@ pub(crate) fn object(object: &Object, resource: &Resource) -> Bytes {
 }
 
 /// Its metadata alone.
-pub(crate) fn partial(object: &Object, revision: Revision, meta: Meta) -> Bytes {
+pub(crate) fn partial(object: &Object, revision: Revision, meta: MetaVersion) -> Bytes {
     let prefix = meta.partial_prefix();
     let mut out = BytesMut::with_capacity(object.written_len(prefix) + 1);
     object.write_metadata(revision, prefix, &mut out);

@@ -13,7 +13,7 @@ use http::{Response as HttpResponse, StatusCode};
 use listwatch_wire::Status;
 
 use crate::http::body::{Body, Response};
-use crate::request::negotiate::Form;
+use crate::request::negotiate::ResponseForm;
 
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const WARNING: HeaderName = HeaderName::from_static("warning");
@@ -117,7 +117,7 @@ pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response {
 }
 
 /// A failure, or the success of a deletion, in the form the client asked for.
-pub(crate) fn status(status: &Status, form: Form) -> Response {
+pub(crate) fn status(status: &Status, form: ResponseForm) -> Response {
     let code = if status.code == 0 { 200 } else { status.code };
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match encode::document(status.to_json().into(), form) {

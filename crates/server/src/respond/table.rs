@@ -10,7 +10,7 @@ use listwatch_wire::json::{Value, json};
 
 use crate::http::request::Request;
 use crate::registry::Resource;
-use crate::request::negotiate::{Form, Meta, Shape};
+use crate::request::negotiate::{MetaVersion, ResponseForm, ResponseShape};
 
 /// The part of its object that each row carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub(crate) enum Include {
 
 impl Include {
     /// The part of its object that each row carries in a response of this form.
-    pub(crate) fn wanted(form: Form, request: &Request) -> Result<Self, Status> {
-        if matches!(form.shape, Shape::Table(_)) { Self::parse(request) } else { Ok(Self::Metadata) }
+    pub(crate) fn wanted(form: ResponseForm, request: &Request) -> Result<Self, Status> {
+        if matches!(form.shape, ResponseShape::Table(_)) { Self::parse(request) } else { Ok(Self::Metadata) }
     }
 
     /// The `includeObject` parameter.
@@ -71,7 +71,12 @@ fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 /// Writes one row for an object, given as clients see it.
-pub(crate) fn row(resource: &Resource, object: &[u8], (meta, include): (Meta, Include), out: &mut BytesMut) {
+pub(crate) fn row(
+    resource: &Resource,
+    object: &[u8],
+    (meta, include): (MetaVersion, Include),
+    out: &mut BytesMut,
+) {
     let value = Value::read(object).unwrap_or_default();
     out.extend_from_slice(b"{\"cells\":");
     out.extend_from_slice(&json::encode(&cells(resource, &value, Timestamp::now()).into()));
@@ -90,7 +95,7 @@ pub(crate) fn row(resource: &Resource, object: &[u8], (meta, include): (Meta, In
 }
 
 /// The table of one object; its version is the object's.
-pub(crate) fn single(resource: &Resource, object: &[u8], meta: Meta, include: Include) -> Bytes {
+pub(crate) fn single(resource: &Resource, object: &[u8], meta: MetaVersion, include: Include) -> Bytes {
     let version = json::raw::lookup(object, &["metadata", "resourceVersion"]).unwrap_or(b"\"\"");
     let mut out = BytesMut::with_capacity(object.len() + 512);
     head(&mut out, meta, &[b"{\"resourceVersion\":", version, b"}"].concat(), &columns(resource));
@@ -100,7 +105,7 @@ pub(crate) fn single(resource: &Resource, object: &[u8], meta: Meta, include: In
 }
 
 /// The table of a Scale, which is not an object of any resource.
-pub(crate) fn scale(scale: &Value, meta: Meta, include: Include) -> Bytes {
+pub(crate) fn scale(scale: &Value, meta: MetaVersion, include: Include) -> Bytes {
     let column = |name: &str, kind: &str, format: &str| json!({"name": name, "type": kind, "format": format, "description": "", "priority": 0});
     let (metadata, zero) = (scale.at("metadata"), 0);
     let object = match include {
@@ -130,7 +135,7 @@ pub(crate) fn scale(scale: &Value, meta: Meta, include: Include) -> Bytes {
 }
 
 /// Everything up to the rows.
-pub(crate) fn head(out: &mut BytesMut, meta: Meta, metadata: &[u8], columns: &[u8]) {
+pub(crate) fn head(out: &mut BytesMut, meta: MetaVersion, metadata: &[u8], columns: &[u8]) {
     out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
     out.extend_from_slice(meta.api_version().as_bytes());
     out.extend_from_slice(b"\",\"metadata\":");
@@ -147,7 +152,7 @@ mod tests {
     #[test]
     fn a_scale_has_one_row() {
         let object = json!({"kind": "Scale", "metadata": {"name": "d", "resourceVersion": "7", "creationTimestamp": "2020-01-01T00:00:00Z"}, "spec": {"replicas": 3}, "status": {"replicas": 1}});
-        let table = Value::read(&scale(&object, Meta::V1, Include::Nothing)).unwrap();
+        let table = Value::read(&scale(&object, MetaVersion::V1, Include::Nothing)).unwrap();
         assert_eq!(table.at("metadata"), &json!({"resourceVersion": "7"}));
         let row = table.list("rows").first().unwrap();
         assert_eq!(row.list("cells").get(..3).unwrap(), &[json!("d"), json!(3), json!(1)]);

@@ -2,7 +2,7 @@
 
 use listwatch_kinds::prepare;
 use listwatch_kinds::tree::Tree;
-use listwatch_kinds::typecheck::{self, Report};
+use listwatch_kinds::typecheck::{self, TypeReport};
 use listwatch_kinds::validate::selector_matches;
 use listwatch_kinds::{field, schema};
 use listwatch_wire::Status;
@@ -40,7 +40,7 @@ pub(crate) fn read_body(
     expected: Expected<'_>,
     validation: FieldValidation,
 ) -> Result<body::Decoded, Status> {
-    let decode = |object: &mut Value| -> Report {
+    let decode = |object: &mut Value| -> TypeReport {
         let version = if expected.version == OLD_EVICTION.version { "v1" } else { expected.version };
         let node = schema::node(expected.group, version, expected.kind);
         node.map(|node| typecheck::decode(node, object, None)).unwrap_or_default()

@@ -164,7 +164,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     shown(&paths, done)
 }
 
-fn decode(object: &mut Value) -> typecheck::Report {
+fn decode(object: &mut Value) -> typecheck::TypeReport {
     schema::node(SCALE.group, SCALE.version, SCALE.kind)
         .map(|node| typecheck::decode(node, object, None))
         .unwrap_or_default()

@@ -4,7 +4,7 @@ use listwatch_wire::Status;
 use listwatch_wire::options::ListOptions;
 
 use crate::api::Api;
-use crate::pipeline::collected::Collected;
+use crate::pipeline::collected::CollectedPage;
 use crate::pipeline::delete::delete_target;
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
@@ -35,7 +35,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
 }
 
 /// The objects of a list with the same options.
-async fn listed(api: &Api, request: &WriteRequest, listing: &ListOptions) -> Result<Collected, Status> {
+async fn listed(api: &Api, request: &WriteRequest, listing: &ListOptions) -> Result<CollectedPage, Status> {
     let resource = &*request.resource;
     let filter = selectors::filter(resource, request.namespace.as_deref(), None, listing)?;
     list::collect(api, resource, &filter, listing).await

@@ -12,7 +12,7 @@ use crate::http::gzip;
 use crate::http::request::Request;
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
-use crate::request::negotiate::{Encoding, Form, Shape, Subject, negotiated};
+use crate::request::negotiate::{Encoding, ResponseForm, ResponseShape, ResponseSubject, negotiated};
 use crate::request::selectors::parse_version;
 use crate::respond;
 use crate::verbs::write;
@@ -20,7 +20,7 @@ use crate::verbs::write;
 /// Answers a GET of one object.
 pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
-    let form = negotiated(request, Subject::Object, !target.resource.is_custom())?;
+    let form = negotiated(request, ResponseSubject::Object, !target.resource.is_custom())?;
     if request.query.flag("export") {
         return Err(Status::bad_request(
             "the export parameter, deprecated since v1.14, is no longer supported",
@@ -39,15 +39,15 @@ pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
 }
 
 /// Returns true if the bytes are sent as they are stored.
-fn is_copied(form: Form) -> bool {
-    form.encoding == Encoding::Json && !form.pretty && !matches!(form.shape, Shape::Table(_))
+fn is_copied(form: ResponseForm) -> bool {
+    form.encoding == Encoding::Json && !form.pretty && !matches!(form.shape, ResponseShape::Table(_))
 }
 
 fn show(
     api: &Api,
     request: &Request,
     resource: &Resource,
-    form: Form,
+    form: ResponseForm,
     object: &Arc<Object>,
 ) -> Result<Response, Status> {
     let body = write::show(object, resource, form, request)?;

@@ -13,9 +13,9 @@ use listwatch_wire::options::{FieldValidation, PatchType, WriteKind, WriteOption
 use crate::allocate::services::Reservation;
 use crate::api::stored::{Stored, fresh};
 use crate::api::{Api, RequestOptions};
-use crate::pipeline::change::{Change, carry_over};
+use crate::pipeline::change::{ObjectChange, carry_over};
 use crate::pipeline::managed::Tracking;
-use crate::pipeline::patch::{Parsed, Patch, check_patched, parse, refused};
+use crate::pipeline::patch::{ParsedPatch, Patch, check_patched, parse, refused};
 use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{self, Decide, Verdict, with_version};
 use crate::pipeline::{Answer, WriteRequest, yaml};
@@ -41,7 +41,7 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
         Ok(parsed) => parsed,
         Err(status) => return Err(refusal(api, &target, kind, status).await?),
     };
-    let change = Change {
+    let change = ObjectChange {
         api,
         request: &request,
         options: RequestOptions::Patch(&options),
@@ -49,12 +49,12 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
         view,
         reservation: Reservation::new(&api.allocator),
     };
-    let mut work = Work { change, target: &target, options: &options, parsed, told: Vec::new() };
+    let mut work = PatchWork { change, target: &target, options: &options, parsed, told: Vec::new() };
     let done = transaction::change(api, &target, options.is_dry_run(), &mut work).await?;
     Ok(done.answer().with_warnings(work.told))
 }
 
-impl Decide for &mut Work<'_> {
+impl Decide for &mut PatchWork<'_> {
     fn charges(&mut self) -> Vec<Write> {
         self.change.request.record.take_charges()
     }
@@ -105,15 +105,15 @@ fn unsupported(resource: &Resource) -> Status {
 }
 
 /// The part of a patch that is the same for every attempt.
-struct Work<'a> {
-    change: Change<'a>,
+struct PatchWork<'a> {
+    change: ObjectChange<'a>,
     target: &'a Target<'a>,
     options: &'a WriteOptions,
-    parsed: Parsed,
+    parsed: ParsedPatch,
     told: Vec<String>,
 }
 
-impl Work<'_> {
+impl PatchWork<'_> {
     /// A JSON, merge or strategic patch of an object.
     async fn patched(&self, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let (parsed, target) = (&self.parsed, self.target);

@@ -10,7 +10,7 @@ use listwatch_wire::status::FieldError;
 use crate::allocate::services::Reservation;
 use crate::api::stored::Stored;
 use crate::api::{Api, RequestOptions};
-use crate::pipeline::change::Change;
+use crate::pipeline::change::ObjectChange;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected};
 use crate::pipeline::transaction::{self, Decide, Verdict};
@@ -41,7 +41,7 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     target.check_identity(&mut sent)?;
     resource.rules.complete(&mut sent, None);
     let mut warnings = decoded.warnings;
-    let change = Change {
+    let change = ObjectChange {
         api,
         request: &request,
         options: RequestOptions::Update(&options),
@@ -57,7 +57,7 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
 
 /// A PUT.
 struct Replacing<'a> {
-    change: Change<'a>,
+    change: ObjectChange<'a>,
     target: &'a Target<'a>,
     /// The object as sent, decoded and with its defaults.
     sent: Value,

@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use listwatch_wire::Status;
 
 use crate::api::Api;
-use crate::api::convert::{self, Freshness};
+use crate::api::convert::{self, ConversionFreshness};
 use crate::cache::Object;
 use crate::http::body::Response;
 use crate::http::request::{BodyProblem, BodySource, Request};
@@ -19,7 +19,7 @@ use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
 use crate::request::info::Verb;
-use crate::request::negotiate::{self, Form, Shape, Subject};
+use crate::request::negotiate::{self, ResponseForm, ResponseShape, ResponseSubject};
 use crate::respond;
 use crate::respond::{encode, table};
 use crate::subresources::{self, connect};
@@ -33,9 +33,9 @@ pub(crate) async fn write(
 ) -> Result<Response, Status> {
     let request = &target.request.http;
     let subject = match target.info.verb {
-        Verb::DeleteCollection => Subject::List,
-        _ if is_answered_only(&target) => Subject::Plain,
-        _ => Subject::Object,
+        Verb::DeleteCollection => ResponseSubject::List,
+        _ if is_answered_only(&target) => ResponseSubject::Plain,
+        _ => ResponseSubject::Object,
     };
     // A scale has a type of its own, whatever it scales.
     let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
@@ -97,7 +97,7 @@ async fn perform(
     verb: Verb,
     writing: WriteRequest,
     resource: &Arc<Resource>,
-    form: Form,
+    form: ResponseForm,
     request: &Request,
 ) -> Result<Response, Status> {
     let record = Arc::clone(&writing.record);
@@ -133,7 +133,7 @@ async fn in_version(api: &Api, resource: &Resource, body: AnswerBody) -> Result<
     Ok(match body {
         AnswerBody::Object(object) => AnswerBody::Object(convert::shown_one(api, resource, object).await?),
         AnswerBody::List(mut list) => {
-            list.objects = convert::shown(api, resource, list.objects, Freshness::Own).await?;
+            list.objects = convert::shown(api, resource, list.objects, ConversionFreshness::Own).await?;
             AnswerBody::List(list)
         }
         other => other,
@@ -168,7 +168,7 @@ async fn respond_with(
     api: &Api,
     answer: Answer,
     resource: &Arc<Resource>,
-    form: Form,
+    form: ResponseForm,
     request: &Request,
 ) -> Result<Response, Status> {
     let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -199,14 +199,14 @@ async fn respond_with(
 pub(crate) fn show(
     object: &Arc<Object>,
     resource: &Resource,
-    form: Form,
+    form: ResponseForm,
     request: &Request,
 ) -> Result<Bytes, Status> {
     let object = &resource.present(object);
     let json = match form.shape {
-        Shape::Whole => encode::object(object, resource),
-        Shape::Metadata(meta) => encode::partial(object, object.revision(), meta),
-        Shape::Table(meta) => {
+        ResponseShape::Whole => encode::object(object, resource),
+        ResponseShape::Metadata(meta) => encode::partial(object, object.revision(), meta),
+        ResponseShape::Table(meta) => {
             let include = table::Include::wanted(form, request)?;
             table::single(resource, &encode::object(object, resource), meta, include)
         }
@@ -218,18 +218,20 @@ pub(crate) fn show(
 fn document(
     value: &listwatch_wire::json::Value,
     resource: &Resource,
-    form: Form,
+    form: ResponseForm,
     request: &Request,
 ) -> Result<Bytes, Status> {
     let json = Bytes::from(listwatch_wire::json::encode(value));
     let kind = value.get("kind").and_then(|k| k.as_str()).unwrap_or_default();
     let (own, scale) = (kind == &*resource.kind, kind == "Scale");
     Ok(match form.shape {
-        Shape::Table(meta) if scale => table::scale(value, meta, table::Include::wanted(form, request)?),
-        Shape::Table(meta) if own => {
+        ResponseShape::Table(meta) if scale => {
+            table::scale(value, meta, table::Include::wanted(form, request)?)
+        }
+        ResponseShape::Table(meta) if own => {
             table::single(resource, &json, meta, table::Include::wanted(form, request)?)
         }
-        Shape::Metadata(meta) if own || scale => {
+        ResponseShape::Metadata(meta) if own || scale => {
             let metadata = value.get("metadata").cloned().unwrap_or_default();
             let partial = listwatch_wire::json::json!({
                 "kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": metadata,

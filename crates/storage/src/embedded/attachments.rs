@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::{file, reading, writing};
 use super::files::{companions, database_in, private, sync};
-use super::schema::{Role, connect};
+use super::schema::{ConnectionRole, connect};
 use crate::Error;
 
 /// Files are keys and certificates; anything larger was put there by somebody else.
@@ -27,7 +27,7 @@ const TABLE: &str = "CREATE TABLE files (path TEXT PRIMARY KEY, content BLOB NOT
 pub(super) fn attach(directory: &Path, backup: &Path) -> Result<(), Error> {
     let mut found = Vec::new();
     collect(directory, directory, 0, &mut found)?;
-    let mut connection = connect(backup, Role::Helper)?;
+    let mut connection = connect(backup, ConnectionRole::Helper)?;
     insert(&mut connection, &found).map_err(|error| writing(&error))
 }
 
@@ -76,7 +76,7 @@ fn is_of_the_store(root: &Path, path: &Path) -> bool {
 
 /// Writes the files of a backup into a directory, and takes them out of the store that is made of it.
 pub(super) fn extract(staged: &Path, directory: &Path) -> Result<(), Error> {
-    let connection = connect(staged, Role::Helper)?;
+    let connection = connect(staged, ConnectionRole::Helper)?;
     for (name, content) in files(&connection).map_err(|error| reading(&error))? {
         write(&inside(directory, &name)?, &content)?;
     }

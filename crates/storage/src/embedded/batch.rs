@@ -11,9 +11,9 @@ use rusqlite::{Connection, OptionalExtension, Result, Statement, params};
 
 use super::checksum::{checksum, verify};
 use super::failure::reading;
-use super::index::{Head, Index};
+use super::index::{KeyHead, StoreIndex};
 use super::schema::{revision, sql};
-use super::shared::Shared;
+use super::shared::PublishedState;
 use crate::{Change, Error, KeyValue, Transacted, Write, Written};
 
 /// The statements of the write path, prepared once.
@@ -38,10 +38,10 @@ impl<'c> Statements<'c> {
         })
     }
 
-    fn head(&mut self, key: &str) -> Result<Option<Head>> {
+    fn head(&mut self, key: &str) -> Result<Option<KeyHead>> {
         let head = |row: &rusqlite::Row<'_>| {
             let live = row.get(1)?;
-            Ok(Head { revision: revision(row.get(0)?), live, stored: live })
+            Ok(KeyHead { revision: revision(row.get(0)?), live, stored: live })
         };
         self.head.query_row([key], head).optional()
     }
@@ -54,7 +54,7 @@ impl<'c> Statements<'c> {
         })
     }
 
-    fn append(&mut self, at: Revision, previous: Option<Head>, write: &Write) -> Result<()> {
+    fn append(&mut self, at: Revision, previous: Option<KeyHead>, write: &Write) -> Result<()> {
         let previous = previous.map_or(0, |head| sql(head.revision));
         let (key, value) = (&*write.key, write.value.as_deref());
         self.append.execute(params![sql(at), key, previous, value, checksum(at, key, value)]).map(drop)
@@ -66,7 +66,7 @@ impl<'c> Statements<'c> {
 pub(super) struct Staged {
     pub(super) changes: Vec<Change>,
     /// The heads after those changes, for the index.
-    pub(super) heads: HashMap<Arc<str>, Head, foldhash::fast::RandomState>,
+    pub(super) heads: HashMap<Arc<str>, KeyHead, foldhash::fast::RandomState>,
     /// The bytes of all changes.
     pub(super) bytes: u64,
 }
@@ -76,8 +76,8 @@ impl Staged {
     pub(super) fn stage(
         &mut self,
         write: Write,
-        index: &Index,
-        shared: &Shared,
+        index: &StoreIndex,
+        shared: &PublishedState,
         statements: &mut Statements<'_>,
     ) -> Result<Written> {
         let head = self.head(&write.key, index, statements)?;
@@ -100,20 +100,21 @@ impl Staged {
     pub(super) fn stage_all(
         &mut self,
         writes: Vec<Write>,
-        index: &Index,
-        shared: &Shared,
+        index: &StoreIndex,
+        shared: &PublishedState,
         statements: &mut Statements<'_>,
     ) -> Result<Transacted> {
         let mut heads = Vec::with_capacity(writes.len());
         for write in &writes {
             heads.push(self.head(&write.key, index, statements)?.filter(|head| head.live));
         }
-        let applies = |(write, head): (&Write, &Option<Head>)| write.applies(head.map(|head| head.revision));
+        let applies =
+            |(write, head): (&Write, &Option<KeyHead>)| write.applies(head.map(|head| head.revision));
         if !writes.iter().zip(&heads).all(applies) {
             let mut current = Vec::with_capacity(writes.len());
             for (write, head) in writes.into_iter().zip(heads) {
                 current.push(match head {
-                    Some(Head { revision, .. }) => {
+                    Some(KeyHead { revision, .. }) => {
                         let value = self.value_or_damaged(revision, index, shared, statements)?;
                         Some(KeyValue { key: write.key, value, revision })
                     }
@@ -131,7 +132,12 @@ impl Staged {
         Ok(Transacted::Done { revisions })
     }
 
-    fn head(&self, key: &Arc<str>, index: &Index, statements: &mut Statements<'_>) -> Result<Option<Head>> {
+    fn head(
+        &self,
+        key: &Arc<str>,
+        index: &StoreIndex,
+        statements: &mut Statements<'_>,
+    ) -> Result<Option<KeyHead>> {
         match self.heads.get(key).copied().or_else(|| index.get(key).map(|(_, head)| head)) {
             Some(head) => Ok(Some(head)),
             None => statements.head(key),
@@ -141,12 +147,13 @@ impl Staged {
     fn note(
         &mut self,
         at: Revision,
-        head: Option<Head>,
+        head: Option<KeyHead>,
         write: Write,
         previous: Option<(Revision, Bytes)>,
     ) -> Written {
         let stored = head.is_some_and(|head| head.stored);
-        self.heads.insert(Arc::clone(&write.key), Head { revision: at, live: write.value.is_some(), stored });
+        self.heads
+            .insert(Arc::clone(&write.key), KeyHead { revision: at, live: write.value.is_some(), stored });
         self.bytes += (write.key.len() + write.value.as_ref().map_or(0, Bytes::len)) as u64;
         self.changes.push(Change { revision: at, key: write.key, value: write.value, previous });
         Written::Done { revision: at }
@@ -156,8 +163,8 @@ impl Staged {
     fn value_or_damaged(
         &self,
         at: Revision,
-        index: &Index,
-        shared: &Shared,
+        index: &StoreIndex,
+        shared: &PublishedState,
         statements: &mut Statements<'_>,
     ) -> Result<Bytes> {
         match self.value(at, index, shared, statements) {
@@ -176,8 +183,8 @@ impl Staged {
     fn value(
         &self,
         at: Revision,
-        index: &Index,
-        shared: &Shared,
+        index: &StoreIndex,
+        shared: &PublishedState,
         statements: &mut Statements<'_>,
     ) -> Result<Bytes> {
         if at > index.upto {

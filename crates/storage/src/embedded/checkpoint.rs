@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, Result};
 use tokio::sync::mpsc::WeakSender;
 
-use super::schema::{Role, connect};
-use super::writer::{Request, Writer};
+use super::schema::{ConnectionRole, connect};
+use super::writer::{EngineWriter, WriterRequest};
 
 /// The cost of a batch in the write-ahead log beside its content: the page it began in and the one it ended in.
 pub(super) const BATCH_OVERHEAD: u64 = 8192;
@@ -26,17 +26,17 @@ const LITTLE_PAGES: i64 = 64;
 const ROUNDS: usize = 5;
 
 /// Runs until the writer is gone.
-pub(super) fn run(path: &Path, wanted: &Receiver<()>, writer: &WeakSender<Request>) {
+pub(super) fn run(path: &Path, wanted: &Receiver<()>, writer: &WeakSender<WriterRequest>) {
     let mut next_tick = Instant::now() + TICK;
     loop {
         let request = match wanted.recv_timeout(next_tick.saturating_duration_since(Instant::now())) {
             Ok(()) => {
                 move_bulk(path);
-                Request::Checkpointed
+                WriterRequest::Checkpointed
             }
             Err(RecvTimeoutError::Timeout) => {
                 next_tick = Instant::now() + TICK;
-                Request::Tick
+                WriterRequest::Tick
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
@@ -49,7 +49,7 @@ pub(super) fn run(path: &Path, wanted: &Receiver<()>, writer: &WeakSender<Reques
 
 /// Opens a connection each time: this happens every few seconds at most, and an idle store should hold nothing.
 fn move_bulk(path: &Path) {
-    let moved = connect(path, Role::Helper).map(|connection| rounds(&connection));
+    let moved = connect(path, ConnectionRole::Helper).map(|connection| rounds(&connection));
     if let Err(error) | Ok(Err(error)) =
         moved.map(|moved| moved.map_err(|error| super::failure::writing(&error)))
     {
@@ -85,7 +85,7 @@ pub(super) fn finish(connection: &Connection) -> Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
-impl Writer<'_> {
+impl EngineWriter<'_> {
     /// Moves what came while the bulk was moved. After that the next commit starts over at the begin of the file, unless
     /// a reader still looks at an old state.
     pub(super) fn finish_checkpoint(&mut self) {

@@ -14,7 +14,7 @@ use crate::Error;
 
 /// The newest change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct KeyHead {
     /// Its revision.
     pub(super) revision: Revision,
     /// True if the last change put a value.
@@ -26,17 +26,17 @@ pub(super) struct Head {
 
 /// The state of the store that is not in its tables.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct StoreIndex {
     /// The newest durable revision.
     pub(super) upto: Revision,
     /// Where readable history begins.
     pub(super) compacted: Revision,
     /// Which state of the tables this belongs to.
     pub(super) epoch: i64,
-    recent: BTreeMap<Arc<str>, Head>,
+    recent: BTreeMap<Arc<str>, KeyHead>,
 }
 
-impl Index {
+impl StoreIndex {
     /// An index of a store all of whose keys are in the tables.
     pub(super) fn new(upto: Revision, compacted: Revision, epoch: i64) -> Self {
         Self { upto, compacted, epoch, recent: BTreeMap::new() }
@@ -53,17 +53,17 @@ impl Index {
     }
 
     /// The newest change of a key, if it is recent.
-    pub(super) fn get(&self, key: &str) -> Option<(&Arc<str>, Head)> {
+    pub(super) fn get(&self, key: &str) -> Option<(&Arc<str>, KeyHead)> {
         self.recent.get_key_value(key).map(|(key, head)| (key, *head))
     }
 
     /// Notes a change.
-    pub(super) fn insert(&mut self, key: Arc<str>, head: Head) {
+    pub(super) fn insert(&mut self, key: Arc<str>, head: KeyHead) {
         self.recent.insert(key, head);
     }
 
     /// The recent heads from `start` up to `end`, which is none if empty.
-    pub(super) fn between(&self, start: &str, end: &str) -> Vec<(Arc<str>, Head)> {
+    pub(super) fn between(&self, start: &str, end: &str) -> Vec<(Arc<str>, KeyHead)> {
         if !end.is_empty() && end <= start {
             return Vec::new();
         }
@@ -73,7 +73,7 @@ impl Index {
     }
 
     /// At most `limit` heads whose keys come after `after`.
-    pub(super) fn after(&self, after: &str, limit: usize) -> Vec<(Arc<str>, Head)> {
+    pub(super) fn after(&self, after: &str, limit: usize) -> Vec<(Arc<str>, KeyHead)> {
         let heads = self.recent.range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
         heads.take(limit).map(|(key, head)| (Arc::clone(key), *head)).collect()
     }

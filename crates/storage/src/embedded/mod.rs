@@ -50,9 +50,9 @@ use crate::{
 use files::Directory;
 use reader::{DiskBacklog, Readers};
 use recover::{Recovered, recover};
-use schema::{Role, connect};
-use shared::Shared;
-use writer::{Request, Writer};
+use schema::{ConnectionRole, connect};
+use shared::PublishedState;
+use writer::{EngineWriter, WriterRequest};
 
 /// SQLite takes no larger values than about this; what the server takes is far below.
 const MAX_VALUE: usize = 512 << 20;
@@ -62,10 +62,10 @@ const MAX_VALUE: usize = 512 << 20;
 /// Dropping it finishes what was accepted and waits for that; [`Engine::close`] does the same without blocking a thread.
 #[derive(Debug)]
 pub struct EmbeddedEngine {
-    shared: Arc<Shared>,
+    shared: Arc<PublishedState>,
     readers: Arc<Readers>,
     /// Taken away on close.
-    requests: Mutex<Option<mpsc::Sender<Request>>>,
+    requests: Mutex<Option<mpsc::Sender<WriterRequest>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     directory: Mutex<Option<Directory>>,
 }
@@ -85,7 +85,7 @@ impl EmbeddedEngine {
     fn open_blocking(directory: &Path, options: EmbeddedOptions) -> Result<Self, Error> {
         let directory = Directory::take(directory)?;
         let path = directory.database()?;
-        let mut connection = connect(&path, Role::Writer)?;
+        let mut connection = connect(&path, ConnectionRole::Writer)?;
         schema::prepare(&mut connection)?;
         probe::clean(&connection).map_err(|error| failure::writing(&error))?;
         // A new database was first journalled in the old way: that journal must not come back after a power loss.
@@ -98,7 +98,7 @@ impl EmbeddedEngine {
         let bounds = TailBounds { changes: options.tail_changes, bytes: options.tail_bytes };
         let index = std::mem::take(&mut recovered.index);
         let tail = Arc::new(Tail::new(index.upto, bounds));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PublishedState {
             index: RwLock::new(index),
             tail,
             health: RwLock::default(),
@@ -115,13 +115,13 @@ impl EmbeddedEngine {
         })
     }
 
-    fn requests(&self) -> Result<mpsc::Sender<Request>, Error> {
+    fn requests(&self) -> Result<mpsc::Sender<WriterRequest>, Error> {
         self.requests.lock().clone().ok_or(Error::Closed)
     }
 
     async fn ask<T>(
         &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request,
+        request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> WriterRequest,
     ) -> Result<T, Error> {
         let (answer, answered) = oneshot::channel();
         self.requests()?.send(request(answer)).await.map_err(|_| Error::Closed)?;
@@ -157,15 +157,16 @@ impl EmbeddedEngine {
 fn start(
     path: PathBuf,
     connection: Connection,
-    shared: &Arc<Shared>,
+    shared: &Arc<PublishedState>,
     recovered: Recovered,
     options: EmbeddedOptions,
-) -> Result<(mpsc::Sender<Request>, Vec<JoinHandle<()>>), Error> {
+) -> Result<(mpsc::Sender<WriterRequest>, Vec<JoinHandle<()>>), Error> {
     let (requests, inbox) = mpsc::channel(options.queue.max(1));
     let (wanted, wants) = sync_channel(1);
     let weak = requests.downgrade();
     let shared = Arc::clone(shared);
-    let write = move || match Writer::new(&connection, Arc::clone(&shared), recovered, options, wanted) {
+    let write = move || match EngineWriter::new(&connection, Arc::clone(&shared), recovered, options, wanted)
+    {
         Ok(writer) => writer.run(inbox),
         Err(error) => *shared.health.write() = Health::Unavailable(error.to_string()),
     };
@@ -194,7 +195,7 @@ impl Engine for EmbeddedEngine {
         let key: Arc<str> = key.into();
         let select = {
             let key = Arc::clone(&key);
-            move |index: &index::Index| index.get(&key).map(|(_, head)| head)
+            move |index: &index::StoreIndex| index.get(&key).map(|(_, head)| head)
         };
         self.readers.read(at, select, move |snapshot, recent| snapshot.get(&key, recent)).await
     }
@@ -203,7 +204,7 @@ impl Engine for EmbeddedEngine {
         self.shared.open()?;
         let select = {
             let (start, end) = (Arc::clone(&range.start), Arc::clone(&range.end));
-            move |index: &index::Index| index.between(&start, &end)
+            move |index: &index::StoreIndex| index.between(&start, &end)
         };
         self.readers.read(range.at, select, move |snapshot, recent| snapshot.page(&range, recent)).await
     }
@@ -213,9 +214,9 @@ impl Engine for EmbeddedEngine {
         let key: Arc<str> = key.into();
         let select = {
             let key = Arc::clone(&key);
-            move |index: &index::Index| (index.get(&key).map(|(_, head)| head), index.compacted)
+            move |index: &index::StoreIndex| (index.get(&key).map(|(_, head)| head), index.compacted)
         };
-        let read = move |snapshot: &snapshot::Snapshot<'_>, (recent, oldest)| {
+        let read = move |snapshot: &snapshot::ReadTransaction<'_>, (recent, oldest)| {
             snapshot.versions(&key, recent, range, oldest)
         };
         self.readers.read(None, select, read).await
@@ -226,7 +227,7 @@ impl Engine for EmbeddedEngine {
         if write.value.as_ref().is_some_and(|value| value.len() > MAX_VALUE) {
             return Err(Error::Invalid(format!("the value is larger than {MAX_VALUE} bytes")));
         }
-        self.ask(|answer| Request::Write(write, answer)).await
+        self.ask(|answer| WriterRequest::Write(write, answer)).await
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error> {
@@ -234,7 +235,7 @@ impl Engine for EmbeddedEngine {
         if writes.iter().any(|write| write.value.as_ref().is_some_and(|value| value.len() > MAX_VALUE)) {
             return Err(Error::Invalid(format!("a value is larger than {MAX_VALUE} bytes")));
         }
-        self.ask(|answer| Request::Transact(writes, answer)).await
+        self.ask(|answer| WriterRequest::Transact(writes, answer)).await
     }
 
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {
@@ -247,7 +248,7 @@ impl Engine for EmbeddedEngine {
     }
 
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
-        self.ask(|answer| Request::Compact(upto, answer)).await
+        self.ask(|answer| WriterRequest::Compact(upto, answer)).await
     }
 
     async fn compacted(&self) -> Result<Revision, Error> {
@@ -267,7 +268,7 @@ impl Engine for EmbeddedEngine {
     async fn close(&self) -> Result<(), Error> {
         let Ok(requests) = self.requests() else { return Ok(()) };
         let (answer, answered) = oneshot::channel();
-        let sent = requests.send(Request::Close(answer)).await;
+        let sent = requests.send(WriterRequest::Close(answer)).await;
         drop(requests);
         self.requests.lock().take();
         if sent.is_ok() {

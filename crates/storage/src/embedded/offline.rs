@@ -14,7 +14,7 @@ use super::checksum::{checksum, verify};
 use super::failure::{file, reading, writing};
 use super::files::{Directory, companions, database_in, private, sync};
 use super::recover::recover;
-use super::schema::{Role, connect, has_checksums, prepare, sql};
+use super::schema::{ConnectionRole, connect, has_checksums, prepare, sql};
 use crate::Error;
 
 /// The files beside the store: certificates, signing keys, tokens.
@@ -49,7 +49,7 @@ pub struct Report {
 pub fn check(directory: &Path) -> Result<Report, Error> {
     must_exist(directory)?;
     let directory = Directory::take(directory)?;
-    let mut connection = connect(&directory.database()?, Role::Writer)?;
+    let mut connection = connect(&directory.database()?, ConnectionRole::Writer)?;
     prepare(&mut connection)?;
     inspect(&connection)
 }
@@ -118,7 +118,7 @@ pub fn restore(from: &Path, directory: &Path) -> Result<Report, Error> {
 pub fn compact(directory: &Path) -> Result<Report, Error> {
     must_exist(directory)?;
     let directory = Directory::take(directory)?;
-    let mut connection = connect(&directory.database()?, Role::Writer)?;
+    let mut connection = connect(&directory.database()?, ConnectionRole::Writer)?;
     prepare(&mut connection)?;
     inspect(&connection)?;
     super::upkeep::forget_all(&mut connection).map_err(|error| writing(&error))?;
@@ -129,7 +129,7 @@ pub fn compact(directory: &Path) -> Result<Report, Error> {
 
 /// Gives a restored store a revision beyond every one that was handed out, by a change of a key of its own.
 fn begin_anew(database: &Path) -> Result<Report, Error> {
-    let mut connection = connect(database, Role::Writer)?;
+    let mut connection = connect(database, ConnectionRole::Writer)?;
     prepare(&mut connection)?;
     super::upkeep::forget_all(&mut connection).map_err(|error| writing(&error))?;
     move_revision(&mut connection).map_err(|error| writing(&error))?;
@@ -167,7 +167,7 @@ fn must_exist(directory: &Path) -> Result<(), Error> {
 }
 
 fn copy(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error> {
-    let connection = connect(&database_in(directory), Role::Helper)?;
+    let connection = connect(&database_in(directory), ConnectionRole::Helper)?;
     let name = into.to_str().ok_or_else(|| Error::Invalid("the file name is not UTF-8".to_owned()))?;
     connection.execute("VACUUM INTO ?", [name]).map_err(|error| writing(&error))?;
     if keys == Keys::Included {

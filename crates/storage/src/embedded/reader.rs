@@ -14,11 +14,11 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::failure::reading;
-use super::index::Index;
-use super::schema::{Role, connect};
-use super::shared::Shared;
-use super::snapshot::Snapshot;
-use crate::tail::Backlog;
+use super::index::StoreIndex;
+use super::schema::{ConnectionRole, connect};
+use super::shared::PublishedState;
+use super::snapshot::ReadTransaction;
+use crate::tail::LogBacklog;
 use crate::{Batch, Error};
 
 /// The longest wait for the writer to publish a batch that it has committed, which is its next step.
@@ -30,13 +30,13 @@ const MAX_ATTEMPTS: usize = 100_000;
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PublishedState>,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf, shared: Arc<Shared>, limit: usize) -> Self {
+    pub(super) fn new(path: PathBuf, shared: Arc<PublishedState>, limit: usize) -> Self {
         Self { path, shared, idle: Mutex::default(), permits: Arc::new(Semaphore::new(limit.max(1))) }
     }
 
@@ -44,8 +44,8 @@ impl Readers {
     pub(super) async fn read<S: Send + 'static, T: Send + 'static>(
         self: &Arc<Self>,
         at: Option<Revision>,
-        select: impl Fn(&Index) -> S + Send + 'static,
-        read: impl FnOnce(&Snapshot<'_>, S) -> Result<T, Error> + Send + 'static,
+        select: impl Fn(&StoreIndex) -> S + Send + 'static,
+        read: impl FnOnce(&ReadTransaction<'_>, S) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
         let readers = Arc::clone(self);
@@ -67,8 +67,8 @@ impl Readers {
         &self,
         connection: &Connection,
         at: Option<Revision>,
-        select: impl Fn(&Index) -> S,
-        read: impl FnOnce(&Snapshot<'_>, S) -> Result<T, Error>,
+        select: impl Fn(&StoreIndex) -> S,
+        read: impl FnOnce(&ReadTransaction<'_>, S) -> Result<T, Error>,
     ) -> Result<T, Error> {
         for _ in 0..MAX_ATTEMPTS {
             let (revision, upto, epoch, selected) = {
@@ -77,7 +77,8 @@ impl Readers {
             };
             let transaction = connection.unchecked_transaction().map_err(|error| reading(&error))?;
             if epoch_of(&transaction).map_err(|error| reading(&error))? == epoch {
-                let snapshot = Snapshot { connection: &transaction, shared: &self.shared, revision, upto };
+                let snapshot =
+                    ReadTransaction { connection: &transaction, shared: &self.shared, revision, upto };
                 return read(&snapshot, selected);
             }
             // The writer is about to publish the index that belongs to these tables.
@@ -89,7 +90,7 @@ impl Readers {
 
     fn connection(&self) -> Result<Connection, Error> {
         let idle = self.idle.lock().pop();
-        idle.map_or_else(|| connect(&self.path, Role::Reader), Ok)
+        idle.map_or_else(|| connect(&self.path, ConnectionRole::Reader), Ok)
     }
 
     fn put_back(&self, connection: Connection) {
@@ -108,12 +109,12 @@ fn epoch_of(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT epoch FROM state")?.query_row([], |row| row.get(0))
 }
 
-/// A [`Backlog`] of all history on disk.
+/// A [`LogBacklog`] of all history on disk.
 #[derive(Debug)]
 pub(super) struct DiskBacklog(pub(super) Arc<Readers>);
 
 #[async_trait]
-impl Backlog for DiskBacklog {
+impl LogBacklog for DiskBacklog {
     async fn read(&self, after: Revision) -> Result<Batch, Error> {
         self.0.read(Some(after), |_| (), |snapshot, ()| snapshot.changes()).await
     }

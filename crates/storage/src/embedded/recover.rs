@@ -6,18 +6,18 @@ use listwatch_wire::Revision;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::failure::reading;
-use super::index::{Head, Index};
-use super::retention::Mark;
+use super::index::{KeyHead, StoreIndex};
+use super::retention::RetentionMark;
 use super::schema::{revision, sql};
 use crate::Error;
 
 /// The state of a store at its last commit.
 #[derive(Debug)]
 pub(super) struct Recovered {
-    pub(super) index: Index,
+    pub(super) index: StoreIndex,
     pub(super) swept: Revision,
     pub(super) indexed: Revision,
-    pub(super) marks: VecDeque<Mark>,
+    pub(super) marks: VecDeque<RetentionMark>,
     /// The bytes written since the last mark.
     pub(super) unmarked: u64,
 }
@@ -36,7 +36,7 @@ pub(super) fn recover(connection: &Connection) -> Result<Recovered, Error> {
 fn read_state(connection: &Connection) -> rusqlite::Result<Recovered> {
     let newest: Option<i64> = connection.query_row("SELECT max(revision) FROM log", [], |row| row.get(0))?;
     connection.query_row("SELECT compacted, swept, indexed, epoch FROM state", [], |row| {
-        let index = Index::new(revision(newest.unwrap_or(0)), revision(row.get(0)?), row.get(3)?);
+        let index = StoreIndex::new(revision(newest.unwrap_or(0)), revision(row.get(0)?), row.get(3)?);
         let (swept, indexed) = (revision(row.get(1)?), revision(row.get(2)?));
         Ok(Recovered { index, swept, indexed, marks: VecDeque::new(), unmarked: 0 })
     })
@@ -44,7 +44,7 @@ fn read_state(connection: &Connection) -> rusqlite::Result<Recovered> {
 
 /// A crash keeps a prefix of the transactions, each whole; in every such prefix these hold.
 fn check_bounds(recovered: &Recovered) -> Result<(), Error> {
-    let Index { upto, compacted, .. } = recovered.index;
+    let StoreIndex { upto, compacted, .. } = recovered.index;
     let (swept, indexed) = (recovered.swept, recovered.indexed);
     if compacted > upto || swept > compacted || indexed > upto {
         return Err(Error::Corrupt(format!(
@@ -71,7 +71,7 @@ fn replay(connection: &Connection, recovered: &mut Recovered) -> Result<(), Erro
             Some((_, head)) => head.stored,
             None => is_stored(connection, &key).map_err(|error| reading(&error))?,
         };
-        recovered.index.insert(key, Head { revision: at, live, stored });
+        recovered.index.insert(key, KeyHead { revision: at, live, stored });
     }
     Ok(())
 }
@@ -85,11 +85,11 @@ fn is_stored(connection: &Connection, key: &str) -> rusqlite::Result<bool> {
     Ok(statement.query_row([key], |row| row.get(0)).optional()?.unwrap_or(false))
 }
 
-fn read_marks(connection: &Connection) -> rusqlite::Result<VecDeque<Mark>> {
+fn read_marks(connection: &Connection) -> rusqlite::Result<VecDeque<RetentionMark>> {
     let mut statement = connection.prepare("SELECT revision, uptime, bytes FROM marks ORDER BY revision")?;
     let mark = |row: &rusqlite::Row<'_>| {
         let number = |column| row.get::<_, i64>(column).map(|number| u64::try_from(number).unwrap_or(0));
-        Ok(Mark { revision: Revision(number(0)?), uptime_ms: number(1)?, bytes: number(2)? })
+        Ok(RetentionMark { revision: Revision(number(0)?), uptime_ms: number(1)?, bytes: number(2)? })
     };
     statement.query_map([], mark)?.collect()
 }

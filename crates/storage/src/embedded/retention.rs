@@ -15,7 +15,7 @@ const MARK_EVERY_BYTES: u64 = 4 << 20;
 
 /// Where the store was at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct RetentionMark {
     /// The newest revision then.
     pub(super) revision: Revision,
     /// The total time the store had been open.
@@ -33,17 +33,17 @@ pub(super) struct Retention {
 
 impl Retention {
     /// The newest mark before which history is older or larger than wanted, as seen at `now`.
-    pub(super) fn expired(self, marks: &VecDeque<Mark>, now: Mark) -> Option<Revision> {
+    pub(super) fn expired(self, marks: &VecDeque<RetentionMark>, now: RetentionMark) -> Option<Revision> {
         let age_ms = u64::try_from(self.age.as_millis()).unwrap_or(u64::MAX);
-        let old = |mark: &&Mark| now.uptime_ms.saturating_sub(mark.uptime_ms) >= age_ms;
-        let large = |mark: &&Mark| now.bytes.saturating_sub(mark.bytes) >= self.bytes;
+        let old = |mark: &&RetentionMark| now.uptime_ms.saturating_sub(mark.uptime_ms) >= age_ms;
+        let large = |mark: &&RetentionMark| now.bytes.saturating_sub(mark.bytes) >= self.bytes;
         marks.iter().rev().find(|mark| old(mark) || large(mark)).map(|mark| mark.revision)
     }
 }
 
 /// Returns true if a mark is due at `now`.
-pub(super) fn mark_due(last: Option<Mark>, now: Mark) -> bool {
-    let last = last.unwrap_or(Mark { revision: Revision::ZERO, uptime_ms: 0, bytes: 0 });
+pub(super) fn mark_due(last: Option<RetentionMark>, now: RetentionMark) -> bool {
+    let last = last.unwrap_or(RetentionMark { revision: Revision::ZERO, uptime_ms: 0, bytes: 0 });
     let grown = now.revision > last.revision;
     grown && (now.uptime_ms >= last.uptime_ms + MARK_EVERY_MS || now.bytes >= last.bytes + MARK_EVERY_BYTES)
 }
@@ -52,8 +52,8 @@ pub(super) fn mark_due(last: Option<Mark>, now: Mark) -> bool {
 mod tests {
     use super::*;
 
-    fn mark(revision: u64, uptime_ms: u64, bytes: u64) -> Mark {
-        Mark { revision: Revision(revision), uptime_ms, bytes }
+    fn mark(revision: u64, uptime_ms: u64, bytes: u64) -> RetentionMark {
+        RetentionMark { revision: Revision(revision), uptime_ms, bytes }
     }
 
     #[test]

@@ -57,7 +57,7 @@ INSERT INTO state VALUES (1, 0, 0, 0, 0);
 
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ConnectionRole {
     /// The only one that writes. May create the tables.
     Writer,
     /// Reads; refuses to write.
@@ -67,23 +67,23 @@ pub(super) enum Role {
 }
 
 /// Opens a connection. The file must exist.
-pub(super) fn connect(path: &Path, role: Role) -> Result<Connection, Error> {
+pub(super) fn connect(path: &Path, role: ConnectionRole) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| reading(&error))?;
     configure(&connection, role).map_err(|error| reading(&error))?;
     Ok(connection)
 }
 
-fn configure(connection: &Connection, role: Role) -> rusqlite::Result<()> {
+fn configure(connection: &Connection, role: ConnectionRole) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     // The writer rereads few pages: keys in bulk, and the end of the log.
-    let cache_kib = if role == Role::Writer { 4096 } else { 1024 };
+    let cache_kib = if role == ConnectionRole::Writer { 4096 } else { 1024 };
     connection.execute_batch(&format!("PRAGMA cache_size = -{cache_kib}; PRAGMA temp_store = MEMORY;"))?;
-    if role == Role::Writer {
+    if role == ConnectionRole::Writer {
         connection.execute_batch(&format!("PRAGMA page_size = {PAGE};"))?;
         connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     }
-    if role == Role::Reader {
+    if role == ConnectionRole::Reader {
         connection.execute_batch("PRAGMA query_only = 1;")?;
     }
     // The checkpointer does what SQLite otherwise does at the end of some unlucky commit. `fullfsync` matters on macOS

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::index::Index;
+use super::index::StoreIndex;
 use crate::tail::Tail;
 use crate::usage::SyncCounter;
 use crate::{Error, Health};
 
 /// The state that the writer publishes and everyone else reads.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) index: RwLock<Index>,
+pub(super) struct PublishedState {
+    pub(super) index: RwLock<StoreIndex>,
     pub(super) tail: Arc<Tail>,
     pub(super) health: RwLock<Health>,
     pub(super) syncs: SyncCounter,
 }
 
-impl Shared {
+impl PublishedState {
     /// Notes damage to the files. It stays until a person has looked: the store does not become whole by itself.
     pub(super) fn damaged(&self, reason: &str) {
         tracing::error!(reason, "the store is damaged");

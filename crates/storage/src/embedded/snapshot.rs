@@ -12,34 +12,34 @@ use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
 use super::checksum::verify;
 use super::failure::reading;
-use super::index::Head;
+use super::index::KeyHead;
 use super::schema::{revision, sql};
-use super::shared::Shared;
+use super::shared::PublishedState;
 use crate::{Batch, Change, Error, KeyValue, KeyVersion, Page, Range, VersionRange};
 
 /// As much of the log is read from disk at a time: enough to be quick, little enough to hold for everyone who lags.
 const BACKLOG_BYTES: usize = 256 << 10;
 
 /// One read transaction.
-pub(super) struct Snapshot<'c> {
+pub(super) struct ReadTransaction<'c> {
     pub(super) connection: &'c Connection,
-    pub(super) shared: &'c Shared,
+    pub(super) shared: &'c PublishedState,
     /// The revision to show.
     pub(super) revision: Revision,
     /// The newest revision in the index that belongs to the transaction.
     pub(super) upto: Revision,
 }
 
-type Recent = Vec<(Arc<str>, Head)>;
+type RecentKeys = Vec<(Arc<str>, KeyHead)>;
 
-impl Snapshot<'_> {
+impl ReadTransaction<'_> {
     /// One key, of which the index has `recent`.
-    pub(super) fn get(&self, key: &Arc<str>, recent: Option<Head>) -> Result<Option<KeyValue>, Error> {
+    pub(super) fn get(&self, key: &Arc<str>, recent: Option<KeyHead>) -> Result<Option<KeyValue>, Error> {
         self.find(key, recent).map_err(|error| reading(&error))
     }
 
     /// The newest change of a key, of which the index has `recent`.
-    fn head(&self, key: &str, recent: Option<Head>) -> Sql<Option<Head>> {
+    fn head(&self, key: &str, recent: Option<KeyHead>) -> Sql<Option<KeyHead>> {
         if recent.is_some() {
             return Ok(recent);
         }
@@ -52,7 +52,7 @@ impl Snapshot<'_> {
     pub(super) fn versions(
         &self,
         key: &Arc<str>,
-        recent: Option<Head>,
+        recent: Option<KeyHead>,
         range: VersionRange,
         oldest: Revision,
     ) -> Result<Vec<KeyVersion>, Error> {
@@ -62,7 +62,7 @@ impl Snapshot<'_> {
     fn chain(
         &self,
         key: &Arc<str>,
-        recent: Option<Head>,
+        recent: Option<KeyHead>,
         range: VersionRange,
         oldest: Revision,
     ) -> Sql<Vec<KeyVersion>> {
@@ -96,21 +96,21 @@ impl Snapshot<'_> {
         statement.query_row(params![sql(at), key], |row| row.get(0).map(revision)).optional()
     }
 
-    fn find(&self, key: &Arc<str>, recent: Option<Head>) -> Sql<Option<KeyValue>> {
+    fn find(&self, key: &Arc<str>, recent: Option<KeyHead>) -> Sql<Option<KeyValue>> {
         let head = self.head(key, recent)?;
         let Some(at) = head.map(|head| self.resolve(head)).transpose()?.flatten() else { return Ok(None) };
         self.load(Arc::clone(key), at).map(Some)
     }
 
     /// A page, where the index has `recent` of the range.
-    pub(super) fn page(&self, range: &Range, recent: Recent) -> Result<Page, Error> {
+    pub(super) fn page(&self, range: &Range, recent: RecentKeys) -> Result<Page, Error> {
         if range.is_empty() {
             return Ok(Page { revision: self.revision, items: Vec::new(), count: 0 });
         }
         self.collect(range, recent).map_err(|error| reading(&error))
     }
 
-    fn collect(&self, range: &Range, recent: Recent) -> Sql<Page> {
+    fn collect(&self, range: &Range, recent: RecentKeys) -> Sql<Page> {
         let limit = if range.limit == 0 { usize::MAX } else { range.limit };
         let mut found = Vec::new();
         let mut more = 0;
@@ -139,7 +139,7 @@ impl Snapshot<'_> {
     }
 
     /// The number of live keys from `start` to `end` at the newest revision: the count of the table, corrected by the index.
-    fn count(&self, start: &str, end: &str, recent: &[(Arc<str>, Head)]) -> Sql<u64> {
+    fn count(&self, start: &str, end: &str, recent: &[(Arc<str>, KeyHead)]) -> Sql<u64> {
         let query = "SELECT count(*) FROM keys WHERE key >= ?1 AND (key < ?2 OR ?2 = '') AND live";
         let stored: i64 = self.connection.prepare_cached(query)?.query_row([start, end], |row| row.get(0))?;
         let put_right: i64 =
@@ -148,7 +148,7 @@ impl Snapshot<'_> {
     }
 
     /// The change that a key shows at this revision, if that put a value.
-    fn resolve(&self, head: Head) -> Sql<Option<Revision>> {
+    fn resolve(&self, head: KeyHead) -> Sql<Option<Revision>> {
         if head.revision <= self.revision {
             return Ok(head.live.then_some(head.revision));
         }
@@ -247,24 +247,24 @@ fn verified(
     Ok(value.map(Bytes::copy_from_slice))
 }
 
-fn stored_head(row: &rusqlite::Row<'_>, column: usize) -> Sql<Head> {
+fn stored_head(row: &rusqlite::Row<'_>, column: usize) -> Sql<KeyHead> {
     let live = row.get(column + 1)?;
-    Ok(Head { revision: revision(row.get(column)?), live, stored: live })
+    Ok(KeyHead { revision: revision(row.get(column)?), live, stored: live })
 }
 
-type Entry = Option<(Arc<str>, Head)>;
+type KeyEntry = Option<(Arc<str>, KeyHead)>;
 
-fn next_stored(rows: &mut rusqlite::Rows<'_>) -> Sql<Entry> {
+fn next_stored(rows: &mut rusqlite::Rows<'_>) -> Sql<KeyEntry> {
     rows.next()?.map(|row| Ok((row.get(0)?, stored_head(row, 1)?))).transpose()
 }
 
 /// Two ordered streams made one; where both have a key, the recent head counts.
 struct Merge {
-    recent: Peekable<std::vec::IntoIter<(Arc<str>, Head)>>,
+    recent: Peekable<std::vec::IntoIter<(Arc<str>, KeyHead)>>,
 }
 
 impl Merge {
-    fn next(&mut self, stored: &mut Entry, mut advance: impl FnMut() -> Sql<Entry>) -> Sql<Entry> {
+    fn next(&mut self, stored: &mut KeyEntry, mut advance: impl FnMut() -> Sql<KeyEntry>) -> Sql<KeyEntry> {
         let order = match (self.recent.peek(), stored.as_ref()) {
             (Some((recent, _)), Some((stored, _))) => recent.cmp(stored),
             (Some(_), None) => std::cmp::Ordering::Less,

@@ -12,12 +12,12 @@ use listwatch_wire::Revision;
 use rusqlite::{Connection, Result, Transaction, TransactionBehavior, params};
 
 use super::EmbeddedOptions;
-use super::index::Head;
+use super::index::KeyHead;
 use super::recover::Recovered;
-use super::retention::{Mark, Retention, mark_due};
+use super::retention::{Retention, RetentionMark, mark_due};
 use super::schema::sql;
 use super::sweep::Sweep;
-use super::writer::Writer;
+use super::writer::EngineWriter;
 use crate::Error;
 
 /// The most rows of one step: a few milliseconds.
@@ -35,11 +35,11 @@ pub(super) struct Upkeep {
     indexed: Revision,
     sweep: Sweep,
     /// The pass over the recent keys that is under way.
-    pass: Option<Pass>,
+    pass: Option<UpkeepPass>,
     unindexed_changes: u64,
     retention: Retention,
     history_floor: u64,
-    marks: VecDeque<Mark>,
+    marks: VecDeque<RetentionMark>,
     bytes: u64,
     opened: Instant,
     uptime_before_ms: u64,
@@ -48,7 +48,7 @@ pub(super) struct Upkeep {
 /// One pass over the recent keys. When it is through, the table has all changes up to the revision where it began; keys
 /// that changed behind its back wait for the next one.
 #[derive(Debug)]
-struct Pass {
+struct UpkeepPass {
     upto: Revision,
     after: Arc<str>,
 }
@@ -75,9 +75,13 @@ impl Upkeep {
         self.bytes += bytes;
     }
 
-    fn now(&self, revision: Revision) -> Mark {
+    fn now(&self, revision: Revision) -> RetentionMark {
         let open_ms = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Mark { revision, uptime_ms: self.uptime_before_ms.saturating_add(open_ms), bytes: self.bytes }
+        RetentionMark {
+            revision,
+            uptime_ms: self.uptime_before_ms.saturating_add(open_ms),
+            bytes: self.bytes,
+        }
     }
 }
 
@@ -93,7 +97,7 @@ fn relaxed<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Result<
     done
 }
 
-impl Writer<'_> {
+impl EngineWriter<'_> {
     /// Returns true if a step would find something to do.
     pub(super) fn upkeep_due(&self) -> bool {
         let compacted = self.shared.index.read().compacted;
@@ -121,7 +125,7 @@ impl Writer<'_> {
         let pass = self
             .upkeep
             .pass
-            .get_or_insert_with(|| Pass { upto: self.shared.tail.upto(), after: Arc::from("") });
+            .get_or_insert_with(|| UpkeepPass { upto: self.shared.tail.upto(), after: Arc::from("") });
         let heads = self.shared.index.read().after(&pass.after, rows);
         let Some((last, _)) = heads.last() else {
             let upto = pass.upto;
@@ -142,7 +146,7 @@ impl Writer<'_> {
         }
     }
 
-    fn store_heads(&mut self, heads: &[(Arc<str>, Head)]) -> Result<()> {
+    fn store_heads(&mut self, heads: &[(Arc<str>, KeyHead)]) -> Result<()> {
         let epoch = relaxed(self.connection, |connection| {
             let store = "INSERT INTO keys VALUES (?, ?, ?)
                          ON CONFLICT (key) DO UPDATE SET revision = excluded.revision, live = excluded.live";
@@ -214,7 +218,7 @@ impl Writer<'_> {
     }
 
     /// Returns how many bytes of history may be kept: as many as the live data has, within the options' bounds.
-    fn history_budget(&self, now: Mark) -> Result<u64> {
+    fn history_budget(&self, now: RetentionMark) -> Result<u64> {
         let number = |name: &str| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let pages = number("page_count")? - number("freelist_count")?;
         let used = u64::try_from(pages * number("page_size")?).unwrap_or(0);

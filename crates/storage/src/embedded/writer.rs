@@ -16,31 +16,31 @@ use super::failure::writing;
 use super::probe::probe;
 use super::recover::Recovered;
 use super::reserve::Reserve;
-use super::shared::Shared;
+use super::shared::PublishedState;
 use super::upkeep::Upkeep;
 use super::wave::Wave;
 use super::{EmbeddedOptions, checkpoint};
 use crate::{Batch, Error, Health, Transacted, Write, Written};
 
-type Answer<T> = oneshot::Sender<Result<T, Error>>;
+type WriterReply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the writer.
 #[derive(Debug)]
-pub(super) enum Request {
-    Write(Write, Answer<Written>),
-    Transact(Vec<Write>, Answer<Transacted>),
-    Compact(Revision, Answer<()>),
+pub(super) enum WriterRequest {
+    Write(Write, WriterReply<Written>),
+    Transact(Vec<Write>, WriterReply<Transacted>),
+    Compact(Revision, WriterReply<()>),
     /// Some time has passed.
     Tick,
     /// Most of the write-ahead log is in its place.
     Checkpointed,
-    Close(Answer<()>),
+    Close(WriterReply<()>),
 }
 
 /// The writer's own state; lives on its thread.
-pub(super) struct Writer<'c> {
+pub(super) struct EngineWriter<'c> {
     pub(super) connection: &'c Connection,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PublishedState>,
     pub(super) upkeep: Upkeep,
     options: EmbeddedOptions,
     statements: Statements<'c>,
@@ -60,18 +60,18 @@ pub(super) struct Writer<'c> {
 }
 
 /// A request that waits to be decided in the next transaction.
-enum Pending {
-    One(Write, Answer<Written>),
-    All(Vec<Write>, Answer<Transacted>),
+enum PendingWrite {
+    One(Write, WriterReply<Written>),
+    All(Vec<Write>, WriterReply<Transacted>),
 }
 
 /// A decision that is reported once it is durable.
 enum Decided {
-    One(Answer<Written>, Written),
-    All(Answer<Transacted>, Transacted),
+    One(WriterReply<Written>, Written),
+    All(WriterReply<Transacted>, Transacted),
 }
 
-impl Pending {
+impl PendingWrite {
     /// Decides, or fails together with the batch.
     fn decide(
         self,
@@ -121,10 +121,10 @@ impl Decided {
     }
 }
 
-impl<'c> Writer<'c> {
+impl<'c> EngineWriter<'c> {
     pub(super) fn new(
         connection: &'c Connection,
-        shared: Arc<Shared>,
+        shared: Arc<PublishedState>,
         recovered: Recovered,
         options: EmbeddedOptions,
         checkpointer: SyncSender<()>,
@@ -151,19 +151,19 @@ impl<'c> Writer<'c> {
     }
 
     /// Works until asked to close, or until nobody can ask any more.
-    pub(super) fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
+    pub(super) fn run(mut self, mut inbox: mpsc::Receiver<WriterRequest>) {
         let mut requests = Vec::with_capacity(self.options.batch);
         let mut closing = Vec::new();
         while self.receive(&mut inbox, &mut requests) {
             let mut writes = Vec::with_capacity(requests.len());
             for request in requests.drain(..) {
                 match request {
-                    Request::Write(write, answer) => writes.push(Pending::One(write, answer)),
-                    Request::Transact(all, answer) => writes.push(Pending::All(all, answer)),
-                    Request::Compact(upto, answer) => drop(answer.send(self.compact(upto))),
-                    Request::Tick => self.tick(),
-                    Request::Checkpointed => self.finish_checkpoint(),
-                    Request::Close(answer) => {
+                    WriterRequest::Write(write, answer) => writes.push(PendingWrite::One(write, answer)),
+                    WriterRequest::Transact(all, answer) => writes.push(PendingWrite::All(all, answer)),
+                    WriterRequest::Compact(upto, answer) => drop(answer.send(self.compact(upto))),
+                    WriterRequest::Tick => self.tick(),
+                    WriterRequest::Checkpointed => self.finish_checkpoint(),
+                    WriterRequest::Close(answer) => {
                         // What is already in the queue is still done, then the queue reports its end.
                         inbox.close();
                         closing.push(answer);
@@ -178,7 +178,7 @@ impl<'c> Writer<'c> {
     }
 
     /// Waits for requests, unless there are some left or there is upkeep to do meanwhile. False at the end.
-    fn receive(&self, inbox: &mut mpsc::Receiver<Request>, requests: &mut Vec<Request>) -> bool {
+    fn receive(&self, inbox: &mut mpsc::Receiver<WriterRequest>, requests: &mut Vec<WriterRequest>) -> bool {
         if !requests.is_empty() {
             return true;
         }
@@ -199,9 +199,9 @@ impl<'c> Writer<'c> {
     /// many it committed.
     fn commit(
         &mut self,
-        writes: Vec<Pending>,
-        inbox: &mut mpsc::Receiver<Request>,
-        requests: &mut Vec<Request>,
+        writes: Vec<PendingWrite>,
+        inbox: &mut mpsc::Receiver<WriterRequest>,
+        requests: &mut Vec<WriterRequest>,
     ) -> usize {
         if writes.is_empty() {
             return 0;
@@ -257,10 +257,10 @@ impl<'c> Writer<'c> {
     /// Every answer is there even if this fails; then all of them are that failure.
     fn transact(
         &mut self,
-        writes: Vec<Pending>,
+        writes: Vec<PendingWrite>,
         answers: &mut Vec<Decided>,
-        inbox: &mut mpsc::Receiver<Request>,
-        requests: &mut Vec<Request>,
+        inbox: &mut mpsc::Receiver<WriterRequest>,
+        requests: &mut Vec<WriterRequest>,
     ) -> rusqlite::Result<Staged> {
         let mut staged = Staged::default();
         let mut outcome = self.statements.begin.execute([]).map(drop);
@@ -268,7 +268,7 @@ impl<'c> Writer<'c> {
         let index = self.shared.index.read();
         let (shared, statements) = (&self.shared, std::cell::RefCell::new(&mut self.statements));
         let staging = std::cell::RefCell::new(&mut staged);
-        let mut stage = |pending: Pending, answers: &mut Vec<Decided>| {
+        let mut stage = |pending: PendingWrite, answers: &mut Vec<Decided>| {
             let broken = outcome.is_err();
             let (decided, result) = pending.decide(
                 &mut |write| match broken {
@@ -290,8 +290,8 @@ impl<'c> Writer<'c> {
         writes.into_iter().for_each(|pending| stage(pending, answers));
         while answers.len() < self.options.batch && requests.is_empty() && self.broken.is_none() {
             match inbox.try_recv() {
-                Ok(Request::Write(write, answer)) => stage(Pending::One(write, answer), answers),
-                Ok(Request::Transact(all, answer)) => stage(Pending::All(all, answer), answers),
+                Ok(WriterRequest::Write(write, answer)) => stage(PendingWrite::One(write, answer), answers),
+                Ok(WriterRequest::Transact(all, answer)) => stage(PendingWrite::All(all, answer), answers),
                 Ok(other) => requests.push(other),
                 Err(_) if self.wave.wait(answers.len()) => {}
                 Err(_) => break,

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The kinds of failure of a call, by what can be done about them.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CallFailure {
     /// The revision is no longer there.
     Compacted,
     /// The revision is not there yet.
@@ -29,7 +29,7 @@ pub(super) enum Failure {
     Final(Error),
 }
 
-impl Failure {
+impl CallFailure {
     /// Converts to the error that the caller gets when no attempt is left. Errors about revisions must have been handled before.
     pub(super) fn into_error(self) -> Error {
         match self {
@@ -41,7 +41,7 @@ impl Failure {
     }
 }
 
-impl From<etcd_client::Error> for Failure {
+impl From<etcd_client::Error> for CallFailure {
     /// etcd tells its errors apart by their texts, which are part of its interface (api/v3rpc/rpctypes).
     fn from(error: etcd_client::Error) -> Self {
         let text = format!("etcd: {error}");
@@ -77,7 +77,7 @@ pub(super) async fn call<T, F>(
     options: &EtcdOptions,
     repeat: Repeat,
     mut attempt: impl FnMut() -> F,
-) -> Result<T, Failure>
+) -> Result<T, CallFailure>
 where
     F: Future<Output = Result<T, etcd_client::Error>>,
 {
@@ -89,12 +89,12 @@ where
         };
         let failure = match timeout_at(until, attempt()).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => Failure::from(error),
-            Err(_) => Failure::Unknown("etcd: no answer in time".to_owned()),
+            Ok(Err(error)) => CallFailure::from(error),
+            Err(_) => CallFailure::Unknown("etcd: no answer in time".to_owned()),
         };
         let again = match &failure {
-            Failure::NotDone(_) => true,
-            Failure::Unknown(_) => repeat == Repeat::Harmless,
+            CallFailure::NotDone(_) => true,
+            CallFailure::Unknown(_) => repeat == Repeat::Harmless,
             _ => false,
         };
         if !again || Instant::now() + PAUSE >= deadline {
@@ -119,7 +119,7 @@ pub(super) async fn connect(endpoints: &[String], options: &EtcdOptions) -> Resu
     }
     let connected = tokio::time::timeout(options.deadline, Client::connect(endpoints, Some(connect))).await;
     let connected = connected.map_err(|_| Error::Unavailable("etcd: no answer in time".to_owned()))?;
-    connected.map_err(|error| Failure::from(error).into_error())
+    connected.map_err(|error| CallFailure::from(error).into_error())
 }
 
 fn tls_options(tls: &super::options::EtcdTls) -> TlsOptions {

@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::call::{Failure, Repeat, call, connect};
+use super::call::{CallFailure, Repeat, call, connect};
 use super::keyspace::{Keyspace, number, revision};
 use super::options::EtcdOptions;
 use crate::tail::Tail;
@@ -34,7 +34,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// State shared by the engine, its feed and its backlog.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct EtcdShared {
     pub(super) client: ClientBox,
     pub(super) options: EtcdOptions,
     pub(super) keys: Keyspace,
@@ -55,20 +55,20 @@ impl std::fmt::Debug for ClientBox {
 }
 
 /// Why a watch ended.
-enum End {
+enum WatchEnd {
     /// Its position is gone.
     Compacted,
     /// Anything else.
     Broken(String),
 }
 
-impl From<etcd_client::Error> for End {
+impl From<etcd_client::Error> for WatchEnd {
     fn from(error: etcd_client::Error) -> Self {
         Self::Broken(format!("etcd: {error}"))
     }
 }
 
-impl Shared {
+impl EtcdShared {
     /// Opens a watch on everything after `after`.
     pub(super) async fn watch(&self, after: Revision) -> Result<WatchStream, etcd_client::Error> {
         let options = WatchOptions::new()
@@ -81,7 +81,7 @@ impl Shared {
     }
 
     /// Writes to the marker; returns the revision of that.
-    pub(super) async fn mark(&self) -> Result<Revision, Failure> {
+    pub(super) async fn mark(&self) -> Result<Revision, CallFailure> {
         let marker = self.keys.marker();
         // Done twice, it serves as well.
         let put = call(&self.options, Repeat::Harmless, || {
@@ -93,7 +93,7 @@ impl Shared {
     }
 
     /// The newest revision of etcd, linearizable.
-    pub(super) async fn current(&self) -> Result<Revision, Failure> {
+    pub(super) async fn current(&self) -> Result<Revision, CallFailure> {
         let marker = self.keys.marker();
         let read = call(&self.options, Repeat::Harmless, || {
             let mut kv = self.client.0.kv_client();
@@ -130,13 +130,13 @@ fn has_ordered_progress(version: &str) -> bool {
 }
 
 /// Feeds the tail until the task is aborted.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(shared: Arc<EtcdShared>) {
     let mut pause = Duration::from_millis(20);
     loop {
         let before = shared.tail.upto();
         match follow(&shared).await {
-            End::Compacted => restart(&shared).await,
-            End::Broken(reason) => {
+            WatchEnd::Compacted => restart(&shared).await,
+            WatchEnd::Broken(reason) => {
                 tracing::warn!(reason, upto = %shared.tail.upto(), "the watch on etcd broke, beginning anew");
                 *shared.health.write() = Health::Unavailable(reason);
             }
@@ -148,7 +148,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 /// Goes on at the newest revision.
-async fn restart(shared: &Shared) {
+async fn restart(shared: &EtcdShared) {
     match shared.current().await {
         Ok(current) => {
             tracing::warn!(%current, "etcd compacted history that was not seen yet, going on at the newest revision");
@@ -159,20 +159,20 @@ async fn restart(shared: &Shared) {
 }
 
 /// One watch, from where the tail ends to where the watch breaks.
-async fn follow(shared: &Arc<Shared>) -> End {
+async fn follow(shared: &Arc<EtcdShared>) -> WatchEnd {
     let stream = match tokio::time::timeout(shared.options.attempt, shared.watch(shared.tail.upto())).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return error.into(),
-        Err(_) => return End::Broken("etcd: no watch in time".to_owned()),
+        Err(_) => return WatchEnd::Broken("etcd: no watch in time".to_owned()),
     };
     let ordered = shared.ordered_progress().await;
     let progress = tokio::spawn(move_on(Arc::clone(shared)));
     let end = receive(shared, stream, ordered).await;
     progress.abort();
-    end.err().unwrap_or_else(|| End::Broken("etcd ended the watch".to_owned()))
+    end.err().unwrap_or_else(|| WatchEnd::Broken("etcd ended the watch".to_owned()))
 }
 
-async fn receive(shared: &Shared, mut stream: WatchStream, ordered: bool) -> Result<(), End> {
+async fn receive(shared: &EtcdShared, mut stream: WatchStream, ordered: bool) -> Result<(), WatchEnd> {
     let mut wanted = shared.wanted.subscribe();
     wanted.mark_changed();
     loop {
@@ -190,24 +190,27 @@ async fn receive(shared: &Shared, mut stream: WatchStream, ordered: bool) -> Res
             let compacted = response.compact_revision() > 0;
             let reason = response.cancel_reason().to_owned();
             return Err(if compacted {
-                End::Compacted
+                WatchEnd::Compacted
             } else {
-                End::Broken(format!("etcd: watch refused: {reason}"))
+                WatchEnd::Broken(format!("etcd: watch refused: {reason}"))
             });
         }
         if response.created() {
             *shared.health.write() = Health::Ready;
             continue;
         }
-        let batch =
-            match shared.keys.batch(response.events()).map_err(|error| End::Broken(error.to_string()))? {
-                Some(batch) => batch,
-                None if response.watch_id() == WHOLE_STREAM && !ordered => continue,
-                None => {
-                    let upto = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
-                    Batch { changes: Arc::new([]), upto }
-                }
-            };
+        let batch = match shared
+            .keys
+            .batch(response.events())
+            .map_err(|error| WatchEnd::Broken(error.to_string()))?
+        {
+            Some(batch) => batch,
+            None if response.watch_id() == WHOLE_STREAM && !ordered => continue,
+            None => {
+                let upto = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
+                Batch { changes: Arc::new([]), upto }
+            }
+        };
         if batch.upto > shared.tail.upto() {
             shared.tail.publish(batch);
         }
@@ -216,7 +219,7 @@ async fn receive(shared: &Shared, mut stream: WatchStream, ordered: bool) -> Res
 
 /// Writes to the marker whenever the log does not reach a wanted revision by itself. Where requests for progress work,
 /// they are always sooner.
-async fn move_on(shared: Arc<Shared>) {
+async fn move_on(shared: Arc<EtcdShared>) {
     let mut wanted = shared.wanted.subscribe();
     wanted.mark_changed();
     while wanted.changed().await.is_ok() {
@@ -236,8 +239,8 @@ async fn move_on(shared: Arc<Shared>) {
 }
 
 /// The backlog of a cursor that fell behind the tail: the first changes that a watch of its own shows.
-pub(super) async fn catch_up(shared: &Shared, after: Revision) -> Result<Batch, Error> {
-    let stream = shared.watch(after).await.map_err(|error| Failure::from(error).into_error());
+pub(super) async fn catch_up(shared: &EtcdShared, after: Revision) -> Result<Batch, Error> {
+    let stream = shared.watch(after).await.map_err(|error| CallFailure::from(error).into_error());
     let mut stream = stream?;
     let mut marked = false;
     loop {
@@ -245,12 +248,12 @@ pub(super) async fn catch_up(shared: &Shared, after: Revision) -> Result<Batch, 
         let response = match next {
             // Silence: either etcd is slow, or there is nothing between here and the tail. The marker tells.
             Err(_) if !marked => {
-                shared.mark().await.map_err(Failure::into_error)?;
+                shared.mark().await.map_err(CallFailure::into_error)?;
                 marked = true;
                 continue;
             }
             Err(_) => continue,
-            Ok(response) => response.map_err(|error| Failure::from(error).into_error())?,
+            Ok(response) => response.map_err(|error| CallFailure::from(error).into_error())?,
         };
         let ended = || Error::Unavailable("etcd ended the watch".to_owned());
         let response = response.ok_or_else(ended)?;

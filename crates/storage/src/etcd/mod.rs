@@ -21,12 +21,12 @@ use tokio::task::AbortHandle;
 
 pub use options::{EtcdOptions, EtcdTls, EtcdUser};
 
-use crate::tail::{Backlog, LogCursor, Tail, TailBounds};
+use crate::tail::{LogBacklog, LogCursor, Tail, TailBounds};
 use crate::{
     Batch, Changes, Engine, Error, Expect, Health, KeyValue, Page, Range, Transacted, Write, Written,
 };
-use call::{Failure, Repeat, call};
-use feed::{ClientBox, MAX_MESSAGE, Shared};
+use call::{CallFailure, Repeat, call};
+use feed::{ClientBox, EtcdShared, MAX_MESSAGE};
 use keyspace::{Keyspace, number, revision};
 
 /// The keys that are read at a time: keeps messages small, and other users of etcd served.
@@ -35,7 +35,7 @@ const CHUNK: usize = 1000;
 /// A store on an etcd cluster. Dropping it ends its watch.
 #[derive(Debug)]
 pub struct EtcdEngine {
-    shared: Arc<Shared>,
+    shared: Arc<EtcdShared>,
     feed: AbortHandle,
 }
 
@@ -47,7 +47,7 @@ impl EtcdEngine {
     pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
         let client = ClientBox(call::connect(&options.endpoints, &options).await?);
         let bounds = TailBounds { changes: options.tail_changes, bytes: options.tail_bytes };
-        let starting = Shared {
+        let starting = EtcdShared {
             client,
             keys: Keyspace::new(&options.prefix),
             options,
@@ -55,7 +55,7 @@ impl EtcdEngine {
             health: RwLock::default(),
             wanted: watch::Sender::new(Revision::ZERO),
         };
-        let current = starting.current().await.map_err(Failure::into_error)?;
+        let current = starting.current().await.map_err(CallFailure::into_error)?;
         starting.tail.restart(current);
         let shared = Arc::new(starting);
         let feed = tokio::spawn(feed::run(Arc::clone(&shared))).abort_handle();
@@ -66,7 +66,7 @@ impl EtcdEngine {
         if self.shared.tail.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    async fn read(&self, key: &str, options: GetOptions) -> Result<GetResponse, Failure> {
+    async fn read(&self, key: &str, options: GetOptions) -> Result<GetResponse, CallFailure> {
         let shared = &self.shared;
         call(&shared.options, Repeat::Harmless, || {
             let mut kv = shared.client.0.kv_client().max_decoding_message_size(MAX_MESSAGE);
@@ -77,10 +77,10 @@ impl EtcdEngine {
     }
 
     /// Says which revisions there are instead of one that there is not.
-    async fn explain(&self, failure: Failure, asked: Revision) -> Error {
+    async fn explain(&self, failure: CallFailure, asked: Revision) -> Error {
         let explained = match failure {
-            Failure::Compacted => self.compacted().await.map(|oldest| Error::Compacted { asked, oldest }),
-            Failure::Future => self.current().await.map(|current| Error::Future { asked, current }),
+            CallFailure::Compacted => self.compacted().await.map(|oldest| Error::Compacted { asked, oldest }),
+            CallFailure::Future => self.current().await.map(|current| Error::Future { asked, current }),
             other => Ok(other.into_error()),
         };
         explained.unwrap_or_else(|error| error)
@@ -96,7 +96,7 @@ impl EtcdEngine {
     }
 
     /// All of a range, a chunk at a time, each at the revision of the first.
-    async fn collect(&self, range: &Range) -> Result<Page, (Failure, Revision)> {
+    async fn collect(&self, range: &Range) -> Result<Page, (CallFailure, Revision)> {
         let (mut start, end) = self.shared.keys.bounds(range);
         let limit = if range.limit == 0 { usize::MAX } else { range.limit };
         let mut page: Option<Page> = None;
@@ -118,8 +118,9 @@ impl EtcdEngine {
                 start = String::from_utf8_lossy(last.key()).into_owned() + "\0";
             }
             for kv in found {
-                page.items
-                    .push(self.shared.keys.key_value(kv).map_err(|error| (Failure::Final(error), newest))?);
+                page.items.push(
+                    self.shared.keys.key_value(kv).map_err(|error| (CallFailure::Final(error), newest))?,
+                );
             }
             if !response.more() || page.items.len() >= limit {
                 return Ok(page.clone());
@@ -133,7 +134,7 @@ impl EtcdEngine {
             let transaction = transaction.clone();
             async move { kv.txn(transaction).await }
         });
-        done.await.map_err(Failure::into_error)
+        done.await.map_err(CallFailure::into_error)
     }
 }
 
@@ -154,7 +155,7 @@ fn conditions(key: &str, write: &Write) -> Option<Vec<Compare>> {
 impl Engine for EtcdEngine {
     async fn current(&self) -> Result<Revision, Error> {
         self.open()?;
-        let current = self.shared.current().await.map_err(Failure::into_error)?;
+        let current = self.shared.current().await.map_err(CallFailure::into_error)?;
         if current > self.shared.tail.upto() {
             self.shared.wanted.send_if_modified(|wanted| {
                 let further = current > *wanted;
@@ -191,7 +192,7 @@ impl Engine for EtcdEngine {
             match self.collect(&range).await {
                 Ok(page) => return Ok(page),
                 // History was compacted between two chunks of the newest state: there is a newer one.
-                Err((Failure::Compacted, _)) if range.at.is_none() => {}
+                Err((CallFailure::Compacted, _)) if range.at.is_none() => {}
                 Err((failure, asked)) => return Err(self.explain(failure, asked).await),
             }
         }
@@ -268,7 +269,7 @@ impl Engine for EtcdEngine {
             async move { kv.compact(number(upto), None).await }
         });
         match compacted.await {
-            Ok(_) | Err(Failure::Compacted) => Ok(()),
+            Ok(_) | Err(CallFailure::Compacted) => Ok(()),
             Err(failure) => Err(self.explain(failure, upto).await),
         }
     }
@@ -279,7 +280,7 @@ impl Engine for EtcdEngine {
         let first = GetOptions::new().with_count_only().with_revision(1);
         match self.read(&self.shared.keys.marker(), first).await {
             Ok(_) => Ok(Revision::ZERO),
-            Err(Failure::Compacted) => match feed::catch_up(&self.shared, Revision::ZERO).await {
+            Err(CallFailure::Compacted) => match feed::catch_up(&self.shared, Revision::ZERO).await {
                 Err(Error::Compacted { oldest, .. }) => Ok(oldest),
                 Err(error) => Err(error),
                 Ok(_) => Err(Error::Unavailable("etcd contradicts itself about its history".to_owned())),
@@ -308,10 +309,10 @@ impl Drop for EtcdEngine {
 
 /// Changes that the tail no longer has, read from etcd's own history.
 #[derive(Debug)]
-struct EtcdBacklog(Arc<Shared>);
+struct EtcdBacklog(Arc<EtcdShared>);
 
 #[async_trait]
-impl Backlog for EtcdBacklog {
+impl LogBacklog for EtcdBacklog {
     async fn read(&self, after: Revision) -> Result<Batch, Error> {
         feed::catch_up(&self.0, after).await
     }

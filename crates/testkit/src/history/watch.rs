@@ -18,7 +18,7 @@ impl Watch {
                 Err(violations) => return violations,
             },
         };
-        let mut walk = Walk::new(self, truth, begin);
+        let mut walk = StreamWalk::new(self, truth, begin);
         rest.iter().for_each(|frame| walk.frame(frame));
         walk.finish()
     }
@@ -79,7 +79,7 @@ fn ends_initial(frame: &Frame) -> bool {
 }
 
 /// One pass over a stream: what was delivered so far decides what may and must come next.
-struct Walk<'a> {
+struct StreamWalk<'a> {
     watch: &'a Watch,
     truth: &'a Truth,
     /// The stream owes every matching change after this one, and nothing before it.
@@ -91,7 +91,7 @@ struct Walk<'a> {
     violations: Vec<Violation>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> StreamWalk<'a> {
     fn new(watch: &'a Watch, truth: &'a Truth, position: Revision) -> Self {
         Self { watch, truth, position, bookmark: None, delivered: HashSet::new(), violations: Vec::new() }
     }

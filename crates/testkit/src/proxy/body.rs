@@ -11,12 +11,12 @@ use tokio::time::Sleep;
 
 use super::{Cut, Place, Then};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type BodyFailure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body on its way to the client.
 #[derive(Debug)]
 pub struct Faulty {
-    inner: UnsyncBoxBody<Bytes, Failure>,
+    inner: UnsyncBoxBody<Bytes, BodyFailure>,
     breaking: Option<(Place, Then)>,
     stalled: Option<Pin<Box<Sleep>>>,
     /// Data that came in together with the place of a stall and has to follow it.
@@ -30,7 +30,7 @@ impl Faulty {
     pub(super) fn whole<B>(body: B) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Failure>,
+        B::Error: Into<BodyFailure>,
     {
         let inner = body.map_err(Into::into).boxed_unsync();
         Self { inner, breaking: None, stalled: None, held: Bytes::new(), ended: false, sent: false }
@@ -45,8 +45,8 @@ impl Faulty {
     fn pass(&mut self, mut data: Bytes) -> Bytes {
         let Some((place, then)) = self.breaking else { return data };
         match advance(place, &data) {
-            Progress::Before(place) => self.breaking = Some((place, then)),
-            Progress::Reached(at) => {
+            BodyProgress::Before(place) => self.breaking = Some((place, then)),
+            BodyProgress::Reached(at) => {
                 self.held = data.split_off(at);
                 if let Then::Stall(time) = then {
                     self.breaking = None;
@@ -63,28 +63,28 @@ impl Faulty {
 
 /// The progress of a body towards its place.
 #[derive(Debug, PartialEq, Eq)]
-enum Progress {
+enum BodyProgress {
     Before(Place),
     Reached(usize),
 }
 
-fn advance(place: Place, data: &[u8]) -> Progress {
+fn advance(place: Place, data: &[u8]) -> BodyProgress {
     match place {
         Place::Bytes(left) => match usize::try_from(left) {
-            Ok(left) if left <= data.len() => Progress::Reached(left),
-            _ => Progress::Before(Place::Bytes(left - data.len() as u64)),
+            Ok(left) if left <= data.len() => BodyProgress::Reached(left),
+            _ => BodyProgress::Before(Place::Bytes(left - data.len() as u64)),
         },
         Place::Lines(left) => match after_lines(left, data) {
-            Ok(at) => Progress::Reached(at),
-            Err(left) => Progress::Before(Place::Lines(left)),
+            Ok(at) => BodyProgress::Reached(at),
+            Err(left) => BodyProgress::Before(Place::Lines(left)),
         },
         Place::InsideLine(left) => match after_lines(left, data) {
             Ok(at) if at < data.len() => {
                 let line = data.iter().skip(at).position(|byte| *byte == b'\n').unwrap_or(data.len() - at);
-                Progress::Reached(at + line.div_ceil(2))
+                BodyProgress::Reached(at + line.div_ceil(2))
             }
-            Ok(_) => Progress::Before(Place::InsideLine(0)),
-            Err(left) => Progress::Before(Place::InsideLine(left)),
+            Ok(_) => BodyProgress::Before(Place::InsideLine(0)),
+            Err(left) => BodyProgress::Before(Place::InsideLine(left)),
         },
     }
 }
@@ -106,12 +106,12 @@ fn after_lines(lines: u64, data: &[u8]) -> Result<usize, u64> {
 
 impl Body for Faulty {
     type Data = Bytes;
-    type Error = Failure;
+    type Error = BodyFailure;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyFailure>>> {
         let this = self.get_mut();
         if this.ended {
             let cut = matches!(this.breaking, Some((_, Then::Cut)));
@@ -147,8 +147,9 @@ mod tests {
     use super::*;
 
     fn body(pieces: &'static [&'static str]) -> Faulty {
-        let frames =
-            pieces.iter().map(|piece| Ok::<_, Failure>(Frame::data(Bytes::from_static(piece.as_bytes()))));
+        let frames = pieces
+            .iter()
+            .map(|piece| Ok::<_, BodyFailure>(Frame::data(Bytes::from_static(piece.as_bytes()))));
         Faulty::whole(StreamBody::new(futures::stream::iter(frames)))
     }
 

@@ -30,12 +30,12 @@ pub use plan::{Odds, Plan, Rule};
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
     acceptor: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyShared {
     upstream: Upstream,
     plan: Mutex<Plan>,
     /// Counts the calls of [`Proxy::cut_all`]: a connection ends when the number moves on.
@@ -69,7 +69,7 @@ impl Proxy {
         let client = kube::Client::try_from(config).map_err(io::Error::other)?;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyShared {
             upstream: Upstream(client),
             plan: Mutex::new(plan),
             era: watch::Sender::new(0),
@@ -117,13 +117,13 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<ProxyShared>) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(connection(stream, shared.clone()));
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn connection(stream: TcpStream, shared: Arc<ProxyShared>) {
     let mut era = shared.era.subscribe();
     let serve = hyper::service::service_fn(|request| request_through(shared.clone(), request));
     let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), serve);
@@ -134,7 +134,10 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-async fn request_through(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Faulty>, Cut> {
+async fn request_through(
+    shared: Arc<ProxyShared>,
+    request: Request<Incoming>,
+) -> Result<Response<Faulty>, Cut> {
     let fault = shared.plan.lock().unwrap_or_else(PoisonError::into_inner).next(request.uri());
     shared.requests.fetch_add(1, Ordering::Relaxed);
     shared.faults.fetch_add(u64::from(fault != Fault::None), Ordering::Relaxed);
@@ -152,7 +155,7 @@ async fn request_through(shared: Arc<Shared>, request: Request<Incoming>) -> Res
     }
 }
 
-async fn forward(shared: &Shared, request: Request<Incoming>) -> Result<Response<Faulty>, Cut> {
+async fn forward(shared: &ProxyShared, request: Request<Incoming>) -> Result<Response<Faulty>, Cut> {
     let (mut parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
     for hop in [

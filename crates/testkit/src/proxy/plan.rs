@@ -13,10 +13,10 @@ use super::{Answer, Fault, Place, Then};
 
 /// Decides for each request in turn.
 #[derive(Debug)]
-pub struct Plan(Kind);
+pub struct Plan(PlanKind);
 
 #[derive(Debug)]
-enum Kind {
+enum PlanKind {
     None,
     Script(VecDeque<Rule>),
     Random { random: Box<StdRng>, odds: Odds },
@@ -44,26 +44,26 @@ impl Plan {
     /// Nothing goes wrong.
     #[must_use]
     pub fn none() -> Self {
-        Self(Kind::None)
+        Self(PlanKind::None)
     }
 
     /// The rules in order: the first that fits a request is used up by it.
     #[must_use]
     pub fn script(rules: impl IntoIterator<Item = Rule>) -> Self {
-        Self(Kind::Script(rules.into_iter().collect()))
+        Self(PlanKind::Script(rules.into_iter().collect()))
     }
 
     /// Faults of every sort, drawn from a seed: the same seed and the same order of requests give the same faults.
     #[must_use]
     pub fn random(seed: u64, odds: Odds) -> Self {
-        Self(Kind::Random { random: Box::new(StdRng::seed_from_u64(seed)), odds })
+        Self(PlanKind::Random { random: Box::new(StdRng::seed_from_u64(seed)), odds })
     }
 
     pub(super) fn next(&mut self, uri: &Uri) -> Fault {
         match &mut self.0 {
-            Kind::None => Fault::None,
-            Kind::Script(rules) => scripted(rules, uri),
-            Kind::Random { random, odds } => {
+            PlanKind::None => Fault::None,
+            PlanKind::Script(rules) => scripted(rules, uri),
+            PlanKind::Random { random, odds } => {
                 if random.random_bool(odds.fault.clamp(0.0, 1.0)) {
                     draw(random, *odds, uri)
                 } else {

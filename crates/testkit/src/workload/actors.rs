@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Filtered, Stage, names};
+use super::{Filtered, WorkloadStage, names};
 use crate::collection::items;
 use crate::history::{Acknowledged, List, Seen, Start, Truth, Watch};
 use crate::raw::{RawError, WatchStream};
@@ -20,7 +20,7 @@ use crate::raw::{RawError, WatchStream};
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Creates, changes and deletes its own keys at random.
-pub(super) async fn writer(stage: Arc<Stage>, number: usize) -> Result<Vec<Acknowledged>, RawError> {
+pub(super) async fn writer(stage: Arc<WorkloadStage>, number: usize) -> Result<Vec<Acknowledged>, RawError> {
     let mut random = stage.random(number as u64);
     let mut exists = vec![false; stage.workload.keys];
     let mut acknowledged = Vec::new();
@@ -43,7 +43,7 @@ pub(super) async fn writer(stage: Arc<Stage>, number: usize) -> Result<Vec<Ackno
 }
 
 /// Lists with random selectors for as long as there is writing. A list that fails is asked for again: only answers are judged.
-pub(super) async fn lister(stage: Arc<Stage>, number: usize) -> Result<Vec<List>, RawError> {
+pub(super) async fn lister(stage: Arc<WorkloadStage>, number: usize) -> Result<Vec<List>, RawError> {
     let mut random = stage.random(1_000 + number as u64);
     let mut lists = Vec::new();
     while stage.end.borrow().is_none() {
@@ -68,7 +68,7 @@ fn list_revision(list: &Value) -> Result<Revision, RawError> {
 }
 
 /// Watches with one random selector, hangs up at random, resumes where it was, and stays to the end.
-pub(super) async fn watcher(stage: Arc<Stage>, number: usize) -> Result<Vec<Watch>, RawError> {
+pub(super) async fn watcher(stage: Arc<WorkloadStage>, number: usize) -> Result<Vec<Watch>, RawError> {
     let mut random = stage.random(2_000 + number as u64);
     let filtered = names::filter(&mut random, &stage.collection);
     let mut watches = Vec::<Watch>::new();
@@ -86,7 +86,7 @@ pub(super) async fn watcher(stage: Arc<Stage>, number: usize) -> Result<Vec<Watc
         if let Some(position) = watch.position() {
             start = Start::After(position);
         }
-        let ended = matches!(outcome, Ok(End::Complete));
+        let ended = matches!(outcome, Ok(ActorEnd::Complete));
         watches.push(watch);
         if ended {
             return Ok(watches);
@@ -103,7 +103,7 @@ pub(super) async fn watcher(stage: Arc<Stage>, number: usize) -> Result<Vec<Watc
     }
 }
 
-enum End {
+enum ActorEnd {
     /// Everything that must come has come, or was waited for in vain.
     Complete,
     /// The stream ended, or we hung up.
@@ -112,23 +112,23 @@ enum End {
 
 /// Reads until it is time to hang up or, once writing has ended, until everything due has come.
 async fn follow(
-    stage: &Stage,
+    stage: &WorkloadStage,
     mut stream: WatchStream,
     watch: &mut Watch,
     hang_up_after: usize,
     deadline: &mut Option<Instant>,
-) -> Result<End, RawError> {
+) -> Result<ActorEnd, RawError> {
     let mut end = stage.end.subscribe();
     loop {
         let goal = end.borrow_and_update().clone();
         let Some(truth) = goal else {
             if watch.frames.len() >= hang_up_after {
-                return Ok(End::HungUp);
+                return Ok(ActorEnd::HungUp);
             }
             tokio::select! {
                 frame = stream.next() => match frame? {
                     Some(frame) => watch.frames.push(frame),
-                    None => return Ok(End::HungUp),
+                    None => return Ok(ActorEnd::HungUp),
                 },
                 _ = end.changed() => {}
             }
@@ -137,16 +137,16 @@ async fn follow(
         let deadline = *deadline.get_or_insert_with(|| Instant::now() + stage.workload.patience);
         if has_all(watch, &truth) {
             watch.complete_until = Some(truth.last());
-            return Ok(End::Complete);
+            return Ok(ActorEnd::Complete);
         }
         match timeout_at(deadline, stream.next()).await {
             Ok(frame) => match frame? {
                 Some(frame) => watch.frames.push(frame),
-                None => return Ok(End::HungUp),
+                None => return Ok(ActorEnd::HungUp),
             },
             Err(_) => {
                 watch.complete_until = Some(truth.last());
-                return Ok(End::Complete);
+                return Ok(ActorEnd::Complete);
             }
         }
     }
@@ -164,7 +164,11 @@ fn has_all(watch: &Watch, truth: &Truth) -> bool {
 }
 
 /// Half of the watchers list first; where that fails, initial events do as well.
-async fn first_start(stage: &Stage, random: &mut StdRng, filtered: &Filtered) -> Result<Start, RawError> {
+async fn first_start(
+    stage: &WorkloadStage,
+    random: &mut StdRng,
+    filtered: &Filtered,
+) -> Result<Start, RawError> {
     let initial = Start::Initial(stage.newest_acknowledged());
     if random.random_bool(0.5) {
         return Ok(initial);
@@ -178,7 +182,7 @@ async fn first_start(stage: &Stage, random: &mut StdRng, filtered: &Filtered) ->
     }
 }
 
-fn path(stage: &Stage, query: &str, start: Start) -> String {
+fn path(stage: &WorkloadStage, query: &str, start: Start) -> String {
     let common = format!("{}?watch=true&allowWatchBookmarks=true&{query}", stage.collection.path());
     match start {
         Start::After(revision) => format!("{common}&resourceVersion={revision}"),

@@ -81,7 +81,7 @@ impl Record {
 
 /// The part shared by the actors of one run.
 #[derive(Debug)]
-struct Stage {
+struct WorkloadStage {
     /// Where writes go: a way without faults, for only a write that was answered can be judged.
     writes: Raw,
     /// Where lists and watches go: any way, however bad.
@@ -94,7 +94,7 @@ struct Stage {
     end: watch::Sender<Option<Arc<Truth>>>,
 }
 
-impl Stage {
+impl WorkloadStage {
     fn newest_acknowledged(&self) -> Revision {
         Revision(self.acknowledged.load(Ordering::SeqCst))
     }
@@ -118,7 +118,7 @@ impl Workload {
     /// If a write is refused that must succeed, or the log cannot be read.
     pub async fn run(self, writes: Raw, reads: Raw, engine: &dyn Engine) -> Result<Record, RawError> {
         let begin = engine.current().await.map_err(lost)?;
-        let stage = Arc::new(Stage {
+        let stage = Arc::new(WorkloadStage {
             writes,
             reads,
             collection: Self::collection(),

@@ -9,7 +9,7 @@
 use super::entry::DELAYED;
 use super::slab::{Slab, Slot};
 use super::wheel::{self, Timer, Wheel};
-use super::{Add, Core};
+use super::{Add, QueueCore};
 use crate::error::AddError;
 use crate::priority::Priority;
 use crate::reason::Reason;
@@ -63,7 +63,7 @@ fn counts<K, R: Default>(slab: &Slab<K, R>, timer: Timer, priority: Priority) ->
     slab.get(timer.slot).is_some_and(|entry| entry.is(DELAYED) && entry.delay() == (timer.due, priority))
 }
 
-impl<K: Eq + Clone, R: Reason> Core<K, R> {
+impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
     /// Makes a key dirty at `due`. Of several pending times of a key the earliest counts.
     pub(crate) fn add_after(&mut self, add: Add<K, R>, due: u64) -> Result<(), AddError<K>> {
         if self.closed {

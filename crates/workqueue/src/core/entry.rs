@@ -23,7 +23,7 @@ const DUE_SHIFT: u32 = 8;
 
 #[derive(Debug)]
 #[repr(align(32))]
-pub(crate) struct Entry<K, R> {
+pub(crate) struct KeyRecord<K, R> {
     /// `None` only while the slot is free.
     pub(crate) key: Option<K>,
     /// The flags; the priority it is or was last queued with; of the delayed occurrence the priority and the time, in ticks of the wheel.
@@ -46,7 +46,7 @@ fn priority_of(bits: u64) -> Priority {
     }
 }
 
-impl<K, R> Entry<K, R> {
+impl<K, R> KeyRecord<K, R> {
     #[inline]
     pub(crate) fn is(&self, flag: u64) -> bool {
         self.state & flag != 0
@@ -91,7 +91,7 @@ impl<K, R> Entry<K, R> {
     }
 }
 
-impl<K, R: Default> Entry<K, R> {
+impl<K, R: Default> KeyRecord<K, R> {
     /// Of a free slot, the last one in the chain of free ones.
     pub(super) fn free(end: u32) -> Self {
         let (reason, delayed_reason) = Default::default();
@@ -108,13 +108,13 @@ mod tests {
 
     #[test]
     fn half_a_cache_line() {
-        assert_eq!((size_of::<Entry<u64, ()>>(), size_of::<Entry<Arc<str>, ()>>()), (32, 32));
+        assert_eq!((size_of::<KeyRecord<u64, ()>>(), size_of::<KeyRecord<Arc<str>, ()>>()), (32, 32));
     }
 
     #[test]
     fn what_shares_a_word_does_not_mix() {
         let last = tick_at_or_after(u64::MAX);
-        let mut entry: Entry<u64, ()> = Entry::free(0);
+        let mut entry: KeyRecord<u64, ()> = KeyRecord::free(0);
         entry.set(DIRTY | DELAYED);
         entry.set_priority(Priority::Background);
         entry.set_delay(last, Priority::Urgent);

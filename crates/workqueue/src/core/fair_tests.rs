@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use proptest::prelude::*;
 
 use super::slab::Slot;
-use super::{Add, Core, Settings};
+use super::{Add, CoreSettings, QueueCore};
 use crate::priority::Priority;
 
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
 type Key = (u8, u32);
 
 struct History {
-    core: Core<Key, ()>,
+    core: QueueCore<Key, ()>,
     /// The waiting keys of each tenant, in order.
     waiting: HashMap<u8, VecDeque<u32>>,
     held: Vec<(Slot, u8)>,
@@ -40,7 +40,7 @@ struct History {
 
 impl History {
     fn new(in_flight_max: u32) -> Self {
-        let core = Core::new(Settings {
+        let core = QueueCore::new(CoreSettings {
             capacity: usize::MAX,
             tenant_of: Some(Box::new(|key: &Key| u64::from(key.0))),
             tenant_in_flight_max: in_flight_max,

@@ -41,7 +41,7 @@ struct Half {
 /// takes that many keys with one hash.
 #[derive(Clone, Copy)]
 #[repr(u32)]
-enum Count {
+enum LaneCount {
     /// Keys whose own half this is, but that stand elsewhere.
     Strayed = 48,
     /// In a line's first half: keys that belong to this line or one before it and stand in one further on.
@@ -50,9 +50,9 @@ enum Count {
 
 /// Some cells of a half: the high bits of their lanes.
 #[derive(Clone, Copy)]
-struct Cells(u64);
+struct IndexCells(u64);
 
-impl Cells {
+impl IndexCells {
     #[inline]
     fn first(self) -> Option<u32> {
         (self.0 != 0).then(|| self.0.trailing_zeros() / 8)
@@ -66,11 +66,11 @@ impl Cells {
 
 impl Half {
     #[inline]
-    fn tagged(&self, tag: u8) -> Cells {
+    fn tagged(&self, tag: u8) -> IndexCells {
         // A lane is zero where the tags agree. Adding 0x7f to its lower bits then leaves its high bit clear, otherwise
         // not; nothing is carried into the next lane.
         let differing = self.word ^ (u64::from(tag) * ONES);
-        Cells(!(((differing & LOW_BITS) + LOW_BITS) | differing) & HIGH_BITS)
+        IndexCells(!(((differing & LOW_BITS) + LOW_BITS) | differing) & HIGH_BITS)
     }
 
     /// The first slot with this tag for which `wanted` holds, and its cell.
@@ -113,17 +113,17 @@ impl Half {
     }
 
     #[inline]
-    fn count(&self, count: Count) -> u8 {
+    fn count(&self, count: LaneCount) -> u8 {
         (self.word >> count as u32) as u8
     }
 
-    fn increase(&mut self, count: Count) {
+    fn increase(&mut self, count: LaneCount) {
         if self.count(count) != u8::MAX {
             self.word += 1 << count as u32;
         }
     }
 
-    fn decrease(&mut self, count: Count) {
+    fn decrease(&mut self, count: LaneCount) {
         if self.count(count) != u8::MAX {
             self.word -= 1 << count as u32;
         }
@@ -132,9 +132,9 @@ impl Half {
 
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-struct Line([Half; 2]);
+struct IndexLine([Half; 2]);
 
-impl Line {
+impl IndexLine {
     /// Half number `hash`, by its lowest bit. (By index and not by a branch, which would be guessed wrong every other time.)
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "one bit, two halves")]
@@ -164,20 +164,20 @@ impl Line {
 
     #[inline]
     fn passed(&self) -> u8 {
-        self.half(0).count(Count::Passed)
+        self.half(0).count(LaneCount::Passed)
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct KeyIndex {
     /// A power of two.
-    lines: Vec<Line>,
+    lines: Vec<IndexLine>,
     len: usize,
 }
 
-impl Index {
+impl KeyIndex {
     pub(crate) fn new() -> Self {
-        Self { lines: vec![Line::default()], len: 0 }
+        Self { lines: vec![IndexLine::default()], len: 0 }
     }
 
     /// The slot for which `is_key` holds, among those whose hash may be this one.
@@ -186,7 +186,7 @@ impl Index {
         let own = self.lines.get(self.home(hash))?.half(hash);
         match own.find(tag(hash), &is_key) {
             Some((_, slot)) => Some(slot),
-            None if own.count(Count::Strayed) == 0 => None,
+            None if own.count(LaneCount::Strayed) == 0 => None,
             None => self.find_strayed(hash, is_key),
         }
     }
@@ -216,7 +216,7 @@ impl Index {
     pub(crate) fn warm(&self, hashes: impl Iterator<Item = u32> + Clone) {
         if self.is_large() {
             let homes = hashes.map(|hash| self.home(hash));
-            let passed = |at| self.lines.get(at).map_or(0, Line::passed);
+            let passed = |at| self.lines.get(at).map_or(0, IndexLine::passed);
             std::hint::black_box(homes.clone().fold(0, |sum, at| sum ^ passed(at)));
             let overflowing = homes.filter(|at| passed(*at) != 0);
             std::hint::black_box(overflowing.fold(0, |sum, at| sum ^ passed(self.after(at))));
@@ -243,13 +243,13 @@ impl Index {
     fn insert_strayed(&mut self, hash: u32, slot: Slot) {
         let mut at = self.home(hash);
         if let Some(home) = self.lines.get_mut(at) {
-            home.half_mut(hash).increase(Count::Strayed);
+            home.half_mut(hash).increase(LaneCount::Strayed);
         }
         while let Some(line) = self.lines.get_mut(at) {
             if line.put(hash, slot) {
                 return;
             }
-            line.half_mut(0).increase(Count::Passed);
+            line.half_mut(0).increase(LaneCount::Passed);
             at = self.after(at);
         }
     }
@@ -268,13 +268,13 @@ impl Index {
     fn remove_strayed(&mut self, hash: u32, slot: Slot) {
         let mut at = self.home(hash);
         if let Some(home) = self.lines.get_mut(at) {
-            home.half_mut(hash).decrease(Count::Strayed);
+            home.half_mut(hash).decrease(LaneCount::Strayed);
         }
         while let Some(line) = self.lines.get_mut(at) {
             if line.clear(hash, slot) {
                 return;
             }
-            line.half_mut(0).decrease(Count::Passed);
+            line.half_mut(0).decrease(LaneCount::Passed);
             at = self.after(at);
         }
     }
@@ -282,7 +282,7 @@ impl Index {
     /// Makes room for twice as many; `all` are the hashes and slots that are in the table.
     #[cold]
     pub(crate) fn grow(&mut self, mut all: impl Iterator<Item = (u32, Slot)>) {
-        *self = Self { lines: vec![Line::default(); self.lines.len() * 2], len: 0 };
+        *self = Self { lines: vec![IndexLine::default(); self.lines.len() * 2], len: 0 };
         let mut portion = Vec::with_capacity(GROW_PORTION);
         loop {
             portion.extend(all.by_ref().take(GROW_PORTION));
@@ -327,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    fn insert(index: &mut Index, hashes: &mut BTreeMap<Slot, u32>, hash: u32, slot: Slot) {
+    fn insert(index: &mut KeyIndex, hashes: &mut BTreeMap<Slot, u32>, hash: u32, slot: Slot) {
         if index.is_full() {
             index.grow(hashes.iter().map(|(slot, hash)| (*hash, *slot)));
         }
@@ -335,7 +335,7 @@ mod tests {
         hashes.insert(slot, hash);
     }
 
-    fn found(index: &Index, hash: u32, slot: Slot) -> bool {
+    fn found(index: &KeyIndex, hash: u32, slot: Slot) -> bool {
         index.find(hash, |other| other == slot) == Some(slot)
     }
 
@@ -345,7 +345,7 @@ mod tests {
         fn whatever_comes_and_goes_is_found_while_it_is_there(
             steps in prop::collection::vec((0..300_u32, 0..4_u32, any::<bool>()), 1..600),
         ) {
-            let (mut index, mut hashes) = (Index::new(), BTreeMap::new());
+            let (mut index, mut hashes) = (KeyIndex::new(), BTreeMap::new());
             for (slot, spread, comes) in steps {
                 let known = hashes.get(&slot).copied();
                 match (known, comes) {
@@ -367,7 +367,7 @@ mod tests {
     /// be found.
     #[test]
     fn hundreds_of_keys_with_one_hash() {
-        let (mut index, mut hashes) = (Index::new(), BTreeMap::new());
+        let (mut index, mut hashes) = (KeyIndex::new(), BTreeMap::new());
         (0..700).for_each(|slot| insert(&mut index, &mut hashes, 1, slot));
         for gone in (0..700).map(|n| n * 79 % 700) {
             assert!(found(&index, 1, gone));

@@ -9,7 +9,7 @@ const NONE: Slot = Slot::MAX;
 
 /// Present only in queues that have a name.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct QueueMeter {
     adds: u64,
     retries: u64,
     queue_duration: Histogram,
@@ -37,7 +37,7 @@ struct Times {
 
 const UNKNOWN: Times = Times { queued_at: 0, started_at: 0, older: NONE, newer: NONE };
 
-impl Meter {
+impl QueueMeter {
     pub(crate) fn new() -> Self {
         Self {
             adds: 0,

@@ -36,9 +36,9 @@ pub(crate) mod wheel;
 use std::fmt;
 
 use self::delays::Delays;
-use self::entry::{DELAYED, DIRTY, Entry, LEAVING, PROCESSING};
-use self::index::Index;
-use self::meter::Meter;
+use self::entry::{DELAYED, DIRTY, KeyRecord, LEAVING, PROCESSING};
+use self::index::KeyIndex;
+use self::meter::QueueMeter;
 use self::ready::Ready;
 use self::slab::{Slab, Slot};
 use self::tenants::Tenants;
@@ -56,7 +56,7 @@ const READ_AHEAD: u32 = 16;
 pub(crate) type TenantOf<K> = Box<dyn Fn(&K) -> u64 + Send>;
 
 /// The settings the state machine needs.
-pub(crate) struct Settings<K> {
+pub(crate) struct CoreSettings<K> {
     pub(crate) capacity: usize,
     pub(crate) tenant_of: Option<TenantOf<K>>,
     pub(crate) tenant_in_flight_max: u32,
@@ -77,7 +77,7 @@ pub(crate) struct Add<K, R> {
 
 /// A key on its way to a consumer.
 #[derive(Debug)]
-pub(crate) struct Taken<K, R> {
+pub(crate) struct TakenKey<K, R> {
     pub(crate) slot: Slot,
     pub(crate) key: K,
     pub(crate) reason: R,
@@ -85,12 +85,12 @@ pub(crate) struct Taken<K, R> {
 }
 
 /// The state machine.
-pub(crate) struct Core<K, R> {
+pub(crate) struct QueueCore<K, R> {
     slab: Slab<K, R>,
-    index: Index,
+    index: KeyIndex,
     ready: Ready,
     delays: Delays,
-    meter: Option<Box<Meter>>,
+    meter: Option<Box<QueueMeter>>,
     tenant_of: Option<TenantOf<K>>,
     capacity: usize,
     /// Unused keys of a large queue that are still stored. They are forgotten several at a time, which lets the memory accesses
@@ -104,15 +104,15 @@ pub(crate) struct Core<K, R> {
     paused: bool,
 }
 
-impl<K: Eq + Clone, R: Reason> Core<K, R> {
-    pub(crate) fn new(settings: Settings<K>) -> Self {
+impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
+    pub(crate) fn new(settings: CoreSettings<K>) -> Self {
         let fair = settings.tenant_of.is_some().then(|| Tenants::new(settings.tenant_in_flight_max));
         Self {
             slab: Slab::new(),
-            index: Index::new(),
+            index: KeyIndex::new(),
             ready: Ready::new(fair, settings.background_every),
             delays: Delays::new(),
-            meter: settings.metered.then(|| Box::new(Meter::new())),
+            meter: settings.metered.then(|| Box::new(QueueMeter::new())),
             tenant_of: settings.tenant_of,
             capacity: settings.capacity,
             leaving: Vec::new(),
@@ -159,7 +159,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 
     /// Hands out the next key.
     #[inline]
-    pub(crate) fn take(&mut self, now: u64) -> Option<Taken<K, R>> {
+    pub(crate) fn take(&mut self, now: u64) -> Option<TakenKey<K, R>> {
         if self.paused {
             return None;
         }
@@ -177,7 +177,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
         if let Some(meter) = &mut self.meter {
             meter.taken(slot, now);
         }
-        Some(Taken { slot, key, reason, priority })
+        Some(TakenKey { slot, key, reason, priority })
     }
 
     /// Takes back a key that was handed out.
@@ -335,10 +335,10 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
 #[inline(always)]
 fn store<'s, K, R: Default>(
     slab: &'s mut Slab<K, R>,
-    index: &mut Index,
+    index: &mut KeyIndex,
     hash: u32,
     key: K,
-) -> (Slot, &'s mut Entry<K, R>) {
+) -> (Slot, &'s mut KeyRecord<K, R>) {
     if index.is_full() {
         index.grow(slab.iter().map(|(slot, entry)| (entry.hash, slot)));
     }
@@ -347,7 +347,7 @@ fn store<'s, K, R: Default>(
     (slot, entry)
 }
 
-impl<K, R> fmt::Debug for Core<K, R> {
+impl<K, R> fmt::Debug for QueueCore<K, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { depth, in_flight, closed, paused, .. } = self;
         write!(f, "Core {{ depth: {depth}, in_flight: {in_flight}, closed: {closed}, paused: {paused} }}")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::slab::Slot;
-use super::{Add, Core, Settings};
+use super::{Add, CoreSettings, QueueCore};
 use crate::error::AddError;
 use crate::priority::Priority;
 
@@ -117,7 +117,7 @@ impl Model {
 }
 
 struct Pair {
-    core: Core<u8, ()>,
+    core: QueueCore<u8, ()>,
     model: Model,
     held: Vec<(Slot, u8)>,
     now: u64,
@@ -125,7 +125,7 @@ struct Pair {
 
 impl Pair {
     fn new(capacity: usize) -> Self {
-        let settings = Settings {
+        let settings = CoreSettings {
             capacity,
             tenant_of: None,
             tenant_in_flight_max: 1,
@@ -133,7 +133,7 @@ impl Pair {
             metered: true,
         };
         Self {
-            core: Core::new(settings),
+            core: QueueCore::new(settings),
             model: Model { capacity, ..Model::default() },
             held: Vec::new(),
             now: 0,

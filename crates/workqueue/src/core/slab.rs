@@ -3,7 +3,7 @@
 //! A key lives in exactly one slot from the moment it is first added until nothing refers to it any more, so rings, timers
 //! and items in flight name it by its slot.
 
-use super::entry::Entry;
+use super::entry::KeyRecord;
 
 /// The number of a slot; stable while its key is known.
 pub(crate) type Slot = u32;
@@ -20,7 +20,7 @@ const WARM: usize = 8192;
 /// The store of entries with its free list.
 #[derive(Debug)]
 pub(crate) struct Slab<K, R> {
-    entries: Vec<Entry<K, R>>,
+    entries: Vec<KeyRecord<K, R>>,
     /// Head of the chain of free slots, linked through `place`. Last in, first out: it is in the cache.
     free: Slot,
     live: usize,
@@ -39,25 +39,25 @@ impl<K, R: Default> Slab<K, R> {
 
     /// A slot that may be free or gone by now.
     #[inline]
-    pub(crate) fn get(&self, slot: Slot) -> Option<&Entry<K, R>> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<&KeyRecord<K, R>> {
         self.entries.get(slot as usize)
     }
 
     #[inline]
     #[expect(clippy::expect_used, reason = "slot numbers come from insert() and never leave the crate")]
-    pub(crate) fn at(&self, slot: Slot) -> &Entry<K, R> {
+    pub(crate) fn at(&self, slot: Slot) -> &KeyRecord<K, R> {
         self.entries.get(slot as usize).expect("slot of this slab")
     }
 
     #[inline]
     #[expect(clippy::expect_used, reason = "slot numbers come from insert() and never leave the crate")]
-    pub(crate) fn at_mut(&mut self, slot: Slot) -> &mut Entry<K, R> {
+    pub(crate) fn at_mut(&mut self, slot: Slot) -> &mut KeyRecord<K, R> {
         self.entries.get_mut(slot as usize).expect("slot of this slab")
     }
 
     /// Stores a key in a free slot, whose entry is returned: nothing of it is set but the key.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: u32, key: K) -> (Slot, &mut Entry<K, R>) {
+    pub(crate) fn insert(&mut self, hash: u32, key: K) -> (Slot, &mut KeyRecord<K, R>) {
         self.live += 1;
         let mut slot = self.free;
         if slot == NONE {
@@ -72,7 +72,7 @@ impl<K, R: Default> Slab<K, R> {
 
     #[cold]
     fn grow(&mut self) -> Slot {
-        self.entries.push(Entry::free(NONE));
+        self.entries.push(KeyRecord::free(NONE));
         (self.entries.len() - 1) as Slot
     }
 
@@ -117,7 +117,7 @@ impl<K, R: Default> Slab<K, R> {
     }
 
     /// All slots in use, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry<K, R>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &KeyRecord<K, R>)> {
         (0..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some())
     }
 }

@@ -25,7 +25,7 @@ const LEVELS: usize = Priority::ALL.len();
 const SAVINGS_MAX: f64 = 32.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Place {
+enum TenantPlace {
     /// Has no turn coming: nothing queued.
     #[default]
     Unlisted,
@@ -35,16 +35,16 @@ enum Place {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct TenantLine {
     keys: Ring,
-    place: Place,
+    place: TenantPlace,
 }
 
 #[derive(Debug)]
 struct Tenant {
     id: u64,
     in_flight: u32,
-    lines: [Line; LEVELS],
+    lines: [TenantLine; LEVELS],
     /// Hand-outs it has to its credit, as of the hand-out number `counted_at` (and full, if that was before the rush).
     savings: f64,
     counted_at: u64,
@@ -54,7 +54,7 @@ struct Tenant {
 
 impl Tenant {
     fn is_unused(&self) -> bool {
-        self.in_flight == 0 && self.lines.iter().all(|line| line.place == Place::Unlisted)
+        self.in_flight == 0 && self.lines.iter().all(|line| line.place == TenantPlace::Unlisted)
     }
 }
 
@@ -104,7 +104,7 @@ impl Tenants {
         self.waiting += 1;
         let Some(line) = self.line(tenant, level) else { return 0 };
         let place = line.keys.push(slot);
-        if line.place == Place::Unlisted {
+        if line.place == TenantPlace::Unlisted {
             self.enlist(tenant, level);
         }
         place
@@ -144,11 +144,11 @@ impl Tenants {
             let capped = self.tenants.get(tenant as usize)?.in_flight >= self.in_flight_max;
             let line = self.line(tenant, level)?;
             if capped && !line.keys.is_empty() {
-                line.place = Place::Capped;
+                line.place = TenantPlace::Capped;
                 continue;
             }
             let slot = line.keys.pop();
-            line.place = Place::Unlisted;
+            line.place = TenantPlace::Unlisted;
             let more = !line.keys.is_empty();
             if slot.is_some() {
                 self.charge(tenant);
@@ -179,7 +179,7 @@ impl Tenants {
         let Some(entry) = self.tenants.get_mut(tenant as usize) else { return };
         entry.in_flight -= 1;
         for level in 0..LEVELS {
-            if self.line(tenant, level).is_some_and(|line| line.place == Place::Capped) {
+            if self.line(tenant, level).is_some_and(|line| line.place == TenantPlace::Capped) {
                 self.enlist(tenant, level);
             }
         }
@@ -215,7 +215,7 @@ impl Tenants {
     fn enlist(&mut self, tenant: u32, level: usize) {
         let within_share = self.savings(tenant) >= 1.0;
         if let Some(line) = self.line(tenant, level) {
-            line.place = Place::Listed;
+            line.place = TenantPlace::Listed;
         }
         let turns = self.turns(level);
         match within_share {
@@ -289,7 +289,7 @@ impl Tenants {
         }
     }
 
-    fn line(&mut self, tenant: u32, level: usize) -> Option<&mut Line> {
+    fn line(&mut self, tenant: u32, level: usize) -> Option<&mut TenantLine> {
         self.tenants.get_mut(tenant as usize)?.lines.get_mut(level)
     }
 

@@ -1,13 +1,13 @@
 //! Looking at the state machine without changing it.
 
-use super::entry::{DELAYED, DIRTY, Entry, PROCESSING};
+use super::entry::{DELAYED, DIRTY, KeyRecord, PROCESSING};
 use super::slab::Slot;
-use super::{Core, wheel};
+use super::{QueueCore, wheel};
 use crate::inspect::{KeyState, KeyView};
 use crate::metrics::Stats;
 use crate::reason::Reason;
 
-impl<K: Eq + Clone, R: Reason> Core<K, R> {
+impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
     /// The number of keys that can be handed out, leaving caps per tenant aside.
     #[inline]
     pub(crate) fn ready_len(&self) -> usize {
@@ -71,7 +71,7 @@ impl<K: Eq + Clone, R: Reason> Core<K, R> {
     /// Every known key with its state, in no particular order.
     pub(crate) fn list(&self, now: u64) -> Vec<KeyView<K>> {
         let nanos = std::time::Duration::from_nanos;
-        let view = |(slot, entry): (Slot, &Entry<K, R>)| {
+        let view = |(slot, entry): (Slot, &KeyRecord<K, R>)| {
             let state = match (entry.is(PROCESSING), entry.is(DIRTY)) {
                 (true, again) => KeyState::Processing { again },
                 (false, true) => KeyState::Ready,

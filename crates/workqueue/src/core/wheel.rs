@@ -64,7 +64,7 @@ pub(crate) struct Wheel {
 }
 
 /// Where the next timers to look at are.
-struct Next {
+struct NextTimers {
     level: u32,
     bucket: usize,
     /// The first tick the bucket spans.
@@ -174,17 +174,17 @@ impl Wheel {
 
     /// The earliest bucket: the first one of the lowest level that has any. (A bucket is opened before the time passes its start, so
     /// those of a level start after the span of the level below ends.)
-    fn find_next(&self) -> Option<Next> {
+    fn find_next(&self) -> Option<NextTimers> {
         let (level, bits) = (0..).zip(&self.occupied).find(|(_, bits)| **bits != 0)?;
         Some(self.first_of(level, *bits))
     }
 
-    fn first_of(&self, level: u32, occupied: u64) -> Next {
+    fn first_of(&self, level: u32, occupied: u64) -> NextTimers {
         let position = occupied.trailing_zeros();
         let shift = level * LEVEL_BITS;
         let above = shift + LEVEL_BITS;
         let starts = ((self.elapsed >> above) << above) | (u64::from(position) << shift);
-        Next { level, bucket: (level * BUCKETS + position) as usize, starts }
+        NextTimers { level, bucket: (level * BUCKETS + position) as usize, starts }
     }
 }
 

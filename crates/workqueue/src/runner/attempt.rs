@@ -24,14 +24,14 @@ impl Limits {
 
 /// The result of a run.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum AttemptResult {
     Ended(Outcome),
     /// It returned an error, panicked, or took too long; the text says which.
     Failed(String),
 }
 
 /// Runs the function once. `start` is called here because it may panic, too.
-pub(super) async fn attempt<E, Fut>(start: impl FnOnce() -> Fut, timeout: Option<Duration>) -> Verdict
+pub(super) async fn attempt<E, Fut>(start: impl FnOnce() -> Fut, timeout: Option<Duration>) -> AttemptResult
 where
     E: fmt::Display,
     Fut: Future<Output = Result<Outcome, E>>,
@@ -42,10 +42,10 @@ where
         Some(limit) => tokio::time::timeout(limit, run).await,
     };
     match ended {
-        Ok(Ok(Ok(outcome))) => Verdict::Ended(outcome),
-        Ok(Ok(Err(error))) => Verdict::Failed(error.to_string()),
-        Ok(Err(panic)) => Verdict::Failed(format!("panicked: {}", message(&*panic))),
-        Err(_) => Verdict::Failed("timed out".to_owned()),
+        Ok(Ok(Ok(outcome))) => AttemptResult::Ended(outcome),
+        Ok(Ok(Err(error))) => AttemptResult::Failed(error.to_string()),
+        Ok(Err(panic)) => AttemptResult::Failed(format!("panicked: {}", message(&*panic))),
+        Err(_) => AttemptResult::Failed("timed out".to_owned()),
     }
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use self::attempt::{Limits, Verdict, attempt};
+use self::attempt::{AttemptResult, Limits, attempt};
 pub use self::parallel::{Parallel, Pieces};
 use crate::reason::Reason;
 use crate::{Drained, Item, Key, KeyState, Queue};
@@ -119,12 +119,12 @@ where
     }
 }
 
-fn conclude<K: Key + fmt::Debug, R: Reason>(item: Item<'_, K, R>, verdict: Verdict, give_up: bool) {
+fn conclude<K: Key + fmt::Debug, R: Reason>(item: Item<'_, K, R>, verdict: AttemptResult, give_up: bool) {
     match verdict {
-        Verdict::Ended(Outcome::Done) => item.finish(),
-        Verdict::Ended(Outcome::RequeueAfter(delay)) => item.retry_after(delay),
-        Verdict::Ended(Outcome::Retry) if !give_up => item.retry(),
-        Verdict::Failed(error) if !give_up => {
+        AttemptResult::Ended(Outcome::Done) => item.finish(),
+        AttemptResult::Ended(Outcome::RequeueAfter(delay)) => item.retry_after(delay),
+        AttemptResult::Ended(Outcome::Retry) if !give_up => item.retry(),
+        AttemptResult::Failed(error) if !give_up => {
             tracing::warn!(key = ?item.key(), error, "reconciling failed, will retry");
             item.retry();
         }

@@ -42,7 +42,7 @@ pub struct Pieces {
     pub panicked: Vec<usize>,
 }
 
-struct Work<F> {
+struct PieceWork<F> {
     function: F,
     pieces: usize,
     chunk: usize,
@@ -83,7 +83,7 @@ impl Parallel {
             return Pieces::default();
         }
         let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let work = Arc::new(Work { function, pieces, chunk: self.chunk.get(), next, stopped });
+        let work = Arc::new(PieceWork { function, pieces, chunk: self.chunk.get(), next, stopped });
         let mut tasks = JoinSet::new();
         for _ in 0..self.workers.get().min(pieces.div_ceil(work.chunk)) {
             tasks.spawn(Arc::clone(&work).run());
@@ -116,7 +116,7 @@ async fn collect(tasks: &mut JoinSet<Pieces>, total: &mut Pieces) {
     }
 }
 
-impl<F, Fut> Work<F>
+impl<F, Fut> PieceWork<F>
 where
     F: Fn(usize) -> Fut,
     Fut: Future<Output = ()>,

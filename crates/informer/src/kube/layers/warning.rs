@@ -9,12 +9,12 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use tower::{Layer, Service};
 
-type Hook = dyn Fn(&str) + Send + Sync;
+type WarningHook = dyn Fn(&str) + Send + Sync;
 
 /// Calls a hook with the text of each warning.
 #[derive(Clone)]
 pub struct WarningLayer {
-    hook: Arc<Hook>,
+    hook: Arc<WarningHook>,
 }
 
 impl fmt::Debug for WarningLayer {
@@ -43,7 +43,7 @@ impl<S> Layer<S> for WarningLayer {
 #[derive(Clone)]
 pub struct Warnings<S> {
     inner: S,
-    hook: Arc<Hook>,
+    hook: Arc<WarningHook>,
 }
 
 impl<S> fmt::Debug for Warnings<S> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 
-use super::policy::{Level, Standard, Version};
+use super::policy::{Standard, StandardLevel, StandardVersion};
 
 /// A Pod or the template of one.
 pub(super) struct Pod<'a> {
@@ -47,12 +47,12 @@ impl<'a> Pod<'a> {
 }
 
 /// A reason and its detail.
-type Violation = (&'static str, String);
-type Check = fn(&Pod<'_>) -> Option<Violation>;
+type PodViolation = (&'static str, String);
+type PodCheck = fn(&Pod<'_>) -> Option<PodViolation>;
 
 /// The violations of a standard, in the order of its checks.
 #[derive(Debug, Default)]
-pub(super) struct Violations(Vec<Violation>);
+pub(super) struct Violations(Vec<PodViolation>);
 
 impl Violations {
     pub(super) fn is_empty(&self) -> bool {
@@ -69,11 +69,11 @@ impl Violations {
 }
 
 /// A check from one version up to another.
-struct Row {
-    level: Level,
+struct PodCheckRow {
+    level: StandardLevel,
     since: u32,
     before: u32,
-    check: Check,
+    check: PodCheck,
     /// The restricted level has a stricter form since this version.
     replaced: u32,
 }
@@ -82,21 +82,21 @@ const NEVER: u32 = u32::MAX;
 /// The newest version in which a check changed: what `latest` means.
 const NEWEST: u32 = 37;
 
-const fn baseline(since: u32, before: u32, check: Check) -> Row {
-    Row { level: Level::Baseline, since, before, check, replaced: NEVER }
+const fn baseline(since: u32, before: u32, check: PodCheck) -> PodCheckRow {
+    PodCheckRow { level: StandardLevel::Baseline, since, before, check, replaced: NEVER }
 }
 
 /// A baseline check with a stricter form at the restricted level.
-const fn replaced(since: u32, before: u32, replaced: u32, check: Check) -> Row {
-    Row { level: Level::Baseline, since, before, check, replaced }
+const fn replaced(since: u32, before: u32, replaced: u32, check: PodCheck) -> PodCheckRow {
+    PodCheckRow { level: StandardLevel::Baseline, since, before, check, replaced }
 }
 
-const fn restricted(since: u32, before: u32, check: Check) -> Row {
-    Row { level: Level::Restricted, since, before, check, replaced: NEVER }
+const fn restricted(since: u32, before: u32, check: PodCheck) -> PodCheckRow {
+    PodCheckRow { level: StandardLevel::Restricted, since, before, check, replaced: NEVER }
 }
 
 /// Baseline checks first, each level in the order of the check's names in kube-apiserver.
-const CHECKS: &[Row] = &[
+const CHECKS: &[PodCheckRow] = &[
     baseline(0, NEVER, app_armor),
     replaced(0, NEVER, 22, baseline_capabilities),
     baseline(0, NEVER, host_namespaces),
@@ -135,11 +135,11 @@ const CHECKS: &[Row] = &[
 /// Returns what a Pod violates of a standard.
 pub(super) fn evaluate(standard: Standard, pod: &Pod<'_>) -> Violations {
     let version = match standard.version {
-        Version::Latest => NEWEST,
-        Version::Minor(minor) => minor.min(NEWEST),
+        StandardVersion::Latest => NEWEST,
+        StandardVersion::Minor(minor) => minor.min(NEWEST),
     };
-    let applies = |row: &&Row| {
-        let overridden = standard.level == Level::Restricted && version >= row.replaced;
+    let applies = |row: &&PodCheckRow| {
+        let overridden = standard.level == StandardLevel::Restricted && version >= row.replaced;
         row.level <= standard.level && (row.since..row.before).contains(&version) && !overridden
     };
     Violations(CHECKS.iter().filter(applies).filter_map(|row| (row.check)(pod)).collect())
@@ -168,7 +168,7 @@ fn texts<'v>(values: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
     values.list(key).iter().filter_map(Value::as_str)
 }
 
-fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
+fn app_armor(pod: &Pod<'_>) -> Option<PodViolation> {
     const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
     let mut values = BTreeSet::new();
     let mut is_bad = |context: &Value| {
@@ -243,12 +243,12 @@ fn added_detail(containers: &[String], added: &BTreeSet<String>) -> String {
     format!("{} must not include {} in securityContext.capabilities.add", named(containers), quoted(added))
 }
 
-fn baseline_capabilities(pod: &Pod<'_>) -> Option<Violation> {
+fn baseline_capabilities(pod: &Pod<'_>) -> Option<PodViolation> {
     let (containers, added) = added_capabilities(pod, &DEFAULT_CAPABILITIES);
     (!containers.is_empty()).then(|| ("non-default capabilities", added_detail(&containers, &added)))
 }
 
-fn restricted_capabilities(pod: &Pod<'_>) -> Option<Violation> {
+fn restricted_capabilities(pod: &Pod<'_>) -> Option<PodViolation> {
     let keeping = pod.bad(|context| !texts(context.at("capabilities"), "drop").any(|drop| drop == "ALL"));
     let (adding, added) = added_capabilities(pod, &["NET_BIND_SERVICE"]);
     let mut details = Vec::new();
@@ -261,20 +261,20 @@ fn restricted_capabilities(pod: &Pod<'_>) -> Option<Violation> {
     (!details.is_empty()).then(|| ("unrestricted capabilities", details.join("; ")))
 }
 
-fn host_namespaces(pod: &Pod<'_>) -> Option<Violation> {
+fn host_namespaces(pod: &Pod<'_>) -> Option<PodViolation> {
     let used = ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|key| pod.spec.flag(key));
     let used: Vec<String> = used.map(|key| format!("{key}=true")).collect();
     (!used.is_empty()).then(|| ("host namespaces", used.join(", ")))
 }
 
-fn host_path_volumes(pod: &Pod<'_>) -> Option<Violation> {
+fn host_path_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     let volumes = pod.spec.list("volumes").iter().filter(|volume| volume.has("hostPath"));
     let names: Vec<&str> = volumes.map(|volume| volume.text("name")).collect();
     let detail = || format!("{} {}", plural("volume", "volumes", names.len()), quoted(&names));
     (!names.is_empty()).then(|| ("hostPath volumes", detail()))
 }
 
-fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
+fn host_ports(pod: &Pod<'_>) -> Option<PodViolation> {
     let (mut containers, mut ports) = (Vec::new(), BTreeSet::new());
     for container in pod.containers() {
         let used = container.list("ports").iter().filter_map(|port| port.int("hostPort"));
@@ -295,7 +295,7 @@ fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
     ))
 }
 
-fn hosts_of_probes(pod: &Pod<'_>) -> Option<Violation> {
+fn hosts_of_probes(pod: &Pod<'_>) -> Option<PodViolation> {
     let (mut containers, mut hosts) = (BTreeSet::new(), BTreeSet::new());
     for container in pod.containers() {
         let lifecycle = container.at("lifecycle");
@@ -319,13 +319,13 @@ fn hosts_of_probes(pod: &Pod<'_>) -> Option<Violation> {
     Some(("probe or lifecycle host", format!("{} {uses} {what} {}", named(&containers), quoted(hosts))))
 }
 
-fn privileged(pod: &Pod<'_>) -> Option<Violation> {
+fn privileged(pod: &Pod<'_>) -> Option<PodViolation> {
     let containers = pod.bad(|context| context.flag("privileged"));
     let detail = || format!("{} must not set securityContext.privileged=true", named(&containers));
     (!containers.is_empty()).then(|| ("privileged", detail()))
 }
 
-fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
+fn proc_mount(pod: &Pod<'_>) -> Option<PodViolation> {
     let mut kinds = BTreeSet::new();
     let containers = pod.bad(|context| {
         let kind = context.text("procMount");
@@ -340,7 +340,7 @@ fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     (!containers.is_empty()).then(|| ("procMount", detail()))
 }
 
-fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
+fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<PodViolation> {
     let (mut types, mut user, mut role) = (BTreeSet::new(), false, false);
     let mut is_bad = |context: &Value| {
         let options = context.at("seLinuxOptions");
@@ -378,7 +378,7 @@ fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
     Some(("seLinuxOptions", detail))
 }
 
-fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
+fn seccomp_annotations(pod: &Pod<'_>) -> Option<PodViolation> {
     let names = pod.containers().map(|container| container.text("name"));
     let keys = names.map(|name| format!("container.seccomp.security.alpha.kubernetes.io/{name}"));
     let mut forbidden = BTreeSet::new();
@@ -394,7 +394,7 @@ fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// At the restricted level a profile is also required.
-fn seccomp(pod: &Pod<'_>, required: bool) -> Option<Violation> {
+fn seccomp(pod: &Pod<'_>, required: bool) -> Option<PodViolation> {
     let mut values = BTreeSet::new();
     let mut is_bad = |context: &Value| {
         let profile = context.at("seccompProfile");
@@ -444,13 +444,13 @@ const SYSCTLS: [&str; 14] = [
     "net.ipv4.tcp_notsent_lowat",
 ];
 
-fn sysctls(pod: &Pod<'_>, safe: usize) -> Option<Violation> {
+fn sysctls(pod: &Pod<'_>, safe: usize) -> Option<PodViolation> {
     let names = pod.context().list("sysctls").iter().map(|sysctl| sysctl.text("name"));
     let forbidden: Vec<&str> = names.filter(|name| !SYSCTLS.iter().take(safe).any(|s| s == name)).collect();
     (!forbidden.is_empty()).then(|| ("forbidden sysctls", forbidden.join(", ")))
 }
 
-fn windows_host_process(pod: &Pod<'_>) -> Option<Violation> {
+fn windows_host_process(pod: &Pod<'_>) -> Option<PodViolation> {
     let is_bad = |context: &Value| context.at("windowsOptions").flag("hostProcess");
     let setters = setters(is_bad(pod.context()), &pod.bad(is_bad));
     let detail =
@@ -458,7 +458,7 @@ fn windows_host_process(pod: &Pod<'_>) -> Option<Violation> {
     (!setters.is_empty()).then(|| ("hostProcess", detail()))
 }
 
-fn privilege_escalation(pod: &Pod<'_>) -> Option<Violation> {
+fn privilege_escalation(pod: &Pod<'_>) -> Option<PodViolation> {
     let containers = pod.bad(|context| context.at("allowPrivilegeEscalation").as_bool() != Some(false));
     let detail = || format!("{} must set securityContext.allowPrivilegeEscalation=false", named(&containers));
     (!containers.is_empty()).then(|| ("allowPrivilegeEscalation != false", detail()))
@@ -476,7 +476,7 @@ const SAFE_VOLUMES: [&str; 9] = [
     "secret",
 ];
 
-fn restricted_volumes(pod: &Pod<'_>) -> Option<Violation> {
+fn restricted_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     let (mut names, mut kinds) = (Vec::new(), BTreeSet::new());
     for volume in pod.spec.list("volumes") {
         if SAFE_VOLUMES.iter().any(|kind| volume.has(kind)) {
@@ -495,7 +495,7 @@ fn restricted_volumes(pod: &Pod<'_>) -> Option<Violation> {
     Some(("restricted volume types", detail))
 }
 
-fn run_as_non_root(pod: &Pod<'_>) -> Option<Violation> {
+fn run_as_non_root(pod: &Pod<'_>) -> Option<PodViolation> {
     const REASON: &str = "runAsNonRoot != true";
     let setting = |context: &Value| context.at("runAsNonRoot").as_bool();
     let setters =
@@ -510,7 +510,7 @@ fn run_as_non_root(pod: &Pod<'_>) -> Option<Violation> {
     (!unset.is_empty()).then(|| (REASON, detail()))
 }
 
-fn run_as_user(pod: &Pod<'_>) -> Option<Violation> {
+fn run_as_user(pod: &Pod<'_>) -> Option<PodViolation> {
     let is_root = |context: &Value| context.int("runAsUser") == Some(0);
     let setters = setters(is_root(pod.context()), &pod.bad(is_root));
     (!setters.is_empty())
@@ -523,17 +523,17 @@ mod tests {
 
     use super::*;
 
-    fn violated(level: Level, minor: u32, spec: Value) -> String {
+    fn violated(level: StandardLevel, minor: u32, spec: Value) -> String {
         let pod = json!({"metadata": {}, "spec": spec});
-        evaluate(Standard { level, version: Version::Minor(minor) }, &Pod::new(&pod)).detail()
+        evaluate(Standard { level, version: StandardVersion::Minor(minor) }, &Pod::new(&pod)).detail()
     }
 
     #[test]
     fn the_restricted_level_replaces_checks_of_the_baseline() {
         let spec = || json!({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]});
-        assert_eq!(violated(Level::Baseline, 37, spec()), "hostPath volumes (volume \"v\")");
+        assert_eq!(violated(StandardLevel::Baseline, 37, spec()), "hostPath volumes (volume \"v\")");
         assert_eq!(
-            violated(Level::Restricted, 37, spec()),
+            violated(StandardLevel::Restricted, 37, spec()),
             "restricted volume types (volume \"v\" uses restricted volume type \"hostPath\")"
         );
     }
@@ -541,17 +541,17 @@ mod tests {
     #[test]
     fn a_version_has_the_checks_of_its_time() {
         let spec = || json!({"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_rmem"}]}});
-        assert_eq!(violated(Level::Baseline, 31, spec()), "forbidden sysctls (net.ipv4.tcp_rmem)");
-        assert_eq!(violated(Level::Baseline, 32, spec()), "");
-        assert_eq!(violated(Level::Baseline, 99, spec()), "");
+        assert_eq!(violated(StandardLevel::Baseline, 31, spec()), "forbidden sysctls (net.ipv4.tcp_rmem)");
+        assert_eq!(violated(StandardLevel::Baseline, 32, spec()), "");
+        assert_eq!(violated(StandardLevel::Baseline, 99, spec()), "");
     }
 
     #[test]
     fn a_good_pod_passes_and_a_plain_one_does_not() {
         let good = json!({"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [{"name": "c", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]});
-        assert_eq!(violated(Level::Restricted, 37, good), "");
+        assert_eq!(violated(StandardLevel::Restricted, 37, good), "");
         let plain = json!({"containers": [{"name": "c"}]});
-        assert_eq!(violated(Level::Restricted, 37, plain).matches("container \"c\"").count(), 4);
+        assert_eq!(violated(StandardLevel::Restricted, 37, plain).matches("container \"c\"").count(), 4);
     }
 }

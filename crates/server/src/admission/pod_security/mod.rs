@@ -14,7 +14,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use self::checks::{Pod, Violations};
-use self::policy::{Level, Policy, Standard};
+use self::policy::{NamespacePolicy, Standard, StandardLevel};
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
@@ -41,7 +41,7 @@ impl Plugin for PodSecurity {
             return check_namespace(request, object);
         }
         let Some(namespace) = request.namespace_object() else { return Ok(()) };
-        let (policy, errors) = Policy::of(namespace.at("metadata").at("labels"));
+        let (policy, errors) = NamespacePolicy::of(namespace.at("metadata").at("labels"));
         if !errors.is_empty() {
             let text = errors.iter().map(ToString::to_string).collect();
             request.record.annotate(
@@ -89,7 +89,7 @@ fn violations<'r>(results: &'r mut Results, standard: Standard, pod: &Pod<'_>) -
     results.entry(standard).or_insert_with(|| checks::evaluate(standard, pod))
 }
 
-fn check_pod(request: &Attributes<'_>, object: &Value, policy: &Policy) -> Result<(), Status> {
+fn check_pod(request: &Attributes<'_>, object: &Value, policy: &NamespacePolicy) -> Result<(), Status> {
     if policy.is_privileged() || request.old.is_some_and(|old| !is_significant(object, old)) {
         return Ok(());
     }
@@ -105,7 +105,7 @@ fn check_pod(request: &Attributes<'_>, object: &Value, policy: &Policy) -> Resul
     Err(Status::forbidden("", "pods", request.name, &why))
 }
 
-fn audit(request: &Attributes<'_>, pod: &Pod<'_>, policy: &Policy, results: &mut Results) {
+fn audit(request: &Attributes<'_>, pod: &Pod<'_>, policy: &NamespacePolicy, results: &mut Results) {
     let violated = violations(results, policy.audit, pod);
     if !violated.is_empty() {
         let text = format!("would violate PodSecurity \"{}\": {}", policy.audit, violated.detail());
@@ -113,7 +113,7 @@ fn audit(request: &Attributes<'_>, pod: &Pod<'_>, policy: &Policy, results: &mut
     }
 }
 
-fn audit_and_warn(request: &Attributes<'_>, pod: &Pod<'_>, policy: &Policy, results: &mut Results) {
+fn audit_and_warn(request: &Attributes<'_>, pod: &Pod<'_>, policy: &NamespacePolicy, results: &mut Results) {
     audit(request, pod, policy, results);
     let violated = violations(results, policy.warn, pod);
     if !violated.is_empty() {
@@ -141,14 +141,16 @@ fn check_namespace(request: &Attributes<'_>, namespace: &Value) -> Result<(), St
     if !request.subresource.is_empty() {
         return Ok(());
     }
-    let (new, errors) = Policy::of(namespace.at("metadata").at("labels"));
-    let before = request.old.map(|old| Policy::of(old.at("metadata").at("labels")));
+    let (new, errors) = NamespacePolicy::of(namespace.at("metadata").at("labels"));
+    let before = request.old.map(|old| NamespacePolicy::of(old.at("metadata").at("labels")));
     if !errors.is_empty() && before.as_ref().is_none_or(|(_, known)| *known != errors) {
         return Err(Status::invalid("", "Namespace", request.name, &errors));
     }
     let Some((old, _)) = before else { return Ok(()) };
     let same_version = new.enforce.version == old.enforce.version;
-    if new.enforce.level == Level::Privileged || same_version && new.enforce.level <= old.enforce.level {
+    if new.enforce.level == StandardLevel::Privileged
+        || same_version && new.enforce.level <= old.enforce.level
+    {
         return Ok(());
     }
     for warning in existing_violations(request, new.enforce) {

@@ -1,4 +1,4 @@
-//! [`Policy`]: the standards that the labels of a namespace name.
+//! [`NamespacePolicy`]: the standards that the labels of a namespace name.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ const PREFIX: &str = "pod-security.kubernetes.io/";
 
 /// The level of a Pod security standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(super) enum StandardLevel {
     Privileged,
     Baseline,
     Restricted,
@@ -18,7 +18,7 @@ pub(super) enum Level {
 
 /// The release whose form of a standard is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Version {
+pub(super) enum StandardVersion {
     /// `v1.x`.
     Minor(u32),
     Latest,
@@ -27,13 +27,13 @@ pub(super) enum Version {
 /// A level in the form of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Standard {
-    pub(super) level: Level,
-    pub(super) version: Version,
+    pub(super) level: StandardLevel,
+    pub(super) version: StandardVersion,
 }
 
 /// The standards of a namespace: one to enforce, one to audit, one to warn of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Policy {
+pub(super) struct NamespacePolicy {
     pub(super) enforce: Standard,
     pub(super) audit: Standard,
     pub(super) warn: Standard,
@@ -42,46 +42,47 @@ pub(super) struct Policy {
 impl fmt::Display for Standard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = match self.level {
-            Level::Privileged => "privileged",
-            Level::Baseline => "baseline",
-            Level::Restricted => "restricted",
+            StandardLevel::Privileged => "privileged",
+            StandardLevel::Baseline => "baseline",
+            StandardLevel::Restricted => "restricted",
         };
         match self.version {
-            Version::Latest => write!(f, "{level}:latest"),
-            Version::Minor(minor) => write!(f, "{level}:v1.{minor}"),
+            StandardVersion::Latest => write!(f, "{level}:latest"),
+            StandardVersion::Minor(minor) => write!(f, "{level}:v1.{minor}"),
         }
     }
 }
 
-fn level(text: &str) -> Result<Level, &'static str> {
+fn level(text: &str) -> Result<StandardLevel, &'static str> {
     match text {
-        "privileged" => Ok(Level::Privileged),
-        "baseline" => Ok(Level::Baseline),
-        "restricted" => Ok(Level::Restricted),
+        "privileged" => Ok(StandardLevel::Privileged),
+        "baseline" => Ok(StandardLevel::Baseline),
+        "restricted" => Ok(StandardLevel::Restricted),
         _ => Err("must be one of privileged, baseline, restricted"),
     }
 }
 
-fn version(text: &str) -> Result<Version, &'static str> {
+fn version(text: &str) -> Result<StandardVersion, &'static str> {
     if text == "latest" {
-        return Ok(Version::Latest);
+        return Ok(StandardVersion::Latest);
     }
     let minor = text.strip_prefix("v1.").unwrap_or_default();
     let plain = minor.bytes().all(|byte| byte.is_ascii_digit()) && (minor == "0" || !minor.starts_with('0'));
     let minor = minor.parse().ok().filter(|_| plain);
-    minor.map(Version::Minor).ok_or("must be \"latest\" or \"v1.x\"")
+    minor.map(StandardVersion::Minor).ok_or("must be \"latest\" or \"v1.x\"")
 }
 
-impl Policy {
+impl NamespacePolicy {
     /// Reads the labels. What cannot be read is enforced strictly, and neither audited nor warned of.
     pub(super) fn of(labels: &Value) -> (Self, Vec<FieldError>) {
-        let open = Standard { level: Level::Privileged, version: Version::Latest };
+        let open = Standard { level: StandardLevel::Privileged, version: StandardVersion::Latest };
         let mut policy = Self { enforce: open, audit: open, warn: open };
         let mut errors = Vec::new();
         let mut named = [false; 3];
         let standards = [&mut policy.enforce, &mut policy.audit, &mut policy.warn];
         for ((mode, standard), named) in ["enforce", "audit", "warn"].iter().zip(standards).zip(&mut named) {
-            let fallback = if *mode == "enforce" { Level::Restricted } else { Level::Privileged };
+            let fallback =
+                if *mode == "enforce" { StandardLevel::Restricted } else { StandardLevel::Privileged };
             let key = format!("{PREFIX}{mode}");
             if let Some(text) = labels.at(&key).as_str() {
                 let read = level(text);
@@ -92,7 +93,7 @@ impl Policy {
             if let Some(text) = labels.at(&key).as_str() {
                 let read = version(text);
                 standard.version =
-                    read.unwrap_or_else(|why| note(&mut errors, &key, text, why, Version::Latest));
+                    read.unwrap_or_else(|why| note(&mut errors, &key, text, why, StandardVersion::Latest));
             }
         }
         let [enforce_named, _, warn_named] = named;
@@ -107,7 +108,9 @@ impl Policy {
 
     /// Returns true if nothing is checked at all.
     pub(super) fn is_privileged(&self) -> bool {
-        [self.enforce, self.audit, self.warn].iter().all(|standard| standard.level == Level::Privileged)
+        [self.enforce, self.audit, self.warn]
+            .iter()
+            .all(|standard| standard.level == StandardLevel::Privileged)
     }
 }
 
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_enforced_level_is_warned_of_unless_the_labels_say_otherwise() {
-        let policy = |labels: Value| Policy::of(&labels).0;
+        let policy = |labels: Value| NamespacePolicy::of(&labels).0;
         let enforced = policy(
             json!({"pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/enforce-version": "v1.20"}),
         );
@@ -150,9 +153,9 @@ mod tests {
         ] {
             assert_eq!(version(text).is_ok(), fits, "{text}");
         }
-        let (policy, errors) = Policy::of(&json!({"pod-security.kubernetes.io/enforce": "high"}));
+        let (policy, errors) = NamespacePolicy::of(&json!({"pod-security.kubernetes.io/enforce": "high"}));
         assert_eq!(errors.len(), 1);
-        assert_eq!(policy.enforce.level, Level::Restricted);
-        assert_eq!(policy.warn.level, Level::Privileged);
+        assert_eq!(policy.enforce.level, StandardLevel::Restricted);
+        assert_eq!(policy.warn.level, StandardLevel::Privileged);
     }
 }

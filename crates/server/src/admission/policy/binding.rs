@@ -1,4 +1,4 @@
-//! [`Binding`]: where a policy holds, and with which parameters.
+//! [`PolicyBinding`]: where a policy holds, and with which parameters.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::validate::selector_matches;
@@ -12,7 +12,7 @@ use crate::registry::Resource;
 
 /// A binding of a policy.
 #[derive(Debug)]
-pub(super) struct Binding {
+pub(super) struct PolicyBinding {
     pub(super) name: String,
     /// `Deny`, `Warn`, `Audit`.
     pub(super) actions: Vec<String>,
@@ -20,7 +20,7 @@ pub(super) struct Binding {
     param_ref: Value,
 }
 
-impl Binding {
+impl PolicyBinding {
     pub(super) fn read(binding: &Value) -> Self {
         let spec = binding.at("spec");
         Self {

@@ -1,4 +1,4 @@
-//! [`Definition`]: a policy with its compiled expressions.
+//! [`PolicyDefinition`]: a policy with its compiled expressions.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 
 use crate::admission::matching::Matcher;
-use crate::registry::expressions::{Compiled, Environments, Family};
+use crate::registry::expressions::{CompiledExpression, Environments, PolicyFamily};
 
 /// The kind of the parameters of a policy.
 #[derive(Clone, Debug)]
@@ -41,37 +41,37 @@ impl ParamKind {
 /// A validation: an expression that must be true.
 #[derive(Debug)]
 pub(super) struct Validation {
-    pub(super) expression: Compiled,
+    pub(super) expression: CompiledExpression,
     pub(super) message: String,
-    pub(super) message_expression: Option<Compiled>,
+    pub(super) message_expression: Option<CompiledExpression>,
     pub(super) reason: String,
 }
 
 /// A mutation: an expression that returns a change.
 #[derive(Debug)]
 pub(super) enum Mutation {
-    Apply(Compiled),
-    Patch(Compiled),
+    Apply(CompiledExpression),
+    Patch(CompiledExpression),
 }
 
 /// A policy with its compiled expressions.
 #[derive(Debug)]
-pub(super) struct Definition {
+pub(super) struct PolicyDefinition {
     pub(super) name: String,
     pub(super) matcher: Matcher,
     pub(super) fail_closed: bool,
     pub(super) param_kind: Option<ParamKind>,
-    pub(super) conditions: Vec<Compiled>,
-    pub(super) variables: Vec<(String, Compiled)>,
+    pub(super) conditions: Vec<CompiledExpression>,
+    pub(super) variables: Vec<(String, CompiledExpression)>,
     pub(super) validations: Vec<Validation>,
-    pub(super) annotations: Vec<(String, Compiled)>,
+    pub(super) annotations: Vec<(String, CompiledExpression)>,
     pub(super) mutations: Vec<Mutation>,
     /// Called again if others changed the object after it.
     pub(super) reinvoke: bool,
 }
 
-impl Definition {
-    pub(super) fn read(family: Family, policy: &Value) -> Self {
+impl PolicyDefinition {
+    pub(super) fn read(family: PolicyFamily, policy: &Value) -> Self {
         let spec = policy.at("spec");
         let environments = Environments::new(Version::Stored, family, spec);
         let texts = |value: &Value, key: &str| value.text(key).to_owned();
@@ -85,35 +85,38 @@ impl Definition {
             conditions: spec
                 .list("matchConditions")
                 .iter()
-                .map(|condition| Compiled::new(&environments.conditions, condition.text("expression")))
+                .map(|condition| {
+                    CompiledExpression::new(&environments.conditions, condition.text("expression"))
+                })
                 .collect(),
             validations: spec
                 .list("validations")
                 .iter()
                 .map(|validation| Validation {
-                    expression: Compiled::new(full, validation.text("expression")),
+                    expression: CompiledExpression::new(full, validation.text("expression")),
                     message: texts(validation, "message"),
                     message_expression: Some(validation.text("messageExpression"))
                         .filter(|source| !source.is_empty())
-                        .map(|source| Compiled::new(plain, source)),
+                        .map(|source| CompiledExpression::new(plain, source)),
                     reason: texts(validation, "reason"),
                 })
                 .collect(),
             annotations: spec
                 .list("auditAnnotations")
                 .iter()
-                .map(|one| (texts(one, "key"), Compiled::new(plain, one.text("valueExpression"))))
+                .map(|one| (texts(one, "key"), CompiledExpression::new(plain, one.text("valueExpression"))))
                 .collect(),
             mutations: spec
                 .list("mutations")
                 .iter()
                 .map(|mutation| match mutation.text("patchType") {
-                    "JSONPatch" => {
-                        Mutation::Patch(Compiled::new(full, mutation.at("jsonPatch").text("expression")))
-                    }
+                    "JSONPatch" => Mutation::Patch(CompiledExpression::new(
+                        full,
+                        mutation.at("jsonPatch").text("expression"),
+                    )),
                     _ => {
                         let source = mutation.at("applyConfiguration").text("expression");
-                        Mutation::Apply(Compiled::new(full, source))
+                        Mutation::Apply(CompiledExpression::new(full, source))
                     }
                 })
                 .collect(),

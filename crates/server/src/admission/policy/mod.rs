@@ -17,42 +17,42 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use parking_lot::Mutex;
 
-pub(super) use mutating::Mutating;
-pub(super) use scope::{Access, Objects, Scope};
-pub(super) use validating::{Validating, matches_conditions};
+pub(super) use mutating::MutatingPolicies;
+pub(super) use scope::{Access, PolicyObjects, PolicyScope};
+pub(super) use validating::{ValidatingPolicies, matches_conditions};
 
-use self::binding::Binding;
-use self::definition::Definition;
+use self::binding::PolicyBinding;
+use self::definition::PolicyDefinition;
 use crate::api::Api;
 use crate::cache::{Filter, Snapshot};
-use crate::registry::expressions::Family;
+use crate::registry::expressions::PolicyFamily;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// A policy and its bindings.
 #[derive(Debug)]
-struct Policy {
-    definition: Definition,
-    bindings: Vec<Binding>,
+struct BoundPolicy {
+    definition: PolicyDefinition,
+    bindings: Vec<PolicyBinding>,
 }
 
 /// The policies of one family.
 #[derive(Debug)]
 struct Policies {
-    family: Family,
-    read: Mutex<Option<Read>>,
+    family: PolicyFamily,
+    read: Mutex<Option<ReadPolicies>>,
 }
 
 /// Policies with the collections they were read from.
 #[derive(Debug)]
-struct Read {
+struct ReadPolicies {
     policies: Arc<Snapshot>,
     bindings: Arc<Snapshot>,
-    all: Arc<[Policy]>,
+    all: Arc<[BoundPolicy]>,
 }
 
 impl Policies {
-    fn new(family: Family) -> Self {
+    fn new(family: PolicyFamily) -> Self {
         Self { family, read: Mutex::default() }
     }
 
@@ -62,7 +62,7 @@ impl Policies {
     }
 
     /// Returns the policies, read anew if one of them or of their bindings has changed.
-    fn current(&self, api: &Api) -> Arc<[Policy]> {
+    fn current(&self, api: &Api) -> Arc<[BoundPolicy]> {
         let find = |plural: &str| api.registry.find(GROUP, "v1", plural);
         let (Some(policies), Some(bindings)) = (find(self.family.policies()), find(self.family.bindings()))
         else {
@@ -81,16 +81,17 @@ impl Policies {
             snapshot.range(&walk).filter_map(|object| Value::read(object.stored()).ok()).collect()
         };
         let mut all_bindings = values(&of_bindings, bindings.walk(&Filter::default(), None));
-        let all: Arc<[Policy]> = values(&of_policies, policies.walk(&Filter::default(), None))
+        let all: Arc<[BoundPolicy]> = values(&of_policies, policies.walk(&Filter::default(), None))
             .iter()
             .map(|policy| {
                 let name = policy.at("metadata").text("name");
                 let own = |binding: &mut Value| binding.at("spec").text("policyName") == name;
-                let bindings = all_bindings.extract_if(.., own).map(|value| Binding::read(&value)).collect();
-                Policy { definition: Definition::read(self.family, policy), bindings }
+                let bindings =
+                    all_bindings.extract_if(.., own).map(|value| PolicyBinding::read(&value)).collect();
+                BoundPolicy { definition: PolicyDefinition::read(self.family, policy), bindings }
             })
             .collect();
-        *read = Some(Read { policies: of_policies, bindings: of_bindings, all: Arc::clone(&all) });
+        *read = Some(ReadPolicies { policies: of_policies, bindings: of_bindings, all: Arc::clone(&all) });
         all
     }
 }

@@ -7,31 +7,31 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value as Json;
 use listwatch_wire::status::StatusReason;
 
-use super::binding::Binding;
-use super::definition::{Definition, Mutation};
+use super::binding::PolicyBinding;
+use super::definition::{Mutation, PolicyDefinition};
 use super::patch;
-use super::scope::{Access, Objects, Scope};
+use super::scope::{Access, PolicyObjects, PolicyScope};
 use super::validating::matches_conditions;
-use super::{Policies, Policy};
-use crate::admission::matching::{Form, is_exempt};
+use super::{BoundPolicy, Policies};
+use crate::admission::matching::{MatchForm, is_exempt};
 use crate::admission::webhook::{accept, in_form};
 use crate::admission::{Attributes, Operation, Plugin};
 use crate::api::Api;
 use crate::registry::Resource;
-use crate::registry::expressions::Family;
+use crate::registry::expressions::PolicyFamily;
 
 /// Changes objects as policies say.
 #[derive(Debug)]
-pub(in crate::admission) struct Mutating(Policies);
+pub(in crate::admission) struct MutatingPolicies(Policies);
 
-impl Default for Mutating {
+impl Default for MutatingPolicies {
     fn default() -> Self {
-        Self(Policies::new(Family::Mutating))
+        Self(Policies::new(PolicyFamily::Mutating))
     }
 }
 
 /// Why a mutation failed.
-enum Failure {
+enum MutationFailure {
     /// A matter of the failure policy.
     Policy(String),
     /// The result is no object of the resource.
@@ -39,7 +39,7 @@ enum Failure {
 }
 
 #[async_trait]
-impl Plugin for Mutating {
+impl Plugin for MutatingPolicies {
     fn is_interested(&self, resource: &Resource) -> bool {
         !is_exempt(resource)
     }
@@ -75,8 +75,8 @@ fn denied(request: &Attributes<'_>, object: &Json, errors: Vec<String>) -> Statu
 /// Applies a policy with all its bindings.
 async fn apply(
     request: &Attributes<'_>,
-    policy: &Policy,
-    form: &Form,
+    policy: &BoundPolicy,
+    form: &MatchForm,
     object: &mut Json,
     errors: &mut Vec<String>,
 ) -> Result<(), Status> {
@@ -100,9 +100,9 @@ async fn apply(
         for param in params {
             match mutate(request, definition, binding, form, object, param).await {
                 Ok(()) => {}
-                Err(Failure::Result(status)) => return Err(status),
-                Err(Failure::Policy(why)) if definition.fail_closed => errors.push(text(why)),
-                Err(Failure::Policy(_)) => {}
+                Err(MutationFailure::Result(status)) => return Err(status),
+                Err(MutationFailure::Policy(why)) if definition.fail_closed => errors.push(text(why)),
+                Err(MutationFailure::Policy(_)) => {}
             }
         }
     }
@@ -112,20 +112,20 @@ async fn apply(
 /// Applies the mutations of a policy with one parameter.
 async fn mutate(
     request: &Attributes<'_>,
-    definition: &Definition,
-    binding: &Binding,
-    form: &Form,
+    definition: &PolicyDefinition,
+    binding: &PolicyBinding,
+    form: &MatchForm,
     object: &mut Json,
     param: Json,
-) -> Result<(), Failure> {
-    let (new, old) = in_form(request, form, object).await.map_err(Failure::Result)?;
+) -> Result<(), MutationFailure> {
+    let (new, old) = in_form(request, form, object).await.map_err(MutationFailure::Result)?;
     let uid = format!("{}/{}/{}", definition.name, binding.name, param.at("metadata").text("name"));
-    let mut objects = Objects::new(request, form, new, old);
+    let mut objects = PolicyObjects::new(request, form, new, old);
     objects.params = param;
     {
-        let scope = Scope::new(&objects, Access::new(request), &definition.variables);
+        let scope = PolicyScope::new(&objects, Access::new(request), &definition.variables);
         scope.close();
-        if !matches_conditions(&scope, &definition.conditions).map_err(Failure::Policy)? {
+        if !matches_conditions(&scope, &definition.conditions).map_err(MutationFailure::Policy)? {
             return Ok(());
         }
     }
@@ -141,7 +141,7 @@ async fn mutate(
         request.record.reinvocation().changed();
         let mut result = objects.object;
         let accepted = accept(request, form, &mut result).await;
-        accepted.map_err(|failure| Failure::Result(failure.into_status()))?;
+        accepted.map_err(|failure| MutationFailure::Result(failure.into_status()))?;
         *object = result;
     }
     if definition.reinvoke {
@@ -153,17 +153,17 @@ async fn mutate(
 /// Returns the object after one mutation.
 fn change(
     request: &Attributes<'_>,
-    definition: &Definition,
-    form: &Form,
+    definition: &PolicyDefinition,
+    form: &MatchForm,
     mutation: &Mutation,
-    objects: &Objects,
-) -> Result<Json, Failure> {
-    let scope = Scope::new(objects, Access::new(request), &definition.variables);
+    objects: &PolicyObjects,
+) -> Result<Json, MutationFailure> {
+    let scope = PolicyScope::new(objects, Access::new(request), &definition.variables);
     scope.close();
     let mut budget = Budget::new(OBJECT_BUDGET);
     let resource = match form {
-        Form::Sent => request.resource,
-        Form::Converted(resource) => resource,
+        MatchForm::Sent => request.resource,
+        MatchForm::Converted(resource) => resource,
     };
     let result = match mutation {
         Mutation::Apply(expression) => scope
@@ -173,5 +173,5 @@ fn change(
             .evaluate(expression, &mut budget)
             .and_then(|value| patch::json_patch(&objects.object, &value)),
     };
-    result.map_err(Failure::Policy)
+    result.map_err(MutationFailure::Policy)
 }

@@ -1,4 +1,4 @@
-//! [`Scope`]: the variables of the expressions of one policy for one request.
+//! [`PolicyScope`]: the variables of the expressions of one policy for one request.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,10 +10,10 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value as Json, json};
 
 use crate::admission::Attributes;
-use crate::admission::matching::Form;
+use crate::admission::matching::MatchForm;
 use crate::admission::webhook::{kind_of, user_info};
 use crate::auth::{self, User};
-use crate::registry::expressions::Compiled;
+use crate::registry::expressions::CompiledExpression;
 
 /// The message of a policy whose expressions are too expensive together.
 const OUT_OF_BUDGET: &str =
@@ -21,7 +21,7 @@ const OUT_OF_BUDGET: &str =
 
 /// The objects that expressions see.
 #[derive(Debug)]
-pub(crate) struct Objects {
+pub(crate) struct PolicyObjects {
     pub(crate) request: Json,
     pub(crate) object: Json,
     pub(crate) old: Json,
@@ -29,9 +29,9 @@ pub(crate) struct Objects {
     pub(crate) namespace: Json,
 }
 
-impl Objects {
+impl PolicyObjects {
     /// The objects of a request in the form of a policy.
-    pub(crate) fn new(request: &Attributes<'_>, form: &Form, object: Json, old: Json) -> Self {
+    pub(crate) fn new(request: &Attributes<'_>, form: &MatchForm, object: Json, old: Json) -> Self {
         let is_namespace = request.is("", "namespaces");
         let namespace = request.namespace_object().filter(|_| !is_namespace);
         Self {
@@ -45,10 +45,10 @@ impl Objects {
 }
 
 /// The variable `request`.
-fn request_document(request: &Attributes<'_>, form: &Form) -> Json {
+fn request_document(request: &Attributes<'_>, form: &MatchForm) -> Json {
     let shown = match form {
-        Form::Sent => request.resource,
-        Form::Converted(resource) => resource,
+        MatchForm::Sent => request.resource,
+        MatchForm::Converted(resource) => resource,
     };
     let mut document = json!({
         "kind": kind_of(shown, request.subresource),
@@ -153,25 +153,25 @@ impl Authorizer for Access {
 
 /// The variables of the expressions of one policy for one request. Those of the policy are computed when they are first
 /// read, and once.
-pub(crate) struct Scope<'a> {
-    objects: &'a Objects,
+pub(crate) struct PolicyScope<'a> {
+    objects: &'a PolicyObjects,
     access: Arc<dyn Authorizer>,
-    variables: &'a [(String, Compiled)],
+    variables: &'a [(String, CompiledExpression)],
     computed: Vec<OnceLock<Result<Value<'a>, EvalError>>>,
-    own: OnceLock<&'a Scope<'a>>,
+    own: OnceLock<&'a PolicyScope<'a>>,
 }
 
-impl fmt::Debug for Scope<'_> {
+impl fmt::Debug for PolicyScope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").field("variables", &self.variables.len()).finish_non_exhaustive()
     }
 }
 
-impl<'a> Scope<'a> {
+impl<'a> PolicyScope<'a> {
     pub(crate) fn new(
-        objects: &'a Objects,
+        objects: &'a PolicyObjects,
         access: Arc<dyn Authorizer>,
-        variables: &'a [(String, Compiled)],
+        variables: &'a [(String, CompiledExpression)],
     ) -> Self {
         let computed = variables.iter().map(|_| OnceLock::new()).collect();
         Self { objects, access, variables, computed, own: OnceLock::new() }
@@ -186,7 +186,11 @@ impl<'a> Scope<'a> {
     ///
     /// # Errors
     /// The message about it.
-    pub(crate) fn evaluate(&self, compiled: &Compiled, budget: &mut Budget) -> Result<Value<'a>, String> {
+    pub(crate) fn evaluate(
+        &self,
+        compiled: &CompiledExpression,
+        budget: &mut Budget,
+    ) -> Result<Value<'a>, String> {
         if budget.is_exhausted() {
             return Err(OUT_OF_BUDGET.to_owned());
         }
@@ -202,7 +206,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-impl<'a> Activation<'a> for Scope<'a> {
+impl<'a> Activation<'a> for PolicyScope<'a> {
     fn variable(&self, name: &str) -> Result<Option<Value<'a>>, EvalError> {
         Ok(Some(match name {
             "object" => Value::from_json(&self.objects.object),
@@ -223,7 +227,7 @@ impl<'a> Activation<'a> for Scope<'a> {
     }
 }
 
-impl Scope<'_> {
+impl PolicyScope<'_> {
     fn own_access(&self) -> AccessRequest {
         let request = &self.objects.request;
         let resource = request.at("requestResource");
@@ -239,7 +243,7 @@ impl Scope<'_> {
     }
 }
 
-impl<'a> HostObject for Scope<'a> {
+impl<'a> HostObject for PolicyScope<'a> {
     fn type_name(&self) -> &str {
         "kubernetes.variables"
     }

@@ -6,16 +6,16 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{self, Value as Json, json};
 use listwatch_wire::status::StatusReason;
 
-use super::binding::Binding;
-use super::definition::{Definition, Validation};
-use super::scope::{Access, Objects, Scope};
-use super::{Policies, Policy};
-use crate::admission::matching::{Form, is_exempt};
+use super::binding::PolicyBinding;
+use super::definition::{PolicyDefinition, Validation};
+use super::scope::{Access, PolicyObjects, PolicyScope};
+use super::{BoundPolicy, Policies};
+use crate::admission::matching::{MatchForm, is_exempt};
 use crate::admission::webhook::in_form;
 use crate::admission::{Attributes, Operation, Plugin, aggregate};
 use crate::api::Api;
 use crate::registry::Resource;
-use crate::registry::expressions::{Compiled, Family};
+use crate::registry::expressions::{CompiledExpression, PolicyFamily};
 
 /// Bytes of an audit annotation, as in kube-apiserver.
 const ANNOTATION_BYTES: usize = 10 << 10;
@@ -25,11 +25,11 @@ const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 /// Rejects requests that policies reject.
 #[derive(Debug)]
-pub(in crate::admission) struct Validating(Policies);
+pub(in crate::admission) struct ValidatingPolicies(Policies);
 
-impl Default for Validating {
+impl Default for ValidatingPolicies {
     fn default() -> Self {
-        Self(Policies::new(Family::Validating))
+        Self(Policies::new(PolicyFamily::Validating))
     }
 }
 
@@ -42,7 +42,7 @@ struct Denial {
 }
 
 #[async_trait]
-impl Plugin for Validating {
+impl Plugin for ValidatingPolicies {
     fn is_interested(&self, resource: &Resource) -> bool {
         !is_exempt(resource)
     }
@@ -90,8 +90,8 @@ impl Denial {
 async fn judge(
     request: &Attributes<'_>,
     object: &Json,
-    policy: &Policy,
-    form: &Form,
+    policy: &BoundPolicy,
+    form: &MatchForm,
     denials: &mut Vec<Denial>,
     failures: &mut Vec<Json>,
 ) {
@@ -120,7 +120,7 @@ async fn judge(
             }
             Err(_) => continue,
         };
-        let mut objects = Objects::new(request, form, new, old);
+        let mut objects = PolicyObjects::new(request, form, new, old);
         for param in params {
             objects.params = param;
             let verdict = evaluate(request, definition, &objects);
@@ -151,7 +151,7 @@ async fn judge(
     }
 }
 
-fn failure(definition: &Definition, binding: &Binding, index: usize, message: &str) -> Json {
+fn failure(definition: &PolicyDefinition, binding: &PolicyBinding, index: usize, message: &str) -> Json {
     json!({
         "message": message, "policy": definition.name.as_str(), "binding": binding.name.as_str(),
         "expressionIndex": i64::try_from(index).unwrap_or(0), "validationActions": binding.actions.clone()
@@ -160,7 +160,7 @@ fn failure(definition: &Definition, binding: &Binding, index: usize, message: &s
 
 /// The outcome of a policy with one parameter.
 #[derive(Default)]
-struct Verdict {
+struct PolicyOutcome {
     /// Index of the validation, message and reason.
     denied: Vec<(usize, String, String)>,
     /// Errors of audit annotations.
@@ -168,9 +168,13 @@ struct Verdict {
     annotations: Vec<(String, String)>,
 }
 
-fn evaluate(request: &Attributes<'_>, definition: &Definition, objects: &Objects) -> Verdict {
-    let mut verdict = Verdict::default();
-    let scope = Scope::new(objects, Access::new(request), &definition.variables);
+fn evaluate(
+    request: &Attributes<'_>,
+    definition: &PolicyDefinition,
+    objects: &PolicyObjects,
+) -> PolicyOutcome {
+    let mut verdict = PolicyOutcome::default();
+    let scope = PolicyScope::new(objects, Access::new(request), &definition.variables);
     scope.close();
     match matches_conditions(&scope, &definition.conditions) {
         Ok(true) => {}
@@ -200,8 +204,8 @@ fn evaluate(request: &Attributes<'_>, definition: &Definition, objects: &Objects
 
 /// Evaluates match conditions: one that is false decides, whatever errors others have.
 pub(in crate::admission) fn matches_conditions(
-    scope: &Scope<'_>,
-    conditions: &[Compiled],
+    scope: &PolicyScope<'_>,
+    conditions: &[CompiledExpression],
 ) -> Result<bool, String> {
     let (mut budget, mut errors) = (Budget::new(MATCH_CONDITIONS_BUDGET), Vec::new());
     for condition in conditions {
@@ -215,7 +219,7 @@ pub(in crate::admission) fn matches_conditions(
 }
 
 /// The message of a validation that failed: of its expression, else its own, else one made of the expression.
-fn message(scope: &Scope<'_>, validation: &Validation, budget: &mut Budget) -> String {
+fn message(scope: &PolicyScope<'_>, validation: &Validation, budget: &mut Budget) -> String {
     let computed = validation
         .message_expression
         .as_ref()
@@ -227,7 +231,7 @@ fn message(scope: &Scope<'_>, validation: &Validation, budget: &mut Budget) -> S
     computed.or_else(fixed).unwrap_or_else(made)
 }
 
-fn annotate(scope: &Scope<'_>, definition: &Definition, verdict: &mut Verdict) {
+fn annotate(scope: &PolicyScope<'_>, definition: &PolicyDefinition, verdict: &mut PolicyOutcome) {
     let mut budget = Budget::new(OBJECT_BUDGET);
     for (key, expression) in &definition.annotations {
         match scope.evaluate(expression, &mut budget) {

@@ -15,7 +15,7 @@ use listwatch_storage::{Expect, Write};
 use listwatch_wire::json::{self, Map, Value};
 use listwatch_wire::{Revision, Status};
 
-use self::usage::Usage;
+use self::usage::QuotaUsage;
 use super::pod_resources::{Amounts, amounts};
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -122,7 +122,7 @@ impl Quota {
 
     /// Returns the write that charges the quota, if the object costs something.
     fn charge(&self, request: &Attributes<'_>, object: &Value) -> Result<Option<Write>, Status> {
-        let usage = Usage::of(request.resource);
+        let usage = QuotaUsage::of(request.resource);
         let hard = amounts(self.value.at("status").at("hard"));
         let restricted: Vec<&String> = hard.keys().filter(|name| usage.counts(name)).collect();
         if restricted.is_empty() || !is_in_scope(self.value.at("spec"), request.resource, object) {

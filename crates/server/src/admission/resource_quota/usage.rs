@@ -1,4 +1,4 @@
-//! [`Usage`]: what one object costs of the resources that quotas limit.
+//! [`QuotaUsage`]: what one object costs of the resources that quotas limit.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ const MUST_SPECIFY: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
 /// The measurement of objects of a resource.
-pub(crate) struct Usage {
-    kind: Kind,
+pub(crate) struct QuotaUsage {
+    kind: MeasureKind,
     /// `count/plural.group`.
     count: String,
     /// The older name of the count, for some kinds.
@@ -24,25 +24,25 @@ pub(crate) struct Usage {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum MeasureKind {
     Pod,
     Service,
     Claim,
     Other,
 }
 
-impl Usage {
+impl QuotaUsage {
     pub(crate) fn of(resource: &Resource) -> Self {
         let (group, plural) = (&*resource.group, &*resource.plural);
         let (kind, alias) = match (group, plural) {
-            ("", "pods") => (Kind::Pod, None),
-            ("", "services") => (Kind::Service, Some("services")),
-            ("", "persistentvolumeclaims") => (Kind::Claim, Some("persistentvolumeclaims")),
-            ("", "configmaps") => (Kind::Other, Some("configmaps")),
-            ("", "secrets") => (Kind::Other, Some("secrets")),
-            ("", "replicationcontrollers") => (Kind::Other, Some("replicationcontrollers")),
-            ("", "resourcequotas") => (Kind::Other, Some("resourcequotas")),
-            _ => (Kind::Other, None),
+            ("", "pods") => (MeasureKind::Pod, None),
+            ("", "services") => (MeasureKind::Service, Some("services")),
+            ("", "persistentvolumeclaims") => (MeasureKind::Claim, Some("persistentvolumeclaims")),
+            ("", "configmaps") => (MeasureKind::Other, Some("configmaps")),
+            ("", "secrets") => (MeasureKind::Other, Some("secrets")),
+            ("", "replicationcontrollers") => (MeasureKind::Other, Some("replicationcontrollers")),
+            ("", "resourcequotas") => (MeasureKind::Other, Some("resourcequotas")),
+            _ => (MeasureKind::Other, None),
         };
         let count =
             if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") };
@@ -55,14 +55,14 @@ impl Usage {
             return true;
         }
         match self.kind {
-            Kind::Pod => is_pod_resource(name),
-            Kind::Service => matches!(name, "services.nodeports" | "services.loadbalancers"),
-            Kind::Claim => {
+            MeasureKind::Pod => is_pod_resource(name),
+            MeasureKind::Service => matches!(name, "services.nodeports" | "services.loadbalancers"),
+            MeasureKind::Claim => {
                 let by_class = name.split_once(BY_CLASS).map(|(_, resource)| resource);
                 name == "requests.storage"
                     || matches!(by_class, Some("requests.storage" | "persistentvolumeclaims"))
             }
-            Kind::Other => false,
+            MeasureKind::Other => false,
         }
     }
 
@@ -72,10 +72,10 @@ impl Usage {
         let mut usage = Amounts::from([(self.count.clone(), one)]);
         usage.extend(self.alias.map(|alias| (alias.to_owned(), one)));
         match self.kind {
-            Kind::Pod => measure_pod(object, &mut usage),
-            Kind::Service => measure_service(object.at("spec"), &mut usage),
-            Kind::Claim => measure_claim(object, &mut usage),
-            Kind::Other => {}
+            MeasureKind::Pod => measure_pod(object, &mut usage),
+            MeasureKind::Service => measure_service(object.at("spec"), &mut usage),
+            MeasureKind::Claim => measure_claim(object, &mut usage),
+            MeasureKind::Other => {}
         }
         usage
     }
@@ -84,7 +84,7 @@ impl Usage {
     pub(crate) fn missing(&self, object: &Value, restricted: &[&String]) -> Option<String> {
         let spec = object.at("spec");
         let of_pod = spec.at("resources");
-        if self.kind != Kind::Pod || of_pod.count("requests") > 0 || of_pod.count("limits") > 0 {
+        if self.kind != MeasureKind::Pod || of_pod.count("requests") > 0 || of_pod.count("limits") > 0 {
             return None;
         }
         let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

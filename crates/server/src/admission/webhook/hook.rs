@@ -1,4 +1,4 @@
-//! [`Hook`]: one webhook as its configuration describes it.
+//! [`Webhook`]: one webhook as its configuration describes it.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 
 use super::in_form;
-use super::review::{Answer, Review};
+use super::review::{Review, ReviewAnswer};
 use crate::admission::Attributes;
-use crate::admission::matching::{Form, Matcher};
-use crate::admission::policy::{Access, Objects, Scope, matches_conditions};
+use crate::admission::matching::{MatchForm, Matcher};
+use crate::admission::policy::{Access, PolicyObjects, PolicyScope, matches_conditions};
 use crate::outbound::Endpoint;
-use crate::registry::expressions::Compiled;
+use crate::registry::expressions::CompiledExpression;
 use crate::registry::expressions::environment::{Declared, environment};
 
 /// The environment of match conditions.
@@ -27,7 +27,7 @@ const DEFAULT_TIMEOUT: i64 = 10;
 
 /// One webhook.
 #[derive(Debug)]
-pub(super) struct Hook {
+pub(super) struct Webhook {
     pub(super) name: String,
     pub(super) configuration: String,
     /// Its place in all configurations.
@@ -35,7 +35,7 @@ pub(super) struct Hook {
     /// Called again if others changed the object after it.
     pub(super) reinvoke: bool,
     matcher: Matcher,
-    conditions: Vec<Compiled>,
+    conditions: Vec<CompiledExpression>,
     /// Requests are rejected if it cannot be called.
     fail_closed: bool,
     /// It may be called for dry runs.
@@ -48,14 +48,14 @@ pub(super) struct Hook {
 
 /// The failure of a call of a webhook.
 #[derive(Debug)]
-pub(in crate::admission) enum Failure {
+pub(in crate::admission) enum WebhookFailure {
     /// It could not be called, or its answer could not be used: a matter of the failure policy.
     Call(String),
     /// It rejected the request, or the request cannot be shown to it.
     Rejected(Status),
 }
 
-impl Failure {
+impl WebhookFailure {
     /// The Status of a failure that no policy lets pass.
     pub(in crate::admission) fn into_status(self) -> Status {
         match self {
@@ -68,7 +68,7 @@ impl Failure {
     pub(super) fn settle(
         self,
         request: &Attributes<'_>,
-        hook: &Hook,
+        hook: &Webhook,
         annotation: &str,
     ) -> Result<(), Status> {
         match self {
@@ -87,7 +87,7 @@ impl Failure {
     }
 }
 
-impl Hook {
+impl Webhook {
     /// Reads the webhooks of a configuration.
     pub(super) fn read_all(configuration: &Value) -> Vec<Self> {
         let name = configuration.at("metadata").text("name");
@@ -105,7 +105,7 @@ impl Hook {
             conditions: hook
                 .list("matchConditions")
                 .iter()
-                .map(|condition| Compiled::new(&CONDITIONS, condition.text("expression")))
+                .map(|condition| CompiledExpression::new(&CONDITIONS, condition.text("expression")))
                 .collect(),
             fail_closed: hook.text("failurePolicy") != "Ignore",
             dry_run: matches!(hook.text("sideEffects"), "None" | "NoneOnDryRun"),
@@ -125,14 +125,14 @@ impl Hook {
         &self,
         request: &Attributes<'_>,
         object: &Value,
-    ) -> Result<Option<Form>, Status> {
+    ) -> Result<Option<MatchForm>, Status> {
         let Some(form) = self.matcher.matches(request, object) else { return Ok(None) };
         if self.conditions.is_empty() {
             return Ok(Some(form));
         }
         let (new, old) = in_form(request, &form, object).await?;
-        let objects = Objects::new(request, &form, new, old);
-        let scope = Scope::new(&objects, Access::new(request), &[]);
+        let objects = PolicyObjects::new(request, &form, new, old);
+        let scope = PolicyScope::new(&objects, Access::new(request), &[]);
         match matches_conditions(&scope, &self.conditions) {
             Ok(matches) => Ok(matches.then_some(form)),
             Err(why) if self.fail_closed => Err(request.forbidden(object, &why)),
@@ -150,27 +150,28 @@ impl Hook {
     pub(super) async fn call(
         &self,
         request: &Attributes<'_>,
-        form: &Form,
+        form: &MatchForm,
         object: &Value,
         old: &Value,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ReviewAnswer, WebhookFailure> {
         if request.is_dry_run() && !self.dry_run {
             let why = format!("admission webhook {:?} does not support dry run", self.name);
-            return Err(Failure::Rejected(Status::bad_request(why)));
+            return Err(WebhookFailure::Rejected(Status::bad_request(why)));
         }
         let version = self.review.ok_or_else(|| {
             let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
-            Failure::Call(format!("could not create admission objects: {why}"))
+            WebhookFailure::Call(format!("could not create admission objects: {why}"))
         })?;
         let endpoint = self.endpoint.as_ref();
-        let endpoint = endpoint.map_err(|why| Failure::Call(format!("could not get REST client: {why}")))?;
+        let endpoint =
+            endpoint.map_err(|why| WebhookFailure::Call(format!("could not get REST client: {why}")))?;
         let review = Review { version, request, form, object, old };
         let (uid, body) = review.encode();
         let timeout = Duration::from_secs(u64::try_from(self.timeout).unwrap_or(1));
         let answer = request.api.call_webhook(endpoint, body, timeout).await;
-        let answer = answer.map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
-        let answer = Answer::read(&answer, version, &uid)
-            .map_err(|why| Failure::Call(format!("received invalid webhook response: {why}")))?;
+        let answer = answer.map_err(|why| WebhookFailure::Call(format!("failed to call webhook: {why}")))?;
+        let answer = ReviewAnswer::read(&answer, version, &uid)
+            .map_err(|why| WebhookFailure::Call(format!("received invalid webhook response: {why}")))?;
         answer.record(request, self);
         answer.check_allowed(&self.name)?;
         Ok(answer)

@@ -15,9 +15,9 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use parking_lot::Mutex;
 
-use self::hook::{Failure, Hook};
+use self::hook::{Webhook, WebhookFailure};
 pub(in crate::admission) use self::review::{kind_of, user_info};
-use super::matching::{Form, is_exempt};
+use super::matching::{MatchForm, is_exempt};
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
 use crate::api::convert::convert;
@@ -27,13 +27,13 @@ use crate::registry::Resource;
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// Webhooks, with the configurations they were read from.
-type Read = (Arc<Snapshot>, Arc<[Hook]>);
+type ReadWebhooks = (Arc<Snapshot>, Arc<[Webhook]>);
 
 /// The webhooks of one kind of configuration.
 #[derive(Debug, Default)]
 struct Hooks {
     /// The configurations they were read from.
-    read: Mutex<Option<Read>>,
+    read: Mutex<Option<ReadWebhooks>>,
 }
 
 impl Hooks {
@@ -42,7 +42,7 @@ impl Hooks {
     }
 
     /// Returns the webhooks, read anew if a configuration has changed.
-    fn current(&self, api: &Api, plural: &str) -> Arc<[Hook]> {
+    fn current(&self, api: &Api, plural: &str) -> Arc<[Webhook]> {
         let Some(resource) = api.registry.find(GROUP, "v1", plural) else { return Arc::new([]) };
         let snapshot = resource.collection.snapshot();
         let mut read = self.read.lock();
@@ -52,10 +52,10 @@ impl Hooks {
             return Arc::clone(hooks);
         }
         let all = resource.collection.walk(&crate::cache::Filter::default(), None);
-        let hooks: Arc<[Hook]> = snapshot
+        let hooks: Arc<[Webhook]> = snapshot
             .range(&all)
             .filter_map(|object| Value::read(object.stored()).ok())
-            .flat_map(|configuration| Hook::read_all(&configuration))
+            .flat_map(|configuration| Webhook::read_all(&configuration))
             .collect();
         *read = Some((snapshot, Arc::clone(&hooks)));
         hooks
@@ -64,17 +64,17 @@ impl Hooks {
 
 /// Changes objects as webhooks say.
 #[derive(Debug, Default)]
-pub(super) struct Mutating(Hooks);
+pub(super) struct MutatingWebhooks(Hooks);
 
 /// Rejects requests that webhooks reject.
 #[derive(Debug, Default)]
-pub(super) struct Validating(Hooks);
+pub(super) struct ValidatingWebhooks(Hooks);
 
 const MUTATING: &str = "mutatingwebhookconfigurations";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 
 #[async_trait]
-impl Plugin for Mutating {
+impl Plugin for MutatingWebhooks {
     fn is_interested(&self, resource: &Resource) -> bool {
         !is_exempt(resource)
     }
@@ -120,22 +120,22 @@ impl Plugin for Mutating {
 /// Calls a mutating webhook; returns true if it changed the object.
 async fn mutate(
     request: &Attributes<'_>,
-    hook: &Hook,
-    form: &Form,
+    hook: &Webhook,
+    form: &MatchForm,
     object: &mut Value,
-) -> Result<bool, Failure> {
-    let shown = in_form(request, form, object).await.map_err(Failure::Rejected);
+) -> Result<bool, WebhookFailure> {
+    let shown = in_form(request, form, object).await.map_err(WebhookFailure::Rejected);
     let (mut shown, old) = shown?;
     let answer = hook.call(request, form, &shown, &old).await?;
     let Some(patch) = answer.patch(hook)? else { return Ok(false) };
     if shown.is_null() {
-        return Err(Failure::Rejected(Status::internal(format!(
+        return Err(WebhookFailure::Rejected(Status::internal(format!(
             "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
             hook.name
         ))));
     }
     let before = shown.clone();
-    patch.apply(&mut shown).map_err(|error| Failure::Rejected(Status::internal(error)))?;
+    patch.apply(&mut shown).map_err(|error| WebhookFailure::Rejected(Status::internal(error)))?;
     if shown == before {
         return Ok(false);
     }
@@ -147,21 +147,21 @@ async fn mutate(
 /// Checks the types of a patched object, fills in defaults, and brings it into the version of the request.
 pub(in crate::admission) async fn accept(
     request: &Attributes<'_>,
-    form: &Form,
+    form: &MatchForm,
     object: &mut Value,
-) -> Result<(), Failure> {
+) -> Result<(), WebhookFailure> {
     let own = match form {
-        Form::Sent => request.resource,
-        Form::Converted(resource) => resource,
+        MatchForm::Sent => request.resource,
+        MatchForm::Converted(resource) => resource,
     };
     if is_whole(request) {
         if let Some(error) = own.rules.decode(object, None).error {
-            return Err(Failure::Rejected(Status::internal(error)));
+            return Err(WebhookFailure::Rejected(Status::internal(error)));
         }
         own.rules.complete(object, None);
     }
-    if let Form::Converted(resource) = form {
-        convert(request.api, object, resource, request.resource).await.map_err(Failure::Rejected)?;
+    if let MatchForm::Converted(resource) = form {
+        convert(request.api, object, resource, request.resource).await.map_err(WebhookFailure::Rejected)?;
     }
     let meta = object.inner_or_new("metadata");
     meta.map(listwatch_kinds::meta::drop_duplicate_owners);
@@ -183,11 +183,11 @@ fn is_whole(request: &Attributes<'_>) -> bool {
 /// If a conversion webhook fails.
 pub(in crate::admission) async fn in_form(
     request: &Attributes<'_>,
-    form: &Form,
+    form: &MatchForm,
     object: &Value,
 ) -> Result<(Value, Value), Status> {
     let (mut new, mut old) = (object.clone(), request.old.cloned().unwrap_or_default());
-    if let Form::Converted(resource) = form
+    if let MatchForm::Converted(resource) = form
         && is_whole(request)
     {
         convert(request.api, &mut new, request.resource, resource).await?;
@@ -197,7 +197,7 @@ pub(in crate::admission) async fn in_form(
 }
 
 #[async_trait]
-impl Plugin for Validating {
+impl Plugin for ValidatingWebhooks {
     fn is_interested(&self, resource: &Resource) -> bool {
         !is_exempt(resource)
     }
@@ -224,8 +224,8 @@ impl Plugin for Validating {
 
 async fn validate(
     request: &Attributes<'_>,
-    hook: &Hook,
-    form: Form,
+    hook: &Webhook,
+    form: MatchForm,
     object: &Value,
     index: usize,
 ) -> Result<(), Status> {

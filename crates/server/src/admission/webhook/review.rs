@@ -8,9 +8,9 @@ use listwatch_merge::patch::JsonPatch;
 use listwatch_wire::Status;
 use listwatch_wire::json::{self, Value, json};
 
-use super::hook::{Failure, Hook};
+use super::hook::{Webhook, WebhookFailure};
 use crate::admission::Attributes;
-use crate::admission::matching::Form;
+use crate::admission::matching::MatchForm;
 use crate::auth::User;
 
 /// The question to a webhook.
@@ -18,7 +18,7 @@ pub(super) struct Review<'a> {
     /// Group and version of the review.
     pub(super) version: &'static str,
     pub(super) request: &'a Attributes<'a>,
-    pub(super) form: &'a Form,
+    pub(super) form: &'a MatchForm,
     pub(super) object: &'a Value,
     pub(super) old: &'a Value,
 }
@@ -28,8 +28,8 @@ impl Review<'_> {
     pub(super) fn encode(&self) -> (String, Bytes) {
         let (request, uid) = (self.request, uuid::Uuid::new_v4().to_string());
         let shown = match self.form {
-            Form::Sent => request.resource,
-            Form::Converted(resource) => resource,
+            MatchForm::Sent => request.resource,
+            MatchForm::Converted(resource) => resource,
         };
         let mut asked = json!({
             "uid": uid.as_str(),
@@ -90,13 +90,13 @@ pub(in crate::admission) fn user_info(user: &User) -> Value {
 
 /// The answer of a webhook.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ReviewAnswer {
     response: Value,
     /// v1 is stricter than v1beta1 about patches.
     strict: bool,
 }
 
-impl Answer {
+impl ReviewAnswer {
     /// Reads an answer to the review with that uid.
     pub(super) fn read(bytes: &[u8], version: &str, uid: &str) -> Result<Self, String> {
         let review = Value::read(bytes).map_err(|error| error.to_string())?;
@@ -119,7 +119,7 @@ impl Answer {
     }
 
     /// Passes on warnings and audit annotations.
-    pub(super) fn record(&self, request: &Attributes<'_>, hook: &Hook) {
+    pub(super) fn record(&self, request: &Attributes<'_>, hook: &Webhook) {
         for (key, value) in self.response.entries("auditAnnotations") {
             let key = format!("{}/{key}", hook.name);
             request.record.annotate(&key, value.as_str().unwrap_or_default());
@@ -130,8 +130,12 @@ impl Answer {
     }
 
     /// Fails if the webhook rejected the request.
-    pub(super) fn check_allowed(&self, hook: &str) -> Result<(), Failure> {
-        if self.response.flag("allowed") { Ok(()) } else { Err(Failure::Rejected(self.rejection(hook))) }
+    pub(super) fn check_allowed(&self, hook: &str) -> Result<(), WebhookFailure> {
+        if self.response.flag("allowed") {
+            Ok(())
+        } else {
+            Err(WebhookFailure::Rejected(self.rejection(hook)))
+        }
     }
 
     fn rejection(&self, hook: &str) -> Status {
@@ -149,8 +153,8 @@ impl Answer {
     }
 
     /// Returns the patch of a mutating webhook, if it has one.
-    pub(super) fn patch(&self, _hook: &Hook) -> Result<Option<JsonPatch>, Failure> {
-        let invalid = |why: String| Failure::Call(format!("received invalid webhook response: {why}"));
+    pub(super) fn patch(&self, _hook: &Webhook) -> Result<Option<JsonPatch>, WebhookFailure> {
+        let invalid = |why: String| WebhookFailure::Call(format!("received invalid webhook response: {why}"));
         let (text, kind) = (self.response.text("patch"), self.response.at("patchType").as_str());
         match (text.is_empty(), kind) {
             (false, None) if self.strict => {
@@ -160,19 +164,20 @@ impl Answer {
                 return Err(invalid("webhook returned response.patchType but not response.patch".to_owned()));
             }
             (false, Some(kind)) if self.strict && kind != "JSONPatch" => {
-                return Err(Failure::Call(format!("unsupported patch type {kind:?}")));
+                return Err(WebhookFailure::Call(format!("unsupported patch type {kind:?}")));
             }
             (true, _) => return Ok(None),
             _ => {}
         }
         let bytes = STANDARD.decode(text).map_err(|error| invalid(error.to_string()))?;
-        let undecodable =
-            |why: String| Failure::Call(format!("received undecodable patch in webhook response: {why}"));
+        let undecodable = |why: String| {
+            WebhookFailure::Call(format!("received undecodable patch in webhook response: {why}"))
+        };
         JsonPatch::parse(&bytes).map(Some).map_err(|error| undecodable(error.to_string()))
     }
 
     /// Fails if a validating webhook tries to change the object.
-    pub(super) fn without_patch(&self, _hook: &Hook) -> Result<(), Failure> {
+    pub(super) fn without_patch(&self, _hook: &Webhook) -> Result<(), WebhookFailure> {
         let which = match (self.response.text("patch"), self.response.has("patchType")) {
             (text, _) if !text.is_empty() => "patch",
             (_, true) => "patchType",
@@ -180,6 +185,6 @@ impl Answer {
         };
         let why =
             format!("received invalid webhook response: validating webhook may not return response.{which}");
-        if self.strict { Err(Failure::Call(why)) } else { Ok(()) }
+        if self.strict { Err(WebhookFailure::Call(why)) } else { Ok(()) }
     }
 }

@@ -45,7 +45,7 @@ impl Mode {
         if !self.fits(wanted, requester) {
             return None;
         }
-        let check = Check { mode: self, wanted, requester, authorizer };
+        let check = ModeCheck { mode: self, wanted, requester, authorizer };
         Some(check.on_request(request).and_then(|()| check.all()).map(|()| self.user(wanted)))
     }
 
@@ -116,14 +116,14 @@ impl Mode {
 }
 
 /// The rights that one mode asks for.
-struct Check<'a> {
+struct ModeCheck<'a> {
     mode: Mode,
     wanted: &'a Impersonation,
     requester: &'a User,
     authorizer: &'a dyn Authorizer,
 }
 
-impl Check<'_> {
+impl ModeCheck<'_> {
     fn on_request(&self, request: &Attributes<'_>) -> Result<(), Status> {
         if !self.mode.is_constrained() {
             return Ok(());

@@ -6,25 +6,28 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 
 use super::NodeAuthorizer;
-use super::graph::{Graph, Kind, Vertex};
+use super::graph::{NodeGraph, NodeObjectKind, Vertex};
 use super::references;
 use crate::cache::{Cache, Collection, Event, Filter, Follower, Object, Snapshot};
 
 /// The objects that the graph is made of.
 #[derive(Clone, Copy, Debug)]
-enum Source {
+enum GraphSource {
     Pod,
     Volume,
     /// An object that belongs to the node in its `spec.nodeName`, and refers to nothing.
-    Placed(Kind),
+    Placed(NodeObjectKind),
 }
 
-const SOURCES: [(&str, Source); 5] = [
-    ("pods", Source::Pod),
-    ("persistentvolumes", Source::Volume),
-    ("volumeattachments.storage.k8s.io", Source::Placed(Kind::VolumeAttachment)),
-    ("resourceslices.resource.k8s.io", Source::Placed(Kind::ResourceSlice)),
-    ("podcertificaterequests.certificates.k8s.io", Source::Placed(Kind::PodCertificateRequest)),
+const SOURCES: [(&str, GraphSource); 5] = [
+    ("pods", GraphSource::Pod),
+    ("persistentvolumes", GraphSource::Volume),
+    ("volumeattachments.storage.k8s.io", GraphSource::Placed(NodeObjectKind::VolumeAttachment)),
+    ("resourceslices.resource.k8s.io", GraphSource::Placed(NodeObjectKind::ResourceSlice)),
+    (
+        "podcertificaterequests.certificates.k8s.io",
+        GraphSource::Placed(NodeObjectKind::PodCertificateRequest),
+    ),
 ];
 
 /// The parts of a Pod that its references are read from. Most changes of a Pod touch none of them.
@@ -32,19 +35,19 @@ const POD_PARTS: [&str; 4] =
     ["spec", "metadata.annotations", "status.resourceClaimStatuses", "status.extendedResourceClaimStatus"];
 
 #[derive(Debug)]
-struct Feed {
-    source: Source,
+struct GraphFeed {
+    source: GraphSource,
     authorizer: Arc<NodeAuthorizer>,
 }
 
 pub(super) fn start(cache: &Cache, authorizer: &Arc<NodeAuthorizer>) {
     for (name, source) in SOURCES {
-        let feed = Feed { source, authorizer: Arc::clone(authorizer) };
+        let feed = GraphFeed { source, authorizer: Arc::clone(authorizer) };
         cache.collection(name, &[]).follow(Arc::new(feed));
     }
 }
 
-impl Follower for Feed {
+impl Follower for GraphFeed {
     fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot) {
         let mut graph = self.authorizer.graph.write();
         let all = collection.walk(&Filter::default(), None);
@@ -66,7 +69,7 @@ impl Follower for Feed {
     }
 }
 
-impl Source {
+impl GraphSource {
     /// Returns true if the change makes no difference to the graph.
     fn is_same(self, previous: &Object, object: &Object) -> bool {
         match self {
@@ -80,7 +83,7 @@ impl Source {
         }
     }
 
-    fn put(self, graph: &mut Graph, object: &Object) {
+    fn put(self, graph: &mut NodeGraph, object: &Object) {
         let node = match self {
             Self::Volume => "",
             _ => object.field("spec.nodeName").unwrap_or_default(),
@@ -96,7 +99,7 @@ impl Source {
         }
     }
 
-    fn remove(self, graph: &mut Graph, object: &Object) {
+    fn remove(self, graph: &mut NodeGraph, object: &Object) {
         match self {
             Self::Volume => graph.set_volume(object.name(), None),
             _ => graph.remove(&self.vertex(object)),
@@ -106,7 +109,7 @@ impl Source {
     fn vertex(self, object: &Object) -> Vertex {
         let kind = match self {
             Self::Placed(kind) => kind,
-            Self::Pod | Self::Volume => Kind::Pod,
+            Self::Pod | Self::Volume => NodeObjectKind::Pod,
         };
         Vertex::new(kind, object.namespace(), object.name())
     }

@@ -1,4 +1,4 @@
-//! [`Graph`]: which nodes need which objects, because of the Pods that run on them.
+//! [`NodeGraph`]: which nodes need which objects, because of the Pods that run on them.
 //!
 //! Pure. `follow.rs` keeps it in step with the cache, one changed object at a time: a change costs as much as what that
 //! object refers to, however many others there are.
@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-type Map<K, V> = HashMap<K, V, RandomState>;
+type NodeMap<K, V> = HashMap<K, V, RandomState>;
 
 /// The kinds of objects that are looked up by the node they belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum NodeObjectKind {
     ConfigMap,
     Secret,
     ServiceAccount,
@@ -27,13 +27,13 @@ pub(super) enum Kind {
 /// An object by its name; the namespace is empty for cluster-scoped ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Vertex {
-    pub(super) kind: Kind,
+    pub(super) kind: NodeObjectKind,
     pub(super) namespace: Box<str>,
     pub(super) name: Box<str>,
 }
 
 impl Vertex {
-    pub(super) fn new(kind: Kind, namespace: &str, name: &str) -> Self {
+    pub(super) fn new(kind: NodeObjectKind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
     }
 }
@@ -47,17 +47,17 @@ pub(super) struct Volume {
 
 /// Which nodes need which objects.
 #[derive(Debug, Default)]
-pub(super) struct Graph {
+pub(super) struct NodeGraph {
     /// The nodes that need an object, each with the number of those that refer to it there.
-    needed: Map<Vertex, Map<Arc<str>, u32>>,
+    needed: NodeMap<Vertex, NodeMap<Arc<str>, u32>>,
     /// The node of a Pod or another object that belongs to one, and what it refers to.
-    placed: Map<Vertex, (Arc<str>, Vec<Vertex>)>,
-    volumes: Map<Box<str>, Volume>,
+    placed: NodeMap<Vertex, (Arc<str>, Vec<Vertex>)>,
+    volumes: NodeMap<Box<str>, Volume>,
     /// The volumes that need a Secret.
-    volumes_of: Map<Vertex, HashSet<Box<str>, RandomState>>,
+    volumes_of: NodeMap<Vertex, HashSet<Box<str>, RandomState>>,
 }
 
-impl Graph {
+impl NodeGraph {
     /// Puts an object on a node, with all that it refers to, instead of what was known of it.
     pub(super) fn place(&mut self, object: Vertex, node: &str, mut references: Vec<Vertex>) {
         self.remove(&object);
@@ -142,20 +142,20 @@ mod tests {
     use super::*;
 
     fn pod(name: &str) -> Vertex {
-        Vertex::new(Kind::Pod, "a", name)
+        Vertex::new(NodeObjectKind::Pod, "a", name)
     }
 
     fn secret(name: &str) -> Vertex {
-        Vertex::new(Kind::Secret, "a", name)
+        Vertex::new(NodeObjectKind::Secret, "a", name)
     }
 
     fn claim(name: &str) -> Vertex {
-        Vertex::new(Kind::PersistentVolumeClaim, "a", name)
+        Vertex::new(NodeObjectKind::PersistentVolumeClaim, "a", name)
     }
 
     #[test]
     fn a_secret_is_needed_until_the_last_pod_of_the_node_goes() {
-        let mut graph = Graph::default();
+        let mut graph = NodeGraph::default();
         graph.place(pod("p"), "one", vec![secret("s"), secret("s")]);
         graph.place(pod("q"), "one", vec![secret("s")]);
         graph.place(pod("r"), "two", vec![secret("t")]);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn volumes_are_needed_through_their_claims_in_any_order() {
-        let mut graph = Graph::default();
+        let mut graph = NodeGraph::default();
         let volume = Volume { claim: claim("c"), secrets: vec![secret("key")] };
         graph.set_volume("v", Some(volume.clone()));
         assert!(!graph.needs_volume("one", "v") && !graph.needs("one", &secret("key")));
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn an_object_that_moves_leaves_its_node() {
-        let mut graph = Graph::default();
-        let attachment = Vertex::new(Kind::VolumeAttachment, "", "x");
+        let mut graph = NodeGraph::default();
+        let attachment = Vertex::new(NodeObjectKind::VolumeAttachment, "", "x");
         graph.place(attachment.clone(), "one", Vec::new());
         graph.place(attachment.clone(), "two", Vec::new());
         assert!(!graph.needs("one", &attachment) && graph.needs("two", &attachment));

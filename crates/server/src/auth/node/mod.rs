@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use self::graph::{Graph, Kind, Vertex};
+use self::graph::{NodeGraph, NodeObjectKind, Vertex};
 use crate::auth::rbac::{PolicyRule, RoleRef};
 use crate::auth::{Attributes, Authorizer, Decision, User};
 use crate::cache::Cache;
@@ -47,7 +47,7 @@ pub(crate) fn node_of(user: &User) -> Option<&str> {
 /// Decides for kubelets, and has no opinion about others.
 #[derive(Debug, Default)]
 pub struct NodeAuthorizer {
-    graph: RwLock<Graph>,
+    graph: RwLock<NodeGraph>,
 }
 
 impl NodeAuthorizer {
@@ -62,19 +62,21 @@ impl NodeAuthorizer {
     fn decide(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         match (wanted.group, wanted.resource) {
             (_, "") => refuse(""),
-            ("", "secrets") => self.read(node, Kind::Secret, wanted),
-            ("", "configmaps") => self.read(node, Kind::ConfigMap, wanted),
+            ("", "secrets") => self.read(node, NodeObjectKind::Secret, wanted),
+            ("", "configmaps") => self.read(node, NodeObjectKind::ConfigMap, wanted),
             ("", "persistentvolumeclaims") if wanted.subresource == "status" => {
                 self.claim_status(node, wanted)
             }
-            ("", "persistentvolumeclaims") => self.get(node, Kind::PersistentVolumeClaim, wanted),
+            ("", "persistentvolumeclaims") => self.get(node, NodeObjectKind::PersistentVolumeClaim, wanted),
             ("", "persistentvolumes") => self.get_volume(node, wanted),
             ("", "serviceaccounts") => self.service_account(node, wanted),
             ("", "nodes") => own_node(node, wanted),
             ("", "pods") => self.pod(node, wanted),
-            ("resource.k8s.io", "resourceclaims") => self.get(node, Kind::ResourceClaim, wanted),
+            ("resource.k8s.io", "resourceclaims") => self.get(node, NodeObjectKind::ResourceClaim, wanted),
             ("resource.k8s.io", "resourceslices") => self.slice(node, wanted),
-            ("storage.k8s.io", "volumeattachments") => self.get(node, Kind::VolumeAttachment, wanted),
+            ("storage.k8s.io", "volumeattachments") => {
+                self.get(node, NodeObjectKind::VolumeAttachment, wanted)
+            }
             ("storage.k8s.io", "csinodes") => own_csi_node(node, wanted),
             ("coordination.k8s.io", "leases") => own_lease(node, wanted),
             ("certificates.k8s.io", "podcertificaterequests") => self.certificate_request(node, wanted),
@@ -83,14 +85,14 @@ impl NodeAuthorizer {
     }
 
     /// Get, list and watch of single objects.
-    fn read(&self, node: &str, kind: Kind, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn read(&self, node: &str, kind: NodeObjectKind, wanted: &Attributes<'_>) -> Result<(), String> {
         check(READ.contains(&wanted.verb), "can only read resources of this type")?;
         check(wanted.subresource.is_empty(), "cannot read subresource")?;
         check(!wanted.namespace.is_empty(), "can only read namespaced object of this type")?;
         self.related(node, kind, wanted)
     }
 
-    fn get(&self, node: &str, kind: Kind, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn get(&self, node: &str, kind: NodeObjectKind, wanted: &Attributes<'_>) -> Result<(), String> {
         only_get(wanted)?;
         self.related(node, kind, wanted)
     }
@@ -103,24 +105,26 @@ impl NodeAuthorizer {
 
     fn claim_status(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         check(matches!(wanted.verb, "update" | "patch"), "can only get/update/patch this type")?;
-        self.related(node, Kind::PersistentVolumeClaim, wanted)
+        self.related(node, NodeObjectKind::PersistentVolumeClaim, wanted)
     }
 
     fn service_account(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         if wanted.verb == "get" && wanted.subresource.is_empty() {
-            return self.read(node, Kind::ServiceAccount, wanted);
+            return self.read(node, NodeObjectKind::ServiceAccount, wanted);
         }
         let named = wanted.verb == "create" && !wanted.name.is_empty();
         check(named, "can only create tokens for individual service accounts")?;
         check(wanted.subresource == "token", "can only create token subresource of serviceaccount")?;
-        self.related(node, Kind::ServiceAccount, wanted)
+        self.related(node, NodeObjectKind::ServiceAccount, wanted)
     }
 
     fn pod(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         match (wanted.subresource, wanted.verb) {
-            ("", "get") => self.related(node, Kind::Pod, wanted),
+            ("", "get") => self.related(node, NodeObjectKind::Pod, wanted),
             ("", "list" | "watch") if selects(wanted, node) => Ok(()),
-            ("", "list" | "watch") if !wanted.name.is_empty() => self.related(node, Kind::Pod, wanted),
+            ("", "list" | "watch") if !wanted.name.is_empty() => {
+                self.related(node, NodeObjectKind::Pod, wanted)
+            }
             ("", "list" | "watch") => refuse("can only list/watch pods with spec.nodeName field selector"),
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
             _ => refuse(""),
@@ -131,7 +135,9 @@ impl NodeAuthorizer {
         check(wanted.subresource.is_empty(), "cannot authorize ResourceSlice subresources")?;
         match wanted.verb {
             "create" => Ok(()),
-            "get" | "update" | "patch" | "delete" => self.related(node, Kind::ResourceSlice, wanted),
+            "get" | "update" | "patch" | "delete" => {
+                self.related(node, NodeObjectKind::ResourceSlice, wanted)
+            }
             "list" | "watch" | "deletecollection" => check(
                 selects(wanted, node),
                 "can only list/watch/deletecollection resourceslices with nodeName field selector",
@@ -147,7 +153,7 @@ impl NodeAuthorizer {
         check(plain, "nodes may not access the status subresource of PodCertificateRequests")?;
         match wanted.verb {
             "create" => Ok(()),
-            "get" => self.related(node, Kind::PodCertificateRequest, wanted),
+            "get" => self.related(node, NodeObjectKind::PodCertificateRequest, wanted),
             "list" | "watch" => check(
                 selects(wanted, node),
                 "can only list/watch podcertificaterequests with nodeName field selector",
@@ -156,7 +162,7 @@ impl NodeAuthorizer {
         }
     }
 
-    fn related(&self, node: &str, kind: Kind, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn related(&self, node: &str, kind: NodeObjectKind, wanted: &Attributes<'_>) -> Result<(), String> {
         check(!wanted.name.is_empty(), "No Object name found")?;
         let object = Vertex::new(kind, wanted.namespace, wanted.name);
         if self.graph.read().needs(node, &object) { Ok(()) } else { unrelated(node) }

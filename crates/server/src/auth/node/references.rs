@@ -3,7 +3,7 @@
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 
-use super::graph::{Kind, Vertex, Volume};
+use super::graph::{NodeObjectKind, Vertex, Volume};
 
 /// Marks a Pod that a kubelet made for itself.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -107,12 +107,12 @@ pub(super) fn of_pod(pod: &Value) -> Vec<Vertex> {
     let mut all = Vec::new();
     let account = pod.at("spec").text("serviceAccountName");
     if !account.is_empty() {
-        all.push(vertex(Kind::ServiceAccount, account));
+        all.push(vertex(NodeObjectKind::ServiceAccount, account));
     }
-    all.extend(secrets(pod).into_iter().map(|name| vertex(Kind::Secret, name)));
-    all.extend(config_maps(pod).into_iter().map(|name| vertex(Kind::ConfigMap, name)));
-    all.extend(volume_claims(pod).iter().map(|name| vertex(Kind::PersistentVolumeClaim, name)));
-    all.extend(resource_claims(pod).into_iter().map(|name| vertex(Kind::ResourceClaim, name)));
+    all.extend(secrets(pod).into_iter().map(|name| vertex(NodeObjectKind::Secret, name)));
+    all.extend(config_maps(pod).into_iter().map(|name| vertex(NodeObjectKind::ConfigMap, name)));
+    all.extend(volume_claims(pod).iter().map(|name| vertex(NodeObjectKind::PersistentVolumeClaim, name)));
+    all.extend(resource_claims(pod).into_iter().map(|name| vertex(NodeObjectKind::ResourceClaim, name)));
     all
 }
 
@@ -141,8 +141,10 @@ pub(super) fn of_volume(volume: &Value) -> Option<Volume> {
     }
     let secrets = named.into_iter().filter(|(_, name)| !name.is_empty());
     Some(Volume {
-        claim: Vertex::new(Kind::PersistentVolumeClaim, namespace, claim.text("name")),
-        secrets: secrets.map(|(namespace, name)| Vertex::new(Kind::Secret, namespace, name)).collect(),
+        claim: Vertex::new(NodeObjectKind::PersistentVolumeClaim, namespace, claim.text("name")),
+        secrets: secrets
+            .map(|(namespace, name)| Vertex::new(NodeObjectKind::Secret, namespace, name))
+            .collect(),
     })
 }
 
@@ -225,9 +227,9 @@ mod tests {
         let found = of_volume(&volume).unwrap();
         let names: Vec<&str> = found.secrets.iter().map(|secret| &*secret.name).collect();
         assert_eq!(names, ["publish", "stage", "grow"]);
-        assert_eq!(found.claim, Vertex::new(Kind::PersistentVolumeClaim, "a", "c"));
+        assert_eq!(found.claim, Vertex::new(NodeObjectKind::PersistentVolumeClaim, "a", "c"));
         let rbd = json!({"spec": {"claimRef": {"namespace": "a", "name": "c"}, "rbd": {"secretRef": {"name": "s"}}}});
-        assert_eq!(of_volume(&rbd).unwrap().secrets, [Vertex::new(Kind::Secret, "a", "s")]);
+        assert_eq!(of_volume(&rbd).unwrap().secrets, [Vertex::new(NodeObjectKind::Secret, "a", "s")]);
         assert_eq!(of_volume(&json!({"spec": {"rbd": {"secretRef": {"name": "s"}}}})), None);
     }
 }

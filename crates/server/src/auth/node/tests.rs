@@ -18,22 +18,22 @@ fn authorizer() -> NodeAuthorizer {
     {
         let mut graph = authorizer.graph.write();
         let used = [
-            (Kind::Secret, "used"),
-            (Kind::ConfigMap, "used"),
-            (Kind::ServiceAccount, "used"),
-            (Kind::PersistentVolumeClaim, "used"),
-            (Kind::ResourceClaim, "used"),
+            (NodeObjectKind::Secret, "used"),
+            (NodeObjectKind::ConfigMap, "used"),
+            (NodeObjectKind::ServiceAccount, "used"),
+            (NodeObjectKind::PersistentVolumeClaim, "used"),
+            (NodeObjectKind::ResourceClaim, "used"),
         ];
         let used = used.map(|(kind, name)| Vertex::new(kind, "ns", name)).to_vec();
-        graph.place(Vertex::new(Kind::Pod, "ns", "used"), "one", used);
-        for kind in [Kind::VolumeAttachment, Kind::ResourceSlice] {
+        graph.place(Vertex::new(NodeObjectKind::Pod, "ns", "used"), "one", used);
+        for kind in [NodeObjectKind::VolumeAttachment, NodeObjectKind::ResourceSlice] {
             graph.place(Vertex::new(kind, "", "used"), "one", Vec::new());
         }
-        let request = Vertex::new(Kind::PodCertificateRequest, "ns", "used");
+        let request = Vertex::new(NodeObjectKind::PodCertificateRequest, "ns", "used");
         graph.place(request, "one", Vec::new());
         let volume = graph::Volume {
-            claim: Vertex::new(Kind::PersistentVolumeClaim, "ns", "used"),
-            secrets: vec![Vertex::new(Kind::Secret, "drivers", "key")],
+            claim: Vertex::new(NodeObjectKind::PersistentVolumeClaim, "ns", "used"),
+            secrets: vec![Vertex::new(NodeObjectKind::Secret, "drivers", "key")],
         };
         graph.set_volume("used", Some(volume));
     }

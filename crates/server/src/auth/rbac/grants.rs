@@ -5,18 +5,18 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 
 use crate::auth::User;
-use crate::auth::rbac::object::{Binding, Principal, RoleRef, Subject};
-use crate::auth::rbac::policy::{Map, Policy};
+use crate::auth::rbac::object::{Binding, Principal, RbacSubject, RoleRef};
+use crate::auth::rbac::policy::{Policy, PolicyMap};
 
 /// The bindings of one namespace, or those of the whole cluster, by whom they are for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scope {
-    users: Map<Arc<str>, Roles>,
-    groups: Map<Arc<str>, Roles>,
+pub(super) struct GrantScope {
+    users: PolicyMap<Arc<str>, GrantedRoles>,
+    groups: PolicyMap<Arc<str>, GrantedRoles>,
 }
 
 /// The roles somebody was given, and by which bindings: many bindings of one role cost one look at it.
-type Roles = OrdMap<RoleRef, OrdSet<Arc<str>>>;
+type GrantedRoles = OrdMap<RoleRef, OrdSet<Arc<str>>>;
 
 /// A role that a user was given.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Granted<'a> {
     pub(super) role: &'a RoleRef,
 }
 
-impl Scope {
+impl GrantScope {
     pub(super) fn add(&mut self, binding: &Binding) {
         for principal in binding.principals() {
             let (map, key) = self.place(principal);
@@ -57,7 +57,7 @@ impl Scope {
         self.users.is_empty() && self.groups.is_empty()
     }
 
-    fn place(&mut self, principal: Principal) -> (&mut Map<Arc<str>, Roles>, Arc<str>) {
+    fn place(&mut self, principal: Principal) -> (&mut PolicyMap<Arc<str>, GrantedRoles>, Arc<str>) {
         match principal {
             Principal::User(name) => (&mut self.users, name),
             Principal::Group(name) => (&mut self.groups, name),
@@ -94,7 +94,7 @@ impl Binding {
     }
 }
 
-impl Subject {
+impl RbacSubject {
     /// Returns true if a binding of the namespace has this user as a subject.
     pub(super) fn means(&self, user: &User, binding_namespace: &str) -> bool {
         match self.principal(binding_namespace) {

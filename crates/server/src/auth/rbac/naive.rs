@@ -220,12 +220,12 @@ fn binding(namespaced: bool) -> impl Strategy<Value = Value> {
 
 /// A change of the objects: each step puts one or removes one.
 #[derive(Clone, Debug)]
-enum Step {
+enum PolicyStep {
     Put(usize, Value),
     Remove(usize, Value),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<PolicyStep>> {
     let object = prop_oneof![
         role(false).prop_map(|role| (0, role)),
         role(true).prop_map(|role| (1, role)),
@@ -233,7 +233,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         binding(true).prop_map(|binding| (3, binding)),
     ];
     let step = (object, prop::bool::weighted(0.8)).prop_map(|((kind, object), put)| {
-        if put { Step::Put(kind, object) } else { Step::Remove(kind, object) }
+        if put { PolicyStep::Put(kind, object) } else { PolicyStep::Remove(kind, object) }
     });
     prop::collection::vec(step, 1..40)
 }
@@ -252,10 +252,10 @@ impl World {
         }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &PolicyStep) {
         let (kind, object, put) = match step {
-            Step::Put(kind, object) => (*kind, object, true),
-            Step::Remove(kind, object) => (*kind, object, false),
+            PolicyStep::Put(kind, object) => (*kind, object, true),
+            PolicyStep::Remove(kind, object) => (*kind, object, false),
         };
         let objects = self.kind(kind);
         objects.retain(|other| !same(other, object));
@@ -265,14 +265,14 @@ impl World {
     }
 }
 
-fn take(policy: &mut Policy, step: &Step) {
+fn take(policy: &mut Policy, step: &PolicyStep) {
     match step {
-        Step::Put(0, role) => policy.set_cluster_role(role.to_type().unwrap()),
-        Step::Put(1, role) => policy.set_role(role.to_type().unwrap()),
-        Step::Put(_, binding) => policy.set_binding(binding.to_type().unwrap()),
-        Step::Remove(0, role) => policy.remove_cluster_role(&named(role)),
-        Step::Remove(1, role) => policy.remove_role(text(role, "/metadata/namespace"), &named(role)),
-        Step::Remove(_, binding) => {
+        PolicyStep::Put(0, role) => policy.set_cluster_role(role.to_type().unwrap()),
+        PolicyStep::Put(1, role) => policy.set_role(role.to_type().unwrap()),
+        PolicyStep::Put(_, binding) => policy.set_binding(binding.to_type().unwrap()),
+        PolicyStep::Remove(0, role) => policy.remove_cluster_role(&named(role)),
+        PolicyStep::Remove(1, role) => policy.remove_role(text(role, "/metadata/namespace"), &named(role)),
+        PolicyStep::Remove(_, binding) => {
             policy.remove_binding(text(binding, "/metadata/namespace"), &named(binding))
         }
     }

@@ -14,7 +14,7 @@ use crate::auth::rbac::rule::{PolicyRule, or_empty};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Role {
-    pub(super) metadata: Meta,
+    pub(super) metadata: RbacMetadata,
     #[serde(deserialize_with = "or_empty")]
     pub(super) rules: Vec<PolicyRule>,
     pub(super) aggregation_rule: Option<Aggregation>,
@@ -24,10 +24,10 @@ pub struct Role {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Binding {
-    pub(super) metadata: Meta,
+    pub(super) metadata: RbacMetadata,
     pub(super) role_ref: RoleRef,
     #[serde(deserialize_with = "or_empty")]
-    pub(super) subjects: Vec<Subject>,
+    pub(super) subjects: Vec<RbacSubject>,
 }
 
 /// The role a binding grants.
@@ -44,7 +44,7 @@ pub struct RoleRef {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Meta {
+pub(super) struct RbacMetadata {
     pub(super) name: Arc<str>,
     pub(super) namespace: Arc<str>,
     pub(super) labels: Option<BTreeMap<String, String>>,
@@ -67,12 +67,12 @@ pub(super) struct RoleSelector(pub(super) Option<LabelSelector>);
 struct SelectorText {
     match_labels: Option<BTreeMap<String, String>>,
     #[serde(deserialize_with = "or_empty")]
-    match_expressions: Vec<Expression>,
+    match_expressions: Vec<SelectorExpression>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Expression {
+struct SelectorExpression {
     key: String,
     operator: String,
     #[serde(deserialize_with = "or_empty")]
@@ -82,7 +82,7 @@ struct Expression {
 /// Whom a binding means.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Subject {
+pub(super) struct RbacSubject {
     pub(super) kind: String,
     pub(super) name: String,
     pub(super) namespace: String,
@@ -98,12 +98,12 @@ impl SelectorText {
     fn parse(self) -> Option<LabelSelector> {
         let labels = self.match_labels.unwrap_or_default().into_iter();
         let labels = labels.map(|(key, value)| Requirement::new(&key, Operator::In, vec![value]).ok());
-        let expressions = self.match_expressions.into_iter().map(Expression::parse);
+        let expressions = self.match_expressions.into_iter().map(SelectorExpression::parse);
         labels.chain(expressions).collect::<Option<Vec<_>>>().map(LabelSelector::new)
     }
 }
 
-impl Expression {
+impl SelectorExpression {
     fn parse(self) -> Option<Requirement> {
         let operator = match self.operator.as_str() {
             "In" => Operator::In,
@@ -116,7 +116,7 @@ impl Expression {
     }
 }
 
-impl Meta {
+impl RbacMetadata {
     pub(super) fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.get(key).map(String::as_str)
     }
@@ -160,7 +160,7 @@ pub(super) enum Principal {
     Group(Arc<str>),
 }
 
-impl Subject {
+impl RbacSubject {
     /// The user or group this means in a binding of the namespace; service accounts are users with a telling name.
     pub(super) fn principal(&self, binding_namespace: &str) -> Option<Principal> {
         match self.kind.as_str() {

@@ -9,12 +9,12 @@ use imbl::shared_ptr::DefaultSharedPtr;
 use listwatch_wire::go::quote;
 
 use crate::auth::rbac::aggregate::ClusterRole;
-use crate::auth::rbac::grants::{Granted, Scope};
+use crate::auth::rbac::grants::{GrantScope, Granted};
 use crate::auth::rbac::object::{Binding, Role, RoleRef};
 use crate::auth::rbac::rule::PolicyRule;
 use crate::auth::{Attributes, User};
 
-pub(super) type Map<K, V> = imbl::GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
+pub(super) type PolicyMap<K, V> = imbl::GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
 
 /// The roles and bindings of the whole server, kept for look-up.
 ///
@@ -22,15 +22,15 @@ pub(super) type Map<K, V> = imbl::GenericHashMap<K, V, RandomState, DefaultShare
 /// whoever asks works with a copy, so that a request is judged by one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    pub(super) cluster_roles: Map<Arc<str>, Arc<ClusterRole>>,
+    pub(super) cluster_roles: PolicyMap<Arc<str>, Arc<ClusterRole>>,
     /// The ClusterRoles that aggregate others.
     pub(super) aggregating: OrdSet<Arc<str>>,
     /// By namespace, then name: a binding only ever looks for the roles of its own namespace.
-    roles: Map<Arc<str>, Map<Arc<str>, Arc<Role>>>,
+    roles: PolicyMap<Arc<str>, PolicyMap<Arc<str>, Arc<Role>>>,
     /// The grants, by the namespace they hold in; the empty one is the whole cluster.
-    pub(super) scopes: Map<Arc<str>, Scope>,
+    pub(super) scopes: PolicyMap<Arc<str>, GrantScope>,
     /// By namespace, then name.
-    bindings: Map<Arc<str>, Map<Arc<str>, Arc<Binding>>>,
+    bindings: PolicyMap<Arc<str>, PolicyMap<Arc<str>, Arc<Binding>>>,
 }
 
 /// The reason an action is allowed: a binding, and the subject it was for.
@@ -120,7 +120,11 @@ impl Policy {
     }
 }
 
-fn remove<V: Clone>(map: &mut Map<Arc<str>, Map<Arc<str>, V>>, namespace: &str, name: &str) -> Option<V> {
+fn remove<V: Clone>(
+    map: &mut PolicyMap<Arc<str>, PolicyMap<Arc<str>, V>>,
+    namespace: &str,
+    name: &str,
+) -> Option<V> {
     let inside = map.get_mut(namespace)?;
     let removed = inside.remove(name);
     if inside.is_empty() {

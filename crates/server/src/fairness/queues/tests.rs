@@ -1,12 +1,12 @@
 use super::*;
 
-const QUEUING: Settings = Settings { queues: 64, hand: 6, length: 50 };
+const QUEUING: QueueSettings = QueueSettings { queues: 64, hand: 6, length: 50 };
 
 fn second(now: Instant, millis: u64) -> Instant {
     now + Duration::from_millis(millis)
 }
 
-fn place(arrival: Arrival) -> Place {
+fn place(arrival: Arrival) -> SeatPlace {
     match arrival {
         Arrival::Runs(place) => place,
         other => panic!("{other:?}"),
@@ -29,10 +29,10 @@ fn what_fits_runs_and_what_does_not_waits_its_turn() {
 #[test]
 fn a_level_without_queues_rejects_and_a_full_queue_does() {
     let start = Instant::now();
-    let mut queues = Queues::new(Settings { queues: 0, hand: 0, length: 0 }, 1, start);
+    let mut queues = Queues::new(QueueSettings { queues: 0, hand: 0, length: 0 }, 1, start);
     place(queues.arrive(start, 1, 1, || ()));
     assert_eq!(queues.arrive(start, 1, 1, || ()), Arrival::NoSeat);
-    let mut queues = Queues::new(Settings { queues: 1, hand: 1, length: 2 }, 1, start);
+    let mut queues = Queues::new(QueueSettings { queues: 1, hand: 1, length: 2 }, 1, start);
     place(queues.arrive(start, 1, 1, || ()));
     for _ in 0..2 {
         assert!(matches!(queues.arrive(start, 1, 1, || ()), Arrival::Waits(..)));
@@ -73,7 +73,7 @@ fn wide_requests_take_more_seats_and_are_not_passed_by_for_ever() {
 fn serve(flows: &[(u64, usize, u64)], seats: u32, millis: u64) -> Vec<usize> {
     let start = Instant::now();
     let mut queues: Queues<usize> = Queues::new(QUEUING, seats, start);
-    let mut running: Vec<(u64, usize, Place)> = Vec::new();
+    let mut running: Vec<(u64, usize, SeatPlace)> = Vec::new();
     let mut done = vec![0; flows.len()];
     let mut rejected = vec![0; flows.len()];
     let arrive =

@@ -11,10 +11,10 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::http::body::{Body, Duplex, EventStream, PieceStream, Response, STALL, WRITE_GRACE, patiently};
+use crate::http::body::{Body, Duplex, PieceStream, Response, STALL, WRITE_GRACE, WatchBody, patiently};
 use crate::http::h1::body::RequestBody;
 use crate::http::h1::head;
-use crate::http::h1::head::{Delimiter, Head, Refused};
+use crate::http::h1::head::{Delimiter, Refused, RequestHead};
 use crate::http::h1::linger::linger;
 use crate::http::h1::output::{END, write_chunk, write_pieces};
 use crate::http::handler::Handler;
@@ -25,18 +25,18 @@ use crate::http::websocket;
 const HEAD_BUFFER: usize = 2048;
 
 /// The state of a connection after a request.
-enum Next {
+enum AfterRequest {
     Again,
     Close,
     /// The same, though the client may still be sending.
     Linger,
     /// The connection now belongs to a watch.
-    Watch(Box<dyn EventStream>, Flow),
+    Watch(Box<dyn WatchBody>, ConnectionFlow),
     /// The connection now belongs to whoever is behind this server.
     Tunnel(Box<dyn Duplex>),
 }
 
-enum Flow {
+enum ConnectionFlow {
     Chunks,
     WebSocket,
 }
@@ -49,11 +49,15 @@ where
     // The exchange keeps a read buffer and a handler's future; a watch needs neither. Boxing both phases keeps this
     // task as small as the phase it is in.
     let next = Box::pin(requests(&mut io, &*service)).await;
-    let unread = matches!(next, Ok(Next::Linger));
+    let unread = matches!(next, Ok(AfterRequest::Linger));
     let outcome = match next {
-        Ok(Next::Watch(mut watch, Flow::Chunks)) => Box::pin(stream_watch(&mut io, &mut *watch)).await,
-        Ok(Next::Watch(watch, Flow::WebSocket)) => Box::pin(websocket::run(&mut io, watch)).await,
-        Ok(Next::Tunnel(mut other)) => tunnel(&mut io, &mut *other, &*service).await,
+        Ok(AfterRequest::Watch(mut watch, ConnectionFlow::Chunks)) => {
+            Box::pin(stream_watch(&mut io, &mut *watch)).await
+        }
+        Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket)) => {
+            Box::pin(websocket::run(&mut io, watch)).await
+        }
+        Ok(AfterRequest::Tunnel(mut other)) => tunnel(&mut io, &mut *other, &*service).await,
         Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
@@ -70,7 +74,7 @@ where
 }
 
 /// Requests one after the other, until the connection ends or a watch takes it over.
-async fn requests<S>(io: &mut S, service: &impl Handler) -> io::Result<Next>
+async fn requests<S>(io: &mut S, service: &impl Handler) -> io::Result<AfterRequest>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -78,15 +82,15 @@ where
     loop {
         let head = match next_head(io, &mut buf, service).await? {
             Some(Ok(head)) => head,
-            Some(Err(refused)) => return refuse(io, refused).await.map(|()| Next::Linger),
-            None => return Ok(Next::Close),
+            Some(Err(refused)) => return refuse(io, refused).await.map(|()| AfterRequest::Linger),
+            None => return Ok(AfterRequest::Close),
         };
         match exchange(io, &mut buf, head, service).await? {
-            Next::Again => {}
-            Next::Tunnel(mut other) => {
+            AfterRequest::Again => {}
+            AfterRequest::Tunnel(mut other) => {
                 // What the client has sent already is not for us.
                 timeout(STALL, other.write_all(&buf)).await??;
-                return Ok(Next::Tunnel(other));
+                return Ok(AfterRequest::Tunnel(other));
             }
             last => return Ok(last),
         }
@@ -98,7 +102,7 @@ async fn next_head<S: AsyncRead + Unpin>(
     io: &mut S,
     buf: &mut BytesMut,
     service: &impl Handler,
-) -> io::Result<Option<Result<Head, Refused>>> {
+) -> io::Result<Option<Result<RequestHead, Refused>>> {
     let limits = service.limits();
     let mut deadline = Instant::now() + limits.idle_timeout;
     let mut begun = false;
@@ -143,7 +147,12 @@ async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Resu
 }
 
 /// One request and its answer.
-async fn exchange<S>(io: &mut S, buf: &mut BytesMut, head: Head, service: &impl Handler) -> io::Result<Next>
+async fn exchange<S>(
+    io: &mut S,
+    buf: &mut BytesMut,
+    head: RequestHead,
+    service: &impl Handler,
+) -> io::Result<AfterRequest>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -165,12 +174,12 @@ where
     let whole = timeout(service.limits().body_timeout, body.finish()).await.unwrap_or(false);
     let keep = keep_alive && !service.is_stopping() && whole;
     match respond(io, response, keep, version).await? {
-        Next::Close if !whole => Ok(Next::Linger),
+        AfterRequest::Close if !whole => Ok(AfterRequest::Linger),
         next => Ok(next),
     }
 }
 
-async fn respond<S>(io: &mut S, response: Response, keep: bool, version: Version) -> io::Result<Next>
+async fn respond<S>(io: &mut S, response: Response, keep: bool, version: Version) -> io::Result<AfterRequest>
 where
     S: AsyncWrite + Unpin + Send,
 {
@@ -202,28 +211,28 @@ where
             write_pieces(io, &[&out]).await?;
             stream_pieces(io, pieces, chunked).await?;
             io.flush().await?;
-            return Ok(if keep { Next::Again } else { Next::Close });
+            return Ok(if keep { AfterRequest::Again } else { AfterRequest::Close });
         }
         Body::Watch(watch) => {
             head(Delimiter::Chunked, true);
             write_pieces(io, &[&out]).await?;
             io.flush().await?;
-            return Ok(Next::Watch(watch, Flow::Chunks));
+            return Ok(AfterRequest::Watch(watch, ConnectionFlow::Chunks));
         }
         Body::Tunnel(other) => {
             head(Delimiter::None, true);
             write_pieces(io, &[&out]).await?;
             io.flush().await?;
-            return Ok(Next::Tunnel(other));
+            return Ok(AfterRequest::Tunnel(other));
         }
         Body::WebSocket(watch) => {
             head(Delimiter::None, true);
             write_pieces(io, &[&out]).await?;
             io.flush().await?;
-            return Ok(Next::Watch(watch, Flow::WebSocket));
+            return Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket));
         }
     }
-    Ok(if keep { Next::Again } else { Next::Close })
+    Ok(if keep { AfterRequest::Again } else { AfterRequest::Close })
 }
 
 /// Passes bytes both ways until one end closes, or the server stops.
@@ -267,7 +276,7 @@ async fn stream_pieces<S: AsyncWrite + Unpin>(
 }
 
 /// Writes events as they come, until the watch ends or the client goes.
-async fn stream_watch<S>(io: &mut S, watch: &mut dyn EventStream) -> io::Result<()>
+async fn stream_watch<S>(io: &mut S, watch: &mut dyn WatchBody) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {

@@ -19,7 +19,7 @@ pub(crate) enum Framing {
 
 /// A parsed head.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct RequestHead {
     pub(crate) method: Method,
     /// The target as sent: path and query.
     pub(crate) target: String,
@@ -87,7 +87,7 @@ impl Scanner {
 }
 
 /// Takes one head from the front of `buf`, or `None` if it is not complete yet.
-pub(crate) fn parse(buf: &mut BytesMut, limits: &HttpLimits) -> Result<Option<Head>, Refused> {
+pub(crate) fn parse(buf: &mut BytesMut, limits: &HttpLimits) -> Result<Option<RequestHead>, Refused> {
     let mut lines = vec![httparse::EMPTY_HEADER; limits.head_lines];
     let mut request = httparse::Request::new(&mut lines);
     let length = match request.parse(buf) {
@@ -102,7 +102,7 @@ pub(crate) fn parse(buf: &mut BytesMut, limits: &HttpLimits) -> Result<Option<He
     Ok(Some(head))
 }
 
-fn convert(request: &httparse::Request<'_, '_>) -> Result<Head, Refused> {
+fn convert(request: &httparse::Request<'_, '_>) -> Result<RequestHead, Refused> {
     let method =
         request.method.and_then(|m| Method::from_bytes(m.as_bytes()).ok()).ok_or(Refused::Malformed)?;
     let target =
@@ -124,7 +124,7 @@ fn convert(request: &httparse::Request<'_, '_>) -> Result<Head, Refused> {
         _ => !lists(&headers, &CONNECTION, "close"),
     };
     let expects_continue = lists(&headers, &EXPECT, "100-continue");
-    Ok(Head { method, target, headers, framing, keep_alive, expects_continue, version })
+    Ok(RequestHead { method, target, headers, framing, keep_alive, expects_continue, version })
 }
 
 /// A request without a host, or with two, may mean another one to a proxy than to us.
@@ -211,7 +211,7 @@ fn line(out: &mut BytesMut, name: &str, value: &[u8]) {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Result<Option<Head>, Refused> {
+    fn parsed(text: &str) -> Result<Option<RequestHead>, Refused> {
         parse(&mut BytesMut::from(text), &HttpLimits::default())
     }
 

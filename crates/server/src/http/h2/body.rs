@@ -15,7 +15,7 @@ use futures::{StreamExt, TryStreamExt};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use crate::http::body::{Body, Broken, EventStream, PieceStream, STALL, WRITE_GRACE};
+use crate::http::body::{Body, Broken, PieceStream, STALL, WRITE_GRACE, WatchBody};
 use crate::http::h2::turn::Turn;
 
 /// An answer that fits into one frame goes out with its end, in one write. It is small enough to be left to a peer that
@@ -26,12 +26,12 @@ const PIECE: usize = 64 << 10;
 
 /// The body of an answer.
 pub(super) struct OutBody {
-    source: Source,
+    source: BodyState,
     turn: Turn,
-    waiting: Arc<Waiting>,
+    waiting: Arc<UnwrittenPieces>,
 }
 
-enum Source {
+enum BodyState {
     OneFrame(Bytes),
     Full(Bytes),
     Pieces(PieceStream),
@@ -42,48 +42,48 @@ enum Source {
 impl OutBody {
     pub(super) fn new(body: Body, turn: Turn) -> Self {
         let source = match body {
-            Body::Empty | Body::Head(_) | Body::Tunnel(_) => Source::OneFrame(Bytes::new()),
-            Body::Full(bytes) if bytes.len() <= ONE_FRAME => Source::OneFrame(bytes),
-            Body::Full(bytes) => Source::Full(bytes),
-            Body::Pieces(pieces) => Source::Pieces(pieces),
+            Body::Empty | Body::Head(_) | Body::Tunnel(_) => BodyState::OneFrame(Bytes::new()),
+            Body::Full(bytes) if bytes.len() <= ONE_FRAME => BodyState::OneFrame(bytes),
+            Body::Full(bytes) => BodyState::Full(bytes),
+            Body::Pieces(pieces) => BodyState::Pieces(pieces),
             Body::Watch(watch) | Body::WebSocket(watch) => {
                 turn.ends_at(watch.deadline() + WRITE_GRACE);
-                Source::Watch(events(watch))
+                BodyState::Watch(events(watch))
             }
         };
         Self { source, turn, waiting: Arc::default() }
     }
 
-    fn piece(&self, bytes: Bytes) -> Frame<Piece> {
+    fn piece(&self, bytes: Bytes) -> Frame<ResponsePiece> {
         match self.source {
-            Source::OneFrame(_) => return Frame::data(Piece { bytes, waiting: None }),
+            BodyState::OneFrame(_) => return Frame::data(ResponsePiece { bytes, waiting: None }),
             // Its turn ends with its own deadline.
-            Source::Watch(_) => {}
+            BodyState::Watch(_) => {}
             _ => self.turn.ends_at(Instant::now() + STALL),
         }
-        Frame::data(Piece::new(bytes, &self.waiting))
+        Frame::data(ResponsePiece::new(bytes, &self.waiting))
     }
 
     /// Nothing more comes; what is under way has this long.
     fn last_call(&mut self) {
-        let patience = if matches!(self.source, Source::Watch(_)) { WRITE_GRACE } else { STALL };
+        let patience = if matches!(self.source, BodyState::Watch(_)) { WRITE_GRACE } else { STALL };
         self.turn.ends_before(Instant::now() + patience);
-        self.source = Source::Ended;
+        self.source = BodyState::Ended;
     }
 }
 
 impl http_body::Body for OutBody {
-    type Data = Piece;
+    type Data = ResponsePiece;
     type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<ResponsePiece>, Broken>>> {
         let next = match self.source.poll_next(cx) {
             Poll::Ready(next) => next,
             Poll::Pending => {
-                if matches!(self.source, Source::Pieces(_)) {
+                if matches!(self.source, BodyState::Pieces(_)) {
                     self.turn.never_ends();
                 }
                 return Poll::Pending;
@@ -92,7 +92,7 @@ impl http_body::Body for OutBody {
         match next {
             Some(bytes) => Poll::Ready(Some(bytes.map(|bytes| self.piece(bytes)))),
             None => {
-                if !matches!(self.source, Source::Ended) {
+                if !matches!(self.source, BodyState::Ended) {
                     self.last_call();
                 }
                 ready!(self.waiting.poll_none(cx));
@@ -102,18 +102,18 @@ impl http_body::Body for OutBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.source, Source::OneFrame(rest) if rest.is_empty())
+        matches!(&self.source, BodyState::OneFrame(rest) if rest.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::OneFrame(rest) | Source::Full(rest) => SizeHint::with_exact(rest.len() as u64),
+            BodyState::OneFrame(rest) | BodyState::Full(rest) => SizeHint::with_exact(rest.len() as u64),
             _ => SizeHint::default(),
         }
     }
 }
 
-impl Source {
+impl BodyState {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
         match self {
             Self::OneFrame(rest) | Self::Full(rest) if rest.is_empty() => Poll::Ready(None),
@@ -128,7 +128,7 @@ impl Source {
 }
 
 /// One DATA frame per batch.
-fn events(watch: Box<dyn EventStream>) -> BoxStream<'static, Bytes> {
+fn events(watch: Box<dyn WatchBody>) -> BoxStream<'static, Bytes> {
     stream::unfold(watch, |mut watch| async move {
         let frames = watch.next().await?;
         Some((joined(&frames), watch))
@@ -147,19 +147,19 @@ fn joined(frames: &[Bytes]) -> Bytes {
 
 /// A part of an answer on its way; dropped once it is written, or never will be.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct ResponsePiece {
     bytes: Bytes,
-    waiting: Option<Arc<Waiting>>,
+    waiting: Option<Arc<UnwrittenPieces>>,
 }
 
-impl Piece {
-    fn new(bytes: Bytes, waiting: &Arc<Waiting>) -> Self {
+impl ResponsePiece {
+    fn new(bytes: Bytes, waiting: &Arc<UnwrittenPieces>) -> Self {
         waiting.pieces.fetch_add(1, Ordering::Relaxed);
         Self { bytes, waiting: Some(Arc::clone(waiting)) }
     }
 }
 
-impl Buf for Piece {
+impl Buf for ResponsePiece {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -173,7 +173,7 @@ impl Buf for Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for ResponsePiece {
     fn drop(&mut self) {
         if let Some(waiting) = &self.waiting
             && waiting.pieces.fetch_sub(1, Ordering::AcqRel) == 1
@@ -185,12 +185,12 @@ impl Drop for Piece {
 
 /// The number of pieces of a stream that are not written yet, and the waker for when none is left.
 #[derive(Debug, Default)]
-struct Waiting {
+struct UnwrittenPieces {
     pieces: AtomicUsize,
     stream: AtomicWaker,
 }
 
-impl Waiting {
+impl UnwrittenPieces {
     fn poll_none(&self, cx: &Context<'_>) -> Poll<()> {
         // Registered before looking, so that a piece that leaves in between is not missed.
         self.stream.register(cx.waker());

@@ -37,7 +37,7 @@ pub(crate) struct Conversion {
 
 /// One call of the webhook.
 #[derive(Debug)]
-pub(crate) struct Review {
+pub(crate) struct ConversionReviewBody {
     version: &'static str,
     uid: String,
     pub(crate) body: Bytes,
@@ -66,13 +66,13 @@ impl Conversion {
     ///
     /// # Errors
     /// If the webhook accepts no review that this server has.
-    pub(crate) fn ask(&self, objects: &[Value], wanted: &str) -> Result<Review, String> {
+    pub(crate) fn ask(&self, objects: &[Value], wanted: &str) -> Result<ConversionReviewBody, String> {
         let version = self.review.ok_or("no supported conversion review versions")?;
         let uid = uuid::Uuid::new_v4().to_string();
         let review = json!({"kind": "ConversionReview", "apiVersion": version, "request": {
             "uid": uid.as_str(), "desiredAPIVersion": wanted, "objects": objects.to_vec(),
         }});
-        Ok(Review { version, uid, body: json::encode(&review).into() })
+        Ok(ConversionReviewBody { version, uid, body: json::encode(&review).into() })
     }
 
     /// Drops what the version does not know. A version that is stored also gets its defaults.
@@ -98,7 +98,7 @@ impl Conversion {
     }
 }
 
-impl Review {
+impl ConversionReviewBody {
     /// Reads the answer: the originals in the wanted version.
     ///
     /// # Errors
@@ -232,15 +232,15 @@ fn take_texts(metadata: &mut Map, before: &Value, after: &Value, field: &str) ->
 /// Converted objects in two generations: when the younger one is full, the older one goes.
 #[derive(Debug, Default)]
 struct Kept {
-    young: HashMap<Place, Bytes>,
-    old: HashMap<Place, Bytes>,
+    young: HashMap<ConversionPlace, Bytes>,
+    old: HashMap<ConversionPlace, Bytes>,
     bytes: usize,
 }
 
-type Place = (Arc<str>, Revision);
+type ConversionPlace = (Arc<str>, Revision);
 
 impl Kept {
-    fn get(&mut self, place: &Place) -> Option<Bytes> {
+    fn get(&mut self, place: &ConversionPlace) -> Option<Bytes> {
         if let Some(found) = self.young.get(place) {
             return Some(found.clone());
         }
@@ -249,7 +249,7 @@ impl Kept {
         Some(found)
     }
 
-    fn put(&mut self, place: Place, bytes: Bytes) {
+    fn put(&mut self, place: ConversionPlace, bytes: Bytes) {
         self.bytes += bytes.len() + place.0.len();
         self.young.insert(place, bytes);
         if self.bytes > KEPT_BYTES / 2 {
@@ -263,8 +263,8 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn review() -> Review {
-        Review { version: "apiextensions.k8s.io/v1", uid: "u".to_owned(), body: Bytes::new() }
+    fn review() -> ConversionReviewBody {
+        ConversionReviewBody { version: "apiextensions.k8s.io/v1", uid: "u".to_owned(), body: Bytes::new() }
     }
 
     fn original() -> Value {
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_and_what_is_used_stays() {
         let mut kept = Kept::default();
-        let place = |n: u64| -> Place { ("key".into(), Revision(n)) };
+        let place = |n: u64| -> ConversionPlace { ("key".into(), Revision(n)) };
         let object = Bytes::from(vec![0; 1 << 20]);
         for n in 0..64 {
             kept.put(place(n), object.clone());

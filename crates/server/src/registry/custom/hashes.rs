@@ -13,18 +13,18 @@ use crate::registry::Resource;
 
 /// The hashes known, by group and version: no more than are served.
 #[derive(Debug, Default)]
-pub(crate) struct Hashes(Mutex<HashMap<Place, Kept>>);
+pub(crate) struct Hashes(Mutex<HashMap<HashKey, KeptHash>>);
 
-type Place = (Arc<str>, Arc<str>);
+type HashKey = (Arc<str>, Arc<str>);
 
 #[derive(Debug)]
-struct Kept {
+struct KeptHash {
     /// Weak, so that a definition that is gone is not kept alive by a number about it.
     described: Vec<Weak<Resource>>,
     hash: Arc<str>,
 }
 
-impl Kept {
+impl KeptHash {
     fn describes(&self, resources: &[&Arc<Resource>]) -> bool {
         let same = |(kept, now): (&Weak<Resource>, &&Arc<Resource>)| kept.as_ptr() == Arc::as_ptr(now);
         self.described.len() == resources.len() && self.described.iter().zip(resources).all(same)
@@ -46,7 +46,7 @@ impl Hashes {
         // Not under the lock: a large document takes milliseconds. Two at once come to the same.
         let hash: Arc<str> = hash_of(document().as_ref()).into();
         let described = resources.iter().map(|resource| Arc::downgrade(resource)).collect();
-        self.0.lock().insert(place, Kept { described, hash: Arc::clone(&hash) });
+        self.0.lock().insert(place, KeptHash { described, hash: Arc::clone(&hash) });
         hash
     }
 

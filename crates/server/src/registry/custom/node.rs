@@ -6,7 +6,7 @@ use listwatch_merge::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
 
 /// One place in the schema of a custom object.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Node<'a> {
+pub(super) enum CustomNode<'a> {
     /// An object with metadata of its own: the whole object, or one embedded in it.
     Resource(&'a Schema),
     /// A described value.
@@ -17,7 +17,7 @@ pub(super) enum Node<'a> {
     Free,
 }
 
-impl<'a> Node<'a> {
+impl<'a> CustomNode<'a> {
     fn known(schema: &'a Schema) -> Self {
         if schema.embedded { Self::Resource(schema) } else { Self::Known(schema) }
     }
@@ -35,7 +35,7 @@ fn metadata() -> Option<builtin::Node> {
     patch::Schema::field(builtin::node("", "v1", "ConfigMap")?, "metadata")
 }
 
-impl<'a> patch::Schema for Node<'a> {
+impl<'a> patch::Schema for CustomNode<'a> {
     fn field(self, name: &str) -> Option<Self> {
         match self {
             Self::Free => Some(Self::Free),

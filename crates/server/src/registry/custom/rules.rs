@@ -5,7 +5,7 @@ use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
 use listwatch_kinds::prepare::{bump_generation, keep};
 use listwatch_kinds::tree::Tree;
-use listwatch_kinds::typecheck::{self, Report};
+use listwatch_kinds::typecheck::{self, TypeReport};
 use listwatch_kinds::{meta, schema};
 use listwatch_merge::apply::{Applied, FieldSet};
 use listwatch_wire::Status;
@@ -13,11 +13,11 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::{FieldError, FieldErrorKind};
 
 use super::PATCH_TYPES;
-use crate::registry::custom::node::Node;
+use crate::registry::custom::node::CustomNode;
 use crate::registry::custom::stages::Stages;
 use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
-use crate::registry::strategy::Rules;
+use crate::registry::strategy::Strategy;
 use crate::registry::view::View;
 
 /// The rules of one version of a custom kind.
@@ -61,8 +61,8 @@ impl Custom {
         if subresource == "status" { &self.ignored_by_status } else { &self.ignored }
     }
 
-    fn node(&self) -> Node<'_> {
-        Node::Resource(&self.version.schema)
+    fn node(&self) -> CustomNode<'_> {
+        CustomNode::Resource(&self.version.schema)
     }
 
     /// The errors of the schema and of the expression rules. Rules rely on types and sizes, so they run only if those are right.
@@ -95,9 +95,9 @@ fn blocks_rules(kind: FieldErrorKind) -> bool {
 }
 
 /// Metadata has the same type in every object.
-fn decode_metadata(object: &mut Value) -> Report {
-    let Some(node) = schema::node("", "v1", "ConfigMap") else { return Report::default() };
-    let Some(metadata) = object.get_mut("metadata").map(Value::take) else { return Report::default() };
+fn decode_metadata(object: &mut Value) -> TypeReport {
+    let Some(node) = schema::node("", "v1", "ConfigMap") else { return TypeReport::default() };
+    let Some(metadata) = object.get_mut("metadata").map(Value::take) else { return TypeReport::default() };
     let mut carrier = json!({"metadata": metadata});
     let report = typecheck::decode(node, &mut carrier, None);
     if let (Some(object), Some(metadata)) = (object.as_object_mut(), carrier.get_mut("metadata")) {
@@ -106,8 +106,8 @@ fn decode_metadata(object: &mut Value) -> Report {
     report
 }
 
-impl Rules for Custom {
-    fn decode(&self, object: &mut Value, _stored: Option<&Value>) -> Report {
+impl Strategy for Custom {
+    fn decode(&self, object: &mut Value, _stored: Option<&Value>) -> TypeReport {
         let mut report = decode_metadata(object);
         report.unknown.extend(prune(&self.version.schema, object));
         report.unknown.sort();

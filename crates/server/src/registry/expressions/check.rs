@@ -7,7 +7,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
 use super::environment::{Declared, JSON_PATCH, environment};
-use super::policy::{Environments, Family, has_type};
+use super::policy::{Environments, PolicyFamily, has_type};
 use super::{device, shape};
 
 /// Returns the errors of the expressions in a policy or a webhook configuration; none for other kinds. What is shared with
@@ -26,10 +26,10 @@ pub(crate) fn errors(group: &str, kind: &str, object: &Value, old: Option<&Value
     // What was accepted before stays acceptable.
     let version = if old.is_some() { Version::Stored } else { Version::New };
     match kind {
-        "ValidatingAdmissionPolicy" => policy_errors(version, Family::Validating, object),
-        "MutatingAdmissionPolicy" => policy_errors(version, Family::Mutating, object),
-        "ValidatingAdmissionPolicyBinding" => binding_errors(Family::Validating, object),
-        "MutatingAdmissionPolicyBinding" => binding_errors(Family::Mutating, object),
+        "ValidatingAdmissionPolicy" => policy_errors(version, PolicyFamily::Validating, object),
+        "MutatingAdmissionPolicy" => policy_errors(version, PolicyFamily::Mutating, object),
+        "ValidatingAdmissionPolicyBinding" => binding_errors(PolicyFamily::Validating, object),
+        "MutatingAdmissionPolicyBinding" => binding_errors(PolicyFamily::Mutating, object),
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => webhook_errors(version, object),
         _ => Vec::new(),
     }
@@ -51,13 +51,13 @@ fn conditions(env: &Env, holder: &Value, path: &str, errors: &mut Vec<FieldError
     }
 }
 
-fn binding_errors(family: Family, binding: &Value) -> Vec<FieldError> {
+fn binding_errors(family: PolicyFamily, binding: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     shape::binding(family, binding.at("spec"), &mut errors);
     errors.into_vec()
 }
 
-fn policy_errors(version: Version, family: Family, policy: &Value) -> Vec<FieldError> {
+fn policy_errors(version: Version, family: PolicyFamily, policy: &Value) -> Vec<FieldError> {
     let spec = policy.at("spec");
     let mut shape = Errors::new();
     shape::policy(family, policy.at("metadata").text("name"), spec, &mut shape);

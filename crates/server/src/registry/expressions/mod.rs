@@ -10,4 +10,4 @@ mod policy;
 mod shape;
 pub(crate) mod typed;
 
-pub(crate) use policy::{Compiled, Environments, Family};
+pub(crate) use policy::{CompiledExpression, Environments, PolicyFamily};

@@ -8,12 +8,12 @@ use super::environment::{Declared, JSON_PATCH, environment};
 
 /// The two kinds of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
+pub(crate) enum PolicyFamily {
     Validating,
     Mutating,
 }
 
-impl Family {
+impl PolicyFamily {
     pub(crate) const fn policies(self) -> &'static str {
         match self {
             Self::Validating => "validatingadmissionpolicies",
@@ -31,13 +31,13 @@ impl Family {
 
 /// An expression and its program.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct CompiledExpression {
     pub(crate) source: String,
     /// The program, or why it could not be made.
     pub(crate) program: Result<Program, String>,
 }
 
-impl Compiled {
+impl CompiledExpression {
     pub(crate) fn new(env: &Env, source: &str) -> Self {
         let source = source.trim().to_owned();
         let program = match env.compile(&source) {
@@ -57,18 +57,18 @@ pub(crate) struct Environments {
     pub(crate) full: Env,
     /// Of messages and audit annotations.
     pub(crate) without_authorizer: Env,
-    pub(crate) variables: Vec<(String, Compiled)>,
+    pub(crate) variables: Vec<(String, CompiledExpression)>,
     /// The errors of the expressions of variables, with their places.
     pub(crate) problems: Vec<(usize, String)>,
 }
 
 impl Environments {
-    pub(crate) fn new(version: Version, family: Family, spec: &Value) -> Self {
+    pub(crate) fn new(version: Version, family: PolicyFamily, spec: &Value) -> Self {
         let params = spec.has("paramKind");
         let declared = Declared { params, authorizer: true, namespace: true };
         let conditions = environment(version, Declared { namespace: false, ..declared });
         let mut full = environment(version, declared);
-        if family == Family::Mutating {
+        if family == PolicyFamily::Mutating {
             full = full.with_mutation().with_type(JSON_PATCH.clone()).with_dynamic_type("Object");
         }
         let mut plain = environment(version, Declared { authorizer: false, ..declared });
@@ -83,7 +83,7 @@ impl Environments {
                     Type::Dyn
                 }
             };
-            variables.push((name.to_owned(), Compiled::new(&full, source)));
+            variables.push((name.to_owned(), CompiledExpression::new(&full, source)));
             fields.push((name.into(), ty));
             let object = Type::object("kubernetes.variables", fields.clone());
             full = full.with_variable("variables", object.clone());

@@ -7,7 +7,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_key_errors, subdomain_errors};
 
-use super::policy::Family;
+use super::policy::PolicyFamily;
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
@@ -40,7 +40,7 @@ const RESERVED: [&str; 20] = [
 ];
 
 /// Validates a policy.
-pub(super) fn policy(family: Family, name: &str, spec: &Value, errors: &mut Errors) {
+pub(super) fn policy(family: PolicyFamily, name: &str, spec: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     errors.required_one_of(&path.child("failurePolicy"), spec.text("failurePolicy"), &["Fail", "Ignore"]);
     if spec.has("paramKind") {
@@ -58,8 +58,8 @@ pub(super) fn policy(family: Family, name: &str, spec: &Value, errors: &mut Erro
     match_conditions(spec, &path, errors);
     variables(spec, &path, errors);
     match family {
-        Family::Validating => validations(name, spec, &path, errors),
-        Family::Mutating => mutations(spec, &path, errors),
+        PolicyFamily::Validating => validations(name, spec, &path, errors),
+        PolicyFamily::Mutating => mutations(spec, &path, errors),
     }
 }
 
@@ -287,7 +287,7 @@ fn mutation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Validates a binding.
-pub(super) fn binding(family: Family, spec: &Value, errors: &mut Errors) {
+pub(super) fn binding(family: PolicyFamily, spec: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     match spec.text("policyName") {
         "" => errors.required(&path.child("policyName"), ""),
@@ -297,7 +297,7 @@ pub(super) fn binding(family: Family, spec: &Value, errors: &mut Errors) {
         param_ref(spec.at("paramRef"), &path.child("paramRef"), errors);
     }
     match_resources(spec.at("matchResources"), &path.child("matchResources"), errors);
-    if family == Family::Validating {
+    if family == PolicyFamily::Validating {
         actions(spec, &path.child("validationActions"), errors);
     }
 }

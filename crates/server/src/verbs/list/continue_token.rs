@@ -53,7 +53,7 @@ pub(crate) enum ContinueTokenError {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Encoded {
+struct EncodedToken {
     #[serde(default)]
     v: String,
     #[serde(default)]
@@ -95,7 +95,7 @@ impl ContinueToken {
             TokenVersion::At(revision) => i64::try_from(revision).unwrap_or(i64::MAX),
             TokenVersion::Latest => -1,
         };
-        let encoded = Encoded { v: VERSION.to_owned(), rv, start: self.start.clone() };
+        let encoded = EncodedToken { v: VERSION.to_owned(), rv, start: self.start.clone() };
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&encoded).unwrap_or_default())
     }
 
@@ -118,7 +118,7 @@ impl ContinueToken {
     }
 }
 
-fn decode_json(bytes: &[u8]) -> Result<Encoded, ContinueTokenError> {
+fn decode_json(bytes: &[u8]) -> Result<EncodedToken, ContinueTokenError> {
     json::check_syntax(bytes).map_err(|e| ContinueTokenError::Undecodable(e.to_string()))?;
     serde_json::from_slice(bytes).map_err(|e| ContinueTokenError::Undecodable(e.to_string()))
 }

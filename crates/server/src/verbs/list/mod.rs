@@ -14,22 +14,22 @@ use http::StatusCode;
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 
-use crate::api::convert::{self, Freshness};
+use crate::api::convert::{self, ConversionFreshness};
 use crate::api::{Api, Heavy};
 use crate::cache::{Filter, Object, push_number};
 use crate::http::body::{Body, Broken, PieceStream, Response};
 use crate::http::gzip;
-use crate::pipeline::collected::{Collected, More};
+use crate::pipeline::collected::{CollectedPage, More};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
-use crate::request::negotiate::{self, Encoding, Form, Shape, Subject};
+use crate::request::negotiate::{self, Encoding, ResponseForm, ResponseShape, ResponseSubject};
 use crate::request::selectors;
 use crate::respond;
 use crate::respond::encode;
 use crate::respond::table;
 use crate::respond::table::Include;
-use crate::verbs::list::protobuf::Encoder;
-use crate::verbs::list::source::{Objects, Source, resolve};
+use crate::verbs::list::protobuf::ProtobufListEncoder;
+use crate::verbs::list::source::{ListObjects, ListSource, resolve};
 use crate::verbs::list::text::Text;
 
 /// Objects looked at before the first piece is given out: enough to fill one, few enough not to hold up the thread.
@@ -38,7 +38,7 @@ const LOOK: usize = 128;
 /// Answers a list.
 pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
-    let form = negotiate::negotiated(request, Subject::List, !target.resource.is_custom())?;
+    let form = negotiate::negotiated(request, ResponseSubject::List, !target.resource.is_custom())?;
     let options = ListOptions::parse(&request.query)?;
     options.check()?;
     let resource = &target.resource;
@@ -47,10 +47,10 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     let mut source = resolve(api, &resource.collection, &filter, &options).await?;
     let mut page =
         first(api, resource, &filter, &mut source).await.map_err(|error| source.refusal(&error))?;
-    page.objects = convert::shown(api, resource, page.objects, Freshness::Shared).await?;
-    let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
+    page.objects = convert::shown(api, resource, page.objects, ConversionFreshness::Shared).await?;
+    let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include };
     let metadata = writer.metadata(source.revision, page.more.as_ref());
-    let objects = Objects::new(page.objects, page.whole.then_some(source.walker), filter);
+    let objects = ListObjects::new(page.objects, page.whole.then_some(source.walker), filter);
     let objects = objects.converted_for(api, resource);
     let body = encoded(api, writer, form, &metadata, objects).await?;
     let response = respond::with_type(StatusCode::OK, form.content_type(), body);
@@ -60,29 +60,32 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
 /// The list in the encoding asked for, a long one in pieces.
 async fn encoded(
     api: &Api,
-    writer: Writer,
-    form: Form,
+    writer: ListPartWriter,
+    form: ResponseForm,
     metadata: &[u8],
-    objects: Objects,
+    objects: ListObjects,
 ) -> Result<Body, Status> {
     let limits = &api.options.requests;
     match form.encoding {
         Encoding::Protobuf => {
-            Encoder::new(&writer.resource, form.shape, metadata)?.body(objects, limits).await
+            ProtobufListEncoder::new(&writer.resource, form.shape, metadata)?.body(objects, limits).await
         }
         _ => {
             let text = Text::new(form);
             // Only what is sent as it is stored costs no more than a copy.
-            let copied = matches!((&text, form.shape), (Text::Compact, Shape::Whole | Shape::Metadata(_)));
+            let copied = matches!(
+                (&text, form.shape),
+                (Text::Compact, ResponseShape::Whole | ResponseShape::Metadata(_))
+            );
             let heavy = (!copied).then(|| api.heavy.clone());
-            let pieces = Pieces::new(writer, metadata, objects, limits.piece_bytes, text);
+            let pieces = ListPieces::new(writer, metadata, objects, limits.piece_bytes, text);
             body(Steady { pieces, heavy }, limits.gzip_above).await
         }
     }
 }
 
 /// The part of a list that is known before the first byte is written.
-struct Page {
+struct ListPage {
     objects: Vec<Arc<Object>>,
     /// True if the list goes on to the end of the walk.
     whole: bool,
@@ -95,29 +98,29 @@ pub(crate) async fn collect(
     resource: &Resource,
     filter: &Filter,
     options: &ListOptions,
-) -> Result<Collected, Status> {
+) -> Result<CollectedPage, Status> {
     let mut source = resolve(api, &resource.collection, filter, options).await?;
     let page = first(api, resource, filter, &mut source).await.map_err(|error| source.refusal(&error))?;
     let (revision, mut objects) = (source.revision, page.objects);
-    let mut rest = Objects::new(Vec::new(), page.whole.then_some(source.walker), filter.clone());
+    let mut rest = ListObjects::new(Vec::new(), page.whole.then_some(source.walker), filter.clone());
     while rest.refill().await? {
         objects.extend(std::iter::from_fn(|| rest.next_ready()));
     }
-    Ok(Collected { objects, revision, more: page.more })
+    Ok(CollectedPage { objects, revision, more: page.more })
 }
 
-impl Collected {
+impl CollectedPage {
     /// The list in the form asked for, a long one in pieces.
     pub(crate) async fn body(
         self,
         api: &Api,
         resource: &Arc<Resource>,
-        form: Form,
+        form: ResponseForm,
         include: Include,
     ) -> Result<Body, Status> {
-        let writer = Writer { resource: Arc::clone(resource), shape: form.shape, include };
+        let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include };
         let metadata = writer.metadata(self.revision, self.more.as_ref());
-        let objects = Objects::new(self.objects, None, Filter::default());
+        let objects = ListObjects::new(self.objects, None, Filter::default());
         encoded(api, writer, form, &metadata, objects).await
     }
 }
@@ -127,8 +130,8 @@ async fn first(
     api: &Api,
     resource: &Resource,
     filter: &Filter,
-    source: &mut Source,
-) -> Result<Page, listwatch_storage::Error> {
+    source: &mut ListSource,
+) -> Result<ListPage, listwatch_storage::Error> {
     let limit = usize::try_from(source.limit).unwrap_or(usize::MAX);
     let mut objects = Vec::new();
     loop {
@@ -137,17 +140,17 @@ async fn first(
             if limit == 0 { LOOK } else { LOOK.min(limit.saturating_sub(objects.len()).saturating_add(1)) };
         let found = source.walker.next(wanted).await?;
         if found.is_empty() {
-            return Ok(Page { objects, whole: false, more: None });
+            return Ok(ListPage { objects, whole: false, more: None });
         }
         if limit == 0 {
             objects.extend(found.into_iter().filter(|o| filter.matches(o)));
-            return Ok(Page { objects, whole: true, more: None });
+            return Ok(ListPage { objects, whole: true, more: None });
         }
         for (i, object) in found.iter().enumerate() {
             if objects.len() == limit {
                 let held = found.len() - i;
                 let more = more(api, resource, filter, source, &objects, held);
-                return Ok(Page { objects, whole: false, more });
+                return Ok(ListPage { objects, whole: false, more });
             }
             if filter.matches(object) {
                 objects.push(Arc::clone(object));
@@ -160,7 +163,7 @@ fn more(
     api: &Api,
     resource: &Resource,
     filter: &Filter,
-    source: &Source,
+    source: &ListSource,
     objects: &[Arc<Object>],
     held: usize,
 ) -> Option<More> {
@@ -188,22 +191,22 @@ fn more(
 }
 
 /// Writes the parts of a list.
-struct Writer {
+struct ListPartWriter {
     resource: Arc<Resource>,
-    shape: Shape,
+    shape: ResponseShape,
     include: Include,
 }
 
-impl Writer {
+impl ListPartWriter {
     fn head(&self, metadata: &[u8]) -> BytesMut {
         let mut out = BytesMut::with_capacity(1024);
         let (kind, version) = match self.shape {
-            Shape::Table(meta) => {
+            ResponseShape::Table(meta) => {
                 table::head(&mut out, meta, metadata, &table::columns(&self.resource));
                 return out;
             }
-            Shape::Metadata(meta) => ("PartialObjectMetadataList", meta.api_version().to_owned()),
-            Shape::Whole => (&*self.resource.list_kind, self.resource.api_version()),
+            ResponseShape::Metadata(meta) => ("PartialObjectMetadataList", meta.api_version().to_owned()),
+            ResponseShape::Whole => (&*self.resource.list_kind, self.resource.api_version()),
         };
         for part in [b"{\"kind\":\"", kind.as_bytes(), b"\",\"apiVersion\":\"", version.as_bytes()] {
             out.extend_from_slice(part);
@@ -219,7 +222,7 @@ impl Writer {
         push_number(&mut out, revision.0);
         out.extend_from_slice(b"\"");
         // Lists of custom resources spell out an empty token.
-        let spelled = self.resource.is_custom() && self.shape == Shape::Whole;
+        let spelled = self.resource.is_custom() && self.shape == ResponseShape::Whole;
         if more.is_some() || spelled {
             out.extend_from_slice(b",\"continue\":\"");
             out.extend_from_slice(more.map_or("", |m| m.token.as_str()).as_bytes());
@@ -237,10 +240,12 @@ impl Writer {
         let object = self.resource.present(object);
         match self.shape {
             // Items of built-in kinds leave out what the list already says.
-            Shape::Whole if !self.resource.is_custom() => object.write(b"{", out),
-            Shape::Whole => object.write(&self.resource.type_prefix, out),
-            Shape::Metadata(meta) => object.write_metadata(object.revision(), meta.partial_prefix(), out),
-            Shape::Table(meta) => {
+            ResponseShape::Whole if !self.resource.is_custom() => object.write(b"{", out),
+            ResponseShape::Whole => object.write(&self.resource.type_prefix, out),
+            ResponseShape::Metadata(meta) => {
+                object.write_metadata(object.revision(), meta.partial_prefix(), out)
+            }
+            ResponseShape::Table(meta) => {
                 let whole = encode::object(&object, &self.resource);
                 table::row(&self.resource, &whole, (meta, self.include), out);
             }
@@ -249,10 +254,10 @@ impl Writer {
 }
 
 /// A list on its way out. Holds one batch of objects, one item and one piece of output, however long the list is.
-struct Pieces {
+struct ListPieces {
     head: Option<BytesMut>,
-    writer: Writer,
-    objects: Objects,
+    writer: ListPartWriter,
+    objects: ListObjects,
     text: Text,
     /// The JSON of one item at a time, where it is not what is sent.
     scratch: BytesMut,
@@ -262,8 +267,14 @@ struct Pieces {
     piece_bytes: usize,
 }
 
-impl Pieces {
-    fn new(writer: Writer, metadata: &[u8], objects: Objects, piece_bytes: usize, text: Text) -> Self {
+impl ListPieces {
+    fn new(
+        writer: ListPartWriter,
+        metadata: &[u8],
+        objects: ListObjects,
+        piece_bytes: usize,
+        text: Text,
+    ) -> Self {
         let head = Some(writer.head(metadata));
         Self {
             head,
@@ -325,7 +336,7 @@ impl Pieces {
 
 /// A list whose large objects are encoded beside the async workers.
 struct Steady {
-    pieces: Pieces,
+    pieces: ListPieces,
     /// Where that is; `None` if nothing has to be encoded.
     heavy: Option<Heavy>,
 }

@@ -16,34 +16,40 @@ use crate::RequestLimits;
 use crate::cache::Object;
 use crate::http::body::{Body, Broken};
 use crate::registry::Resource;
-use crate::request::negotiate::Shape;
-use crate::verbs::list::source::Objects;
+use crate::request::negotiate::ResponseShape;
+use crate::verbs::list::source::ListObjects;
 
 /// Writes items.
-pub(crate) struct Encoder {
+pub(crate) struct ProtobufListEncoder {
     resource: Arc<Resource>,
-    shape: Shape,
+    shape: ResponseShape,
     list: ListWriter,
     /// The JSON of one object at a time.
     scratch: BytesMut,
 }
 
 /// The sizes of a list once all of it has been encoded.
-struct Measured {
+struct MeasuredList {
     /// All bytes of all items.
     items: u64,
     /// The first of them.
     kept: Vec<Bytes>,
     /// The objects after those, to be encoded again.
-    rest: Option<Objects>,
+    rest: Option<ListObjects>,
 }
 
-impl Encoder {
+impl ProtobufListEncoder {
     /// For a list with its own metadata, in JSON.
-    pub(crate) fn new(resource: &Arc<Resource>, shape: Shape, metadata: &[u8]) -> Result<Self, Status> {
+    pub(crate) fn new(
+        resource: &Arc<Resource>,
+        shape: ResponseShape,
+        metadata: &[u8],
+    ) -> Result<Self, Status> {
         let metadata = Value::read(metadata).map_err(Status::internal)?;
         let list = match shape {
-            Shape::Metadata(meta) => ListWriter::new(meta.api_version(), "PartialObjectMetadata", &metadata),
+            ResponseShape::Metadata(meta) => {
+                ListWriter::new(meta.api_version(), "PartialObjectMetadata", &metadata)
+            }
             _ => ListWriter::new(&resource.api_version(), &resource.kind, &metadata),
         };
         let list = list.map_err(Status::internal)?;
@@ -51,7 +57,7 @@ impl Encoder {
     }
 
     /// The list of these objects.
-    pub(crate) async fn body(mut self, objects: Objects, limits: &RequestLimits) -> Result<Body, Status> {
+    pub(crate) async fn body(mut self, objects: ListObjects, limits: &RequestLimits) -> Result<Body, Status> {
         let measured = self.measure(objects, limits).await?;
         let head = Bytes::from(self.list.begin(measured.items));
         let pieces = [head].into_iter().chain(measured.kept);
@@ -63,8 +69,12 @@ impl Encoder {
         Ok(Body::Pieces(pieces.boxed()))
     }
 
-    async fn measure(&mut self, mut objects: Objects, limits: &RequestLimits) -> Result<Measured, Status> {
-        let mut measured = Measured { items: 0, kept: Vec::new(), rest: None };
+    async fn measure(
+        &mut self,
+        mut objects: ListObjects,
+        limits: &RequestLimits,
+    ) -> Result<MeasuredList, Status> {
+        let mut measured = MeasuredList { items: 0, kept: Vec::new(), rest: None };
         loop {
             if measured.rest.is_none() && measured.items >= limits.protobuf_bytes as u64 {
                 measured.rest = Some(objects.clone());
@@ -82,7 +92,7 @@ impl Encoder {
     }
 
     /// The items that were not kept, and what stands behind them.
-    fn again(self, rest: Objects, bytes: usize) -> impl Stream<Item = Result<Bytes, Broken>> {
+    fn again(self, rest: ListObjects, bytes: usize) -> impl Stream<Item = Result<Bytes, Broken>> {
         stream::unfold(Some((self, rest)), move |state| async move {
             let (mut encoder, mut objects) = state?;
             match encoder.piece(&mut objects, bytes).await {
@@ -94,7 +104,7 @@ impl Encoder {
     }
 
     /// The next items, about so many bytes; `None` at the end.
-    async fn piece(&mut self, objects: &mut Objects, bytes: usize) -> Result<Option<Bytes>, Status> {
+    async fn piece(&mut self, objects: &mut ListObjects, bytes: usize) -> Result<Option<Bytes>, Status> {
         let mut out = Vec::new();
         loop {
             while let Some(object) = objects.next_ready() {
@@ -113,7 +123,7 @@ impl Encoder {
         let object = self.resource.present(object);
         self.scratch.clear();
         match self.shape {
-            Shape::Metadata(meta) => {
+            ResponseShape::Metadata(meta) => {
                 object.write_metadata(object.revision(), meta.partial_prefix(), &mut self.scratch);
             }
             _ => object.write(b"{", &mut self.scratch),

@@ -8,7 +8,7 @@ use listwatch_wire::options::{ListOptions, VersionMatch};
 use listwatch_wire::{Revision, Status};
 
 use crate::api::Api;
-use crate::api::convert::{self, Freshness};
+use crate::api::convert::{self, ConversionFreshness};
 use crate::cache::fresh::storage_status;
 use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
 use crate::registry::Resource;
@@ -22,7 +22,7 @@ const REFILL: usize = 32;
 
 /// The state a list shows.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct ListSource {
     /// The revision that the list shows.
     pub(crate) revision: Revision,
     /// The storage key a continued list begins at.
@@ -45,7 +45,7 @@ pub(crate) enum Walker {
 
 /// The objects of a list, a few of them at hand and the others still in the state.
 #[derive(Clone, Debug)]
-pub(crate) struct Objects {
+pub(crate) struct ListObjects {
     ready: std::vec::IntoIter<Arc<Object>>,
     /// Where more come from, until the end.
     walker: Option<Walker>,
@@ -55,7 +55,7 @@ pub(crate) struct Objects {
 }
 
 /// The meaning of a position in the state.
-enum Moment {
+enum ListMoment {
     /// At least as new as whatever was waited for.
     Now,
     /// Exactly then.
@@ -71,7 +71,7 @@ pub(crate) async fn resolve(
     collection: &Arc<Collection>,
     filter: &Filter,
     options: &ListOptions,
-) -> Result<Source, Status> {
+) -> Result<ListSource, Status> {
     let version = parse_version(&options.resource_version)?;
     let token = continued(options, version)?;
     let uncached = collection.name() == UNCACHED;
@@ -84,7 +84,7 @@ pub(crate) async fn resolve(
     // keeps in memory.
     let any = version == Some(Revision::ZERO) && token.is_none() && !uncached;
     let limit = if any { 0 } else { options.limit };
-    Ok(Source { revision, from, walker, limit, token })
+    Ok(ListSource { revision, from, walker, limit, token })
 }
 
 fn continued(options: &ListOptions, version: Option<Revision>) -> Result<Option<ContinueToken>, Status> {
@@ -103,12 +103,12 @@ async fn moment(
     options: &ListOptions,
     version: Option<Revision>,
     token: Option<&ContinueToken>,
-) -> Result<Moment, Status> {
+) -> Result<ListMoment, Status> {
     match token.map(ContinueToken::version) {
         Some(TokenVersion::At(revision)) => return exactly(api, Revision(revision)).await,
         Some(TokenVersion::Latest) => {
             api.wait_for(None).await?;
-            return Ok(Moment::Now);
+            return Ok(ListMoment::Now);
         }
         None => {}
     }
@@ -120,26 +120,26 @@ async fn moment(
         }
         (version, _) => {
             api.wait_for(version).await?;
-            Ok(Moment::Now)
+            Ok(ListMoment::Now)
         }
     }
 }
 
-async fn exactly(api: &Api, revision: Revision) -> Result<Moment, Status> {
+async fn exactly(api: &Api, revision: Revision) -> Result<ListMoment, Status> {
     api.wait_for(Some(revision)).await?;
-    Ok(Moment::Exactly(revision))
+    Ok(ListMoment::Exactly(revision))
 }
 
 fn open(
     api: &Api,
     collection: &Arc<Collection>,
     filter: &Filter,
-    moment: Moment,
+    moment: ListMoment,
     from: Option<&str>,
 ) -> (Revision, Walker) {
     let walk = collection.walk(filter, from);
     let (snapshot, now) = api.cache.read(collection);
-    let Moment::Exactly(revision) = moment else { return (now, Walker::Memory { snapshot, walk }) };
+    let ListMoment::Exactly(revision) = moment else { return (now, Walker::Memory { snapshot, walk }) };
     // A state that has not changed since is that state.
     if snapshot.revision() <= revision {
         return (revision, Walker::Memory { snapshot, walk });
@@ -153,7 +153,7 @@ fn open(
     (revision, Walker::History { engine, collection, next: Some(range), remaining: 0 })
 }
 
-impl Source {
+impl ListSource {
     /// The error for a client whose state is no longer kept. A continued list may go on at the latest one.
     pub(crate) fn refusal(&self, error: &listwatch_storage::Error) -> Status {
         let mut status = storage_status(error);
@@ -170,7 +170,7 @@ impl Source {
     }
 }
 
-impl Objects {
+impl ListObjects {
     /// Those at hand, then what matches of those to come.
     pub(crate) fn new(ready: Vec<Arc<Object>>, walker: Option<Walker>, filter: Filter) -> Self {
         Self { ready: ready.into_iter(), walker, filter, converted: None }
@@ -205,7 +205,7 @@ impl Objects {
         }
         let mut wanted: Vec<_> = found.into_iter().filter(|object| self.filter.matches(object)).collect();
         if let Some((api, resource)) = &self.converted {
-            wanted = convert::shown(api, resource, wanted, Freshness::Shared).await?;
+            wanted = convert::shown(api, resource, wanted, ConversionFreshness::Shared).await?;
         }
         self.ready = wanted.into_iter();
         Ok(true)

@@ -5,7 +5,7 @@
 use bytes::BytesMut;
 use listwatch_wire::json::{Map, Value};
 
-use crate::request::negotiate::{Encoding, Form};
+use crate::request::negotiate::{Encoding, ResponseForm};
 use crate::respond::encode::{Pretty, yaml};
 
 /// The text form of a list.
@@ -19,7 +19,7 @@ pub(super) enum Text {
 }
 
 impl Text {
-    pub(super) fn new(form: Form) -> Self {
+    pub(super) fn new(form: ResponseForm) -> Self {
         match form.encoding {
             Encoding::Yaml => Self::Yaml { items: "items", after: Map::new() },
             _ if form.pretty => Self::Pretty(Box::default()),
@@ -101,7 +101,7 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::negotiate::Shape;
+    use crate::request::negotiate::ResponseShape;
     use crate::respond::encode;
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
             br#"{"cells":["a",1,null],"object":{"metadata":{"labels":{"a: b":"- c"}}}}"#,
         ];
         for (encoding, pretty) in [(Encoding::Json, false), (Encoding::Json, true), (Encoding::Yaml, false)] {
-            let form = Form { encoding, pretty, shape: Shape::Whole, delta: false };
+            let form = ResponseForm { encoding, pretty, shape: ResponseShape::Whole, delta: false };
             for (head, count) in
                 [(&list_head[..], 3), (&list_head[..], 0), (&table_head[..], 3), (&table_head[..], 0)]
             {

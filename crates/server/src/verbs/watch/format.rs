@@ -1,4 +1,4 @@
-//! [`Format`]: how a watcher wants to see events.
+//! [`EventFormat`]: how a watcher wants to see events.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use listwatch_wire::{Revision, Status};
 
 use crate::cache::{LateFrames, Object, Sight, frame, push_number};
 use crate::registry::Resource;
-use crate::request::negotiate::{Encoding, Form, Meta, Shape};
+use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm, ResponseShape};
 use crate::respond::protobuf;
 use crate::respond::table;
 use crate::respond::table::Include;
 
 /// The encoding of events for a watcher.
 #[derive(Debug)]
-pub(crate) struct Format {
+pub(crate) struct EventFormat {
     resource: Arc<Resource>,
     encoding: Encoding,
-    shape: Shape,
+    shape: ResponseShape,
     include: Include,
     /// Changes are sent as patches where they are smaller.
     delta: bool,
@@ -28,9 +28,9 @@ pub(crate) struct Format {
     broken: bool,
 }
 
-impl Format {
-    pub(crate) fn new(resource: Arc<Resource>, form: Form, include: Include) -> Self {
-        let Form { encoding, shape, delta, .. } = form;
+impl EventFormat {
+    pub(crate) fn new(resource: Arc<Resource>, form: ResponseForm, include: Include) -> Self {
+        let ResponseForm { encoding, shape, delta, .. } = form;
         Self { resource, encoding, shape, include, delta, columns_told: false, broken: false }
     }
 
@@ -50,7 +50,7 @@ impl Format {
         if let Some(frame) = self.delta(sight, frames) {
             return frame;
         }
-        let whole = self.shape == Shape::Whole;
+        let whole = self.shape == ResponseShape::Whole;
         if whole && !self.is_binary() && matches!(self.resource.present(object), Cow::Borrowed(_)) {
             return sight.event.frame(sight.change, &self.resource.type_prefix);
         }
@@ -99,9 +99,9 @@ impl Format {
         let resource = Arc::clone(&self.resource);
         let object = resource.present(object);
         self.put(kind, out, |format, out| match format.shape {
-            Shape::Whole => object.write_at(revision, &resource.type_prefix, out),
-            Shape::Metadata(meta) => object.write_metadata(revision, meta.partial_prefix(), out),
-            Shape::Table(meta) => {
+            ResponseShape::Whole => object.write_at(revision, &resource.type_prefix, out),
+            ResponseShape::Metadata(meta) => object.write_metadata(revision, meta.partial_prefix(), out),
+            ResponseShape::Table(meta) => {
                 let mut whole = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
                 object.write_at(revision, &resource.type_prefix, &mut whole);
                 format.table(meta, revision, &whole, format.include, out);
@@ -127,7 +127,7 @@ impl Format {
     pub(crate) fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
         let mut out = BytesMut::with_capacity(256);
         let prefix = match self.shape {
-            Shape::Metadata(meta) => Bytes::from_static(meta.partial_prefix()),
+            ResponseShape::Metadata(meta) => Bytes::from_static(meta.partial_prefix()),
             _ => self.resource.type_prefix.clone(),
         };
         self.put(EventType::Bookmark, &mut out, |format, out| {
@@ -139,7 +139,7 @@ impl Format {
                 object.extend_from_slice(b",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}");
             }
             object.extend_from_slice(b"}}");
-            if let Shape::Table(meta) = format.shape {
+            if let ResponseShape::Table(meta) = format.shape {
                 // Without the metadata the mark would be lost.
                 let keep = end_of_initial && format.include == Include::Nothing;
                 let include = if keep { Include::Metadata } else { format.include };
@@ -151,7 +151,14 @@ impl Format {
         out.freeze()
     }
 
-    fn table(&mut self, meta: Meta, revision: Revision, object: &[u8], include: Include, out: &mut BytesMut) {
+    fn table(
+        &mut self,
+        meta: MetaVersion,
+        revision: Revision,
+        object: &[u8],
+        include: Include,
+        out: &mut BytesMut,
+    ) {
         let mut metadata = BytesMut::from(&b"{\"resourceVersion\":\""[..]);
         push_number(&mut metadata, revision.0);
         metadata.extend_from_slice(b"\"}");

@@ -17,26 +17,26 @@ use smallvec::smallvec;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::api::Api;
-use crate::api::convert::{self, Freshness};
+use crate::api::convert::{self, ConversionFreshness};
 use crate::auth::{Recheck, TOKEN_PROTOCOL};
 use crate::cache::{Cursor, Lost, Portion, Sight, Snapshot, View, Walk};
-use crate::http::body::{Body, EventStream, Frames, Response};
+use crate::http::body::{Body, FrameBytes, Response, WatchBody};
 use crate::http::{gzip, websocket};
-use crate::observe::{Backlog, Series, WatchInfo, WatchTicket};
+use crate::observe::{RequestSeries, WatchBacklog, WatchInfo, WatchTicket};
 use crate::request::ResourceRequest;
 use crate::request::negotiate::negotiated;
-use crate::request::negotiate::{Form, Subject};
+use crate::request::negotiate::{ResponseForm, ResponseSubject};
 use crate::request::selectors;
 use crate::request::selectors::parse_version;
 use crate::respond;
 use crate::respond::table::Include;
-use crate::verbs::watch::format::Format;
+use crate::verbs::watch::format::EventFormat;
 
 /// Answers a watch.
 pub(crate) async fn watch(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
     let upgrade = websocket::negotiate(request, TOKEN_PROTOCOL)?;
-    let form = negotiated(request, Subject::Stream, !target.resource.is_custom())?;
+    let form = negotiated(request, ResponseSubject::Stream, !target.resource.is_custom())?;
     let legacy = target.info.legacy_watch;
     let mut options = ListOptions::parse(&request.query)?;
     if !legacy {
@@ -45,7 +45,7 @@ pub(crate) async fn watch(api: &Arc<Api>, target: &ResourceRequest) -> Result<Re
     }
     options.check()?;
     let include = Include::wanted(form, request)?;
-    let start = Start::new(&options, legacy)?;
+    let start = WatchStart::new(&options, legacy)?;
     let compressed =
         upgrade.is_none() && start.initial && options.allow_watch_bookmarks && gzip::accepted(request);
     let mut stream = open(api, target, &options, start, form, include, compressed).await?;
@@ -66,13 +66,13 @@ pub(crate) async fn watch(api: &Arc<Api>, target: &ResourceRequest) -> Result<Re
 
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug)]
-struct Start {
+struct WatchStart {
     version: Option<Revision>,
     /// True if the present state comes first.
     initial: bool,
 }
 
-impl Start {
+impl WatchStart {
     fn new(options: &ListOptions, legacy: bool) -> Result<Self, Status> {
         let version = parse_version(&options.resource_version)?;
         let anywhere = version.is_none_or(|v| v == Revision::ZERO);
@@ -94,11 +94,11 @@ async fn open(
     api: &Arc<Api>,
     target: &ResourceRequest,
     options: &ListOptions,
-    start: Start,
-    form: Form,
+    start: WatchStart,
+    form: ResponseForm,
     include: Include,
     compressed: bool,
-) -> Result<Box<WatchStream>, Status> {
+) -> Result<Box<ServedWatch>, Status> {
     let resource = &target.resource;
     let collection = &resource.collection;
     let filter = selectors::filter(resource, target.namespace(), target.info.name.as_deref(), options)?;
@@ -108,19 +108,19 @@ async fn open(
     let position = explicit.unwrap_or(now);
     let end_bookmark = options.allow_watch_bookmarks && !target.info.legacy_watch;
     let stage = match ready {
-        Err(status) => Stage::Failed(Box::new(status)),
+        Err(status) => WatchStage::Failed(Box::new(status)),
         Ok(()) if start.initial => {
             let walk = collection.walk(&filter, None);
-            Stage::Initial(Box::new(Initial { snapshot, walk, revision: now, end_bookmark }))
+            WatchStage::Initial(Box::new(InitialState { snapshot, walk, revision: now, end_bookmark }))
         }
-        Ok(()) => Stage::Live,
+        Ok(()) => WatchStage::Live,
     };
     let cursor = api.cache.watch(collection, filter, position);
     let info = describe(target, cursor.view(), options.allow_watch_bookmarks);
     let deadline = Instant::now() + duration(api, options.timeout_seconds);
-    let mut stream = Box::new(WatchStream {
+    let mut stream = Box::new(ServedWatch {
         cursor,
-        format: Format::new(Arc::clone(resource), form, include),
+        format: EventFormat::new(Arc::clone(resource), form, include),
         ticket: api.metrics.watches.open(info, position),
         timer: Box::pin(sleep_until(deadline)),
         next_bookmark: options.allow_watch_bookmarks.then_some(deadline),
@@ -128,7 +128,7 @@ async fn open(
         api: Arc::clone(api),
         stage,
         deadline,
-        gzip: compressed.then(gzip::Member::default),
+        gzip: compressed.then(gzip::GzipMember::default),
         guard: None,
     });
     stream.schedule(Instant::now());
@@ -143,7 +143,7 @@ fn recheck(api: &Api, target: &ResourceRequest, every: Duration) -> Recheck {
         .with_attributes(|wanted| Recheck::new(&api.authenticator, &target.user, headers, wanted, every))
 }
 
-impl Backlog for View {
+impl WatchBacklog for View {
     fn pending(&self, position: Revision) -> Option<(usize, Option<std::time::Instant>)> {
         View::pending(self, position).ok()
     }
@@ -160,7 +160,7 @@ fn describe(target: &ResourceRequest, view: &Arc<View>, bookmarks: bool) -> Watc
         labels: labels.into(),
         fields: fields.into(),
         bookmarks,
-        backlog: Arc::clone(view) as Arc<dyn Backlog>,
+        backlog: Arc::clone(view) as Arc<dyn WatchBacklog>,
     }
 }
 
@@ -174,11 +174,11 @@ fn duration(api: &Api, asked: Option<u32>) -> Duration {
 
 /// A watch being served.
 #[derive(Debug)]
-pub(crate) struct WatchStream {
+pub(crate) struct ServedWatch {
     api: Arc<Api>,
     cursor: Cursor,
-    format: Format,
-    stage: Stage,
+    format: EventFormat,
+    stage: WatchStage,
     ticket: WatchTicket,
     /// Goes off at the next bookmark or at the end, whichever is sooner.
     timer: Pin<Box<Sleep>>,
@@ -188,14 +188,14 @@ pub(crate) struct WatchStream {
     /// The newest version the watcher has been told.
     told: Revision,
     /// Compresses what is written, if the client takes it.
-    gzip: Option<gzip::Member>,
+    gzip: Option<gzip::GzipMember>,
     /// The authorization of the watch, which ends when it no longer holds.
     guard: Option<Box<Recheck>>,
 }
 
 #[derive(Debug)]
-enum Stage {
-    Initial(Box<Initial>),
+enum WatchStage {
+    Initial(Box<InitialState>),
     Live,
     Failed(Box<Status>),
     Ended,
@@ -203,15 +203,15 @@ enum Stage {
 
 /// The present state on its way out.
 #[derive(Debug)]
-struct Initial {
+struct InitialState {
     snapshot: Arc<Snapshot>,
     walk: Walk,
     revision: Revision,
     end_bookmark: bool,
 }
 
-impl EventStream for WatchStream {
-    fn next(&mut self) -> BoxFuture<'_, Option<Frames>> {
+impl WatchBody for ServedWatch {
+    fn next(&mut self) -> BoxFuture<'_, Option<FrameBytes>> {
         Box::pin(self.batch())
     }
 
@@ -223,19 +223,19 @@ impl EventStream for WatchStream {
         self.deadline
     }
 
-    fn count_as(&mut self, request: Arc<Series>, code: StatusCode) {
+    fn count_as(&mut self, request: Arc<RequestSeries>, code: StatusCode) {
         self.ticket.began_as(request, code);
     }
 }
 
-impl WatchStream {
+impl ServedWatch {
     /// The next frames, compressed if the client asked for it.
-    async fn batch(&mut self) -> Option<Frames> {
+    async fn batch(&mut self) -> Option<FrameBytes> {
         let Some(frames) = self.frames().await else {
-            return self.gzip.as_mut().and_then(gzip::Member::end).map(|end| smallvec![end]);
+            return self.gzip.as_mut().and_then(gzip::GzipMember::end).map(|end| smallvec![end]);
         };
         if self.format.is_broken() {
-            self.stage = Stage::Ended;
+            self.stage = WatchStage::Ended;
         }
         self.ticket.sent(&frames, self.cursor.position());
         Some(match &mut self.gzip {
@@ -244,17 +244,17 @@ impl WatchStream {
         })
     }
 
-    async fn frames(&mut self) -> Option<Frames> {
+    async fn frames(&mut self) -> Option<FrameBytes> {
         loop {
             match &mut self.stage {
-                Stage::Ended => return None,
-                Stage::Failed(status) => {
+                WatchStage::Ended => return None,
+                WatchStage::Failed(status) => {
                     let line = self.format.error(status);
                     self.ticket.mark(&line);
-                    self.stage = Stage::Ended;
+                    self.stage = WatchStage::Ended;
                     return Some(smallvec![line]);
                 }
-                Stage::Initial(_) => {
+                WatchStage::Initial(_) => {
                     let frames = match self.format.resource().conversion {
                         Some(_) => Box::pin(self.initial_converted()).await,
                         None => self.initial(),
@@ -263,7 +263,7 @@ impl WatchStream {
                         return Some(frames);
                     }
                 }
-                Stage::Live => {
+                WatchStage::Live => {
                     if let Some(frames) = self.live().await {
                         return Some(frames);
                     }
@@ -273,8 +273,8 @@ impl WatchStream {
     }
 
     /// A batch of the present state; at its end the mark, and over to live events.
-    fn initial(&mut self) -> Option<Frames> {
-        let Stage::Initial(initial) = &mut self.stage else { return None };
+    fn initial(&mut self) -> Option<FrameBytes> {
+        let WatchStage::Initial(initial) = &mut self.stage else { return None };
         let limit = self.api.options.requests.piece_bytes;
         let mut out = BytesMut::with_capacity(limit + (8 << 10));
         let filter = self.cursor.view().filter();
@@ -298,15 +298,15 @@ impl WatchStream {
                     self.ticket.mark(&bookmark);
                     out.extend_from_slice(&bookmark);
                 }
-                self.stage = Stage::Live;
+                self.stage = WatchStage::Live;
             }
         }
         (!out.is_empty()).then(|| smallvec![out.freeze()])
     }
 
     /// The same where a webhook converts the objects.
-    async fn initial_converted(&mut self) -> Option<Frames> {
-        let Stage::Initial(initial) = &mut self.stage else { return None };
+    async fn initial_converted(&mut self) -> Option<FrameBytes> {
+        let WatchStage::Initial(initial) = &mut self.stage else { return None };
         let (mut looked, limit) = (0, self.api.options.watch.batch_events);
         let mut objects = Vec::new();
         let mut last = None;
@@ -319,9 +319,10 @@ impl WatchStream {
         let (end, revision) = (initial.end_bookmark, initial.revision);
         match last {
             Some(last) if looked == limit => initial.walk.advance(last),
-            _ => self.stage = Stage::Live,
+            _ => self.stage = WatchStage::Live,
         }
-        let shown = convert::shown(&self.api, self.format.resource(), objects, Freshness::Shared).await;
+        let shown =
+            convert::shown(&self.api, self.format.resource(), objects, ConversionFreshness::Shared).await;
         let objects = match shown {
             Ok(objects) => objects,
             Err(status) => return self.fail(status),
@@ -332,7 +333,7 @@ impl WatchStream {
             self.format.initial(object, &mut out);
             self.ticket.initial(out.len() - before);
         }
-        if matches!(self.stage, Stage::Live) && end {
+        if matches!(self.stage, WatchStage::Live) && end {
             let bookmark = self.format.bookmark(revision, true);
             self.ticket.mark(&bookmark);
             out.extend_from_slice(&bookmark);
@@ -341,18 +342,19 @@ impl WatchStream {
     }
 
     /// The events of a batch where a webhook converts the objects.
-    async fn converted(&mut self, sights: &[Sight]) -> Result<Frames, Status> {
+    async fn converted(&mut self, sights: &[Sight]) -> Result<FrameBytes, Status> {
         let subjects = sights.iter().filter_map(|sight| Some((sight, sight.event.subject(sight.change)?)));
         let (sights, objects): (Vec<_>, Vec<_>) =
             subjects.map(|(sight, object)| (sight, Arc::clone(object))).unzip();
-        let objects = convert::shown(&self.api, self.format.resource(), objects, Freshness::Shared).await?;
+        let objects =
+            convert::shown(&self.api, self.format.resource(), objects, ConversionFreshness::Shared).await?;
         let events = sights.into_iter().zip(&objects);
         Ok(events
             .map(|(sight, object)| self.format.converted(sight.change.into(), object, sight.event.revision))
             .collect())
     }
 
-    async fn live(&mut self) -> Option<Frames> {
+    async fn live(&mut self) -> Option<FrameBytes> {
         let limits = &self.api.options.watch;
         let portion = Portion { events: limits.batch_events, bytes: limits.batch_bytes };
         let sights = tokio::select! {
@@ -363,7 +365,7 @@ impl WatchStream {
         match sights {
             Ok(sights) => {
                 self.told = sights.last().map_or(self.told, |last| last.event.revision);
-                let frames: Frames = if self.format.resource().conversion.is_some() {
+                let frames: FrameBytes = if self.format.resource().conversion.is_some() {
                     match Box::pin(self.converted(&sights)).await {
                         Ok(frames) => frames,
                         Err(status) => return self.fail(status),
@@ -380,18 +382,18 @@ impl WatchStream {
         }
     }
 
-    fn fail(&mut self, status: Status) -> Option<Frames> {
-        self.stage = Stage::Failed(Box::new(status));
+    fn fail(&mut self, status: Status) -> Option<FrameBytes> {
+        self.stage = WatchStage::Failed(Box::new(status));
         None
     }
 
     /// The last word is a bookmark, so that the client goes on from here and not from its last event.
-    fn end(&mut self) -> Option<Frames> {
-        self.stage = Stage::Ended;
+    fn end(&mut self) -> Option<FrameBytes> {
+        self.stage = WatchStage::Ended;
         self.bookmark()
     }
 
-    fn tick(&mut self) -> Option<Frames> {
+    fn tick(&mut self) -> Option<FrameBytes> {
         let now = Instant::now();
         let api = &self.api;
         let allowed =
@@ -405,7 +407,7 @@ impl WatchStream {
         frames
     }
 
-    fn bookmark(&mut self) -> Option<Frames> {
+    fn bookmark(&mut self) -> Option<FrameBytes> {
         self.next_bookmark?;
         let position = self.cursor.settle().filter(|position| *position > self.told)?;
         self.told = position;
