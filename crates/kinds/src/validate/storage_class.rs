@@ -1,6 +1,6 @@
 //! Storage classes, CSI drivers and attachments.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
 
@@ -83,9 +83,10 @@ fn drivers_stay_the_same(at: &At<'_>, errors: &mut Errors) {
         driver
     };
     let old = at.old.map(listed).unwrap_or_default();
+    let old: HashMap<&str, &Value> = old.iter().map(|driver| (driver.text("name"), driver)).collect();
     for new in listed(at.value) {
-        let mut before = old.iter().filter(|before| before.text("name") == new.text("name")).map(identity);
-        if before.any(|before| before != identity(&new)) {
+        let before = old.get(new.text("name")).copied().map(identity);
+        if before.is_some_and(|before| before != identity(&new)) {
             errors.invalid(at.path, new, "field is immutable");
         }
     }

@@ -322,6 +322,9 @@ impl<'c> EngineWriter<'c> {
 
     fn after_batch(&mut self, writes: usize) {
         if self.broken.is_some() {
+            if self.full {
+                self.move_log();
+            }
             return;
         }
         if self.upkeep_due() {
@@ -330,6 +333,15 @@ impl<'c> EngineWriter<'c> {
         if self.unmoved_bytes > self.options.checkpoint_bytes {
             // If the checkpointer is at work already, it will hear of this the next time.
             let _ = self.checkpointer.try_send(());
+        }
+    }
+
+    /// Empties the write-ahead log on a full disk. What was taken there has its place in the file only while the reserve
+    /// has room for both: later, the log could neither be moved nor grow, and nothing would free space again.
+    fn move_log(&mut self) {
+        match checkpoint::finish(self.connection) {
+            Ok(()) => self.unmoved_bytes = 0,
+            Err(error) => tracing::warn!(%error, "the write-ahead log could not be emptied on the full disk"),
         }
     }
 
