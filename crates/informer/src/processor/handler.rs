@@ -97,7 +97,8 @@ pub struct HandlerOptions {
     /// Tell it only what changed since it last ran, if the informer has a [warm cache](crate::warm) in which a handler of
     /// this name left its mark. Default false. An object that was created or changed is told as added or updated, one that
     /// went as deleted; what it may have been told before the program ended is told again. It must have a name and be added
-    /// before the informer starts, or it is told everything, as any other.
+    /// before the informer starts, or it is told everything, as any other. If the program was killed, the deletion of an object
+    /// that it was told of only after the last save may not be told when the server has no history from then on.
     pub since_last_run: bool,
 }
 
