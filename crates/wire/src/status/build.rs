@@ -1,4 +1,4 @@
-//! Constructors of [`Status`](super::Status), one for each kind of failure, with the code, reason and message of kube-apiserver.
+//! Constructors of [`Status`], one for each kind of failure, with the code, reason and message of kube-apiserver.
 
 use super::{FieldError, FieldErrors, Outcome, Status, StatusCause, StatusDetails, StatusReason, aggregate};
 use crate::go;
