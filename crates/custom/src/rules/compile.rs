@@ -163,7 +163,7 @@ fn shown(rule: &Value) -> String {
     let part = |key: &str| rule.get(key).unwrap_or(&Value::Null).to_string();
     let text = |key: &str| rule.get(key).map_or_else(|| "\"\"".to_owned(), Value::to_string);
     let shown = format!(
-        r#"{{"ExpressionRule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
+        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
         text("rule"),
         text("message"),
         text("messageExpression"),

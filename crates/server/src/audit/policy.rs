@@ -147,7 +147,7 @@ mod tests {
 
     const POLICY: &str = r#"
 apiVersion: audit.k8s.io/v1
-kind: AuditPolicy
+kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: None
