@@ -17,7 +17,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootC
 /// # Errors
 /// If the bundle has no certificate that can be used.
 pub(crate) fn client_config(bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
-    config(verifier(bundle)?, None)
+    config(verified(bundle)?, None)
 }
 
 /// The same for a client that shows a certificate: its chain and its key, in PEM.
@@ -29,7 +29,7 @@ pub(crate) fn client_config_as(
     identity: Option<(&str, &str)>,
 ) -> Result<Arc<ClientConfig>, String> {
     let identity = identity.map(|(chain, key)| FrontProxyIdentity::read(chain, key)).transpose()?;
-    config(verifier(bundle)?, identity.as_ref())
+    config(verified(bundle)?, identity.as_ref())
 }
 
 /// The certificate and key that this server shows to extension API servers.
@@ -68,9 +68,8 @@ impl Trust<'_> {
     /// If the bundle has no certificate that can be used.
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, String> {
         let pem = STANDARD.decode(self.bundle).map_err(|error| error.to_string())?;
-        let verifier: Arc<dyn ServerCertVerifier> =
-            if self.insecure { Arc::new(Unverified(provider())) } else { verifier(&pem)? };
-        config(verifier, self.identity)
+        let accepted = if self.insecure { Accepted::Any } else { verified(&pem)? };
+        config(accepted, self.identity)
     }
 }
 
@@ -78,11 +77,10 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn config(
-    verifier: Arc<dyn ServerCertVerifier>,
-    identity: Option<&FrontProxyIdentity>,
-) -> Result<Arc<ClientConfig>, String> {
-    let config = ClientConfig::builder_with_provider(provider())
+fn config(accepted: Accepted, identity: Option<&FrontProxyIdentity>) -> Result<Arc<ClientConfig>, String> {
+    let provider = provider();
+    let verifier = Arc::new(Verifier { accepted, provider: Arc::clone(&provider) });
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
@@ -96,7 +94,7 @@ fn config(
     Ok(Arc::new(config))
 }
 
-fn verifier(bundle: &[u8]) -> Result<Arc<dyn ServerCertVerifier>, String> {
+fn verified(bundle: &[u8]) -> Result<Accepted, String> {
     let certificates: Vec<CertificateDer<'static>> = if bundle.is_empty() {
         rustls_native_certs::load_native_certs().certs
     } else {
@@ -108,55 +106,25 @@ fn verifier(bundle: &[u8]) -> Result<Arc<dyn ServerCertVerifier>, String> {
         return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
-    let inner = verifier.map_err(|error| error.to_string())?;
-    Ok(Arc::new(Verifier { inner, trusted: certificates }))
+    let verifier = verifier.map_err(|error| error.to_string())?;
+    Ok(Accepted::Verified { verifier, bundle: certificates })
 }
 
-/// Accepts any certificate, where an APIService asks for that.
+/// The certificates that are accepted.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+enum Accepted {
+    /// Any, where an APIService asks for that.
+    Any,
+    /// Those that verify as usual, and one that is in the bundle itself even if it is a CA's: webhooks under test often serve a
+    /// self-signed certificate.
+    Verified { verifier: Arc<WebPkiServerVerifier>, bundle: Vec<CertificateDer<'static>> },
 }
 
-/// Verifies as usual, but accepts a certificate that is in the bundle itself even if it is a CA's: webhooks under test often
-/// serve a self-signed certificate.
+/// Decides about the certificate by [`Accepted`]. That the peer has its key is always verified.
 #[derive(Debug)]
 struct Verifier {
-    inner: Arc<WebPkiServerVerifier>,
-    trusted: Vec<CertificateDer<'static>>,
+    accepted: Accepted,
+    provider: Arc<CryptoProvider>,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -168,11 +136,12 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified =
-            self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match verified {
+        let Accepted::Verified { verifier, bundle } = &self.accepted else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
-                if self.trusted.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) =>
+                if bundle.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -187,7 +156,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls12_signature(message, cert, dss)
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -196,10 +165,10 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls13_signature(message, cert, dss)
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
