@@ -248,10 +248,7 @@ impl EngineWriter<'_> {
             }
             tracing::warn!(%error, "history could not be cleared from the full disk, trying again");
         }
-        // Gives the space of the write-ahead log back, whose content the reserve had room for.
-        if let Err(error) = super::checkpoint::finish(self.connection) {
-            tracing::warn!(%error, "the write-ahead log could not be emptied on the full disk, trying again");
-        }
+        self.move_log();
     }
 
     /// Sets a mark if it is time for one, and lets history begin where its bounds say.

@@ -338,7 +338,7 @@ impl<'c> EngineWriter<'c> {
 
     /// Empties the write-ahead log on a full disk. What was taken there has its place in the file only while the reserve
     /// has room for both: later, the log could neither be moved nor grow, and nothing would free space again.
-    fn move_log(&mut self) {
+    pub(super) fn move_log(&mut self) {
         match checkpoint::finish(self.connection) {
             Ok(()) => self.unmoved_bytes = 0,
             Err(error) => tracing::warn!(%error, "the write-ahead log could not be emptied on the full disk"),
