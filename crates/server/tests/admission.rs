@@ -9,21 +9,22 @@
 )]
 
 mod common;
+#[path = "common/https.rs"]
+mod https;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::{Client, config_map, start_with};
+use https::{Https, Reply};
+use hyper::body::Incoming;
 use listwatch_server::{
     AdmissionOptions, Handle, LifecycleOptions, Options, Security, Server, WebhookLimits,
 };
 use listwatch_storage::{MemoryEngine, MemoryOptions};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -34,48 +35,19 @@ const AUDIT: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [Req
 const RESPONSE_BYTES: usize = 64 << 10;
 
 /// A webhook server whose paths behave in different ways.
-struct Hooks {
-    port: u16,
-    ca: String,
-    connections: Arc<AtomicUsize>,
-}
+struct Hooks(Https);
 
 impl Hooks {
     async fn start() -> Self {
-        let identity = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-        let key = rustls::pki_types::PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![identity.cert.der().clone()], key)
-            .unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let connections = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&connections);
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                counted.fetch_add(1, Ordering::SeqCst);
-                let acceptor = acceptor.clone();
-                tokio::spawn(async move {
-                    if let Ok(stream) = acceptor.accept(stream).await {
-                        serve(BufReader::new(stream)).await;
-                    }
-                });
-            }
-        });
-        Self { port, ca: STANDARD.encode(identity.cert.pem()), connections }
+        Self(Https::start(&["127.0.0.1"], None, review).await)
     }
 
     /// A webhook on ConfigMaps labelled with its path.
     fn hook(&self, path: &str, policy: &str) -> Value {
-        let port = if path == "dead" { 1 } else { self.port };
+        let port = if path == "dead" { 1 } else { self.0.port };
         json!({
             "name": format!("{path}.example.com"),
-            "clientConfig": {"url": format!("https://127.0.0.1:{port}/{path}"), "caBundle": self.ca},
+            "clientConfig": {"url": format!("https://127.0.0.1:{port}/{path}"), "caBundle": self.0.ca},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
             "objectSelector": {"matchLabels": {"hook": path}}, "sideEffects": "None",
             "admissionReviewVersions": ["v1"], "timeoutSeconds": 1, "failurePolicy": policy
@@ -83,39 +55,14 @@ impl Hooks {
     }
 }
 
-/// Answers reviews on one connection.
-async fn serve<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(mut stream: BufReader<S>) {
-    loop {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let begin = head.len();
-            if stream.read_line(&mut head).await.unwrap_or(0) == 0 {
-                return;
-            }
-            let line = head[begin..].to_ascii_lowercase();
-            if let Some(value) = line.strip_prefix("content-length: ") {
-                length = value.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).await.unwrap();
-        let review: Value = serde_json::from_slice(&body).unwrap();
-        let path =
-            head.split(' ').nth(1).unwrap().split('?').next().unwrap().trim_start_matches('/').to_owned();
-        if path == "slow" {
-            std::future::pending::<()>().await;
-        }
-        let answer = answer(&path, &review);
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            answer.len()
-        );
-        stream.write_all(format!("{head}{answer}").as_bytes()).await.ok();
-        stream.flush().await.ok();
+/// Answers a review.
+async fn review(request: http::Request<Incoming>) -> Reply {
+    let path = request.uri().path().trim_start_matches('/').to_owned();
+    let review: Value = serde_json::from_slice(&https::body(request).await).unwrap();
+    if path == "slow" {
+        std::future::pending::<()>().await;
     }
+    https::text(200, answer(&path, &review))
 }
 
 fn answer(path: &str, review: &Value) -> String {
@@ -169,7 +116,7 @@ async fn a_mutating_webhook_changes_objects_and_warns_over_one_connection() {
         assert_eq!(made.json()["data"]["by"], "kubernetes-admin");
         assert_eq!(made.header("warning"), Some("299 - \"changed by a webhook\""));
     }
-    assert_eq!(hooks.connections.load(Ordering::SeqCst), 1);
+    assert_eq!(hooks.0.connections.load(Ordering::SeqCst), 1);
     // Objects that the selector does not match cost no call.
     assert_eq!(client.call("POST", MAPS, Some(&config_map("plain", "x"))).await.json()["data"]["k"], "x");
 }
@@ -315,7 +262,7 @@ async fn the_usage_of_a_quota_is_counted_anew_when_objects_go() {
     client.create("b", "x").await;
 }
 
-/// What policies and webhooks annotate was collected and thrown away: the audit log had none of it.
+/// Annotations of policies and webhooks were collected and thrown away: the audit log had none of them.
 #[tokio::test]
 async fn the_audit_log_has_the_annotations_of_policies_and_webhooks() {
     let directory = tempfile::tempdir().unwrap();

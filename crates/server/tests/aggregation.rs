@@ -30,7 +30,7 @@ const FISHES: &str = "/apis/sea.example.com/v1/namespaces/default/fishes";
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const NAME: &str = "v1.sea.example.com";
 
-/// What the extension API server answers.
+/// The answers of the extension API server.
 async fn extension(request: http::Request<Incoming>, down: bool) -> Reply {
     let path = request.uri().path().to_owned();
     if down {

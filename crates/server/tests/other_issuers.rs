@@ -9,23 +9,25 @@
 )]
 
 mod common;
+#[path = "common/https.rs"]
+mod https;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use common::{Client, eventually_async, start_on};
+use https::{Https, Reply};
+use hyper::body::Incoming;
 use listwatch_server::auth::{OidcIssuer, TokenReviewVersion, TokenWebhookOptions};
 use listwatch_server::{Handle, IdentityOptions, Options};
 use parking_lot::Mutex;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -35,51 +37,20 @@ type Answer = Arc<dyn Fn(&str, &str) -> (u16, Value) + Send + Sync>;
 
 /// An HTTPS server; its URL and the CA that vouches for it.
 async fn https(answer: impl FnOnce(&str) -> Answer) -> (String, String) {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
-    let answer = answer(&url);
-    let issued = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![issued.cert.der().clone()], key)
-        .unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, answer) = (acceptor.clone(), Arc::clone(&answer));
-            tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
-                let mut stream = BufReader::new(stream);
-                while let Some((path, body)) = read_request(&mut stream).await {
-                    let (status, body) = answer(&path, &body);
-                    let body = body.to_string();
-                    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
-                    let _ = stream.get_mut().write_all((head + &body).as_bytes()).await;
-                }
-            });
-        }
-    });
-    (url, issued.cert.pem())
+    // What it answers names its URL, which is known once it runs.
+    let answers: Arc<OnceLock<Answer>> = Arc::default();
+    let known = Arc::clone(&answers);
+    let server = Https::start(&["localhost"], None, move |request| reply(request, Arc::clone(&known))).await;
+    let url = format!("https://localhost:{}", server.port);
+    assert!(answers.set(answer(&url)).is_ok());
+    (url, String::from_utf8(STANDARD.decode(server.ca).unwrap()).unwrap())
 }
 
-async fn read_request(stream: &mut BufReader<impl AsyncReadExt + Unpin>) -> Option<(String, String)> {
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        if stream.read_line(&mut head).await.ok()? == 0 {
-            return None;
-        }
-    }
-    let path = head.split(' ').nth(1)?.to_owned();
-    let length = head
-        .lines()
-        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
-    let mut body = vec![0; length.unwrap_or(0)];
-    stream.read_exact(&mut body).await.ok()?;
-    Some((path, String::from_utf8(body).ok()?))
+async fn reply(request: http::Request<Incoming>, answers: Arc<OnceLock<Answer>>) -> Reply {
+    let path = request.uri().to_string();
+    let body = https::body(request).await;
+    let (status, body) = answers.get().unwrap()(&path, std::str::from_utf8(&body).unwrap());
+    https::json(status, &body)
 }
 
 /// A key of an issuer.

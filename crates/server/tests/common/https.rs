@@ -1,5 +1,7 @@
 //! A small HTTPS server for what the API server calls: webhooks and extension API servers.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,6 +93,11 @@ pub(crate) async fn body(request: http::Request<Incoming>) -> Bytes {
 
 /// A reply with a JSON document.
 pub(crate) fn json(code: u16, document: &serde_json::Value) -> Reply {
-    let body = Full::new(Bytes::from(document.to_string())).boxed();
+    text(code, document.to_string())
+}
+
+/// A reply that claims to be JSON.
+pub(crate) fn text(code: u16, body: String) -> Reply {
+    let body = Full::new(Bytes::from(body)).boxed();
     http::Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
 }
