@@ -129,7 +129,7 @@ async fn an_unknown_resource_is_one_clear_line() {
     );
 }
 
-/// What a command says that fails, without a server.
+/// The message of a command that fails, without a server.
 fn failure(arguments: &[&str], kubeconfig: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_listwatch"));
     let output = command.args(arguments).env("KUBECONFIG", kubeconfig).output().unwrap();

@@ -1,4 +1,4 @@
-//! What is secret stays so: nothing that is planted in requests, files and keys is found in what the binary says, at any level.
+//! Secrets stay secret: nothing that is planted in requests, files and keys is found in what the binary says, at any level.
 
 #![allow(
     clippy::unwrap_used,

@@ -140,7 +140,7 @@ async fn other_handlers_are_told_everything() {
     informer.stop().await;
 }
 
-/// What a handler had not read when the program was stopped is told when it runs again: also deletions, of which the
+/// Events that a handler had not read when the program was stopped are told when it runs again: also deletions, of which the
 /// cache knows nothing any more.
 #[tokio::test]
 async fn unread_events_survive_a_stop() {

@@ -1,4 +1,4 @@
-//! What rights cost: a decision with many roles and bindings, and a change of them, alone and as a request.
+//! The cost of rights: a decision with many roles and bindings, and a change of them, alone and as a request.
 //!
 //! `cargo xtask bench rights`. Times are of the processor, of all threads of this process, the client's among them: on a shared
 //! machine the clock on the wall tells more of the neighbours. Each line that compares is measured in turns with its counterpart.

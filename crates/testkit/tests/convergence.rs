@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 
 /// How long a round waits for its first fault.
 const FAULTS_WITHIN: Duration = Duration::from_secs(3);
-/// How long a healed informer may take: longer than any backoff it may sit in.
+/// The time a healed informer may take: longer than any backoff it may sit in.
 const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 
 fn run_for() -> Duration {

@@ -21,7 +21,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-/// How long a healed informer may take: longer than any backoff it may sit in.
+/// The time a healed informer may take: longer than any backoff it may sit in.
 const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 
 fn run_for() -> Duration {
@@ -35,7 +35,7 @@ type Shape = (&'static str, fn(KubeSource) -> Sources);
 /// Revisions by key: what somebody knows.
 type Known = BTreeMap<String, u64>;
 
-/// What a handler knows over all runs of its program, from nothing but the events it was told.
+/// The knowledge of a handler over all runs of its program, from nothing but the events it was told.
 fn learn(known: &Mutex<Known>, event: &Event<Value>) {
     let mut known = known.lock().unwrap();
     match event {
