@@ -1,4 +1,11 @@
-//! The debug page: what every informer of a program is doing, as plain text that a controller can mount anywhere.
+//! The debug page: the state of every informer of a program, as plain text that a program can serve on any path.
+//!
+//! It answers the questions that come up first when a cache looks stale: does the watch run, at which resourceVersion,
+//! what was the last problem and what was done about it, and which handler is behind. Namespaces are listed one by one
+//! only if there are several, because the sums hide one that is stuck.
+//!
+//! The text is for people and may change; programs read [`InformerStatus`] or the metrics in
+//! [`metrics`](crate::metrics).
 
 use std::fmt::Write as _;
 use std::time::SystemTime;

@@ -1,4 +1,8 @@
-//! Containment of panics in user code: sources, hooks, handlers.
+//! Containment of panics in code that the library calls but did not write: sources, hooks, transforms, handlers.
+//!
+//! A panic ends the call and is reported with its message; the task goes on. Without this, one bad object would end the
+//! reflector or a handler silently, and the cache would be stale from then on. A future that panicked is never polled
+//! again. `processor::runner` has its own containment, because it must count calls.
 
 use std::any::Any;
 use std::future::Future;

@@ -1,4 +1,10 @@
-//! [`retry_on_conflict`]: read, change and write again when somebody else was faster.
+//! [`retry_on_conflict`]: optimistic concurrency, as `retry.RetryOnConflict` of client-go.
+//!
+//! An update carries the resourceVersion that it is based on and is answered with 409 `Conflict` if another writer came
+//! first. The closure must therefore read the object from the server again on each try; from an informer's cache it
+//! would likely get the same old version. 409 `AlreadyExists` is not a conflict of versions and is returned at once.
+//!
+//! Server-side apply and patches without a resourceVersion need none of this.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,6 +14,7 @@ use tokio::time::sleep;
 /// Limits on the tries of an update.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
+#[doc(alias = "DefaultRetry")]
 pub struct ConflictRetry {
     /// The number of tries. Default 5, as in client-go: who loses five times in a row competes with something that it should
     /// not compete with.
@@ -42,6 +49,7 @@ impl Default for ConflictRetry {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "RetryOnConflict")]
 pub async fn retry_on_conflict<T, F>(update: impl FnMut() -> F) -> Result<T, kube::Error>
 where
     F: Future<Output = Result<T, kube::Error>>,
@@ -49,7 +57,7 @@ where
     retry_on_conflict_with(ConflictRetry::default(), update).await
 }
 
-/// [`retry_on_conflict`], as often and as soon as one likes.
+/// [`retry_on_conflict`] with a number of tries and a pause of one's own.
 ///
 /// # Errors
 /// As there.

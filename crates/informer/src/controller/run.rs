@@ -1,4 +1,12 @@
-//! A controller at work: fill the caches, perhaps win the lease, reconcile, drain.
+//! The run of a controller: wait for the caches, acquire the lease if there is an election, reconcile, drain.
+//!
+//! No key is taken from the work queue before every informer of the controller has synced (client-go's
+//! `WaitForCacheSync`): an object that is not in a cache yet would be reconciled as deleted. Informers start before the
+//! election is won, so that a standby has full caches when it takes over.
+//!
+//! The finalizer step runs in the worker, before the user's function, because it decides from the cached object whether
+//! that function is called at all. Events become keys in `watched`; the queue, its backoff and its workers are
+//! [`listwatch_workqueue`].
 
 use std::fmt;
 use std::future::Future;
@@ -46,6 +54,7 @@ pub enum ControllerError {
 
 /// The reaction to an error of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "error_policy")]
 pub enum OnError {
     /// The object is reconciled again after the delay of the [backoff](super::Controller::backoff).
     Backoff,
@@ -58,6 +67,7 @@ pub enum OnError {
 /// An object to reconcile, as the cache holds it. Dereferences to the [`Object`].
 #[derive(Debug)]
 #[non_exhaustive]
+#[doc(alias = "Request")]
 pub struct Reconcile<K> {
     /// The object.
     pub object: Object<K>,
@@ -239,13 +249,14 @@ impl fmt::Debug for RunningController {
 }
 
 impl RunningController {
-    /// Tells how it does.
+    /// Returns the monitor: counters, the work queue and the informers. It stays valid after the controller has ended.
     #[must_use]
     pub fn monitor(&self) -> &ControllerMonitor {
         &self.monitor
     }
 
-    /// Waits until it has ended.
+    /// Waits until the controller ends by itself: its stop token was cancelled, a signal arrived or leadership was
+    /// lost.
     ///
     /// # Errors
     /// See [`ControllerError`].

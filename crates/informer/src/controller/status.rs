@@ -1,4 +1,11 @@
-//! [`ControllerMonitor`]: how a controller does, for metrics, health checks and tests.
+//! [`ControllerMonitor`]: the counters of a controller, for metrics, health checks and tests.
+//!
+//! The monitor also owns the list of started informers, because [`ControllerMonitor::idle`] must know about events that
+//! have not become keys yet. The list is emptied when the controller ends, which removes its handlers; informers that
+//! others share go on.
+//!
+//! Counters are relaxed atomics: each is exact, but a status read during a reconcile may have counted one of them and
+//! not the other. [`debug`](crate::debug) prints the informers of a status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -95,7 +102,7 @@ impl ControllerMonitor {
         counters.busy_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// Returns its status.
+    /// Returns the present figures. Takes no lock that a reconcile holds.
     #[must_use]
     pub fn status(&self) -> ControllerStatus {
         let ControllerCounters { active, reconciles, errors, missing, busy_nanos } = &self.0.counters;

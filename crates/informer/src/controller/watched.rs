@@ -1,4 +1,11 @@
-//! The informers of a controller, and how their events become keys of the objects to reconcile.
+//! The informers of a controller, and the mapping from their events to keys of the objects to reconcile.
+//!
+//! One informer is of the reconciled kind; the others are what controller-runtime calls `Owns` and `Watches`. Each gets
+//! one handler, which filters by predicates, maps and enqueues. An update is mapped with the old and the new object: an
+//! object whose owner changed must lead to a reconcile of both owners.
+//!
+//! `AnyWatched` and `AnyBegun` erase the type of the watched object, so that a controller can hold informers of
+//! different kinds in one list. The reconcile loop itself is in `run`.
 
 use std::sync::Arc;
 
@@ -17,8 +24,10 @@ use crate::processor::{Event, HandlerOptions, Registration};
 /// A source that a controller can watch: a [`SharedInformer`] or an informer of a factory, which others may use too, or the
 /// source of a new one: a `kube::Api`, a [`KubeSource`](crate::kube::KubeSource), an
 /// [`InMemory`](crate::lister_watcher::InMemory) collection.
+#[doc(alias = "Source")]
 pub trait IntoInformer<K> {
-    /// Returns the informer.
+    /// Returns the informer. One that is shared is returned as it is, with its handlers and whether or not it was
+    /// started.
     fn into_informer(self) -> SharedInformer<K>;
 }
 

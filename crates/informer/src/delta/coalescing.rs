@@ -1,4 +1,13 @@
-//! [`Coalescing`]: the deltas of a key together, as few as tell the same story. client-go calls it DeltaFIFO.
+//! [`Coalescing`]: the deltas of a key are kept together, and no more of them than needed. client-go calls it
+//! DeltaFIFO.
+//!
+//! A key takes the place of its first unread change in the queue; later changes join it there. Keys are therefore
+//! popped out of revision order, and the revision of the last delta popped says nothing about completeness: each batch
+//! ends with a bookmark at the highest revision below which nothing is missing.
+//!
+//! Deltas about the whole collection ([`Delta::is_barrier`]) divide the queue into segments and are never passed by a
+//! change of a key. Unlike DeltaFIFO, the queue does not know the store: a replacement is compared with it when it is
+//! applied.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::HashMap;
@@ -31,6 +40,7 @@ impl<K> Default for Segment<K> {
 /// first. A deletion is never coalesced away by what follows, so a recreated object is seen as one. Keys come out in
 /// the order in which they first changed.
 #[derive(Debug)]
+#[doc(alias = "DeltaFIFO")]
 pub struct Coalescing<K = Raw> {
     segments: VecDeque<Segment<K>>,
     weight: usize,

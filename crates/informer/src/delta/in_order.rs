@@ -1,4 +1,9 @@
 //! [`InOrder`]: every delta, in the order of arrival. client-go calls it RealFIFO.
+//!
+//! The order across keys is the server's revision order, so the store passes through states that the server had, and
+//! the revision of the last delta popped is the position of the source. The price is memory: a hundred updates of one
+//! object are a hundred entries; [`Coalescing`](super::Coalescing) keeps one. The bound on entries is
+//! [`QueueOptions::capacity`](super::QueueOptions::capacity), kept by `queue`.
 
 use std::collections::VecDeque;
 
@@ -7,6 +12,7 @@ use crate::object::Raw;
 
 /// A queue that keeps every delta, in the order of arrival across all keys.
 #[derive(Debug)]
+#[doc(alias = "RealFIFO")]
 pub struct InOrder<K = Raw> {
     deltas: VecDeque<Delta<K>>,
     weight: usize,

@@ -1,4 +1,11 @@
-//! [`DeltaQueue`]: a delta queue between tasks.
+//! [`DeltaQueue`]: a bounded delta queue between the tasks that reflect and the one that applies.
+//!
+//! Each source has a queue of its own, and they are popped in turns: a barrier or a burst of one namespace holds up no
+//! other. Order is kept within a source only, which is all that the server guarantees between two watches. A full queue
+//! makes [`DeltaQueue::push`] wait, so a reflector stops reading its connection instead of filling memory.
+//!
+//! An informer with one source and the in-order form does not use the queue at all: its reflector applies deltas in its
+//! own task (`informer::run`).
 
 use std::fmt;
 use std::future::poll_fn;
@@ -200,7 +207,7 @@ impl<K> DeltaQueue<K> {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The number of objects that wait.
+    /// Returns the number of objects that wait, of all sources. It may exceed the capacity by one push per source.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.lock().sources.iter().map(Queued::weight).sum()

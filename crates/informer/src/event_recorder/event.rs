@@ -1,4 +1,10 @@
-//! Events: [`Occurrence`] as a program tells it, [`EventRecord`] as the cluster keeps it.
+//! Events: [`Occurrence`] is the input of the recorder, [`EventRecord`] the `events.k8s.io/v1` Event that is written.
+//!
+//! Limits follow the validation of kube-apiserver: a note of 1,024 bytes, a reason, action or instance of 128. Notes
+//! are cut, because a long error message must not lose the event; the rest makes an occurrence invalid. An Event about
+//! a cluster-scoped object lives in namespace `default`, as in client-go.
+//!
+//! Nothing here decides whether an event is written or counted; that is [`Correlator`](super::Correlator).
 
 use std::sync::Arc;
 
@@ -14,12 +20,12 @@ const WORD_MAX: usize = 128;
 /// The longest name of an object.
 const NAME_MAX: usize = 253;
 
-/// True if somebody should look at it.
+/// The `type` of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Severity {
-    /// As expected.
+    /// Progress as expected.
     Normal,
-    /// Something may be wrong.
+    /// Something that a person may have to look at.
     Warning,
 }
 
@@ -74,7 +80,7 @@ impl ObjectReference {
 /// Occurrences that differ only in their note are one series: the note of the first is kept, the others are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occurrence {
-    /// True if somebody should look at it.
+    /// The `type` of the Event.
     pub severity: Severity,
     /// The object it is about.
     pub regarding: ObjectReference,
@@ -89,13 +95,13 @@ pub struct Occurrence {
 }
 
 impl Occurrence {
-    /// As expected.
+    /// An occurrence of type `Normal`.
     pub fn normal(regarding: ObjectReference, reason: &str, action: &str, note: impl Into<String>) -> Self {
         let (reason, action, note) = (reason.to_owned(), action.to_owned(), note.into());
         Self { severity: Severity::Normal, regarding, related: None, reason, action, note }
     }
 
-    /// Something may be wrong.
+    /// An occurrence of type `Warning`.
     pub fn warning(regarding: ObjectReference, reason: &str, action: &str, note: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::normal(regarding, reason, action, note) }
     }

@@ -1,4 +1,9 @@
-//! [`EventSink`]: where events go. [`KubeSink`] sends them to the API server.
+//! [`EventSink`]: the destination of events. [`KubeSink`] writes them to the API server.
+//!
+//! A sink makes one attempt and sorts the failure into [`SinkError`]; retries, backoff and giving up are the
+//! recorder's. An Event is created once and then only patched, with a merge patch of its `series`: the API server
+//! refuses changes to any other field. A series whose Event has expired (one hour by default in kube-apiserver) is
+//! answered with 404 and must be created again.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Which occurrences become events, and what happens to those that cannot be written.
+//! Tests of the correlator (which occurrences become events) and of the recorder (events that cannot be written).
+//! The correlator is driven with times passed in; the recorder runs under tokio's paused clock with a scripted sink.
 
 use std::sync::Arc;
 use std::time::Duration;

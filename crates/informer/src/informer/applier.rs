@@ -1,4 +1,12 @@
-//! [`Applier`]: what the reflectors bring becomes the content of the store, and events for the handlers.
+//! [`Applier`]: applies deltas to the store and publishes events to the handlers. It owns the only [`StoreWriter`].
+//!
+//! The processor stays locked from the change of the store to the publication of its events. A handler that joins takes
+//! the same lock, so it is told a snapshot and then exactly the changes after it. Lock order: processor, then
+//! positions, then the store.
+//!
+//! Barriers take a path of their own: a replacement is compared with the store, a removed namespace is emptied, a
+//! resync publishes the snapshot. The first replacement of a source is told by a shared snapshot instead of an event
+//! per object. The mapping from changes to events is `apply`; positions of sources are `positions`.
 
 use std::sync::Arc;
 

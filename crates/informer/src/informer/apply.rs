@@ -1,4 +1,11 @@
-//! Applying deltas: the store changes, and what handlers shall hear comes out.
+//! Deltas to changes of the store, and changes of the store to events for handlers, as plain functions.
+//!
+//! The type of an event is decided by the store, not by the type that the server sent: after a resumed watch `ADDED`
+//! may be about a known object. The rules are those of client-go's `processDeltas`, with two additions. A different uid
+//! under the same key is told as a deletion and an addition, and the same resourceVersion again is not told at all.
+//!
+//! A deletion that only a relist shows carries the cached object and `final_state_unknown`, client-go's
+//! `DeletedFinalStateUnknown`. Locking and positions are the caller's (`applier`).
 
 use listwatch_wire::Revision;
 

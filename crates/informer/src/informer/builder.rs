@@ -1,4 +1,11 @@
-//! [`InformerBuilder`]: everything that must be known before an informer starts.
+//! [`InformerBuilder`]: settings that cannot change once an informer runs.
+//!
+//! The name, the options, the transform, the problem hook and the saved cache are read by tasks without a lock, so they
+//! are fixed here. Handlers, indexes and namespaces can be added before or after the start and are methods of
+//! [`SharedInformer`].
+//!
+//! `build` performs no IO and needs no runtime; `start` does. Programs with many informers use
+//! [`InformerFactory`](crate::InformerFactory), which shares one informer per kind.
 
 use std::fmt;
 use std::sync::Arc;

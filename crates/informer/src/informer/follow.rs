@@ -1,4 +1,11 @@
-//! Following a collection of Namespaces: those in it are the namespaces of an informer.
+//! Namespaces by label: an inner informer of Namespaces adds and removes the namespaces of the outer informer.
+//!
+//! The initial set is applied as a whole after the inner informer has synced. Only then are namespaces removed that a
+//! saved cache had and that no longer match; the outer informer does not count as synced before, since more namespaces
+//! may follow.
+//!
+//! The task holds a weak reference: following namespaces must not keep an informer alive that its owner has dropped.
+//! Adding and removing a source is `roster`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};

@@ -1,4 +1,8 @@
-//! [`InformerOptions`]: what an informer, or every informer of a factory, is told before it starts.
+//! [`InformerOptions`]: one set of options for a single informer or for every informer of a factory.
+//!
+//! It groups the options of the parts, [`ReflectorOptions`] and [`QueueOptions`], so that each bound is documented
+//! where it is kept. Settings of one handler are in [`HandlerOptions`](crate::HandlerOptions); settings of one informer
+//! (name, transform, saved cache) are in [`InformerBuilder`](super::InformerBuilder).
 
 use std::time::Duration;
 

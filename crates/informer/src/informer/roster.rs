@@ -1,4 +1,11 @@
 //! [`Roster`]: the sources of an informer and the reflectors that read them, one per namespace if there are several.
+//!
+//! A source is known by its position, which indexes the delta queue, the monitor and `positions`. A position is given
+//! to another namespace only after its reflector has ended and its objects are out of the store: a late delta would
+//! else be applied to the wrong namespace.
+//!
+//! Adding or removing a namespace opens or ends one watch and leaves the others alone. Cluster-wide informers have one
+//! member without a namespace and never change.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,11 @@
-//! The tasks of an informer: who reflects, who applies, and who winds everything down at the end.
+//! The tasks of an informer: restore, reflect, apply, resync, save, and shut down in that order.
+//!
+//! With one source and the in-order queue the reflector's task applies deltas itself, and the loop here only resyncs
+//! and saves. Else one loop pops the delta queue. On stop the queue closes after the last reflector has ended, so the
+//! loop drains everything that was received before it returns.
+//!
+//! `Ended` signals the end from its `Drop`, because a task also ends when its runtime is dropped or it panics, and
+//! `stop` and the handlers would wait for ever. [`Applier`] changes the store; handlers run in `processor::runner`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,11 @@
-//! Saving the cache: the moment that is saved, and the task that writes it.
+//! Saving the cache: choosing the moment that is saved, and the blocking task that writes it.
+//!
+//! The capture is taken under the processor's lock, so that the store, the positions of the sources and the unread
+//! events of the handlers belong together; a snapshot makes that a matter of microseconds. If the informer stops
+//! without draining, the moment before the backlogs were dropped is saved: the next process tells the handlers what
+//! this one did not.
+//!
+//! File format and checks are in [`warm`](crate::warm).
 
 use std::sync::Arc;
 

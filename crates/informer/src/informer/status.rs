@@ -1,4 +1,8 @@
-//! [`InformerStatus`]: how an informer does, all at once.
+//! [`InformerStatus`]: the state of an informer in one value, for metrics, the debug page and tests.
+//!
+//! Sums over sources hide one that is stuck, so `phase` is that of the first source that does not watch, and
+//! [`InformerStatus::sources`] has each by itself. Taking a status locks the store and the processor for as long as it
+//! takes to copy the figures, and holds up no handler.
 
 use std::time::Duration;
 
@@ -32,13 +36,13 @@ pub struct InformerStatus {
     pub last_event_age: Option<Duration>,
     /// The number of objects that wait to be applied.
     pub queued: usize,
-    /// Lists made.
+    /// The number of LIST requests, failed ones included; pages of one list count once.
     pub lists: u64,
     /// Objects received by lists.
     pub listed_objects: u64,
     /// Streaming lists opened.
     pub streaming_lists: u64,
-    /// Watches opened.
+    /// The number of WATCH requests that continued from a resourceVersion.
     pub watches: u64,
     /// Problems by kind.
     pub problems: Vec<(&'static str, u64)>,
@@ -78,7 +82,7 @@ impl InformerStatus {
 }
 
 impl<K> SharedInformer<K> {
-    /// Returns its status.
+    /// Returns the present status. Cost: one snapshot of the store and a copy of the counters of each handler.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
         let core = &self.core;

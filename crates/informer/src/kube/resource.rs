@@ -1,4 +1,8 @@
-//! [`ResourceKind`]: which collection of the server.
+//! [`ResourceKind`]: group, version, resource and kind of a collection, and the form in which its objects are read.
+//!
+//! The kind is kept beside the resource because items of a list carry no `kind` and because an event of another kind
+//! must be refused. Scope is known only for static types; for kinds found by discovery it is unknown and a wrong
+//! namespace is reported by the server. kube-rs calls the run-time form `ApiResource`.
 
 use kube::core::ApiResource;
 use listwatch_wire::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
@@ -11,6 +15,8 @@ pub(crate) fn is_cluster_scoped<K: kube::Resource>() -> bool {
 
 /// A kind, its place in the API, and in which form its objects are wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[doc(alias = "ApiResource")]
+#[doc(alias = "GroupVersionResource")]
 pub struct ResourceKind {
     pub(crate) resource: GroupVersionResource,
     pub(crate) kind: GroupVersionKind,

@@ -1,4 +1,12 @@
-//! [`KubeSource`]: lists and watches a collection through a `kube::Client`.
+//! [`KubeSource`]: the [`ListerWatcher`] of a Kubernetes API server, over a `kube::Client`.
+//!
+//! Objects are taken from the response as bytes and only their metadata is scanned; nothing is decoded here. The client
+//! contributes authentication, TLS and proxies; kube's own `Api::list` and `Api::watch` are not used, because they
+//! decode every object into its type.
+//!
+//! A watch asks for deltas (`docs/delta-watch.md`) if the cache keeps objects exactly as the server sent them. A patch
+//! that does not fit ends the watch, and the next two watches are of whole objects. Rules of resuming and relisting are
+//! in [`reflector`](crate::reflector); the HTTP form is `request`, decoding `body`, `list_decoder` and `deltas`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,6 +69,7 @@ type Tweak = dyn Fn(&mut ListOptions) + Send + Sync;
 /// # }
 /// ```
 #[derive(Clone)]
+#[doc(alias = "ListWatch")]
 pub struct KubeSource {
     client: kube::Client,
     resource: ResourceKind,
@@ -183,7 +192,7 @@ impl KubeSource {
         self
     }
 
-    /// Which collection this is.
+    /// Returns the collection that is read, without namespace and selectors.
     #[must_use]
     pub fn resource(&self) -> &ResourceKind {
         &self.resource

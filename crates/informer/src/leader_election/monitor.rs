@@ -1,4 +1,11 @@
-//! [`ElectionMonitor`]: how a candidate does, for metrics and health checks, while it stands and leads.
+//! [`ElectionMonitor`]: the state of a candidate, for metrics and health checks.
+//!
+//! It is a handle of its own because a candidate gives itself up to the run of the election: nothing else could be
+//! asked while it waits or leads. `leading` is reset when the term is dropped, so an election whose future is dropped
+//! does not report itself as the leader for ever.
+//!
+//! It reports and decides nothing; a program that must stop work at the end of a term uses the token of
+//! [`Leadership`](super::Leadership).
 
 use std::sync::Arc;
 
@@ -26,7 +33,7 @@ pub struct ElectionStatus {
 pub struct ElectionMonitor(Arc<Mutex<ElectionStatus>>);
 
 impl ElectionMonitor {
-    /// Returns its status.
+    /// Returns the present state of the candidate.
     #[must_use]
     pub fn status(&self) -> ElectionStatus {
         self.0.lock().clone()

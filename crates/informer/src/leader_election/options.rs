@@ -1,4 +1,11 @@
-//! [`ElectionOptions`]: who stands for election, and the times it goes by.
+//! [`ElectionOptions`]: identity and times of a candidate, with the checks of client-go's `LeaderElectionConfig`.
+//!
+//! Defaults are those of kube-controller-manager: a lease of 15 s, a renew deadline of 10 s, a retry period of 2 s. The
+//! differences between them are the safety margin: the leader stops at the deadline, others take over at the end of the
+//! lease, and the work has the time between to end. Clocks of different machines are never compared, only intervals.
+//!
+//! One addition: `stop_grace`, the time that work in progress has on an ordinary stop. The rules are in
+//! [`Machine`](super::Machine).
 
 use std::time::Duration;
 
@@ -28,6 +35,7 @@ pub enum OptionsError {
 
 /// The candidate and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "LeaderElectionConfig")]
 pub struct ElectionOptions {
     /// The identity of this candidate; no two candidates may have the same. The name of the pod and something random will do.
     pub identity: String,

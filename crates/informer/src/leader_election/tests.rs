@@ -1,4 +1,5 @@
-//! The rules of an election, first of the machine alone, then of whole candidates under a paused clock.
+//! Tests of the election: first the machine alone with times passed in, then whole candidates under a paused clock.
+//! The promise behind all of them is that at no time two candidates work, whatever the clocks and the lease store do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,10 @@
-//! [`SourceError`]: how a list or a watch fails, sorted by what can be done about it.
+//! [`SourceError`]: failures of a list or a watch, sorted by the reaction that they call for.
+//!
+//! The reflector asks the predicates and never matches on codes: expired (410) relists, a too large resourceVersion
+//! waits for the replica, 429 waits as long as the server asks, a refusal falls back from a streaming list to a list. A
+//! source of another protocol needs to produce no more than these.
+//!
+//! [`Problem`](crate::Problem) is what the user is told, with what was done about it.
 
 use std::time::Duration;
 

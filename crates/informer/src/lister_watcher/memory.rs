@@ -1,4 +1,9 @@
-//! [`InMemory`]: a collection that lives in this process and is listed and watched like a server's.
+//! [`InMemory`]: a collection in this process that is listed and watched like a server's.
+//!
+//! It behaves as kube-apiserver does where informers can tell: one revision counter, a bounded history, 410 for a watch
+//! that begins before it, streaming lists with the initial-events-end bookmark, and "too large resource version" for
+//! lists from the future. It never fails, stalls or sends bookmarks by itself; [`Scripted`](super::Scripted) is for
+//! those, and `listwatch-testkit` has a server and a faulty proxy. client-go's counterpart is `FakeControllerSource`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -43,6 +48,7 @@ struct MemoryCollection {
 /// # Ok::<(), listwatch::object::ObjectError>(())
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "FakeControllerSource")]
 pub struct InMemory {
     collection: Arc<Mutex<MemoryCollection>>,
     changed: Arc<watch::Sender<Revision>>,

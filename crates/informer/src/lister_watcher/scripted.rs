@@ -1,4 +1,8 @@
-//! [`Scripted`]: a source that answers what it was told to answer, and remembers what it was asked.
+//! [`Scripted`]: a source with prepared answers, which records the requests that it gets.
+//!
+//! Tests of the reflector state a conversation: the answers in advance, the requests as one line each afterwards. A
+//! request without an answer waits for ever instead of failing, so that a paused clock runs into the reflector's own
+//! timeouts. For a collection with objects and history use [`InMemory`](super::InMemory).
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,6 @@
-//! Own writes and the watch, in every order in which they can arrive.
+//! Tests of the mutation cache: responses to own writes and events of the watch, in every order in which they can
+//! arrive.
+//! A state older than one that was already returned must never be returned, and a deleted object must not come back.
 
 use serde_json::{Value, json};
 

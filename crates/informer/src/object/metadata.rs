@@ -1,4 +1,9 @@
-//! The metadata that controllers look at, read where it stands: nothing is decoded but what is asked for.
+//! Metadata that controllers ask for often, read from the encoded object without decoding the rest.
+//!
+//! Each getter scans the metadata anew: it costs less than a decode, but a loop over many fields of one object is
+//! cheaper with [`Object::get`]. Name, namespace, labels and resourceVersion are found once, when the object enters the
+//! cache, and are not here but in `scan`. Malformed entries are left out rather than reported, as in an untyped Go
+//! client.
 
 use std::borrow::Cow;
 
@@ -28,6 +33,7 @@ use super::Object;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
+#[doc(alias = "OwnerReference")]
 pub struct Owner {
     /// Group and version of the owner: `apps/v1`.
     pub api_version: String,

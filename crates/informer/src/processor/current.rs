@@ -1,4 +1,8 @@
-//! The handler that the current task runs, so that a call from within it does not wait for itself.
+//! The handler whose task is running, so that a wait for its end from inside it returns at once.
+//!
+//! A handler may remove itself and then wait for [`Registration::finished`](super::Registration::finished), or stop its
+//! informer; both would wait for the call that they are made from. A task-local is used and not a thread-local: an
+//! async handler moves between threads at every await.
 
 use std::sync::Arc;
 

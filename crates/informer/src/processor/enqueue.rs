@@ -1,4 +1,12 @@
-//! From events to work: [`enqueue_keys`].
+//! [`enqueue_keys`]: the handler between an informer and a work queue.
+//!
+//! Keys are queued instead of events: a worker reads the object from the cache when its turn comes, and ten changes of
+//! one object are one piece of work (client-go's workqueue pattern, `MetaNamespaceKeyFunc`). Initial objects and
+//! resyncs have background priority, so that a restart does not delay live changes; controller-runtime does the same
+//! with its priority queue.
+//!
+//! A full queue makes the handler wait through `poll_ready`, which stops its backlog and no other.
+//! [`Controller`](crate::Controller) does this for several kinds.
 
 use std::task::{Context, Poll, ready};
 

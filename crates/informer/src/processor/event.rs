@@ -1,4 +1,11 @@
-//! [`Event`]: what a handler is told.
+//! [`Event`]: a change of the cache, as handlers receive it.
+//!
+//! It corresponds to `OnAdd`, `OnUpdate` and `OnDelete` of client-go's `ResourceEventHandler`, in one type so that a
+//! handler can match on it, clone it and send it elsewhere. [`Event::Synced`] is an addition: client-go has `HasSynced`
+//! of the registration, beside the events. Events of one key arrive in order, and an update continues from the state
+//! that this handler was told last, also when changes in between were folded.
+//!
+//! It is not [`WatchEvent`](crate::lister_watcher::WatchEvent), which is what a server sends.
 
 use std::fmt;
 
@@ -30,6 +37,7 @@ pub enum Event<K = Raw> {
 }
 
 /// A deletion.
+#[doc(alias = "DeletedFinalStateUnknown")]
 pub struct Deleted<K = Raw> {
     /// The last known state: what the server sent with the deletion, or what the cache held.
     pub object: Object<K>,

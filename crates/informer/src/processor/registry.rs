@@ -1,4 +1,11 @@
-//! Handlers: [`Processor`] is the list of handlers, [`Registration`] a user's hold on one of them.
+//! [`Processor`]: the handlers of an informer. [`Registration`]: a user's handle on one of them.
+//!
+//! client-go calls them `sharedProcessor` and `processorListener`. The difference is that a listener holds a position
+//! in shared batches and not a channel: publishing costs one reference count per handler, whatever the number of
+//! events, and never waits.
+//!
+//! The lock of the processor orders changes of the store and joins of handlers (see `informer::applier`). Backlogs and
+//! folding are `backlog` and `coalesce`; calling handlers is `runner`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -187,6 +194,7 @@ pub struct HandlerStatus {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "ResourceEventHandlerRegistration")]
 pub struct Registration<K = Raw> {
     listener: Arc<Listener<K>>,
     informer: Arc<StopGuard<K>>,
@@ -209,7 +217,7 @@ impl<K> Registration<K> {
         Self { listener, informer }
     }
 
-    /// Returns its status.
+    /// Returns the figures of this handler: backlog, events delivered, panics, time spent inside it.
     #[must_use]
     pub fn status(&self) -> HandlerStatus {
         self.listener.status()

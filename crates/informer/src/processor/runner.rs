@@ -1,4 +1,11 @@
-//! Running a handler: reads its backlog, calls it, survives it.
+//! The task of a handler: reads its backlog, calls the handler, and contains its panics.
+//!
+//! An event whose call panicked counts as delivered and is not repeated, since it would most likely panic again; after
+//! `HandlerOptions::panic_pause` the next follows. Synchronous handlers get up to 64 calls before the task yields, so
+//! that a runtime thread is not held by a long backlog. A handler with `RunOn::Thread` has a thread of its own and not
+//! one of the blocking pool, for which the runtime would wait at shutdown.
+//!
+//! Removal without draining interrupts waiting and pauses at once, and a running async call after its grace.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,10 @@
-//! [`EventStream`]: a handler that is polled instead of called.
+//! [`EventStream`]: the events of an informer for code that polls instead of being called.
+//!
+//! It has the same guarantees as a handler: initial objects, [`Event::Synced`], then changes in order, with the backlog
+//! folded by key if it is not polled for long. The initial objects are taken from the snapshot in pages of 256, so a
+//! stream over a large cache holds no copy of it. kube-rs calls the equivalent a reflector's `subscribe`.
+//!
+//! For events without a cache use [`RetryWatcher`](crate::RetryWatcher).
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,4 +1,9 @@
-//! [`Backoff`]: growing delays, with jitter from a seed.
+//! [`Backoff`]: growing delays with jitter from a seed.
+//!
+//! The defaults are those of client-go's reflector: 800 ms, doubled up to 30 s, each lengthened by up to its own
+//! length. It holds no clock and decides nothing about health: [`Machine`](super::Machine) resets it after a watch has
+//! stayed open for `ReflectorOptions::healthy_after`, and not on the first success, or a server that accepts and drops
+//! watches would be called in a hot loop. Delays of a work queue are `listwatch_workqueue`'s.
 
 use std::time::Duration;
 

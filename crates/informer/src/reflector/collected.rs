@@ -1,4 +1,8 @@
-//! [`CollectedObjects`]: the initial state while it is streamed.
+//! [`CollectedObjects`]: the initial state while a streaming list (`sendInitialEvents`) brings it.
+//!
+//! Nothing reaches the store before the initial-events-end bookmark, because an incomplete state would look like
+//! deletions. Objects arrive as `ADDED` in nearly all cases and stay a plain list; only a change or a deletion in
+//! between turns it into a map. Memory is that of the objects, which the store then takes over.
 
 use std::collections::HashMap;
 

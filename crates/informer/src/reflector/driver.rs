@@ -1,4 +1,11 @@
 //! [`Reflector`]: the [`Machine`] with a source, a clock and a queue.
+//!
+//! The driver performs the actions of the machine and feeds results back as [`Input`]; it contains no rule about
+//! listing or watching. Events that are ready are taken together, up to 128, to share the cost of locks and wake-ups;
+//! no batch is waited for. Dropping a request cancels it, so a new action ends the one before.
+//!
+//! Transforms run here, once per object received, and panics of sources and transforms are contained: a panic of the
+//! driver itself restarts it at the pace of the backoff. client-go's counterpart is `Reflector.ListAndWatch`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -41,6 +48,7 @@ const EVENTS_PER_TURN: usize = 1024;
 const SLOW_LIST: Duration = Duration::from_secs(10);
 
 /// Changes an object before it is cached; the error says why it cannot be. Runs exactly once per object received.
+#[doc(alias = "TransformFunc")]
 pub type Transform<K> = dyn Fn(Object<K>) -> Result<Object<K>, String> + Send + Sync;
 
 /// Takes deltas in the place of a queue.

@@ -1,4 +1,8 @@
-//! [`ReflectorOptions`]: every bound and delay of the reflector, with its reason.
+//! [`ReflectorOptions`]: every bound and delay of the reflector, with its default and reason.
+//!
+//! Where client-go has a constant, the default is that constant: watches of 5 to 10 minutes, pages of 500, streaming
+//! lists on. The others (silence, probe, open and list timeouts) bound waits that client-go leaves to TCP. The rules
+//! that use them are in [`Machine`](super::Machine).
 
 use std::sync::Arc;
 use std::time::Duration;

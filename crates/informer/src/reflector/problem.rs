@@ -1,4 +1,9 @@
-//! [`Problem`]: what went wrong, and what the reflector does about it.
+//! [`Problem`]: a failure that the reflector has dealt with, and [`Response`]: its reaction.
+//!
+//! They are reported to the hook of the informer, counted by kind for metrics, and shown on the debug page; none needs
+//! an answer. Kinds are finer than error codes because the remedy differs: a silent watch points to a dead connection,
+//! a stale list to a lagging replica, restarted history to a restored backup. client-go's counterpart is the
+//! `WatchErrorHandler`.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,6 +17,7 @@ use crate::warm::WarmError;
 /// Something that a user may want to know. The reflector has dealt with it already, as [`Response`] says.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[doc(alias = "WatchErrorHandler")]
 pub enum Problem {
     /// A list failed.
     #[error("list failed: {0}")]

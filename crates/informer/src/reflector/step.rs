@@ -1,4 +1,8 @@
 //! The inputs and outputs of the [`Machine`](super::Machine): [`Input`], [`Output`], [`Action`].
+//!
+//! They are plain values so that a whole conversation with a server can be written down as a test, and replayed without
+//! IO. The order within an output matters: actions are taken up one by one, each ending the request before it, and then
+//! the deltas are delivered. The driver that performs them is [`Reflector`](super::Reflector).
 
 use listwatch_wire::Revision;
 
@@ -7,7 +11,7 @@ use crate::delta::Delta;
 use crate::lister_watcher::{ListRequest, SourceError, WatchEvent, WatchRequest};
 use crate::object::{Object, Raw};
 
-/// The input.
+/// An input of the machine: a result of an action, or the passing of time.
 #[derive(Debug)]
 pub enum Input<K = Raw> {
     /// Begin.

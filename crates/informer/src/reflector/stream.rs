@@ -1,4 +1,12 @@
-//! The reading of one stream by the [`Machine`]: its events, its silence and its end.
+//! The part of the [`Machine`] that reads one stream: its events, its silence and its end.
+//!
+//! Every event and bookmark advances the position; one that goes back ends the stream and asks for a consistent read,
+//! since only a restored or replaced server goes back. Unusable events do not advance it, so a resumed watch gets them
+//! again.
+//!
+//! A silent stream is ended after `watch_idle`: bookmarks come every minute, and TCP alone may take hours to notice a
+//! dead peer. After an interruption a silent watch is probed, because a server whose revision counter went back would
+//! be silent until it catches up. Listing, opening and waiting are in `machine`.
 
 use std::time::Duration;
 

@@ -1,4 +1,12 @@
-//! [`Snapshot`]: the content of a store at one moment, with its resource version.
+//! [`Snapshot`]: the content of a store at one moment, with its resourceVersion.
+//!
+//! Reads of a store one by one may see different states; a reconcile that compares two objects takes a snapshot. It is
+//! a persistent map, so taking it costs a few reference counts and no lock is held while it is read. The one cost is
+//! memory: objects that were replaced since stay as long as the snapshot does, so it should not be kept across long
+//! waits.
+//!
+//! client-go has no counterpart: its Indexer locks per call. Indexes of the same moment are part of the snapshot
+//! ([`Snapshot::by_index`]).
 
 use std::borrow::Borrow;
 use std::fmt;

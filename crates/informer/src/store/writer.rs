@@ -1,4 +1,12 @@
-//! [`StoreWriter`]: the one who changes a store, and hears what each change did.
+//! [`StoreWriter`]: the only writer of a store. Each write returns the state of the key before and after.
+//!
+//! There is one writer per store by construction (it cannot be cloned), so a change is planned without the readers'
+//! lock: index values are computed and places found first, and the lock is held for at most 64 insertions. A
+//! replacement is built on a copy of the persistent state and published in one step, so no reader sees a half-applied
+//! relist.
+//!
+//! Handlers are told by the caller; see `informer::applier`. Readers that wait for a resourceVersion use
+//! [`Store::wait_for`](super::Store::wait_for).
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,11 @@
 //! [`Capture`]: the state of an informer at one moment, taken under the lock that orders changes and events.
+//!
+//! Store, positions and unread events are saved together or not at all. If the positions were newer than the objects,
+//! the watch would resume behind a gap; if the marks were, a handler would miss a change.
+//!
+//! Unread events are reduced to keys: after a restart the effect counts, not the number of changes. A handler with more
+//! than `WarmOptions::max_unread` of them, or in the middle of its initial objects, is told everything again. Writing
+//! is `saver`, reading `restore`.
 
 use listwatch_wire::ObjectKey;
 

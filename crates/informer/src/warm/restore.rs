@@ -1,4 +1,11 @@
-//! From the files back to objects, and the question whether the server is the one they came from.
+//! Reading a saved cache, and checking that the server is the one that it was saved from.
+//!
+//! A resourceVersion means nothing to another server, and a watch from it may be accepted all the same: a cache of the
+//! wrong cluster would go unnoticed. The identity of the server (the uid of the `kube-system` namespace) is therefore
+//! compared before the cache is used, unless `WarmOptions::unverified` allows reads before. 401, 403 and 404 are final;
+//! anything else is retried with backoff.
+//!
+//! Every refusal leads to an ordinary list. File format and checksums are in `file`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,11 @@
 //! [`Saver`]: writes captures to the files of one informer, one at a time.
+//!
+//! Objects and head are separate files. Objects are written only if they changed since the last save; the head, which
+//! names them by generation, is written last and replaced atomically, so a crash at any point leaves the previous save
+//! complete. Older generations are deleted after that.
+//!
+//! Nothing is saved before the server has told its identity, since such a cache could not be used. All methods block;
+//! they are called from `spawn_blocking` or while the runtime ends.
 
 use std::sync::Arc;
 

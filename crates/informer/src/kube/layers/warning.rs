@@ -1,4 +1,8 @@
-//! A hook for the `Warning` headers by which a server tells about deprecated APIs and doubtful fields.
+//! [`WarningLayer`]: a tower layer that calls a hook for each `Warning` header of a response.
+//!
+//! API servers use code 299 for deprecated API versions, unknown fields and admission warnings; other codes are of
+//! proxies and are passed over. client-go calls the hook a `WarningHandler`. The header is visible on responses only: a
+//! watch gets its warnings once, when it is opened. Add it to the client as [`layers`](super) shows.
 
 use std::fmt;
 use std::future::Future;
@@ -13,6 +17,7 @@ type WarningHook = dyn Fn(&str) + Send + Sync;
 
 /// Calls a hook with the text of each warning.
 #[derive(Clone)]
+#[doc(alias = "WarningHandler")]
 pub struct WarningLayer {
     hook: Arc<WarningHook>,
 }
