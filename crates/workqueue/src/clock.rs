@@ -1,4 +1,8 @@
-//! The time as the state machine wants it.
+//! The clock of a queue: nanoseconds since it was made.
+//!
+//! The state machine takes time as a `u64`, so that it can be tested without a clock and a deadline takes eight bytes
+//! per delayed key. The base is tokio's `Instant`, which is monotonic and can be paused in tests. A queue without a
+//! name and without delays never reads it: reading a clock would cost as much as the queue itself.
 
 use std::time::Duration;
 
@@ -20,7 +24,7 @@ impl Clock {
         nanos(self.start.elapsed())
     }
 
-    /// The time of day, so to speak, of `nanos`; `None` beyond what the platform can express.
+    /// The instant that `nanos` stands for; `None` beyond what the platform can express.
     pub(crate) fn instant(&self, nanos: u64) -> Option<Instant> {
         self.start.checked_add(Duration::from_nanos(nanos))
     }

@@ -1,4 +1,8 @@
-//! Shutting down, with and without waiting.
+//! Shutting down: at once ([`Queue::shut_down`]) or after the remaining work ([`Queue::shut_down_with_drain`]).
+//!
+//! Both refuse new keys and drop delayed ones, as in client-go. A drain waits until nothing is queued or in flight,
+//! which includes keys that were added again while they were processed. It cannot time out by itself: a consumer that
+//! never finishes its key keeps it waiting until `shut_down` aborts it, or `Running::shut_down_within` of the runner.
 
 use std::fmt;
 use std::future::Future;
@@ -12,6 +16,7 @@ use crate::{Key, Queue};
 /// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
+#[doc(alias = "ShutDownWithDrain")]
 pub enum Drained {
     /// Every key that was queued or in flight has been processed, re-runs included.
     Complete,

@@ -1,4 +1,8 @@
-//! The errors of an add.
+//! [`AddError`]: the two reasons for which a key is not accepted.
+//!
+//! client-go ignores an add after the shutdown without a word. Here it is an error that returns the key, because a
+//! bounded queue adds a second reason and a producer must be able to tell them apart: a full queue is worth waiting
+//! for, a closed one is not. Retries of known keys are never refused for lack of room.
 
 /// Why a key was not accepted. The key comes back, so that nothing is lost by accident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,8 @@
-//! The result of [`Queue::list`](crate::Queue::list).
+//! [`KeyView`] and [`KeyState`]: one key as [`Queue::list`](crate::Queue::list) shows it.
+//!
+//! A view is a copy of one moment, for debug pages and tests. Decisions based on it are stale at once: a consumer may
+//! take the key before the caller looks. client-go has no counterpart, which makes a stuck controller hard to look
+//! into.
 
 use std::time::Duration;
 
@@ -10,7 +14,8 @@ use crate::priority::Priority;
 pub struct KeyView<K> {
     /// The key.
     pub key: K,
-    /// Where it stands.
+    /// Ready, processing or delayed. A key can be processing and delayed at once; then this says processing and
+    /// [`due_in`](Self::due_in) is set.
     pub state: KeyState,
     /// The priority it is queued with, or was last.
     pub priority: Priority,
@@ -21,7 +26,7 @@ pub struct KeyView<K> {
     pub due_in: Option<Duration>,
 }
 
-/// Where a key stands.
+/// The state of a key. Each known key is in exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyState {
     /// Waits for a consumer.

@@ -1,4 +1,10 @@
-//! A key in a consumer's hands.
+//! [`Item`]: a key that a consumer has taken, with the guarantee that no other consumer has the same.
+//!
+//! client-go's `Get` returns a key and relies on a `defer Done(key)`; here the end is the `Drop` of the item, so it
+//! cannot be forgotten, and a panic retries the key instead of losing it. The item borrows the queue, because counting
+//! references twice per key would cost as much as the queue itself; the runner uses an owned form for its tasks.
+//!
+//! The failure count is the rate limiter's (`limiter`); the item only tells it about success and failure.
 
 use std::fmt;
 use std::ops::Deref;
@@ -21,6 +27,7 @@ use crate::shared::SharedQueue;
 /// [`finish`](Self::finish) (success), [`retry`](Self::retry) (failure), [`retry_after`](Self::retry_after) (look again
 /// later), or just a drop, which leaves the failure count alone.
 #[must_use = "dropping an item marks its key done"]
+#[doc(alias = "Done")]
 pub struct Item<'q, K: Key, R: Reason = ()> {
     queue: Home<'q, K, R>,
     key: K,

@@ -1,4 +1,8 @@
-//! The settings of a queue.
+//! [`Options`]: the settings of a queue, each with its default and reason.
+//!
+//! The defaults are client-go's, so that a controller that is ported behaves the same. Priorities need no option: they
+//! are given with each key. Bounds are off by default on purpose: a queue holds at most one entry per object, and a key
+//! that is refused is a change that nobody reconciles.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};

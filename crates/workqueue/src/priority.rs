@@ -1,4 +1,8 @@
-//! The urgency of a key.
+//! [`Priority`]: the urgency of a key.
+//!
+//! There are three levels and not integers as in controller-runtime's priority queue: one ready list per level makes
+//! taking a key constant time, and three suffice to let live changes pass a resync. A level is a property of the queued
+//! key and not of its consumer; it is raised, never lowered, while the key waits.
 
 /// The urgency of an added key. A key that is added twice keeps the more urgent of the two.
 ///
@@ -22,7 +26,7 @@
 pub enum Priority {
     /// Before everything else: a person waits for it.
     Urgent = 0,
-    /// A live change.
+    /// A live change. The default of [`Queue::add`](crate::Queue::add).
     #[default]
     Normal = 1,
     /// Work that must happen but that nobody waits for: initial lists, resyncs.

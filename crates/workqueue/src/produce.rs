@@ -1,4 +1,9 @@
-//! Adding keys: at once, later, after a failure, or when there is room.
+//! Adding keys: at once, after a delay, after a failure, or when there is room.
+//!
+//! Hashing and reading the clock happen before the lock is taken. A key that waits for several delays keeps the
+//! earliest, as in client-go's delaying queue; an add without delay leaves a pending delay as it is, so a key may run
+//! now and again at its time. The rate limiter has a lock of its own, since its code is the user's and may be slow.
+//! Consumers are in `get`.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,9 @@
-//! The metrics as text that Prometheus reads.
+//! [`Prometheus`]: the metrics of queues in the Prometheus text format, with client-go's names and buckets.
+//!
+//! Dashboards and alerts for `workqueue_depth`, `workqueue_adds_total`, `workqueue_queue_duration_seconds` and the
+//! others work unchanged; bucket bounds are printed as Go prints floats, because a label with other digits is another
+//! series. `workqueue_delayed` is an addition. Queues are read when the text is rendered: nothing is pushed, and no
+//! task runs. Programs with another metrics library implement their own reader of [`Source`].
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,8 @@
-//! A consumer's place among the sleepers.
+//! [`WakeTicket`]: the registration of a waiting consumer, which never swallows a wake-up.
+//!
+//! A consumer that was woken and then dropped before it took a key (a cancelled future, a `select!`) would leave the
+//! key waiting while others sleep. Its ticket therefore wakes another on drop, and passes on the duty of watching the
+//! timer if it had it. Lists of wakers are `waiters`; the decision whom to wake is in `shared`.
 
 use crate::Key;
 use crate::reason::Reason;
@@ -16,7 +20,8 @@ impl<'q, K: Key, R: Reason> WakeTicket<'q, K, R> {
         Self { shared, id: None }
     }
 
-    /// Ends the sleep of a consumer that has got a key. It takes the wake with it: `release` looks further.
+    /// Removes this consumer from the wait list after it received a key, consuming its pending wake-up: `release`
+    /// decides who else is woken.
     #[inline]
     pub(crate) fn leave_bed(&mut self, state: &QueueState<K, R>) {
         if self.id.is_some() {

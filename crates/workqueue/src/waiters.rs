@@ -1,4 +1,8 @@
-//! Waiting consumers, and how to wake them.
+//! [`Waiters`]: wakers in the order of registration.
+//!
+//! Consumers that wait for keys are woken newest first: the thread that slept least has the warmest caches, and the
+//! oldest keeps watching the timer. Producers that wait for room are woken oldest first, because there it is a matter
+//! of turns. Entries are removed by number when a future is dropped, which a queue of wakers could not do cheaply.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -19,7 +23,7 @@ impl Waiters {
         self.wakers.len()
     }
 
-    /// Puts a sleeper to bed, under the number it has or a new one.
+    /// Registers a waker, under the number it has or a new one.
     pub(crate) fn register(&mut self, id: &mut Option<u64>, waker: &Waker) -> u64 {
         let id = *id.get_or_insert_with(|| {
             self.last += 1;
@@ -32,7 +36,7 @@ impl Waiters {
         id
     }
 
-    /// Takes out a sleeper. `false` means that it has been woken (or never slept).
+    /// Removes a waker. `false` means that it has been woken, or was never registered.
     pub(crate) fn remove(&mut self, id: u64) -> bool {
         self.wakers.remove(&id).is_some()
     }

@@ -1,4 +1,6 @@
-//! Random histories of a fair queue: whatever the order between tenants, what must hold of it.
+//! Random histories of a fair queue, checked against its promises.
+//! The order between tenants is an implementation detail; the promises are that a tenant's keys stay in order, that the
+//! bound on keys in flight holds, and that no tenant with ready keys is passed over for long while another floods.
 
 use std::collections::{HashMap, VecDeque};
 

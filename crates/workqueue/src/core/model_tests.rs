@@ -1,4 +1,6 @@
-//! Random histories of the state machine against a model that is obviously right: sets, a vector, and linear searches.
+//! Random histories of the state machine, compared with a model made of sets, a vector and linear searches.
+//! Both see the same adds, delays, takes and shutdowns; after each step the key taken, the lengths and the next
+//! deadline must agree. Delays straddle the levels of the timing wheel, where an off-by-one would hide.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,8 @@
-//! Looking at the state machine without changing it.
+//! Read access to the state machine: lengths, the state of each key, and the figures for metrics.
+//!
+//! All but `list` take constant time, since they run under the queue's lock; `list` copies every key and is for
+//! debugging pages and tests. "Depth" counts dirty keys, as client-go's `workqueue_depth` does: one that was added
+//! again while it is processed is counted although it cannot be taken yet. Changes are in the parent module.
 
 use super::entry::{DELAYED, DIRTY, KeyRecord, PROCESSING};
 use super::slab::Slot;

@@ -1,4 +1,9 @@
-//! Limiters that look at how often a key has failed.
+//! Limiters by key: the delay depends on how often this key has failed.
+//!
+//! [`ExponentialBackoff`] is client-go's `ItemExponentialFailureRateLimiter`, [`FastSlow`] its
+//! `ItemFastSlowRateLimiter`. Counts are bounded ([`FailureCounts`]), unlike client-go's maps, which leak an entry for
+//! each key that failed and was deleted. They say nothing about the load of all keys together; combine them with
+//! [`Bucket`](super::Bucket) by [`MaxOf`](super::MaxOf), as the default limiter does.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -23,6 +28,7 @@ use super::{FailureCounts, RateLimiter};
 /// assert_eq!(limiter.when(&"pod", now).as_millis(), 5);
 /// ```
 #[derive(Debug, Clone)]
+#[doc(alias = "ItemExponentialFailureRateLimiter")]
 pub struct ExponentialBackoff<K> {
     base: Duration,
     max: Duration,
@@ -70,6 +76,7 @@ impl<K: Eq + Hash + Clone + Send> RateLimiter<K> for ExponentialBackoff<K> {
 /// assert_eq!(delays, [1, 1, 10_000, 10_000]);
 /// ```
 #[derive(Debug, Clone)]
+#[doc(alias = "ItemFastSlowRateLimiter")]
 pub struct FastSlow<K> {
     fast: Duration,
     slow: Duration,

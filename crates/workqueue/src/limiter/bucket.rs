@@ -1,4 +1,8 @@
-//! A limiter over all keys together.
+//! [`Bucket`]: a token bucket over all keys together, client-go's `BucketRateLimiter`.
+//!
+//! It protects the API server when many keys fail at once, each with a short delay of its own. Time is passed in, so
+//! the sequence of delays can be tested without a clock. It remembers no key: `forget` does nothing and `retries` is
+//! zero.
 
 use std::time::Duration;
 
@@ -19,6 +23,7 @@ use super::RateLimiter;
 /// assert_eq!(delays, [0, 0, 100, 200]);
 /// ```
 #[derive(Debug, Clone)]
+#[doc(alias = "BucketRateLimiter")]
 pub struct Bucket {
     per_second: f64,
     burst: f64,

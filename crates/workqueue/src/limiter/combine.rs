@@ -1,4 +1,8 @@
-//! Limiters made of limiters.
+//! Limiters made of limiters: the longest of several, a cap, jitter.
+//!
+//! [`MaxOf`] and [`MaxWait`] are client-go's `MaxOfRateLimiter` and `WithMaxWaitRateLimiter`; [`Jitter`] is an
+//! addition, for keys that fail together because a common dependency is down. Order matters: a cap outside of jitter
+//! bounds the result, inside it does not. Every limiter of a `MaxOf` is asked each time, so that all keep their counts.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -20,6 +24,7 @@ use super::RateLimiter;
 /// assert_eq!(limiter.when(&"a", Duration::ZERO).as_millis(), 5);
 /// assert_eq!(limiter.when(&"b", Duration::ZERO).as_millis(), 100);
 /// ```
+#[doc(alias = "MaxOfRateLimiter")]
 pub struct MaxOf<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
@@ -30,7 +35,7 @@ impl<K> MaxOf<K> {
         Self { limiters: Vec::new() }
     }
 
-    /// One more.
+    /// Adds a limiter. The order of limiters makes no difference.
     pub fn and(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
         self.limiters.push(Box::new(limiter));
         self
@@ -75,6 +80,7 @@ impl<K> RateLimiter<K> for MaxOf<K> {
 /// assert_eq!(limiter.when(&"b", Duration::ZERO).as_secs(), 3);
 /// ```
 #[derive(Debug, Clone)]
+#[doc(alias = "WithMaxWaitRateLimiter")]
 pub struct MaxWait<L> {
     inner: L,
     max: Duration,
@@ -102,7 +108,7 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for MaxWait<L> {
 }
 
 /// Lengthens what another limiter wants by a random part, so that keys that failed together do not come back together. The
-/// part is decided by the key, the number of its failures and a seed: the same in every run, which tests like.
+/// parts are a sequence that the seed decides: the same calls in the same order get the same delays.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,4 +1,8 @@
-//! Failure counts by key, in bounded memory.
+//! [`FailureCounts`]: failures by key, in bounded memory.
+//!
+//! A controller that finds its object deleted has no reason to forget the failures of its key, so an unbounded map
+//! grows with every object that ever failed. Forgetting too early only shortens a delay, which makes two generations of
+//! a plain map good enough; an LRU would cost a list per key. Used by the limiters of `backoff`.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,4 +1,8 @@
-//! One run of the function, with everything that can go wrong turned into a verdict.
+//! One run of the reconcile function, with error, panic and timeout turned into one result.
+//!
+//! A panic is contained here and not by the task, so that the worker keeps its key and can retry it with backoff. A run
+//! that exceeds its timeout is dropped at its next await; a function that blocks its thread cannot be interrupted. The
+//! decision about retries is the runner's, by [`Limits`] and the queue's limiter.
 
 use std::any::Any;
 use std::fmt;
