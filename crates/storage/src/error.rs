@@ -1,4 +1,9 @@
-//! Errors of the store, one enum for all engines. Every variant says what the caller can do about it: retry, list again, or give up.
+//! [`Error`]: failures of a store, one enum for all engines, sorted by what the caller can do: read at another
+//! revision, retry, or give up.
+//!
+//! The API server maps them to statuses: `Compacted` to 410 `Expired`, `Future` to "too large resource version",
+//! `ReadOnly` and `Unavailable` to statuses that clients retry. A condition that does not hold is no error but
+//! [`Written::Refused`](crate::Written::Refused), since it is the ordinary outcome of optimistic concurrency.
 
 use listwatch_wire::Revision;
 

@@ -1,4 +1,9 @@
-//! Conversion of SQLite's and the operating system's errors to the engine's.
+//! Errors of SQLite and of the operating system as [`Error`]s of the store.
+//!
+//! The sorting matters more than the text: `ReadOnly` promises that the write has not happened, `Unavailable` says that
+//! it may have, `Corrupt` needs a person. SQLite reports a full disk before the commit record is written, so only that
+//! case may become `ReadOnly`; after a failed sync nobody can say what is on disk. A row that does not decode counts as
+//! damage and is never skipped.
 
 use rusqlite::ErrorCode;
 

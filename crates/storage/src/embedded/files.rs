@@ -1,4 +1,9 @@
-//! The data directory: permissions for its owner only, and a lock so that one process has it.
+//! The data directory: private to its owner, and locked so that one process uses it at a time.
+//!
+//! Objects include Secrets, so directory and files are created with modes 0700 and 0600, and looser modes of existing
+//! files are tightened. The lock is an advisory file lock, which the kernel releases when the process dies: no stale
+//! lock file can keep a server from starting. New files are made durable by syncing the directory, without which a
+//! crash can lose the name of a file whose content was synced.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};

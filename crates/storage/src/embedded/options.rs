@@ -1,4 +1,8 @@
-//! The bounds of the embedded engine, each with its reason.
+//! [`EmbeddedOptions`]: the bounds of the embedded engine, each with its reason.
+//!
+//! They are of three kinds: history (how far back a list or watch can resume), memory (the tail, the queue, unindexed
+//! changes) and the disk (checkpoint, reserve). `reserve_bytes` must stay above `checkpoint_bytes`, or a full disk
+//! cannot be emptied. Nothing here changes the file format; a store can be opened with other options at any time.
 
 use std::time::Duration;
 

@@ -1,4 +1,9 @@
-//! Disk space held back, so that a full disk can be emptied: deletions and the clearing of history write to the disk too.
+//! [`Reserve`]: disk space held back, so that a full disk can be emptied again.
+//!
+//! Deletions, and giving up history, write to the disk too: without a reserve a full disk would refuse the very writes
+//! that free space. The file is allocated and not merely sized, since a sparse file holds nothing back. The writer
+//! releases it when the disk is full, takes deletions and a few essential writes on that space, and holds it again
+//! before all writes are accepted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

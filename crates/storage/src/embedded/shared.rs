@@ -1,4 +1,8 @@
-//! The state that the writer publishes and everyone else reads.
+//! [`PublishedState`]: the state that the writer publishes after each commit, and everyone else reads.
+//!
+//! Only durable changes get here: the writer updates index and tail after the sync, so no reader sees a write that a
+//! crash could undo. Locks are held for lookups only, never across IO. Health moves between ready and full by itself;
+//! damage is final until the process ends.
 
 use std::sync::Arc;
 
@@ -9,7 +13,7 @@ use crate::tail::Tail;
 use crate::usage::SyncCounter;
 use crate::{Error, Health};
 
-/// The state that the writer publishes and everyone else reads.
+/// The index of keys, the newest changes, the health and the commit times of an open store.
 #[derive(Debug)]
 pub(super) struct PublishedState {
     pub(super) index: RwLock<StoreIndex>,

@@ -1,4 +1,10 @@
-//! Options of the etcd engine: addresses, credentials, bounds.
+//! [`EtcdOptions`]: addresses, credentials and bounds of the etcd engine.
+//!
+//! `deadline` bounds what a caller waits, `attempt` what one member may take of it, so that a read can still go to
+//! another member. A write is repeated only after a failure that shows that it did not happen. `progress` bounds a
+//! consistent read on an idle cluster: etcd sends no event for revisions of other prefixes, so the engine asks for a
+//! progress notification. Compaction is not configured here: etcd's `--auto-compaction-retention` decides how long
+//! history stays.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,6 @@
-//! Tests of compaction: reads before the begin of history fail, and no live key is lost.
+//! Compaction cases: reads before the beginning of history fail with `Compacted`, and no live key is lost.
+//! The dangerous part of an implementation is removing the deletion records of keys: a key must neither come back nor,
+//! if it lives again, disappear.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
-//! Tests with many concurrent writers and readers: revisions are unique, and conditions hold.
+//! Concurrency cases: many writers and readers at once.
+//! They check what the API server builds on: of concurrent creates one wins and the others see its value, an
+//! acknowledged write is visible to every later read, a range is a snapshot, and the log has each write exactly once.
 
 use std::sync::Arc;
 

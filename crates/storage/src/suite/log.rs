@@ -1,4 +1,7 @@
-//! Tests of the log of changes: complete, in order, without repetition, from any position.
+//! Log cases: changes are complete, in order, without repetition, and can be followed from any position in history.
+//! A cursor must survive being slow and having its future dropped half-way, because a watch is cancelled at any await.
+//! The last case is what consistent reads from a cache need: the log reaches the current revision even if nothing
+//! changes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,6 @@
-//! Tests of gets and ranges, at the newest and at older revisions.
+//! Read cases: gets, ranges and versions of a key, at the newest and at older revisions.
+//! Pages of one list must show one state although writes go on between them; that is what `limit` and `continue` of the
+//! API are built on. `count` is of the whole range, for `remainingItemCount`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
-//! Tests of transactions over several keys: all writes take place, or none.
+//! Transaction cases: writes to several keys take place together or not at all, and appear in the log in one batch.
+//! The API server uses them to commit a Service with the claims on its addresses and ports; a watcher of the log must
+//! not see one without the other.
 
 use std::sync::Arc;
 

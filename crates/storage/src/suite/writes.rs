@@ -1,4 +1,6 @@
-//! Tests of conditional puts and deletes.
+//! Write cases: conditional puts and deletes.
+//! A refused write returns the present value, so that a caller can retry without another read, and leaves no trace in
+//! the log. Keys are any text after a slash and values any bytes: an engine may not rely on what the server stores.
 
 use std::sync::Arc;
 
