@@ -1,4 +1,9 @@
-//! Group, version and kind; group, version and resource: the names by which clients and servers find types and paths.
+//! Names of types and paths: [`GroupVersion`], [`GroupVersionKind`] and [`GroupVersionResource`].
+//!
+//! A kind (`Deployment`) stands in objects, a resource (`deployments`) in URLs; the mapping between them is not a rule
+//! of grammar and is known to the registry of a server or to discovery (client-go's `RESTMapper`). The core group is
+//! the empty string and has its own URL root, `/api`. `Display` is the form of kube-apiserver's error texts, which
+//! clients match on.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -177,6 +182,7 @@ impl fmt::Display for GroupVersionResource {
 /// assert_eq!(versions, ["v10", "v2", "v1beta2", "v1beta1", "v3alpha1", "foo1"]);
 /// ```
 #[must_use]
+#[doc(alias = "CompareKubeAwareVersionStrings")]
 pub fn version_order(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

@@ -1,4 +1,10 @@
-//! [`DeltaEvent`]: an event as a client reads it.
+//! [`DeltaEvent`]: an event of a delta watch as a client reads it, and the checks before it is applied.
+//!
+//! The client must end up with exactly the bytes that the server has, or report that it cannot. The base version is
+//! compared first, the operations must stay inside the base, and length and CRC-32 of the result are verified. A failed
+//! check is no data loss: the client opens the next watch without deltas and gets the object as a whole.
+//!
+//! The format is described in `docs/delta-watch.md`; the server's side is `frame`, the splicing itself `splice`.
 
 use listwatch_json::raw;
 

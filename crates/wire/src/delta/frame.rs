@@ -1,4 +1,9 @@
-//! [`DeltaFrame`]: writes the line of an event.
+//! [`DeltaFrame`]: writes one line of a delta watch.
+//!
+//! Offsets are computed against the stored bytes, but a client holds what it was sent: with `kind` and `apiVersion` in
+//! front, perhaps, and the resourceVersion spliced in. [`Insertion`] translates between the two. Each operation names
+//! its JSON pointer, so that the patch is a valid RFC 6902 document for people and other clients, and the byte range it
+//! replaces, so that our client need not parse the object. Finding the differences is `compare`.
 
 use std::fmt::Write;
 

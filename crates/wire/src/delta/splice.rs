@@ -1,4 +1,9 @@
-//! Applying a patch to bytes: one pass over the base, in the order of the operations.
+//! Application of a patch to bytes: one pass over the base, in the order of the operations.
+//!
+//! Operations must come in ascending order of their byte ranges; one that goes back or beyond the base is refused, so
+//! no input can make the pass read outside of it or copy more than base and patch hold. The resourceVersion is replaced
+//! on the way, at the offset that the event names. Commas are put right here because an operation names a value and not
+//! its separators. The result is checked by the caller in `event`.
 
 use std::ops::Range;
 

@@ -1,4 +1,8 @@
-//! [`DeleteOptions`]: grace period, preconditions and propagation of a deletion, from the body of a DELETE or from its query.
+//! [`DeleteOptions`]: grace period, preconditions and propagation of a deletion.
+//!
+//! The body of a DELETE wins over its query: kube-apiserver reads the query only if there is no body. The older
+//! `orphanDependents` and `propagationPolicy` exclude each other. What the options lead to (finalizers `orphan` and
+//! `foregroundDeletion`, `deletionTimestamp`) is the server's; this is only their form and validation.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +13,11 @@ use crate::status::{FieldError, Result, Status};
 /// The propagation of a deletion to dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Propagation {
-    /// Deleted later.
+    /// The object goes at once; the garbage collector deletes dependents afterwards.
     Background,
-    /// Deleted first.
+    /// The object stays, with the finalizer `foregroundDeletion`, until its blocking dependents are deleted.
     Foreground,
-    /// Kept.
+    /// Dependents stay and lose their owner reference.
     Orphan,
 }
 
@@ -21,10 +25,10 @@ pub enum Propagation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Preconditions {
-    /// Its uid.
+    /// The uid that the object must have, so that a namesake created later is not deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Its resource version.
+    /// The resource version that the object must have, so that nothing is deleted that the caller has not seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
@@ -49,7 +53,7 @@ pub struct DeleteOptions {
     /// The preconditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// The older form of the policy.
+    /// The deprecated form of the policy: true is `Orphan`, false is `Background`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orphan_dependents: Option<bool>,
     /// As sent; see [`DeleteOptions::propagation`].

@@ -1,4 +1,10 @@
 //! [`Query`]: the decoded pairs of a query string, with Kubernetes' rules for booleans and numbers.
+//!
+//! The rules are those of Go's `url.ParseQuery` and of the conversion in `apimachinery`, which are laxer than most:
+//! pairs that do not decode are dropped, a flag without a value is true, an empty number is zero, and of repeated keys
+//! the first counts. A stricter reading would refuse requests that kubectl and client-go send. Meaning is added by
+//! [`ListOptions`](super::ListOptions), [`WriteOptions`](super::WriteOptions) and
+//! [`DeleteOptions`](super::DeleteOptions).
 
 use std::borrow::Cow;
 

@@ -1,4 +1,9 @@
 //! [`WriteOptions`]: the query of a create, update or patch: dry run, field manager, field validation, force.
+//!
+//! One type serves `CreateOptions`, `UpdateOptions` and `PatchOptions`, whose fields are the same; [`WriteKind`]
+//! selects the rules that differ (`fieldManager` is required for apply, `force` is forbidden elsewhere) and the name in
+//! error texts. Options are kept as sent until they are validated, since errors quote them. A missing field manager is
+//! replaced by the user agent in the server's pipeline.
 
 use super::query::{Query, QueryWriter};
 use crate::go;
@@ -9,12 +14,12 @@ const MANAGER_MAX: usize = 128;
 /// The treatment of unknown and duplicate fields in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// They are dropped silently.
+    /// They are dropped silently; the behaviour of servers before 1.23.
     Ignore,
     /// They are dropped with a warning each.
     #[default]
     Warn,
-    /// They are refused.
+    /// The request is refused with 400, with all of them in one message.
     Strict,
 }
 

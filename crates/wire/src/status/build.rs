@@ -1,4 +1,9 @@
 //! Constructors of [`Status`], one for each kind of failure, with the code, reason and message of kube-apiserver.
+//!
+//! Texts are kept byte for byte, because clients match on them: kubectl prints them, client-go recognises conflicts and
+//! expired resource versions by reason, code and sometimes by phrase. New failures get a constructor here rather than a
+//! text at the call site, so that one place holds the wording. The counterparts in Go are `NewNotFound`, `NewConflict`
+//! and the others of `apimachinery/pkg/api/errors`.
 
 use super::{FieldError, FieldErrors, Outcome, Status, StatusCause, StatusDetails, StatusReason, aggregate};
 use crate::go;

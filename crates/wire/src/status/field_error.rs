@@ -1,4 +1,9 @@
-//! [`FieldError`]: one error about one field, with its type (required, invalid, forbidden, …) and the message of kube-apiserver.
+//! [`FieldError`]: one error about one field, with its type and the message of kube-apiserver.
+//!
+//! It is `field.Error` of `apimachinery`: the type decides the text before the detail, whether the value is shown, and
+//! the reason of the cause in a 422. Values are printed as Go prints them (`go::quote`). A list of errors and the bound
+//! on its size are [`FieldErrors`](super::FieldErrors); a whole response is
+//! [`Status::invalid`](super::Status::invalid).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,8 +15,9 @@ use crate::go;
 
 /// The kind of a complaint; decides the text before the detail and the reason of the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "ErrorType")]
 pub enum FieldErrorKind {
-    /// Something the field refers to does not exist.
+    /// The field refers to something that does not exist.
     NotFound,
     /// A required field is missing.
     Required,
@@ -81,8 +87,9 @@ impl FieldErrorKind {
 /// assert_eq!(error.to_string(), r#"type: Unsupported value: "x": supported values: "a", "b""#);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[doc(alias = "field.Error")]
 pub struct FieldError {
-    /// The description of the error.
+    /// The type of the error.
     pub kind: FieldErrorKind,
     /// The path, for example `spec.ports[0].name`; empty prints as `<nil>`.
     pub field: String,
@@ -95,7 +102,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// Any kind.
+    /// An error of any type; the constructors below are preferred.
     #[must_use]
     pub fn new(
         kind: FieldErrorKind,
