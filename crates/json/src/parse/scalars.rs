@@ -1,4 +1,9 @@
-//! Literals, numbers and strings. Objects and arrays are in [`super`].
+//! The scalars of the parser: literals, numbers and strings. Objects and arrays are in [`super`].
+//!
+//! Results and error texts follow Go's `encoding/json`, which clients of kube-apiserver see: bytes that are no UTF-8
+//! and half a surrogate pair become U+FFFD instead of an error, and messages name the offending character and the
+//! context. Integers stay exact (`i64`, then `u64`); a float out of range is an error. Strings without escapes are
+//! copied once, in runs, since nearly all are.
 
 use super::{JsonParser, ParseError, ParseOutcome};
 use crate::raw::quote_or_backslash;

@@ -1,4 +1,8 @@
 //! [`List`]: the elements of an array, shared until changed.
+//!
+//! It dereferences to the vector it holds; a mutable access copies the vector if another tree has it too, and the
+//! elements of the copy still share their own containers. A loop that only may change something should therefore look
+//! first: `iter_mut` of a shared list copies even if nothing is changed.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

@@ -1,4 +1,8 @@
-//! The tree and serde: reading and writing it with any format, and typed views of it.
+//! The tree and serde: reading and writing it with any format, and conversion to and from `serde_json`.
+//!
+//! JSON bodies do not come this way: `parse` is strict about duplicates and depth, and this is not. It is for YAML, for
+//! typed views of small parts ([`Value::to_type`]) and for tests. Of duplicate keys the last wins, and floats that JSON
+//! cannot express become null.
 
 use std::fmt;
 

@@ -1,4 +1,9 @@
-//! [`Value`]: one node of a tree.
+//! [`Value`]: one node of a JSON tree whose copies share their containers.
+//!
+//! The interface is that of `serde_json::Value`, so that code reads the same; the difference is cost. A clone copies a
+//! pointer, and comparison looks at pointers first, which is what makes a write cost what it changes. Each lookup and
+//! comparison counts a step (module `steps`). Indexing with a key that is absent yields `null` and never panics;
+//! indexing for assignment panics if the value is a scalar, and is for trees that the caller made.
 
 use std::ops::Index;
 
