@@ -1,4 +1,8 @@
-//! Why an applied configuration was refused.
+//! [`ApplyError`] and [`Conflict`]: refusals of an applied configuration.
+//!
+//! Texts and codes are kube-apiserver's: kubectl prints the message of a conflict with advice about
+//! `--force-conflicts`, and the causes (`FieldManagerConflict`) name manager and field for programs. A configuration
+//! that does not fit the schema is a 500 there, and therefore here.
 
 use super::record::{ManagerEntry, ManagerOperation};
 use listwatch_json::go;

@@ -1,4 +1,8 @@
-//! [`FieldSet`]: a set of field paths.
+//! [`FieldSet`]: a set of field paths, `fieldpath.Set` of structured-merge-diff.
+//!
+//! The set is kept in the wire form (`FieldsV1`), a tree whose keys are path elements, so that reading and writing
+//! `managedFields` costs no conversion and unchanged entries share their memory with the stored object. A node that is
+//! empty, or has the entry `.`, is a member itself. The grammar of the elements is in `element`.
 
 use std::fmt;
 
@@ -25,6 +29,7 @@ type Trie = Map;
 /// assert_eq!(set.to_json(), json!({"f:data": {".": {}, "f:b": {}}}));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "FieldsV1")]
 pub struct FieldSet(Trie);
 
 impl FieldSet {

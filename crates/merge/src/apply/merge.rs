@@ -1,4 +1,9 @@
-//! Merging a configuration into an object.
+//! The merge of an applied configuration into an object, by the list and map types of the schema.
+//!
+//! It only sets: removal of fields is `prune`, ownership is `manager`. Elements of associative lists are matched by
+//! their keys; the configuration decides the order of its own elements, and elements of others keep their place
+//! relative to them, as structured-merge-diff does. Elements with equal keys in the object cannot be told apart and are
+//! replaced. `patch::merge` and `patch::strategic` are other algorithms with other rules.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,8 @@
 //! [`FieldSetNode`]: one level of a field set that is being built.
+//!
+//! The wire form writes membership in two ways, an empty object for a leaf and `.` beside children. Code that builds a
+//! set would have to go back and change one into the other; this keeps the flag apart until the node is complete.
+//! Finished sets are [`FieldSet`](super::FieldSet).
 
 use listwatch_json::{Map, Value};
 

@@ -1,4 +1,9 @@
-//! The entries of `managedFields`.
+//! The entries of `metadata.managedFields`: reading, writing, and their bound.
+//!
+//! Entries from the store are trusted; those that a client sends are checked, and an invalid record counts as none, as
+//! in kube-apiserver. Beyond ten entries of operation `Update` the oldest are merged as `ancient-changes`, or objects
+//! that many controllers write would grow without end; appliers are never merged, since their fields decide what the
+//! next apply removes. The order of entries is kube-apiserver's, because objects are compared byte for byte.
 
 use std::collections::HashMap;
 

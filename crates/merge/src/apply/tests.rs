@@ -1,4 +1,6 @@
-//! Named by the rule each one shows.
+//! Tests of server-side apply, each named by the rule it shows.
+//! They use a small schema of their own with one of each list and map type; the schemas of real kinds are tested with
+//! the server against recorded answers.
 
 use listwatch_json::{Value, json};
 use proptest::prelude::*;

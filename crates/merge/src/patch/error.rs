@@ -1,4 +1,8 @@
-//! [`PatchError`]: why a patch was refused.
+//! [`PatchError`]: refusals of a patch, by the class of the response.
+//!
+//! The classes are kube-apiserver's, and not always what one would choose: a JSON patch that does not apply is a 422
+//! without an explanation, an element that a strategic merge patch cannot merge a 500. The mapping to [`Status`] is
+//! here, so that callers need no table of their own.
 
 use listwatch_wire::Status;
 

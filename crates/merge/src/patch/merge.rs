@@ -1,4 +1,7 @@
-//! JSON merge patch (RFC 7386).
+//! JSON merge patch (RFC 7386), and the parsing of the bodies of both merge formats.
+//!
+//! It needs no schema: lists are replaced as a whole, and null removes a field. It is what `kubectl patch --type=merge`
+//! sends. Strategic merge patch, which merges lists by key and which custom resources do not have, is `strategic`.
 
 use listwatch_json::{Map, Value};
 

@@ -1,4 +1,9 @@
-//! [`Schema`]: what schema-driven patches must know of a field.
+//! [`Schema`]: the facts about a field that schema-driven patches and server-side apply need.
+//!
+//! It is a trait so that this crate knows neither built-in kinds (a generated table in `listwatch-kinds`) nor custom
+//! resources (a structural schema in `listwatch-custom`). The facts are the OpenAPI extensions
+//! `x-kubernetes-list-type`, `-list-map-keys`, `-map-type`, `-patch-merge-key` and `-patch-strategy`. A wrong answer
+//! shows up as a lost or duplicated list element, not as an error.
 
 /// The `listType`: how server-side apply owns and merges the elements of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,9 @@
-//! Merging one list into another.
+//! The merge of one list into another by a strategic merge patch.
+//!
+//! Lists without the strategy `merge` are replaced; scalars merge as sets; objects by their merge key, with the
+//! directives `$patch: delete` and `$patch: replace` carried out first. Positions are found through a map, because a
+//! search per element would make a patch quadratic in its size. The order of the result follows `order`. Errors are
+//! those of kube-apiserver.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,6 @@
-//! Named by the rule each one shows.
+//! Tests of strategic merge patch, each named by the rule it shows.
+//! The schema is a toy with one list of each kind. Order is tested as much as content: kube-apiserver's order after a
+//! merge is visible to every client.
 
 use listwatch_json::{Value, json};
 
