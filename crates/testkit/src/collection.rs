@@ -1,4 +1,8 @@
-//! [`Collection`]: one resource in one namespace, as the API and as the store call it, and its truth.
+//! [`Collection`]: one resource in one namespace, under its names in the API and in the store, and the truth about it.
+//!
+//! The truth is read from the storage engine's log and not through the server, so that a fault of the watch cache
+//! cannot hide itself. It knows the layout `/registry/RESOURCE/NAMESPACE/NAME` of the server's keys for namespaced
+//! resources of the core group, and nothing else.
 
 use std::collections::BTreeMap;
 

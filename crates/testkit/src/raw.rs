@@ -1,4 +1,8 @@
-//! [`Raw`]: requests as they go over the wire, without any client library's opinion on the answer.
+//! [`Raw`]: requests and watches as they go over the wire, without retries or decoding by a client library.
+//!
+//! Validators must see what the server sent: kube's client would retry, and an informer would repair. It shares the TLS
+//! and credentials of a `kube::Config` and nothing else. Watch frames are decoded with the decoder of `listwatch_wire`,
+//! which has tests of its own.
 
 use std::collections::VecDeque;
 

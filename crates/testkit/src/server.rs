@@ -1,4 +1,8 @@
-//! [`TestServer`]: the real server, inside the test.
+//! [`TestServer`]: the real API server on a free loopback port, inside the test process.
+//!
+//! It has TLS and an administrator, like a server started from the command line, so that a test covers the whole path.
+//! envtest of controller-runtime is the closest relative; this needs no binaries. Dropping it ends the server without
+//! grace; [`TestServer::stop`] waits for requests. [`Proxy`](crate::Proxy) goes in front of it for faults.
 
 use std::sync::Arc;
 
@@ -40,6 +44,7 @@ pub enum Store {
 /// # }
 /// ```
 #[derive(Debug)]
+#[doc(alias = "envtest")]
 pub struct TestServer {
     handle: Handle,
     engine: Arc<dyn Engine>,

@@ -1,4 +1,6 @@
-//! Hand-made histories, each with one thing wrong: a validator that cannot fail proves nothing.
+//! Tests of the validators: histories made by hand, each with one thing wrong.
+//! A validator that accepts everything would make all workload tests pass, so every [`Violation`] has a history that
+//! must produce it.
 
 use std::collections::BTreeMap;
 

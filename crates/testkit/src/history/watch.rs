@@ -1,4 +1,8 @@
-//! The promises of a watch stream, checked frame by frame.
+//! The promises of a watch stream, checked frame by frame against the [`Truth`].
+//!
+//! The names follow etcd's robustness tests: ordered, unique, atomic, reliable, resumable, bookmarkable, filter,
+//! previous value. Each frame moves a position: the stream owes every matching change after it and may send none before
+//! it. A stream that was cut owes nothing beyond its last frame, unless `complete_until` says that it was waited for.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,8 @@
-//! [`Faulty`]: a body that passes another one on until it breaks off.
+//! [`Faulty`]: a response body that passes another one on until it breaks off.
+//!
+//! Places are counted in bytes or lines, because where a watch breaks matters: between two events, or inside one.
+//! Before a cut hyper gets one turn to send what it has buffered; without it, data that the plan let pass would be lost
+//! with the connection and the test would check another fault than it names.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -1,4 +1,8 @@
-//! [`Fault`]: what can go wrong with one request.
+//! [`Fault`]: the faults that the proxy can inject into one request.
+//!
+//! They are the ones seen in production: refused and cut connections, a load balancer's HTML page, 429 and 410, delays
+//! that reorder requests, streams that end early though in good form, and streams that stall. A clean early end is the
+//! hardest to notice for a client. The choice per request is [`Plan`](super::Plan).
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
-//! [`Plan`]: which request meets which fault.
+//! [`Plan`]: the assignment of faults to requests.
+//!
+//! A script names the request by a part of its URL and is for tests of one rule; a random plan draws from a seed and is
+//! for workloads. The same seed repeats a run only as far as the requests come in the same order, which concurrent
+//! clients do not promise. Log the seed all the same.
 
 use std::collections::VecDeque;
 use std::time::Duration;
