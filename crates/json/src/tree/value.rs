@@ -2,8 +2,9 @@
 //!
 //! The interface is that of `serde_json::Value`, so that code reads the same; the difference is cost. A clone copies a
 //! pointer, and comparison looks at pointers first, which is what makes a write cost what it changes. Each lookup and
-//! comparison counts a step (module `steps`). Indexing with a key that is absent yields `null` and never panics;
-//! indexing for assignment panics if the value is a scalar, and is for trees that the caller made.
+//! comparison counts a step in builds with debug assertions (module `steps`), for tests of cost. Indexing with a key
+//! that is absent yields `null` and never panics; indexing for assignment panics if the value is a scalar, and is for
+//! trees that the caller made.
 
 use std::ops::Index;
 
