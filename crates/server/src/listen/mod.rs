@@ -1,4 +1,13 @@
-//! Accepting connections: TLS, the choice of HTTP version, the bound on how many, and the end of it all.
+//! The listening socket: accepts TCP connections, bounds how many there are, does the TLS handshake and chooses the
+//! HTTP version.
+//!
+//! A connection takes a permit of `HttpLimits::connections` before it is accepted, so that further clients wait in
+//! the kernel's backlog instead of using memory here. ALPN decides between [`crate::http::h2`] and
+//! [`crate::http::h1`]; without TLS only HTTP/1.1 is served. A plain HTTP request on the TLS port gets the 400 that
+//! Go's server sends, because clients print that text.
+//!
+//! Nothing here reads a request: [`Connect`] makes one [`Handler`] per connection (the handler chain,
+//! [`crate::chain::service`]), and [`tls`] holds the serving certificate.
 
 pub(crate) mod tls;
 
@@ -18,7 +27,8 @@ use crate::http::handler::Handler;
 use crate::http::{h1, h2};
 use crate::listen::tls::Tls;
 
-/// After a failed accept (out of file descriptors, mostly) it is no use to try again at once.
+/// The pause after a failed accept. Most failures mean that the process has no file descriptors left, and an
+/// immediate retry would spin until one is closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Makes the handler of each new connection.
@@ -38,7 +48,8 @@ pub(crate) trait Connect: Send + Sync + 'static {
     fn limits(&self) -> &HttpLimits;
 }
 
-/// Accepts connections until `stop` is cancelled.
+/// Accepts connections until `stop` is cancelled. Connections that are open then go on in `connections`: each ends by
+/// itself once its handler reports that the server stops.
 pub(crate) async fn accept(
     listener: TcpListener,
     tls: Option<Tls>,
@@ -100,7 +111,8 @@ async fn speaks_plainly(stream: &TcpStream, patience: Duration) -> bool {
     matches!(peeked, Ok(Ok(5))) && matches!(&first, b"GET /" | b"HEAD " | b"POST " | b"PUT /" | b"OPTIO")
 }
 
-/// Tells a client that it should have used TLS, in the words of Go, and closes.
+/// Answers a request without TLS with the 400 that Go's server sends, and closes. Bounded to a second: nothing is
+/// known of this client.
 async fn refuse_plain(mut stream: TcpStream) {
     const ANSWER: &[u8] =
         b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";

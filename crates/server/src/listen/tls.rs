@@ -1,4 +1,12 @@
-//! TLS: which certificate is shown, to whom it is renewed or read again, and what clients may show.
+//! TLS: the serving certificate, its renewal without a restart, and the rules for client certificates.
+//!
+//! The certificate is issued by the server's own CA ([`crate::identity::authority`]) or read from files. It sits
+//! behind an `ArcSwap`, so a handshake never waits for a renewal and open connections keep the one they began with. A
+//! renewal that fails keeps the last good certificate.
+//!
+//! Client certificates are accepted here without verifying who signed them, as in kube-apiserver: authentication
+//! (`auth/x509.rs`) verifies the chain, so that a certificate of an unknown CA ends in a 401 rather than in a failed
+//! handshake. Possession of the key is verified here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,14 +31,16 @@ use crate::{Error, files};
 /// The interval at which files are read again and the age of a certificate is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// TLS as connections use it.
+/// The TLS acceptor of a listener. Clones share the certificate: [`Tls::renew`] runs with one clone while connections
+/// use another.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
     shown: Arc<Shown>,
 }
 
-/// Where the serving certificate comes from.
+/// The source of the serving certificate. It is asked again by [`Tls::renew`]: on age for issued ones, every
+/// [`LOOK_EVERY`] for files.
 #[derive(Debug)]
 pub(crate) enum CertificateSource {
     /// Issued by our own CA for these names.
