@@ -1,4 +1,12 @@
-//! Bodies of responses: whole, in pieces, or a stream of events.
+//! Response bodies: bytes at hand, a stream of pieces, a watch, or a connection that is handed over.
+//!
+//! [`Body`] is what both HTTP versions write ([`super::h1`], [`super::h2`]); the variants exist because each needs
+//! another treatment of length, compression and deadlines. A watch is an object ([`WatchBody`]) rather than a stream
+//! of bytes, so that a connection drops its read buffer and its handler's future before hours of events begin.
+//! [`STALL`] and [`WRITE_GRACE`] bound the memory that a client holds by not reading.
+//!
+//! The contents are made elsewhere: lists by [`crate::verbs::list`], watches by [`crate::verbs::watch`], statuses by
+//! [`crate::respond`].
 
 use std::io;
 use std::sync::Arc;
@@ -14,18 +22,21 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::observe::RequestSeries;
 
-/// An answer of which nothing can be written for so long is given up: its client holds a snapshot, and does not want it.
+/// The longest time in which none of a response can be written before it is given up. Until then the client holds a
+/// snapshot of the collection in memory; 60 seconds is kube-apiserver's request timeout.
 pub(crate) const STALL: Duration = Duration::from_secs(60);
 
-/// Why a streamed answer broke off after its first bytes.
+/// The reason a streamed response ended early. Its head has been sent with 200, so the only signal left is to break
+/// the connection (HTTP/1.1) or reset the stream (HTTP/2).
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke off: {0}")]
 pub(crate) struct Broken(pub(crate) String);
 
-/// An answer in pieces of bounded size.
+/// A response in pieces of bounded size, made as the client takes them: a large list is never held as a whole.
 pub(crate) type PieceStream = BoxStream<'static, Result<Bytes, Broken>>;
 
-/// A write to a client that has stopped reading is given up this long after the end of its event stream.
+/// The time a write may take after the deadline of its watch. A client that has stopped reading cannot keep a watch
+/// open beyond it.
 pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(5);
 
 /// Frames to write at one time. Each may hold several events.
@@ -55,7 +66,7 @@ where
     async move { timeout_at(until, write).await? }
 }
 
-/// Bytes both ways.
+/// A byte stream in both directions: the far end of a connection that was upgraded at an extension API server.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
@@ -88,5 +99,6 @@ impl Body {
     }
 }
 
-/// An answer.
+/// A response with its headers, before framing: `Content-Length`, `Transfer-Encoding` and `Connection` are set by the
+/// HTTP version.
 pub(crate) type Response = http::Response<Body>;

@@ -1,4 +1,11 @@
-//! Compression of large answers.
+//! Gzip: large responses, and watches that begin with the state of a collection, for clients that accept it.
+//!
+//! Level 1 and the rule for `Accept-Encoding` are kube-apiserver's. Lists are compressed piece by piece, so that
+//! memory stays that of the compressor. A watch is one gzip member that is flushed after each batch ([`GzipMember`]);
+//! a member per batch would be held back by Go's reader until the next one begins.
+//!
+//! The threshold is `RequestLimits::gzip_above`, passed in by the verbs and by OpenAPI. `HEAD` is never compressed,
+//! because its `Content-Length` is that of the plain body.
 
 use std::io::Write;
 
@@ -21,7 +28,8 @@ pub(crate) fn accepted(request: &Request) -> bool {
     accepted.flat_map(|v| v.split(',')).any(|v| v.split(';').next().is_some_and(|v| v.trim() == "gzip"))
 }
 
-/// Compresses an answer that is large enough, if the client takes it.
+/// Compresses a response of more than `above` bytes if the client accepts gzip. Streamed bodies count as large: their
+/// length is not known. Watches are left alone; they compress their own batches with [`GzipMember`].
 pub(crate) fn compress(mut response: Response, request: &Request, above: usize) -> Response {
     let large = match response.body() {
         Body::Full(bytes) => bytes.len() > above,

@@ -1,4 +1,8 @@
-//! [`Handler`]: what a connection needs to know of the server behind it.
+//! [`Handler`]: the interface between HTTP and the handler chain.
+//!
+//! It keeps the direction of the rooms: `http` is generic over it and knows no Kubernetes; [`crate::chain::service`]
+//! implements it, one value per connection, with the peer's address and certificate inside. Shutdown is part of it
+//! because an idle connection must end when the server stops, and one that is serving must finish first.
 
 use std::future::Future;
 
@@ -8,7 +12,8 @@ use crate::http::request::{BodySource, Request};
 
 /// Answers requests. Connections are generic over it, so that HTTP knows nothing of what is served.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// Answers one request.
+    /// Returns the response to one request. The body is read only if the handler reads it, after authentication and
+    /// authorization. Never fails: errors are responses.
     fn handle(&self, request: Request, body: &mut dyn BodySource) -> impl Future<Output = Response> + Send;
 
     /// The bounds of connections.
@@ -17,6 +22,6 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// Returns true if the server is shutting down.
     fn is_stopping(&self) -> bool;
 
-    /// Completes when the server begins to shut down.
+    /// Completes when the server begins to shut down. Connections wait for it beside the next request head.
     fn stopping(&self) -> impl Future<Output = ()> + Send;
 }

@@ -1,4 +1,9 @@
-//! A request as the handlers see it, whichever HTTP version brought it.
+//! [`Request`]: the head of an HTTP request, the same for HTTP/1.1 and HTTP/2, and [`BodySource`], its unread body.
+//!
+//! Path and query are decoded here once. The body stays on the connection until a handler asks for it, because its
+//! sender must be authenticated and authorized, and its size bounded, before memory is spent on it.
+//!
+//! There is nothing of Kubernetes in it yet: [`crate::request::info`] makes verb, resource and name of it.
 
 use std::sync::Arc;
 
@@ -7,7 +12,7 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, Method};
 use listwatch_wire::options::Query;
 
-/// Why a request body could not be had.
+/// The reason a request body could not be read. The connection is not used again after any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyProblem {
     /// More bytes than allowed: 413.
@@ -18,12 +23,16 @@ pub(crate) enum BodyProblem {
     Cut,
 }
 
-/// Where the body comes from, read only once somebody who may send it is known to have sent it.
+/// An unread request body. It is read once, by the handler, after the sender is authorized: an unauthorized client
+/// costs no memory.
 pub(crate) trait BodySource: Send {
-    /// The most bytes that can come; `None` if it is not told.
+    /// The upper bound of its length that the client declared; `None` for chunked bodies.
     fn most(&self) -> Option<u64>;
 
-    /// The whole body, at most `limit` bytes.
+    /// Reads the whole body.
+    ///
+    /// # Errors
+    /// [`BodyProblem::TooLarge`] as soon as more than `limit` bytes are declared or have arrived.
     fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>>;
 }
 

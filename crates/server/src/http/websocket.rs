@@ -1,4 +1,12 @@
-//! Watches over WebSocket: one message per event, of text or of bytes.
+//! WebSocket for watches: the handshake, frames out, control frames in. Browsers and older dashboards watch this way.
+//!
+//! Each watch event is one message: text for JSON, binary for protobuf. kube-apiserver does the same. Nothing that a
+//! client sends matters except ping and close, so data frames are skipped without being stored and no frame is ever
+//! buffered beyond its control payload of 125 bytes.
+//!
+//! Only HTTP/1.1 connections are upgraded. The bearer token in a subprotocol is read by `auth/bearer.rs`; here it
+//! only must not be echoed. Exec, attach and port-forward do not come here: those upgrades pass through to extension
+//! API servers as [`crate::http::body::Body::Tunnel`].
 
 use std::io;
 
@@ -21,7 +29,8 @@ use crate::http::request::Request;
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Control frames have at most so much payload, and data frames from clients are passed over.
 const CONTROL_BYTES: u64 = 125;
-/// Each binary event of a watch begins with its length.
+/// Bytes of the length that precedes each binary event of a watch in HTTP; a WebSocket message has a length of its
+/// own.
 const LENGTH_BYTES: usize = 4;
 const TEXT: u8 = 1;
 const BINARY: u8 = 2;
@@ -31,7 +40,8 @@ const PONG: u8 = 10;
 const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
 
-/// An upgrade that was asked for in good form.
+/// A valid upgrade request, to be accepted once the watch itself is known to be possible. Until then an error is a
+/// plain HTTP response.
 #[derive(Debug)]
 pub(crate) struct Upgrade {
     accept: HeaderValue,
@@ -96,7 +106,8 @@ impl Upgrade {
     }
 }
 
-/// Runs the watch on an upgraded connection.
+/// Runs a watch on an upgraded connection until the watch ends, the client closes, or the client sends something that
+/// is not WebSocket. Events take precedence over control frames; writes are bounded by the deadline of the watch.
 pub(crate) async fn run<S>(io: &mut S, mut watch: Box<dyn WatchBody>) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,

@@ -1,4 +1,12 @@
-//! Request bodies: by length or in chunks, always bounded.
+//! Request bodies of HTTP/1.1: by `Content-Length` or chunked, always bounded.
+//!
+//! A declared length above the limit is refused before a byte is read and before `100 Continue` is sent. Trailers are
+//! read and ignored. [`RequestBody::finish`] decides whether a connection can be used again after a handler that left
+//! its body unread: small rests are read, larger ones are not worth the transfer and the connection is closed
+//! ([`super::linger`]).
+//!
+//! The limits are `RequestLimits::body_bytes` and [`super::connection`]'s body timeout; HTTP/2 has its own reader in
+//! [`crate::http::h2`].
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures::FutureExt;

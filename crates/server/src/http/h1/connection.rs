@@ -1,4 +1,14 @@
-//! The loop over one HTTP/1.1 connection.
+//! The loop over one HTTP/1.1 connection: head, handler, response, again; until it closes or is handed to a watch or
+//! a tunnel.
+//!
+//! Memory is the reason for its form. The request phase owns the read buffer and the handler's future; when a watch
+//! begins, that phase has returned and both are freed. Each phase is boxed, so the task is as large as the phase it
+//! is in, not as the largest one.
+//!
+//! Every wait has a bound: `idle_timeout` before a head, `head_timeout` from its first byte to its last,
+//! `body_timeout`, [`STALL`] for responses and the deadline of a watch plus [`WRITE_GRACE`] for events. Requests are
+//! not pipelined in parallel: the next head is read after the response is written. Parsing is [`super::head`],
+//! closing with unread bytes [`super::linger`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -41,7 +51,8 @@ enum ConnectionFlow {
     WebSocket,
 }
 
-/// Serves one connection until it ends. Errors of a connection concern its client only, and the client knows.
+/// Serves one connection until it ends. Errors are logged at debug level only: they concern one client, and that
+/// client has seen them.
 pub(crate) async fn serve<S>(mut io: S, service: Arc<impl Handler>, peer: SocketAddr)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,

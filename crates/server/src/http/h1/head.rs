@@ -1,4 +1,11 @@
-//! Heads: from bytes to a request, from a response to bytes. Pure functions.
+//! Heads of HTTP/1.1: bytes to a request head, a response head to bytes. Pure functions; no IO.
+//!
+//! `httparse` splits the lines; this module adds what decides about security behind a proxy. A head with both
+//! `Content-Length` and `Transfer-Encoding`, with one of them twice, or with no or two `Host` headers is refused,
+//! because two parsers could disagree about where the next request begins (request smuggling). Size and number of
+//! lines are bounded by `HttpLimits`, and [`Scanner`] keeps the cost of a head that arrives byte by byte linear.
+//!
+//! [`super::connection`] is the caller; refusals are answered there and end the connection.
 
 use bytes::{Buf, BytesMut};
 use http::header::{
@@ -60,8 +67,8 @@ impl Refused {
     }
 }
 
-/// Tells when a head that comes in parts is worth parsing, looking at each byte once: byte by byte a head would otherwise
-/// cost its square.
+/// Decides when a head that arrives in parts is worth parsing. Each byte is looked at once; parsing after every read
+/// would cost the square of the head's length when a client sends byte by byte.
 #[derive(Debug, Default)]
 pub(crate) struct Scanner {
     seen: usize,
@@ -86,7 +93,10 @@ impl Scanner {
     }
 }
 
-/// Takes one head from the front of `buf`, or `None` if it is not complete yet.
+/// Takes one head from the front of `buf`. Returns `None` if it is not complete yet.
+///
+/// # Errors
+/// [`Refused`]: the head cannot be served, and the rest of the connection cannot be trusted to begin a request.
 pub(crate) fn parse(buf: &mut BytesMut, limits: &HttpLimits) -> Result<Option<RequestHead>, Refused> {
     let mut lines = vec![httparse::EMPTY_HEADER; limits.head_lines];
     let mut request = httparse::Request::new(&mut lines);

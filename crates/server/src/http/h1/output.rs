@@ -1,4 +1,10 @@
-//! Writing: several pieces in as few TLS records and system calls as they fit into.
+//! Vectored writes of HTTP/1.1: one system call, and as few TLS records as possible, for a batch of shared buffers.
+//!
+//! A watch event is a reference-counted frame that many watchers share. Copying it into a write buffer per connection
+//! would cost what the shared frame saves, so chunk head, frames and chunk end are written as slices. A whole batch
+//! is one chunk.
+//!
+//! Deadlines are the caller's ([`super::connection`]).
 
 use std::io::{self, IoSlice};
 
@@ -6,7 +12,11 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// Writes all pieces in order.
+/// Writes all pieces in order, however many partial writes that takes.
+///
+/// # Errors
+/// `WriteZero` if the connection takes nothing more, and the errors of the connection. The number of bytes written is
+/// then unknown.
 pub(crate) async fn write_pieces<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u8]]) -> io::Result<()> {
     let mut slices: SmallVec<[IoSlice<'_>; 8]> = pieces.iter().map(|p| IoSlice::new(p)).collect();
     let mut rest: &mut [IoSlice<'_>] = &mut slices;

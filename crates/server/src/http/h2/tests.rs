@@ -1,4 +1,8 @@
-//! Streams whose peer takes its time, over a connection in memory and with a clock that runs by itself.
+//! Streams whose peer stops reading, over a connection in memory with a paused clock.
+//!
+//! They guard the promise of [`super::turn`]: a stalled stream is reset and what it held is freed, while its
+//! connection and the other streams go on. A raw `h2` client is used because clients above it open the flow-control
+//! window by themselves.
 
 use std::collections::HashMap;
 use std::sync::Weak;
