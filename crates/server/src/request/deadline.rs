@@ -1,14 +1,21 @@
-//! The deadline of a request: the server's limit, or less if the client says so. Pure.
+//! The deadline of a request: `RequestLimits::timeout`, or less if the `timeout` parameter asks for less. Pure.
+//!
+//! kube-apiserver calls it the request deadline filter. Watches and connections to extension API servers have none;
+//! their end is `timeoutSeconds` of the watch options. Durations are in Go's syntax, and errors have Go's wording,
+//! because clients show them as they are.
+//!
+//! [`crate::chain::service`] applies the deadline to everything after authentication.
 
 use std::time::Duration;
 
 use listwatch_wire::options::Query;
 use listwatch_wire::{Status, go};
 
-/// The time a request has.
+/// Returns the time that a request has: the client's `timeout`, at most `limit`. Zero and negative timeouts mean
+/// `limit`.
 ///
 /// # Errors
-/// 400 if the client's `timeout` cannot be understood.
+/// 400 if `timeout` is not a duration.
 pub(crate) fn allowed(query: &Query<'_>, limit: Duration) -> Result<Duration, Status> {
     let text = query.text("timeout");
     if text.is_empty() {

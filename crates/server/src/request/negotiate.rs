@@ -1,4 +1,12 @@
-//! Content negotiation: the form of a response, by the `Accept` header. Pure.
+//! Content negotiation: encoding and shape of a response, from the `Accept` header. Pure.
+//!
+//! The rules are those of kube-apiserver's `negotiation` package: clauses by quality, the first acceptable one wins,
+//! `as=Table` and `as=PartialObjectMetadata` with `g` and `v` choose a transformation, and an empty header means
+//! JSON. `;delta=` is an extension of this server for watches.
+//!
+//! It runs in the verb rather than in [`super::info`], because only the verb knows if its subject is an object, a
+//! list or a stream and has a protobuf form. The bytes are made by [`crate::respond`]. Request bodies are not
+//! negotiated here: see `pipeline/body.rs`.
 
 use http::header::{ACCEPT, USER_AGENT};
 use listwatch_wire::{Status, delta};
@@ -18,7 +26,8 @@ pub(crate) enum Encoding {
     Protobuf,
 }
 
-/// The part of an object that a response shows.
+/// The transformation of an object in a response: none, a Table for kubectl, or metadata only for controllers that
+/// need no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseShape {
     /// All of it.
@@ -61,7 +70,8 @@ impl MetaVersion {
     }
 }
 
-/// The agreed form.
+/// The negotiated form of a response: encoding, transformation, indentation. Copied along with the response, decided
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResponseForm {
     pub(crate) encoding: Encoding,
@@ -83,6 +93,8 @@ pub(crate) enum ResponseSubject {
 }
 
 impl ResponseForm {
+    /// Compact JSON of whole objects: the form without an `Accept` header, and that of errors nothing else can
+    /// express.
     pub(crate) const JSON: Self =
         Self { encoding: Encoding::Json, shape: ResponseShape::Whole, pretty: false, delta: false };
 
@@ -193,7 +205,11 @@ impl<'a> AcceptClause<'a> {
     }
 }
 
-/// The form to answer in, or 406. What is `typed` can be had as protobuf.
+/// Returns the form of the response to a request, including indentation. `typed` is true for built-in kinds, which
+/// have a protobuf form.
+///
+/// # Errors
+/// 406 with the media types on offer.
 pub(crate) fn negotiated(
     request: &Request,
     subject: ResponseSubject,

@@ -1,4 +1,12 @@
-//! From the options of a list or watch to a filter.
+//! Selectors and resourceVersion of a list or watch: from query parameters to a [`Filter`] of the watch cache.
+//!
+//! The filter is compiled once per request, and watches with equal filters share their events
+//! (`cache/view.rs`), so everything that restricts a collection (namespace, name, labels, fields) must be in
+//! it. A field that the resource has no selectable field for is an error here, with kube-apiserver's wording, which
+//! differs between kinds with and without further selectable fields.
+//!
+//! Parsing of the selector syntax itself is `listwatch_wire`; reading the collection is [`crate::verbs::list`] and
+//! [`crate::verbs::watch`].
 
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
@@ -52,10 +60,11 @@ fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
     Err(Status::bad_request(message))
 }
 
-/// A resourceVersion parameter: `None` for none.
+/// Parses a `resourceVersion` parameter. `None` if it is absent, which does not mean 0: absent asks for the newest
+/// state, 0 for any.
 ///
 /// # Errors
-/// 400 if it is no number.
+/// 400 if it is not a number.
 pub(crate) fn parse_version(text: &str) -> Result<Option<Revision>, Status> {
     if text.is_empty() {
         return Ok(None);
