@@ -1,4 +1,8 @@
-//! Panics of handlers, which end one request and nothing else.
+//! Panic recovery: a panic in a handler ends its request with a 500 and nothing else, as in kube-apiserver.
+//!
+//! It limits the damage of bugs and is not a way of control: nothing in this crate panics on purpose on a path that
+//! input reaches. `listwatch_request_panics_total` counts them. Only the handler is covered; a panic while a response
+//! is streamed ends its connection. [`super::service`] is the caller.
 
 use std::any::Any;
 use std::future::Future;
@@ -7,10 +11,10 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt;
 use listwatch_wire::Status;
 
-/// Runs a handler; the text of its panic if it did.
+/// Runs a handler. `Err` is the text of its panic.
 ///
-/// State that handlers share is locked for single steps or replaced as a whole, so that a panic leaves nothing
-/// behind that is half done.
+/// Unwinding is safe because state that handlers share is locked for single steps or replaced as a whole: a panic
+/// leaves nothing half done.
 pub(crate) async fn contain<T>(
     handler: impl Future<Output = Result<T, Status>>,
 ) -> Result<Result<T, Status>, String> {

@@ -1,4 +1,14 @@
-//! Requests for groups that extension API servers serve: forwarded with the identity of the user, answered as they come.
+//! The aggregation layer's proxy: requests for groups of extension API servers, forwarded with the identity of the
+//! user.
+//!
+//! Authentication and authorization happen here first; the extension server trusts the `X-Remote-*` headers because
+//! the request comes with this server's client certificate (request-header authentication). Credentials and
+//! impersonation headers are removed, so that an extension server cannot act as the user elsewhere. Hop-by-hop
+//! headers are removed in both directions, except for an upgrade that both sides accept.
+//!
+//! Bodies are streamed through, watches included; upgraded connections become tunnels. An APIService without
+//! endpoints or documents answers 503. Which groups are remote is decided by the controller
+//! `lifecycle/api_services.rs`; connections are those of [`crate::outbound`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +38,8 @@ use crate::registry::extension::ExtensionServer;
 use crate::request::info::{RequestInfo, RequestTarget, Verb, parts};
 use crate::respond;
 
-/// Time after which a stream from an extension API server is ended, if that does not end it.
+/// Time after which a stream from an extension API server is ended. It bounds what a stuck server can hold; clients
+/// resume watches anyway.
 const LONGEST_STREAM: Duration = Duration::from_secs(24 * 3600);
 /// Headers about one connection, which are not passed on.
 const HOP_BY_HOP: [&str; 8] = [
@@ -41,7 +52,7 @@ const HOP_BY_HOP: [&str; 8] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// Subresources that are connections.
+/// Subresources that are connections rather than requests: they have no deadline.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// The extension API server that a path belongs to.
@@ -64,7 +75,12 @@ fn is_upgrade(request: &Request) -> bool {
     request.upgradable && request.headers.contains_key(UPGRADE) && connection.contains("upgrade")
 }
 
-/// Forwards a request.
+/// Forwards a request to an extension API server and returns its response. An unreachable server is a 503 in plain
+/// text, as in kube-apiserver, not an error of this function.
+///
+/// # Errors
+/// 413, 400 or 408 for a body that cannot be read, 429 without seats.
+#[doc(alias = "proxyHandler")]
 pub(crate) async fn forward(
     api: &Api,
     remote: &ExtensionServer,

@@ -1,4 +1,9 @@
-//! Reports requests that failed or were slow: to the log, and to the list of recent errors.
+//! Reports of failed and slow requests: the log, and the list of recent errors that the console and
+//! `/debug/listwatch` show.
+//!
+//! One place decides, after the response is known, so that no handler logs its own failure a second time. Messages
+//! about Secrets and tokens are dropped, because a validation error may quote the value. It is neither the audit log
+//! ([`crate::audit`]) nor metrics ([`crate::observe`]).
 
 use std::time::Duration;
 

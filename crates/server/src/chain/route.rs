@@ -1,4 +1,11 @@
-//! From a request to its handler.
+//! Routing: from an authorized request to its verb, an endpoint outside of resources, or an extension API server.
+//!
+//! The order of the checks is kube-apiserver's and visible to clients: extension servers first, then the resource,
+//! then the path (scope, depth, method), then the name. Built-in kinds have fixed paths with 404 and 405 as Status
+//! objects; custom resources share one handler, whose 404 is plain text. A change here changes which of two errors a
+//! client sees.
+//!
+//! Before it comes [`super::service`]; after it [`crate::verbs`] or [`crate::endpoints`].
 
 use std::sync::Arc;
 
@@ -34,7 +41,8 @@ pub(crate) async fn route(
     }
 }
 
-/// True for a request that takes its seats only once its body has been read.
+/// Returns true for a request that takes its seats only once its body has been read: a slow upload would otherwise
+/// hold seats of API priority and fairness while nothing is done.
 pub(crate) fn waits_for_body(request: &RequestInfo) -> bool {
     let RequestTarget::Resource(info) = &request.target else { return false };
     match info.verb {

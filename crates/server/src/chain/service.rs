@@ -54,7 +54,10 @@ impl RequestFacts {
     }
 }
 
-/// The entry of every request.
+/// The entry of every request: kube-apiserver's handler chain as one function, [`Service::serve`], instead of nested
+/// filters.
+#[doc(alias = "DefaultBuildHandlerChain")]
+#[doc(alias = "GenericAPIServer")]
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) api: Arc<Api>,
@@ -219,7 +222,8 @@ struct Peer {
     certificate: Option<CertificateUser>,
 }
 
-/// The service as the requests of one connection see it.
+/// The handler chain as one connection sees it: the service, the peer's address, and the user of its client
+/// certificate, verified once per connection.
 #[derive(Debug)]
 pub(crate) struct ServiceConnection {
     service: Arc<Service>,
