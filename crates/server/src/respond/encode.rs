@@ -1,4 +1,12 @@
-//! Documents in the form a client asked for. Pure.
+//! Encoding of single documents: compact or indented JSON, YAML, protobuf. Pure.
+//!
+//! Objects are stored as canonical JSON, so compact JSON is a copy of bytes and everything else is derived from it.
+//! The trailing newline of compact JSON and its absence in indented JSON are kube-apiserver's, and recorded
+//! conversations depend on them. [`Pretty`] works on a stream of parts, so that an indented list needs no second
+//! copy.
+//!
+//! Lists and watches frame many objects themselves ([`crate::verbs`]); the choice of the form is
+//! [`crate::request::negotiate`].
 
 use bytes::{BufMut, Bytes, BytesMut};
 use listwatch_wire::{Revision, Status};

@@ -1,4 +1,11 @@
-//! Answers and their headers.
+//! Responses: a body in the negotiated form, with the headers that kube-apiserver sends.
+//!
+//! [`encode`] makes documents, [`protobuf`] and [`table`] are two of their forms; this file adds `Content-Type`,
+//! `Audit-Id`, `Cache-Control`, `Warning` and `Retry-After`. Warnings are deduplicated and cut to kube-apiserver's
+//! limits, because proxies reject oversized heads.
+//!
+//! It decides nothing about a request: verbs ([`crate::verbs`]) and the chain ([`crate::chain`]) call it with a
+//! finished result.
 
 pub(crate) mod encode;
 pub(crate) mod protobuf;
@@ -56,7 +63,8 @@ pub(crate) fn no_such_page() -> Response {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// Tells the client what it should know though nothing failed.
+/// Adds `Warning` headers, which kubectl prints. Duplicates, empty texts and texts with control characters are left
+/// out.
 pub(crate) fn warn<'a>(response: &mut Response, texts: impl IntoIterator<Item = &'a str>) {
     for text in fitting(texts) {
         if let Ok(value) = HeaderValue::from_str(&warning(&text)) {
@@ -65,9 +73,9 @@ pub(crate) fn warn<'a>(response: &mut Response, texts: impl IntoIterator<Item = 
     }
 }
 
-/// As many characters of all warnings are told whole.
+/// Characters of all warnings together up to which they are sent whole, as in kube-apiserver.
 const ALL_WARNINGS: usize = 4096;
-/// Of each that many, if they are too many together.
+/// Characters of each warning, if all together exceed [`ALL_WARNINGS`].
 const ONE_WARNING: usize = 256;
 
 /// Warnings, each once, cut as kube-apiserver cuts them: headers are for programs, and their room is limited.
@@ -94,7 +102,7 @@ fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<Cow<'a, str>> {
     cut
 }
 
-/// The same, before what it is told already.
+/// Adds a warning before those that are already there: kube-apiserver sends the deprecation of a version first.
 pub(crate) fn warn_first(response: &mut Response, text: &str) {
     let headers = response.headers_mut();
     let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
@@ -116,7 +124,8 @@ pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response {
     full(code, "application/json", body.into())
 }
 
-/// A failure, or the success of a deletion, in the form the client asked for.
+/// Returns a Status as a response in the negotiated form; JSON if that form cannot express it. A `retryAfterSeconds`
+/// becomes a header too.
 pub(crate) fn status(status: &Status, form: ResponseForm) -> Response {
     let code = if status.code == 0 { 200 } else { status.code };
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -130,7 +139,8 @@ pub(crate) fn status(status: &Status, form: ResponseForm) -> Response {
     response
 }
 
-/// The headers every answer has.
+/// Adds the headers that every response has. `Cache-Control` is kept if the handler set one, as discovery documents
+/// do.
 pub(crate) fn finish(mut response: Response, audit_id: HeaderValue) -> Response {
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_id);

@@ -1,4 +1,11 @@
-//! Tables: rows and columns for people.
+//! Tables (`meta.k8s.io/v1`, `as=Table`): the server-side printing that `kubectl get` shows.
+//!
+//! Column definitions and cells of built-in kinds are data in `listwatch_kinds::columns`; those of custom resources
+//! are the `additionalPrinterColumns` of their definition. Only framing is here, written straight to bytes so that a
+//! list of many rows holds one row at a time. Each row carries the object, its metadata or nothing, by
+//! `includeObject`.
+//!
+//! Tables have no protobuf form, because cells are of any type: [`crate::request::negotiate`] offers none.
 
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
@@ -12,7 +19,9 @@ use crate::http::request::Request;
 use crate::registry::Resource;
 use crate::request::negotiate::{MetaVersion, ResponseForm, ResponseShape};
 
-/// The part of its object that each row carries.
+/// The part of its object that each row carries (`includeObject`). kubectl needs the metadata, for names and for
+/// `--watch`.
+#[doc(alias = "IncludeObjectPolicy")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,
