@@ -1,4 +1,12 @@
-//! [`Authenticator`]: from credentials to users.
+//! [`Authenticator`]: from the credentials of a request to a [`User`]. The union authenticator of kube-apiserver.
+//!
+//! The order is client certificate, static token, service account token, OpenID Connect, webhook, then
+//! `system:anonymous` if nothing was presented. Credentials that are present and wrong never fall back to anonymous:
+//! that would turn an expired token into a request that partly works.
+//!
+//! Authentication itself never waits. What must be fetched (keys of an issuer, the answer of a webhook) is fetched
+//! before, by [`Authenticator::prepare`], and then found in a cache. Permissions are not decided here; the next step
+//! is impersonation (`impersonate`) and then [`crate::auth::Authorizer`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +21,22 @@ use crate::auth::webhook::{TokenWebhook, Verdict};
 use crate::auth::x509::{CertificateUser, ClientCertificates};
 use crate::auth::{ServiceAccounts, Token, User, bearer};
 
-/// Turns credentials into users.
+/// Turns credentials into users. Cheap to ask: every source answers from memory, and no method but
+/// [`Authenticator::prepare`] waits.
+///
+/// ```
+/// use http::HeaderMap;
+/// use http::header::AUTHORIZATION;
+/// use listwatch_server::auth::{Authenticator, parse_token_file};
+///
+/// let tokens = parse_token_file("secret,alice,uid-1,\"devs\"").unwrap(); let authenticator =
+/// Authenticator::new(tokens, true); let user = |headers: &HeaderMap| authenticator.authenticate(headers).map(|user|
+/// user.name.clone()); let mut headers = HeaderMap::new(); assert_eq!(user(&headers).as_deref(),
+/// Some("system:anonymous")); headers.insert(AUTHORIZATION, "Bearer secret".parse().unwrap());
+/// assert_eq!(user(&headers).as_deref(), Some("alice")); headers.insert(AUTHORIZATION, "Bearer
+/// wrong".parse().unwrap()); assert_eq!(user(&headers), None); ```
+#[doc(alias = "AuthenticateRequest")]
+#[doc(alias = "TokenAuthenticator")]
 #[derive(Default)]
 pub struct Authenticator {
     tokens: HashMap<String, Arc<User>>,
@@ -31,7 +54,8 @@ impl std::fmt::Debug for Authenticator {
 }
 
 impl Authenticator {
-    /// Knows these tokens. If `anonymous`, a request without credentials is made by `system:anonymous`.
+    /// Accepts these static tokens; empty ones are ignored. If `anonymous`, a request without credentials is made by
+    /// `system:anonymous`.
     #[must_use]
     pub fn new(tokens: Vec<Token>, anonymous: bool) -> Self {
         let tokens = tokens.into_iter().filter(|token| !token.secret.is_empty());
@@ -43,7 +67,7 @@ impl Authenticator {
         }
     }
 
-    /// Knows the tokens of service accounts too.
+    /// Accepts tokens of service accounts as well. Without it, the `token` subresource cannot issue any.
     #[must_use]
     pub fn with_service_accounts(mut self, service_accounts: ServiceAccounts) -> Self {
         self.service_accounts = Some(service_accounts);
@@ -97,8 +121,9 @@ impl Authenticator {
         }
     }
 
-    /// Learns what is needed to tell who sent these headers: keys of an issuer, the answer of a webhook. Asking is for others
-    /// than [`Authenticator::authenticate`], which never waits.
+    /// Fetches what [`Authenticator::authenticate`] needs for these headers: keys of an OpenID Connect issuer, the
+    /// answer of a webhook. Returns at once if a certificate or one of this server's own tokens already identifies
+    /// the user.
     pub(crate) async fn prepare(&self, headers: &HeaderMap, certificate: Option<&CertificateUser>) {
         let certified = certificate.is_some_and(|known| known.user(Timestamp::now()).is_some());
         if !self.asks_others() || certified {
@@ -109,7 +134,7 @@ impl Authenticator {
         }
     }
 
-    /// The same for a token and audiences.
+    /// Fetches what is needed to check a token for these audiences, as [`Authenticator::prepare`] does for a request.
     pub(crate) async fn prepare_token(&self, token: &str, audiences: &[&str]) {
         if !self.asks_others() || self.own(token, audiences).is_ok() {
             return;
@@ -128,8 +153,9 @@ impl Authenticator {
         !self.oidc.is_empty() || self.webhook.is_some()
     }
 
-    /// Checks that a token that was good still is. Where a webhook would have to be asked, it is asked meanwhile, and the token
-    /// holds until it has answered.
+    /// Returns true if a token that was accepted is still valid; used for watches ([`crate::auth::Recheck`]). It
+    /// never waits: if a webhook would have to be asked, that happens in the background and the token counts as valid
+    /// until the answer is there.
     pub(crate) fn still_holds(&self, token: &str) -> bool {
         let audiences = [ISSUER];
         let Some(webhook) = &self.webhook else { return self.user_of(token).is_some() };

@@ -1,4 +1,12 @@
-//! Rights.
+//! [`Authorizer`]: decides if a user may do what a request asks for, and the [`Attributes`] it decides by.
+//!
+//! An authorizer allows or has no opinion; nothing denies, so the order of authorizers (`modes`) decides only which
+//! reason is given. Decisions are made from memory, without waiting, once per request before its body is read.
+//! Impersonation, privilege escalation and access reviews ask the same trait, which is why it can also list
+//! [`Authorizer::rules`].
+//!
+//! [`Attributes::refusal`] has the wording of kube-apiserver's 403, which people paste into search engines.
+//! Implementations: [`crate::auth::Roles`] (RBAC) and [`crate::auth::NodeAuthorizer`].
 
 use std::fmt::Debug;
 
@@ -9,7 +17,10 @@ use listwatch_wire::selector::FieldSelector;
 use crate::auth::User;
 use crate::auth::rbac::{PolicyRule, RoleRef};
 
-/// The attributes of a request that authorizers decide by.
+/// The attributes of a request that authorizers, flow schemas and audit policies decide by. Borrowed from the
+/// request: made per decision and never stored, except by [`crate::auth::Recheck`], which copies them.
+#[doc(alias = "authorizer.Attributes")]
+#[doc(alias = "AttributesRecord")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes<'a> {
     /// `get`, `list`, `watch`, `create`, … for resources; the lower-case method for other paths.
@@ -33,7 +44,8 @@ pub struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
-    /// The 403 that tells the user so, in the words that clients and people know.
+    /// Returns the 403 for a user that may not do this, in kube-apiserver's words. `reason` is the authorizer's, if
+    /// it has one.
     #[must_use]
     pub fn refusal(&self, user: &User, reason: &str) -> Status {
         let Attributes { verb, group, resource, name, .. } = self;
@@ -72,13 +84,15 @@ impl Attributes<'_> {
 /// The decision of an authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes.
+    /// The action is allowed; no other authorizer is asked.
     Allow,
-    /// Nothing allows it; the text may say what went wrong while looking.
+    /// Nothing here allows it. The text may say what went wrong on the way, such as a binding of a role that does not
+    /// exist; it becomes part of the 403.
     NoOpinion(String),
 }
 
-/// Decides. Asked once at the beginning of each request.
+/// Decides about requests. Asked at the beginning of each request, at intervals during watches, and by impersonation,
+/// privilege-escalation checks and access reviews. Implementations answer from memory and never wait.
 pub trait Authorizer: Send + Sync + Debug {
     /// Decides if `user` may do it.
     fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
@@ -88,10 +102,13 @@ pub trait Authorizer: Send + Sync + Debug {
         None
     }
 
-    /// The rules that hold for the user in the namespace, for those who ask what they may do.
+    /// Returns the rules that hold for the user in the namespace. SelfSubjectRulesReview shows them, and
+    /// privilege-escalation checks compare with them, so a rule that is missing here makes grants fail and one too
+    /// many would let users grant what they do not hold.
     fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule>;
 
-    /// Why [`Authorizer::rules`] does not tell everything the user may do, if it does not.
+    /// Returns the reason why [`Authorizer::rules`] is not everything the user may do: not every authorizer works by
+    /// rules.
     fn incomplete(&self, _user: &User) -> Option<String> {
         None
     }

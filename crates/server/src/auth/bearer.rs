@@ -1,4 +1,9 @@
-//! Bearer tokens in the head of a request.
+//! Bearer tokens in the head of a request: the `Authorization` header, or a WebSocket subprotocol for browsers.
+//!
+//! Absent and malformed credentials are different results. Absent ones may become `system:anonymous`; malformed ones
+//! are a 401, because a client that meant to authenticate must not silently act as somebody else. The rules of both
+//! forms are kube-apiserver's, including that a token subprotocol needs a second one to answer with
+//! ([`crate::http::websocket`] does the handshake). [`super::Authenticator`] is the caller.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,7 +13,7 @@ use http::header::{AUTHORIZATION, CONNECTION, HeaderName, SEC_WEBSOCKET_PROTOCOL
 /// The subprotocol in which browsers send a token, as they cannot set headers on a WebSocket.
 pub(crate) const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// Credentials that are there and cannot be right, whoever would be asked about them.
+/// Credentials that no authenticator could accept: not UTF-8, or a broken subprotocol. They end in a 401.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 

@@ -1,4 +1,13 @@
-//! CertificateSigningRequests: who may approve them, who may sign them, and for whom nobody may.
+//! Authorization of CertificateSigningRequests beyond RBAC on the resource: `approve` and `sign` on the signer, and
+//! the group that nobody may request.
+//!
+//! In kube-apiserver these are the admission plugins CertificateApproval, CertificateSigning and
+//! CertificateSubjectRestriction plus the strategy that fills in the requester. They exist because the right to
+//! update a request says nothing about the signer it is for. `system:masters` bypasses authorization, so a client
+//! certificate with that group is refused at creation.
+//!
+//! Pure checks: `admission/certificates.rs` calls them in the write pipeline. Authentication by certificate is
+//! `x509`, and no certificate is issued here: that is a controller's work.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,10 +25,11 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 use crate::auth::{Attributes, Authorizer, Decision, MASTERS, User};
 
 const GROUP: &str = "certificates.k8s.io";
-/// The signer of certificates that this server takes for users.
+/// The signer of client certificates that this server accepts as users.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-/// Puts the one who asks into a new request: that is for the server to say.
+/// Overwrites `username`, `uid`, `groups` and `extra` of a new request with the authenticated user. Approvers rely on
+/// them, so a client cannot choose them.
 pub(crate) fn name_requester(user: &User, request: &mut Value) {
     let Some(spec) = request.inner_or_new("spec") else { return };
     for key in ["username", "uid", "groups", "extra"] {
@@ -36,10 +46,10 @@ pub(crate) fn name_requester(user: &User, request: &mut Value) {
     }
 }
 
-/// A new request must not be for the group that may do everything.
+/// Refuses a request to the client signer whose subject has the organization `system:masters`.
 ///
 /// # Errors
-/// Why it is forbidden.
+/// The message of the 403.
 pub(crate) fn check_new(request: &Value) -> Result<(), String> {
     let spec = request.at("spec");
     if spec.text("signerName") != CLIENT_SIGNER {

@@ -1,4 +1,13 @@
-//! Escalation: those who may write roles and bindings may still not give more than they have.
+//! Privilege-escalation checks: a user may only grant permissions they already hold, unless they have `escalate` or
+//! `bind`.
+//!
+//! RBAC on `roles` and `rolebindings` decides who may write them; without this check, that right would be the right
+//! to everything. It runs on create and on every update of a role or binding, except for the changes of owners and
+//! finalizers that the garbage collector makes. An aggregation rule can gather anything, so it needs everything.
+//!
+//! The comparison of rules is [`crate::auth::rbac::uncovered`], bounded in work. The caller is `admission/rights.rs`,
+//! in the write pipeline; bootstrap objects are written by controllers of this server, without a user, and do not
+//! pass here.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
@@ -9,7 +18,9 @@ use listwatch_wire::status::FieldError;
 use crate::auth::rbac::{PolicyRule, Role, RoleRef, describe, quoted, uncovered};
 use crate::auth::{Attributes, Authorizer, Decision, MASTERS, User};
 
-/// A role or binding about to be written.
+/// A role or binding that is about to be written: the input of [`check`].
+#[doc(alias = "ConfirmNoEscalation")]
+#[doc(alias = "EscalationAllowed")]
 #[derive(Clone, Copy, Debug)]
 pub struct Grant<'a> {
     /// `roles`, `clusterroles`, `rolebindings` or `clusterrolebindings`.
@@ -28,10 +39,12 @@ pub struct Grant<'a> {
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Returns true if the user may grant the permissions of the object: they hold them, or may `escalate` or `bind`.
+/// Checks that the user may grant the permissions of a role or binding: they hold them, or may `escalate` (roles) or
+/// `bind` (bindings).
 ///
 /// # Errors
-/// 403 that names what they do not hold, 404 for a binding of a role that does not exist.
+/// 403 that lists the rules not held, 404 for a binding of a role that does not exist, 422 for a `roleRef` of an
+/// unknown kind.
 pub fn check(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
     if user.is_in(MASTERS) || grant.old.is_some_and(|old| only_releases(grant.object, old)) {
         return Ok(());
@@ -95,7 +108,7 @@ fn check_binding(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> 
         return Err(Status::bad_request("Namespace parameter required."));
     }
     let rules = authorizer.role(&role, grant.namespace);
-    // As in the reference, what is not found is named after what was asked for: the binding.
+    // As in kube-apiserver, the 404 names the resource of the request, the binding, with the name of the role.
     let missing = || Status::not_found(GROUP, grant.resource, &role.name);
     grant.confirm(authorizer, user, &rules.ok_or_else(missing)?)
 }

@@ -1,4 +1,13 @@
-//! Signed tokens: JSON Web Tokens with ES256, the one form this server issues and the only one it believes.
+//! Service account tokens as JSON Web Tokens: ES256 (ECDSA on P-256), the one algorithm this server signs with and
+//! accepts.
+//!
+//! Own code on `ring` instead of a JWT library because the algorithm is pinned: a token cannot choose `none` or an
+//! HMAC keyed with a public key. The key ID is a hash of the public key, so a token names its key and rotation needs
+//! no configuration. Verification checks the signature only; expiry, audience and bound objects are
+//! `service_account`'s.
+//!
+//! Tokens of other issuers are verified in `oidc` with the algorithms that are configured there. Public keys are
+//! served by `endpoints/openid.rs`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,20 +24,21 @@ use sha2::{Digest, Sha256};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-/// Bytes of the longest token looked at. Ours have about 1 KB; a request head ends at 64 KB.
+/// The longest token that is looked at, in bytes. Tokens of this server have about 1 KB; a request head may have 64
+/// KB.
 const MAX_BYTES: usize = 16 << 10;
 
 /// Bytes of a point of P-256: a four and two coordinates.
 const POINT: usize = 65;
 
-/// Signs tokens, and knows its signature again.
+/// The private key that signs tokens of service accounts. Its `Debug` shows the key ID only.
 pub(crate) struct SigningKey {
     pair: EcdsaKeyPair,
     verifying: VerifyingKey,
     random: SystemRandom,
 }
 
-/// Knows the signature of a key again.
+/// A public key that tokens are verified with: that of the signing key, or of one that signed before a rotation.
 #[derive(Clone, Debug)]
 pub(crate) struct VerifyingKey {
     /// Names the key in each token, so that others can tell which one of several to check with.
@@ -70,7 +80,10 @@ impl SigningKey {
         self.verifying.public()
     }
 
-    /// A token that says this.
+    /// Returns a signed token with these claims.
+    ///
+    /// # Errors
+    /// The claims cannot be encoded, or the system has no randomness.
     pub(crate) fn sign(&self, claims: &impl Serialize) -> Result<String, String> {
         let header = JwtHeader { alg: "ES256".to_owned(), kid: self.verifying.id.clone() };
         let mut token = format!("{}.{}", part(&header)?, part(claims)?);

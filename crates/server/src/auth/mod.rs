@@ -1,11 +1,15 @@
 //! Authentication and authorization.
 //!
 //! [`Authenticator`] turns a request's credentials into a [`User`], who may ask to act as another (`impersonate`);
-//! [`ServiceAccounts`] are users that are programs, whose signed tokens this server issues itself (`jwt`); `oidc` believes
-//! tokens of other issuers, `webhook` asks somebody else. An
-//! [`Authorizer`] says whether the user may do what the [`Attributes`] describe; [`Roles`] is the one that reads roles
-//! and bindings from the cache, with the pure rules of [`rbac`], [`NodeAuthorizer`] the one for kubelets. [`grant`] keeps those who write roles from giving more
-//! than they have; [`review`] answers questions about all of it.
+//! [`ServiceAccounts`] are users that are programs, whose signed tokens this server issues itself (`jwt`); `oidc`
+//! accepts tokens of other issuers, `webhook` asks an external service. An [`Authorizer`] decides if the user may do
+//! what the [`Attributes`] describe; [`Roles`] is the one that reads roles and bindings from the cache, with the pure
+//! rules of [`rbac`], [`NodeAuthorizer`] the one for kubelets. [`grant`] keeps users who write roles from granting
+//! more than they hold; [`review`] answers access and token reviews.
+//!
+//! Everything decides from memory, so that a request is authenticated and authorized without waiting. It is not
+//! admission: nothing here looks at the body of a request, except for the questions of [`review`] and [`grant`]. The
+//! caller is the handler chain (`chain/service.rs`).
 
 mod authenticate;
 mod authorize;
@@ -46,10 +50,13 @@ pub use token_file::{Token, parse_token_file};
 pub(crate) use webhook::TokenWebhook;
 pub use webhook::{TokenReviewVersion, TokenWebhookOptions};
 
-/// The group whose members may do everything.
+/// The group whose members bypass authorization, as in kube-apiserver. CertificateSigningRequests for it are refused
+/// (`certificates`).
 pub(crate) const MASTERS: &str = "system:masters";
 
-/// A user, as authenticated.
+/// An authenticated user: what authorization, admission, audit and fairness know of the sender of a request.
+#[doc(alias = "user.Info")]
+#[doc(alias = "UserInfo")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The name.

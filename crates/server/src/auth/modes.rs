@@ -1,4 +1,9 @@
-//! [`Modes`]: several authorizers, asked in turn.
+//! [`Modes`]: the union of authorizers that `--authorization-mode` names, in order.
+//!
+//! An action is allowed if one mode allows it; otherwise the reasons of all are joined for the 403, one per line, as
+//! in kube-apiserver. Two exceptions come before every mode: `system:masters`, so that a cluster whose roles were
+//! deleted can be repaired, and the health endpoints, so that probes need no credentials. `AlwaysAllow` and `Webhook`
+//! are not offered. The authorizers themselves are [`super::roles`] and [`super::node`].
 
 use std::sync::Arc;
 
@@ -43,6 +48,7 @@ const OPEN: &[&str] = &["/healthz", "/readyz", "/livez"];
 ///
 /// Members of `system:masters` may do everything without any object, so that a server whose roles were deleted can still be
 /// mended.
+#[doc(alias = "unionAuthzHandler")]
 #[derive(Debug)]
 pub(crate) struct Modes(pub(crate) Vec<Arc<dyn Authorizer>>);
 

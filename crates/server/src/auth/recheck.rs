@@ -1,4 +1,9 @@
-//! [`Recheck`]: whether a request that lasts still may.
+//! [`Recheck`]: authorizes a running watch again, at intervals.
+//!
+//! kube-apiserver authorizes a watch when it begins and lets it run until its timeout, up to an hour with a revoked
+//! token or binding. This server repeats authentication of tokens that can end, and authorization, at the interval of
+//! `WatchLimits::recheck_every`. The attributes are copied, because the request is dropped to keep an idle watch
+//! small. [`crate::verbs::watch`] is the caller; the check itself never waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +29,8 @@ pub(crate) struct Recheck {
 }
 
 impl Recheck {
-    /// Of a watch by this user.
+    /// Prepares the recheck of a watch by this user. `every` is the interval; the first check is due one interval
+    /// from now.
     pub(crate) fn new(
         authenticator: &Authenticator,
         user: &Arc<User>,
@@ -45,7 +51,7 @@ impl Recheck {
         }
     }
 
-    /// When it is to be asked again.
+    /// The time of the next check: the watch wakes up for it even if there are no events.
     pub(crate) fn due(&self) -> Instant {
         self.due
     }

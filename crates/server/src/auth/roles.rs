@@ -1,4 +1,8 @@
-//! [`Roles`]: the authorizer that knows the roles and bindings in the cache.
+//! [`Roles`]: the RBAC authorizer, fed from the watch cache.
+//!
+//! It follows four collections as a `Follower`, in the task that feeds the cache, so the policy is never behind what
+//! clients can read: after a binding is visible, requests are decided by it. An object that cannot be read grants
+//! nothing and is logged. The pure part, decisions and aggregation, is [`super::rbac`].
 
 use std::sync::Arc;
 
@@ -15,6 +19,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// Decides by the roles and bindings in the cache.
 ///
 /// The policy follows the cache object by object, in the task that feeds the cache: a request finds it ready.
+#[doc(alias = "RBACAuthorizer")]
 #[derive(Debug, Default)]
 pub struct Roles {
     current: ArcSwap<Policy>,
@@ -39,7 +44,7 @@ struct PolicyFeed {
 }
 
 impl Roles {
-    /// Follows the roles and bindings of this cache.
+    /// Follows the roles and bindings of this cache. Before the cache is loaded, nothing is allowed.
     #[must_use]
     pub fn new(cache: &Cache) -> Arc<Self> {
         let roles = Arc::new(Self::default());

@@ -1,8 +1,12 @@
-//! Static tokens and the file they are kept in.
+//! Static tokens and kube-apiserver's CSV file of them (`--token-auth-file`).
+//!
+//! They hold as long as the server runs: the file is read once at the start, so revoking one needs a restart. `Debug`
+//! never prints a secret. Anything that should expire is a service account token ([`crate::auth::ServiceAccounts`])
+//! or comes from an issuer.
 
 use crate::auth::User;
 
-/// A static token and whose it is.
+/// A static token and its user. The group `system:authenticated` is added by [`crate::auth::Authenticator`].
 #[derive(Clone)]
 pub struct Token {
     /// The secret.
@@ -18,10 +22,16 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Reads kube-apiserver's CSV: `token,user,uid` and optionally `"group1,group2"`. Lines that begin with `#` are comments.
+/// Reads kube-apiserver's CSV: `token,user,uid` and optionally `"group1,group2"`. Lines that begin with `#` are
+/// comments.
+///
+/// ```
+/// let tokens = listwatch_server::auth::parse_token_file("secret,alice,uid-1,\"devs,ops\"").unwrap();
+/// assert_eq!(tokens[0].user.groups, ["devs", "ops"]);
+/// ```
 ///
 /// # Errors
-/// The line and what is wrong with it.
+/// The number of the line and what is wrong with it. No message contains a token.
 pub fn parse_token_file(text: &str) -> Result<Vec<Token>, String> {
     let lines = text.lines().enumerate().map(|(i, l)| (i + 1, l.trim()));
     lines

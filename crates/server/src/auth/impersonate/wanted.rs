@@ -1,4 +1,9 @@
-//! [`Impersonation`]: who a request wants to be, as its headers say.
+//! [`Impersonation`]: the user that the `Impersonate-*` headers ask for. Reading only; permission is decided in
+//! [`super::mode`].
+//!
+//! Every header counts or the request fails: a header that was ignored would make the request act as another user
+//! than was meant. Each group and each extra value costs one authorization, so their number is bounded. The message
+//! for headers without a user name prints a Go struct, as kube-apiserver does.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,11 @@
-//! Feeds the graph from the cache.
+//! Keeps the [`NodeGraph`] of the Node authorizer in step with the watch cache.
+//!
+//! Followers run in the task that feeds the cache, so they must be cheap: most updates of a Pod change its status,
+//! and are recognised by comparing raw bytes of the parts that hold references, without parsing. Pods without a node
+//! are left out. As the graph is updated before watchers see the event, a kubelet that learns of a Pod can read its
+//! Secrets at once.
+//!
+//! The graph is [`super::graph`], reading references [`super::references`], decisions [`super::NodeAuthorizer`].
 
 use std::sync::Arc;
 

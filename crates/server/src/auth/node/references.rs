@@ -1,4 +1,11 @@
-//! The objects that a Pod or a PersistentVolume refers to.
+//! The objects that Pods and PersistentVolumes refer to: Secrets, ConfigMaps, claims, ServiceAccounts.
+//!
+//! The Node authorizer gives a kubelet access to these, so a reference that is missing here breaks Pods at start, and
+//! one too many leaks a Secret to a node. The lists of volume sources are those of kube-apiserver's `podutil` and
+//! `persistentvolume` packages. Mirror Pods refer to nothing: a kubelet creates them itself and could otherwise give
+//! itself access to any Secret.
+//!
+//! Pure. Used by [`super::follow`] and by the NodeRestriction plugin ([`crate::admission`]).
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;

@@ -1,4 +1,7 @@
-//! Tests of the permissions of kubelets, case by case.
+//! Decisions of the Node authorizer about every resource that kubelets use, over a graph that is filled by hand.
+//!
+//! The messages are compared too: they are kube-apiserver's, and appear in the 403 that a kubelet logs. Feeding the
+//! graph from a cache is tested with a server, in `tests/kubelets.rs`.
 
 use listwatch_wire::selector::FieldSelector;
 

@@ -1,4 +1,9 @@
-//! From the claims of a token to a user.
+//! Claims of an OpenID Connect token to a [`User`]: times, audience, user name, groups, uid, required claims. Pure.
+//!
+//! The order of checks and the messages are those of kube-apiserver's OIDC authenticator, since both appear in audit
+//! logs and TokenReviews. The signature has been verified before ([`super::keys`]); time is passed in. Expiry is
+//! exact, `nbf` has five minutes of leeway, as in the Go library. The rules of which claim means what are
+//! [`super::options`].
 
 use std::collections::BTreeMap;
 
@@ -14,10 +19,10 @@ pub(super) type Claims = Map<String, Value>;
 /// Seconds by which a token may be from the future: clocks differ.
 const LEEWAY: i64 = 300;
 
-/// Whom the claims stand for, at this second.
+/// Returns the user that verified claims stand for. `now` is in seconds since 1970.
 ///
 /// # Errors
-/// Why they stand for nobody.
+/// The reason the claims are rejected.
 pub(super) fn user(issuer: &OidcIssuer, claims: &Claims, now: i64) -> Result<User, String> {
     check_time(claims, now)?;
     check_audience(issuer, claims)?;

@@ -1,4 +1,9 @@
-//! [`KeySet`]: the public keys of an issuer, and the signatures that they know again.
+//! [`KeySet`]: the public keys of an issuer (JWKS), and verification of signatures with them. Pure.
+//!
+//! Algorithms are asymmetric only and allowed by configuration, never chosen by the token alone: `none` and HMAC do
+//! not exist here, so a public key cannot be misused as a shared secret. A key that names an algorithm is used with
+//! that one only. Keys of unknown types are skipped, because issuers publish keys for other purposes in the same
+//! document. Fetching is [`super::refresh`].
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,4 +1,10 @@
-//! [`OidcIssuer`]: how the tokens of an issuer are read; from flags, or from an AuthenticationConfiguration.
+//! [`OidcIssuer`]: an issuer of OpenID Connect tokens, from the `--oidc-*` flags or from an
+//! AuthenticationConfiguration file.
+//!
+//! Both sources end in one type, with kube-apiserver's defaults for each: the flags default to a user name prefix of
+//! the issuer's URL, while the file must state its prefixes. Unknown fields and CEL expressions of the file are
+//! errors: a rule that is ignored would authenticate users that the administrator meant to reject. The options are
+//! applied in `claims.rs`.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +13,7 @@ use serde::Deserialize;
 use super::keys::ALGORITHMS;
 
 /// An issuer of OpenID Connect tokens, and how they are read.
+#[doc(alias = "JWTAuthenticator")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OidcIssuer {
     /// Its URL, as tokens name it.
@@ -52,10 +59,10 @@ impl OidcIssuer {
         }
     }
 
-    /// Finds what cannot be.
+    /// Checks that the issuer can be used: an `https` URL, an audience, a user name claim and known algorithms.
     ///
     /// # Errors
-    /// The problem.
+    /// The first problem, as a message for the operator.
     pub fn check(&self) -> Result<(), String> {
         if !self.url.starts_with("https://") {
             return Err("the URL of an issuer must begin with https://".to_owned());

@@ -1,4 +1,9 @@
-//! Fetches the keys of an issuer: at the start, now and then, and when a token names one that is not known.
+//! Fetching the keys of an issuer: at the start, every 15 minutes, and when a token names an unknown key.
+//!
+//! Requests never fetch: they wake one task and wait for it, bounded by [`WAIT`]. That task fetches at most every 10
+//! seconds, because anybody can send tokens that name unknown keys, and this server must not become an amplifier
+//! against the issuer. Keys that were withdrawn are forgotten with the next fetch; without any keys the retry is
+//! soon, since no token can be accepted. Connections are [`crate::outbound`].
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,15 +1,28 @@
-//! Rule covering: prevents privilege escalation by comparing the rules that are granted with those that are held.
+//! Rule covering: finds what is missing when permissions are granted, for privilege-escalation checks. Pure.
+//!
+//! A rule is covered if one held rule covers it whole, or if each of its smallest parts (one verb, group, resource
+//! and name) is covered by some held rule. The parts are a product of lists, so their number is bounded: a Role of 3
+//! MiB could have billions. The output format of [`describe`] is kube-apiserver's 403. The caller is
+//! [`crate::auth::grant`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::auth::rbac::rule::{PolicyRule, path_matches};
 
-/// Combinations of verb, group, resource and name that are looked at one by one. Roles of whole clusters stay below a
-/// thousand; a body of 3 MiB could ask for billions.
+/// Combinations of verb, group, resource and name that are compared one by one. Roles of real clusters stay below a
+/// thousand; a body of 3 MiB could have billions. Beyond it the grant is refused.
 const MAX_ATOMS: usize = 1 << 16;
 
-/// Returns the part of `wanted` that no rule of `held` covers: empty if everything may be granted. `None` if there is more of it than
-/// can be looked at.
+/// Returns the part of `wanted` that no rule of `held` covers: empty if everything may be granted. `None` if `wanted`
+/// has more combinations than [`MAX_ATOMS`].
+///
+/// ```
+/// use listwatch_server::auth::rbac::{PolicyRule, uncovered};
+///
+/// let held = [PolicyRule::resources("", &["pods"], &["get", "list"])]; let wanted = [PolicyRule::resources("",
+/// &["pods"], &["get", "delete"])]; let missing = uncovered(&held, &wanted).unwrap(); assert_eq!(missing,
+/// [PolicyRule::resources("", &["pods"], &["delete"])]); ```
+#[doc(alias = "Covers")]
 #[must_use]
 pub fn uncovered(held: &[PolicyRule], wanted: &[PolicyRule]) -> Option<Vec<PolicyRule>> {
     let mut missing = Vec::new();

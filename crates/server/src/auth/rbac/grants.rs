@@ -1,4 +1,9 @@
-//! The bindings, indexed by the subjects they are for.
+//! The bindings of a [`Policy`], indexed by subject: from a user and their groups to the roles they were given.
+//!
+//! A decision looks at the bindings of one user, not at all of them, so its cost does not grow with the cluster.
+//! Bindings of the same role to the same subject share an entry: a role is evaluated once however many bindings there
+//! are. The maps are persistent, because each change of a binding makes a new policy that shares the rest. Roles are
+//! resolved in [`super::policy`].
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
-//! Roles and bindings as their JSON says them.
+//! Roles, bindings and their selectors as they are read from stored JSON.
+//!
+//! Only the fields that decisions need, and tolerant where kube-apiserver is: a list may be `null`, an invalid
+//! selector selects nothing. These objects were validated when they were written, but another version or a direct
+//! write to the store may have left anything; what cannot be read grants nothing. [`super::policy`] keeps them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,10 @@
-//! All roles and bindings at one moment, and what they allow a user.
+//! [`Policy`]: all roles and bindings at one moment, and the decisions that follow from them. Pure.
+//!
+//! It is a persistent structure: the task that follows the cache clones it, changes the clone and publishes it, so
+//! that requests read without a lock and each is decided by one consistent state. [`Policy::decide`] looks up the
+//! user's grants ([`super::grants`]), then the rules of each role ([`super::aggregate`] for ClusterRoles that take
+//! from others). [`crate::auth::Roles`] feeds and asks it; `rbac/naive.rs` is the slow model that tests compare it
+//! with.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +39,8 @@ pub struct Policy {
     bindings: PolicyMap<Arc<str>, PolicyMap<Arc<str>, Arc<Binding>>>,
 }
 
-/// The reason an action is allowed: a binding, and the subject it was for.
+/// The reason an action is allowed: a binding and the subject in it. Printed as kube-apiserver's `RBAC: allowed by …`
+/// reason.
 #[derive(Debug)]
 pub struct Source<'a> {
     binding: &'a Binding,

@@ -1,4 +1,8 @@
-//! One rule of a Role: what it allows.
+//! [`PolicyRule`]: one rule of a Role, and the requests it allows. Pure.
+//!
+//! The matching is kube-apiserver's, with its asymmetries: `*` in `resources` includes subresources, `pods` does not
+//! include `pods/status`, a rule with `resourceNames` never allows a request without a name, and `nonResourceURLs`
+//! match by prefix only with a star at the end. Comparing rules with each other is [`super::cover`].
 
 use std::fmt;
 
@@ -56,6 +60,15 @@ impl PolicyRule {
     }
 
     /// Returns true if this rule alone allows the action.
+    ///
+    /// ```
+    /// use listwatch_server::auth::Attributes;
+    /// use listwatch_server::auth::rbac::PolicyRule;
+    ///
+    /// let rule = PolicyRule::resources("", &["pods"], &["get", "list"]); let wanted = |verb, subresource| Attributes
+    /// { verb, resource: "pods", subresource, ..Attributes::default() }; assert!(rule.allows(&wanted("get", "")));
+    /// assert!(!rule.allows(&wanted("delete", ""))); assert!(!rule.allows(&wanted("get", "status")), "a resource does
+    /// not include its subresources"); ```
     #[must_use]
     pub fn allows(&self, wanted: &Attributes<'_>) -> bool {
         let Attributes { verb, group, resource, subresource, name, path, .. } = *wanted;

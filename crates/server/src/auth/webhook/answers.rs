@@ -1,4 +1,9 @@
-//! [`Answers`]: what was said about tokens, for a while.
+//! [`Answers`]: the cache of the token webhook's verdicts. Bounded, and without the tokens themselves.
+//!
+//! Keys are HMACs with a random key of this process, so that a memory dump has no usable tokens. Accepted and
+//! rejected tokens have separate tables: somebody who invents tokens fills the second and cannot push out users that
+//! are known. When a table is full after expired entries are removed, it is cleared; the cost is one question per
+//! token. Asking is [`super::TokenWebhook`].
 
 use std::collections::HashMap;
 
@@ -12,6 +17,7 @@ use super::Verdict;
 type Digest = [u8; 32];
 
 /// The cached answers about tokens.
+#[doc(alias = "cachedTokenAuthenticator")]
 #[derive(Debug)]
 pub(super) struct Answers {
     /// Makes digests that nobody else can.

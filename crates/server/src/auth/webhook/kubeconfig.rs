@@ -1,4 +1,8 @@
-//! The kubeconfig that says where a webhook is, and how this server proves itself to it.
+//! The kubeconfig of the token webhook: address, CA and client credentials of its current context.
+//!
+//! Only what a webhook needs is read. Errors never quote the file, since a parser's message may contain a key.
+//! `insecure-skip-tls-verify` is refused: a man in the middle could answer any TokenReview. The result is a
+//! [`Remote`]; calls are made by [`super::TokenWebhook`].
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,10 @@
-//! [`TokenWebhook`]: asks somebody else whose a token is, with a TokenReview, and remembers the answer for a while.
+//! [`TokenWebhook`]: authentication by an external service (`--authentication-token-webhook-config-file`), with a
+//! TokenReview per unknown token.
+//!
+//! Asking happens in `prepare`, before authentication; authentication itself finds the verdict in [`answers`] and
+//! never waits. The number of questions at a time, the time for one with all retries and the size of an answer are
+//! bounded, because anybody can send tokens. A failed question is cached for a second only, so that the service is
+//! asked again soon. Where the service is: [`kubeconfig`].
 
 mod answers;
 mod kubeconfig;
@@ -91,7 +97,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The user of a token and its audiences, or the reason why it is rejected.
 pub(super) type Verdict = Result<(Arc<User>, Vec<String>), String>;
 
-/// Asks a webhook about tokens.
+/// The webhook, its connections and what it has answered. Shared by all requests.
+#[doc(alias = "WebhookTokenAuthenticator")]
 #[derive(Debug)]
 pub(crate) struct TokenWebhook {
     remote: Remote,
