@@ -1,4 +1,9 @@
-//! Which FlowSchema takes a request, and what distinguishes its flow. Pure.
+//! Classification: which FlowSchema matches a request, and the flow distinguisher within it. Pure.
+//!
+//! The matching rules are those of the `flowcontrol` API, with `ServiceAccount` subjects matched by user name and
+//! non-resource URLs by prefix. The first match by precedence wins; the order is made in [`super::gate`]. The flow is
+//! a hash of schema and distinguisher: a collision lets two flows share a queue and costs fairness between these two,
+//! nothing else. It seeds the shuffle sharding in `shuffle`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

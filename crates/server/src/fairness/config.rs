@@ -1,4 +1,9 @@
-//! FlowSchemas and PriorityLevelConfigurations as they are stored.
+//! FlowSchemas and PriorityLevelConfigurations as they are read from stored objects.
+//!
+//! Missing fields get the defaults of the API, and sizes are clamped again although validation has checked them:
+//! memory for queues is allocated from these numbers. `exempt` and `catch-all` exist even if their objects were
+//! deleted, so that a server can be repaired. Compiled into levels by [`super::gate`]; written by
+//! `lifecycle/flow_control.rs`.
 
 use serde::Deserialize;
 

@@ -35,6 +35,8 @@ const TURNS_PER_PROCESSOR: usize = 2;
 const RETRY_AFTER: u32 = 1;
 
 /// The seats of the server and who gets them.
+#[doc(alias = "APF")]
+#[doc(alias = "configController")]
 #[derive(Debug)]
 pub(crate) struct Fairness {
     total: u32,
@@ -74,6 +76,7 @@ pub(crate) struct FlowHeaders {
 }
 
 /// One priority level.
+#[doc(alias = "priorityLevelState")]
 #[derive(Debug)]
 pub(crate) struct PriorityLevelState {
     config: PriorityLevel,
@@ -83,7 +86,7 @@ pub(crate) struct PriorityLevelState {
     pub(super) counts: LevelCounts,
 }
 
-/// A request that has been classified.
+/// The flow of a classified request: its level and its hash. It holds no seats yet; [`Flow::enter`] takes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     /// Where it waits for its turn, and as whom. Users that need no seats take turns as well.
@@ -95,7 +98,8 @@ pub(crate) struct Flow {
     pub(crate) headers: FlowHeaders,
 }
 
-/// Seats; left when dropped.
+/// Seats of a priority level. Dropping it frees them and dispatches the next requests, so it is held until the
+/// response is made.
 #[derive(Debug)]
 pub(crate) struct Seats {
     held: Option<(Arc<PriorityLevelState>, SeatPlace)>,

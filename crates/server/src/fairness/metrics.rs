@@ -1,4 +1,8 @@
-//! Metrics of each priority level, under the names of kube-apiserver.
+//! Metrics of priority levels, under kube-apiserver's `apiserver_flowcontrol_*` names so that its dashboards work.
+//!
+//! Labels are names of schemas and levels only. Those are created by administrators, so the number of series is
+//! bounded by their objects. The text is written on each scrape from the state of the levels; `endpoints/metrics.rs`
+//! calls `write`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

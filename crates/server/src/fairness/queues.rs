@@ -76,6 +76,8 @@ pub(super) struct Demand {
 }
 
 /// The seats and queues of a level.
+#[doc(alias = "queueSet")]
+#[doc(alias = "fairqueuing")]
 #[derive(Debug)]
 pub(super) struct Queues<T> {
     settings: QueueSettings,

@@ -1,4 +1,9 @@
-//! Seats of priority levels: the nominal ones by their shares, and the current ones by who needs them.
+//! Seats of priority levels: nominal ones by configured shares, current ones by borrowing and lending. Pure.
+//!
+//! The algorithm is kube-apiserver's (KEP-1040): demand is smoothed so that a rise counts at once and a fall slowly,
+//! and seats are dealt in proportion to demand between each level's minimum and maximum, found by bisection. Every
+//! level keeps at least one seat, or a level without shares could never drain. [`super::gate`] calls it every ten
+//! seconds with what [`super::queues`] measured.
 
 use super::queues::Demand;
 
@@ -58,6 +63,7 @@ pub(super) struct Need {
 }
 
 /// The current seats of all levels: each as much as it needs in proportion, within its bounds.
+#[doc(alias = "computeFairAllocations")]
 pub(super) fn allot(total: u32, needs: &[Need]) -> Vec<u32> {
     let least = |need: &Need| f64::from(need.bounds.min).max(f64::from(need.bounds.nominal).min(need.high));
     let seats = |need: &Need, proportion: f64| {

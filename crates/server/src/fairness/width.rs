@@ -1,4 +1,8 @@
-//! The seats that a list takes, by the memory it holds at once. All other requests take one.
+//! The width of a request: the seats that a list takes, by the memory it holds at once. All other requests take one.
+//!
+//! kube-apiserver estimates by the number and size of objects; the constants are the same. A list here is streamed
+//! and never holds more than 1 MB, which bounds the estimate. The real bound per level is in [`super::gate`]: one
+//! list may not take all seats of a small level.
 
 use listwatch_wire::options::Query;
 
@@ -12,6 +16,8 @@ const STREAMED_BYTES: u64 = 1_000_000;
 pub(super) const MOST: u32 = 10;
 
 /// The seats of a request that reads a collection with these options.
+#[doc(alias = "WorkEstimate")]
+#[doc(alias = "listWorkEstimator")]
 pub(crate) fn seats(query: &Query<'_>, collection: &Collection) -> u32 {
     let snapshot = collection.snapshot();
     let limit = query.text("limit").parse().ok().filter(|limit| *limit > 0);

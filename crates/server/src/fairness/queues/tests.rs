@@ -1,3 +1,6 @@
+//! Fair queuing with a clock that is passed in: shares between flows, wide requests, full queues and requests that
+//! give up.
+
 use super::*;
 
 const QUEUING: QueueSettings = QueueSettings { queues: 64, hand: 6, length: 50 };
