@@ -20,7 +20,9 @@ use crate::cache::snapshot::{IndexedField, Snapshot, Walk, scope};
 use crate::cache::view::View;
 use crate::cache::views::Views;
 
-/// All objects of one kind.
+/// All objects of one resource, of all its versions: state, recent events and views. One instance per resource for
+/// the life of the server.
+#[doc(alias = "watchCache")]
 #[derive(Debug)]
 pub struct Collection {
     /// `plural` or `plural.group`.
@@ -35,10 +37,11 @@ pub struct Collection {
     followers: Mutex<Vec<Arc<dyn Follower>>>,
 }
 
-/// Keeps something in step with a collection. It is told of everything before the cache says that it has come so far, in the
-/// task that feeds the cache, so it must be quick.
+/// Keeps derived state (RBAC policy, node graph) in step with a collection. It is called before the new state is
+/// readable and before watchers see the events, in the task that feeds the cache: it must be quick and must not wait.
 pub(crate) trait Follower: Send + Sync + std::fmt::Debug {
-    /// The state was loaded, the first time or anew.
+    /// The whole state was loaded, at the start or after a gap in history. `before` is what the follower was told so
+    /// far.
     fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot);
 
     /// These changes were made, in this order.
@@ -96,7 +99,8 @@ impl Collection {
         self.snapshot.load_full()
     }
 
-    /// A walk over what can match a filter, from a storage key on.
+    /// Returns the range of keys, or of an index, that can match a filter, from a storage key on. Objects in it still
+    /// have to be matched.
     #[must_use]
     pub fn walk(&self, filter: &Filter, from: Option<&str>) -> Walk {
         Snapshot::walk(&self.prefix, &self.fields, filter, from)
@@ -115,13 +119,13 @@ impl Collection {
         scope(&self.prefix, filter)
     }
 
-    /// An object from what the store holds.
+    /// Returns an object from a stored value; `None`, with a warning in the log, if the value is not an object.
     #[must_use]
     pub fn object(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<Arc<Object>> {
         self.read(key, value, revision).map(Arc::new)
     }
 
-    /// The same for an object of this collection's own state.
+    /// Returns an object for this collection's own state, with the values of indexed fields located once.
     pub(super) fn indexed_object(
         &self,
         key: &Arc<str>,

@@ -16,7 +16,7 @@ use crate::cache::filter::Filter;
 use crate::cache::history::History;
 use crate::cache::view::{Portion, Sights, View};
 
-/// Why a cursor cannot go on.
+/// The reason a watch cannot go on. Clients see `Expired` as 410 and list again; the others end the stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// History no longer reaches back to the position: the client must list anew.
@@ -35,7 +35,9 @@ pub enum Lost {
     Failed(String),
 }
 
-/// A watcher's position in the log, and the view it looks through.
+/// A watcher: its position in the log and the view it reads through. A few hundred bytes however slow its client is;
+/// dropping it leaves the view.
+#[doc(alias = "cacheWatcher")]
 #[derive(Debug)]
 pub struct Cursor {
     cache: Arc<Cache>,
@@ -90,8 +92,8 @@ impl Cursor {
         }
     }
 
-    /// Takes account of what has happened without concerning the watcher. Returns the position if nothing is waiting
-    /// to be handed out.
+    /// Advances the position over events that the filter does not see. Returns the position if nothing is waiting to
+    /// be sent: then it may be sent as a bookmark. `None` if a bookmark now would skip events.
     pub fn settle(&mut self) -> Option<Revision> {
         let reached = self.cache.position().get();
         match self.view.pending(self.position) {

@@ -17,7 +17,8 @@ use crate::cache::delta;
 use crate::cache::filter::Filter;
 use crate::cache::object::Object;
 
-/// One change of one object.
+/// One change of one object, shared by all views and watchers that see it. Frames are made at most once per encoding.
+#[doc(alias = "watchCacheEvent")]
 #[derive(Debug)]
 pub struct Event {
     /// The revision of the change.
@@ -169,11 +170,11 @@ pub(crate) fn frame(kind: EventType, out: &mut BytesMut, object: impl FnOnce(&mu
 /// The type of a watch event, by the filter of the watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is there now, and was not before, as far as the watcher can see.
+    /// The object matches now and did not before: it was created, or a change made it match.
     Added,
-    /// It is different.
+    /// The object matched before and still does.
     Modified,
-    /// It is gone from the watcher's sight.
+    /// The object matched before and no longer does: it was deleted, or a change made it not match.
     Deleted,
 }
 

@@ -12,7 +12,7 @@ use listwatch_wire::selector::{FieldSelector, LabelSelector};
 
 use crate::cache::object::Object;
 
-/// A field that selectors may name.
+/// A selectable field of a kind: its name in selectors and where its value is in stored objects.
 #[derive(Clone, Debug)]
 pub struct FieldLookup {
     /// The name in the selector.
@@ -126,7 +126,8 @@ impl Filter {
         }
     }
 
-    /// Equal for filters that want the same objects.
+    /// Returns a text that is equal for filters that select the same objects the same way; watches with equal
+    /// identities share a view.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut identity = String::new();

@@ -1,4 +1,9 @@
 //! [`LateFrames`]: bytes that events of the log have taken up since they were weighed.
+//!
+//! `CacheLimits::log_bytes` bounds the memory of recent events. Protobuf and delta frames are made when the first
+//! watcher asks for them, after the event was weighed, so they are added here and the feeder drops older events
+//! sooner. Without it, many watchers with different encodings would grow the log past its bound. The frames
+//! themselves stay in `event.rs`; `feeder.rs` is the reader.
 
 use std::sync::atomic::{AtomicIsize, Ordering};
 
@@ -6,10 +11,8 @@ use bytes::Bytes;
 
 use crate::cache::event::{Change, Event};
 
-/// Bytes that events of the log have taken up since they were weighed.
-///
-/// An event is weighed once, when it enters the log, with one frame as JSON, which nearly every event gets. Its protobuf and delta
-/// forms are made when somebody asks for them, which may be never: those bytes are counted here, and the log forgets so much more.
+/// The sum of late frames, in bytes. Signed: a frame may be subtracted by the feeder an instant before the watcher
+/// that made it adds it.
 #[derive(Debug, Default)]
 pub(crate) struct LateFrames(AtomicIsize);
 

@@ -14,6 +14,8 @@ impl Cache {
     ///
     /// # Errors
     /// 504 if it takes longer than `patience`, 5xx if the store fails.
+    #[doc(alias = "waitUntilFresh")]
+    #[doc(alias = "ConsistentListFromCache")]
     pub(crate) async fn wait_until_fresh(
         &self,
         version: Option<Revision>,

@@ -52,7 +52,29 @@ pub use view::{Portion, Sight, Sights, View};
 
 use crate::CacheLimits;
 
-/// The current state of everything.
+/// The watch cache of all resources: current state, recent events and watchers.
+///
+/// It is fed by one task from the engine's log and never written by requests. Memory is bounded by [`CacheLimits`];
+/// objects themselves are all in memory, shared with the engine where that keeps them too.
+///
+/// ```
+/// use std::sync::Arc;
+/// use listwatch_server::CacheLimits;
+/// use listwatch_server::cache::{Cache, Filter};
+/// use listwatch_storage::MemoryEngine;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), listwatch_storage::Error> {
+/// let cache = Arc::new(Cache::new(Arc::new(MemoryEngine::default()), CacheLimits::default())); let feeder =
+/// cache.start().await?; let pods = cache.collection("pods", &[]); let (snapshot, revision) = cache.read(&pods); let
+/// watcher = cache.watch(&pods, Filter::default(), revision); assert!(snapshot.is_empty());
+/// assert_eq!(watcher.position(), revision); feeder.abort();
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "Cacher")]
+#[doc(alias = "CacheDelegator")]
+#[doc(alias = "WatchCache")]
 #[derive(Debug)]
 pub struct Cache {
     engine: Arc<dyn Engine>,
@@ -96,7 +118,9 @@ impl Cache {
         Ok(tokio::spawn(feeder.run()))
     }
 
-    /// The collection of that name, made with these indexes if it is not there yet.
+    /// The collection of that name (`plural` or `plural.group`), made with these indexes if it does not exist yet.
+    /// The indexes of an existing collection stay as they are: they are chosen once, by the registry, before the
+    /// cache starts.
     #[must_use]
     pub fn collection(&self, name: &str, indexes: &[IndexedField]) -> Arc<Collection> {
         if let Some(collection) = self.collections.load().get(name) {
@@ -126,13 +150,13 @@ impl Cache {
         &self.position
     }
 
-    /// The engine below.
+    /// The storage engine that it follows. Old revisions and consistent reads go there.
     #[must_use]
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
     }
 
-    /// The bounds it keeps.
+    /// The bounds on memory that it keeps.
     #[must_use]
     pub fn limits(&self) -> &CacheLimits {
         &self.limits
@@ -150,16 +174,18 @@ impl Cache {
         (snapshot, revision)
     }
 
-    /// Catches up with every write that was acknowledged before the call; false if that takes too long.
+    /// Waits until every write that was acknowledged before the call is in the cache; false if that takes longer than
+    /// `patience`. It makes reads from the cache linearizable at the price of one question to the engine.
     ///
     /// # Errors
-    /// When the engine cannot say how far it is.
+    /// The engine cannot tell its current revision.
     pub async fn sync(&self, patience: Duration) -> Result<bool, Error> {
         let current = self.engine.current().await?;
         Ok(self.position.wait_for(current, patience).await)
     }
 
-    /// A watcher of a collection from a position on.
+    /// Opens a watcher of a collection: it gets every event after `position` that the filter sees. The position may
+    /// be older than what is in memory; whether history reaches back that far shows at the first [`Cursor::next`].
     #[must_use]
     pub fn watch(
         self: &Arc<Self>,

@@ -1,6 +1,9 @@
 //! [`Position`]: the revision up to which the cache has applied every change, and waiting for it to advance.
 //!
-//! It is a watch channel with one writer, the feeder. Requests with `resourceVersion` wait here, bounded by `RequestLimits::version_wait`.
+//! An atomic number with one writer, the feeder, and a notification for those who wait; most readers find it far
+//! enough and touch no lock. It advances after the states of all collections are published, so that a read that has
+//! waited for a revision finds it. Requests with `resourceVersion` wait here, bounded by
+//! `RequestLimits::version_wait`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,7 +11,7 @@ use std::time::Duration;
 use listwatch_wire::Revision;
 use tokio::sync::Notify;
 
-/// The position of the cache: every change up to this revision is in every collection and view.
+/// The position of the cache: every change up to this revision is in every collection and view. It never moves back.
 #[derive(Debug, Default)]
 pub struct Position {
     reached: AtomicU64,

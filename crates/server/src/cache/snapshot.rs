@@ -62,7 +62,10 @@ impl Eq for ByKey {}
 /// Objects by the value of a field and the storage key.
 type FieldIndex = OrdMap<(Arc<str>, Arc<str>), Arc<Object>>;
 
-/// A field with an index of its own.
+/// A field with an index of its own in each snapshot, so that a list or watch by an exact value (kubelets:
+/// `spec.nodeName`) reads only what matches.
+#[doc(alias = "IndexerFuncs")]
+#[doc(alias = "TriggerPublisherFuncs")]
 #[derive(Clone, Debug)]
 pub struct IndexedField {
     /// The name in selectors.

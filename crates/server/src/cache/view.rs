@@ -31,7 +31,8 @@ pub struct Sight {
 /// A few events at a time.
 pub type Sights = SmallVec<[Sight; 8]>;
 
-/// The bounds of a portion: a watcher holds what it has not sent yet, for as long as its client does not read.
+/// The bounds of the events that a watcher takes at a time. It holds them until its client has read them, so this is
+/// the memory of a slow watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portion {
     /// At most so many events.
