@@ -1,10 +1,16 @@
-//! The columns a definition declares for tables, and the small JSONPath they are written in.
+//! [`Columns`]: the `additionalPrinterColumns` of a definition, and the small JSONPath that they are written in.
+//!
+//! The result fills the Table that `kubectl get` prints. A cell whose value is absent or of another type than the
+//! column is null, never an error: a list must not fail because of one object. The path supports fields, indexes and
+//! one equality filter (`[?(@.type=="Ready")]`), the forms that occur in definitions; of several matches the first
+//! counts. Columns of built-in kinds are in `listwatch-kinds`.
 
 use listwatch_wire::json::{Value, json};
 use serde::Deserialize;
 
 /// The columns of one version: the name first, then the declared ones, or the age if none are declared.
 #[derive(Clone, Debug, Default)]
+#[doc(alias = "additionalPrinterColumns")]
 pub struct Columns(Vec<CustomColumn>);
 
 #[derive(Clone, Debug, Default, Deserialize)]

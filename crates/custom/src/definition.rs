@@ -1,4 +1,9 @@
 //! [`Definition`]: a CustomResourceDefinition as the server uses it.
+//!
+//! It is read once when the definition changes, and shared: schemas are parsed and rules compiled here, so that a write
+//! of an object does neither. Reading is lenient, since a stored definition was validated when it was written and must
+//! stay usable; [`validate_create`] and [`validate_update`] are strict. The status (accepted names, stored versions,
+//! conditions) is changed by the server's controller with [`begin`], [`remember_version`] and [`set_condition`].
 
 use std::sync::Arc;
 
@@ -18,9 +23,9 @@ pub use condition::set_condition;
 /// Where objects of a kind live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In namespaces.
+    /// Objects belong to a namespace; their path has one.
     Namespaced,
-    /// In the cluster as a whole.
+    /// Objects have no namespace.
     Cluster,
 }
 
@@ -28,15 +33,15 @@ pub enum Scope {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Names {
-    /// In paths.
+    /// The resource in URL paths: `widgets`.
     pub plural: String,
-    /// On the command line.
+    /// The name that kubectl accepts and prints for one object.
     pub singular: String,
     /// Abbreviations for the command line.
     pub short_names: Vec<String>,
-    /// In objects.
+    /// The `kind` of an object.
     pub kind: String,
-    /// In lists.
+    /// The `kind` of a list.
     pub list_kind: String,
     /// Groups of kinds this one is part of, such as `all`.
     pub categories: Vec<String>,
@@ -44,6 +49,7 @@ pub struct Names {
 
 /// One version of a kind.
 #[derive(Clone, Debug)]
+#[doc(alias = "CustomResourceDefinitionVersion")]
 pub struct Version {
     /// For example `v1beta1`.
     pub name: String,
@@ -72,6 +78,7 @@ pub struct Version {
 /// The paths of a scale subresource, each as `.spec.replicas`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[doc(alias = "CustomResourceSubresourceScale")]
 pub struct Scale {
     /// The wanted number.
     pub spec_replicas_path: String,
@@ -105,6 +112,7 @@ impl ConversionWebhook {
 
 /// A CustomResourceDefinition, read once and shared.
 #[derive(Clone, Debug)]
+#[doc(alias = "CustomResourceDefinition")]
 pub struct Definition {
     /// `plural.group`.
     pub name: String,
@@ -120,7 +128,7 @@ pub struct Definition {
     pub versions: Vec<Version>,
     /// The webhook that converts between them; `None` if they differ in name only.
     pub conversion: Option<ConversionWebhook>,
-    /// True if it is served.
+    /// True if the condition `Established` holds. Once true, it stays.
     pub established: bool,
     /// True if it is being deleted.
     pub terminating: bool,

@@ -1,4 +1,9 @@
-//! Defaults, and nulls that are not values.
+//! Defaulting of custom objects, together with dropping nulls that are not values.
+//!
+//! Defaults are applied to objects, also inside defaults, but a missing object is not created for the sake of defaults
+//! below it: that is structural-schema defaulting, as in apiextensions-apiserver. A null is dropped if the field is not
+//! nullable and then takes the default. It runs on requests and on objects read from the store, so that a default added
+//! later shows in old objects. Pruning comes before, validation after.
 
 use listwatch_wire::json::{Map, Value};
 

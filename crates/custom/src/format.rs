@@ -1,4 +1,9 @@
-//! Named forms of strings. A form the API server does not know is not checked, here neither.
+//! Checks of the OpenAPI `format` of strings, such as `date-time`, `ipv4` or `uuid`.
+//!
+//! The list is that of go-openapi's default registry, which apiextensions-apiserver uses; a format that it does not
+//! know is not checked, and neither is it here. The tests follow that registry and not the RFCs: an object must not be
+//! refused here that kube-apiserver accepts. Regular expressions are compiled once, on first use. The named formats of
+//! CEL (`format.dns1123Label()`) are other code with other rules, in `listwatch-cel`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;

@@ -1,4 +1,9 @@
-//! Names of list keys, kept once for ever.
+//! Interned names of `x-kubernetes-list-map-keys`.
+//!
+//! The schema trait of `listwatch-merge` returns a slice of `&str`, and is asked for each element of each list on every
+//! apply. Interning gives names the lifetime of the process, so that no allocation is needed there. The set is never
+//! emptied; 4,096 distinct names bound the memory that hostile definitions can take, and a definition beyond that is
+//! refused.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};

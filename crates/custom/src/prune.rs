@@ -1,4 +1,9 @@
-//! Dropping what the schema does not know.
+//! Pruning: unknown fields of custom objects are removed, and named for warnings or strict decoding.
+//!
+//! Order and paths of the names are kube-apiserver's, since they appear in `Warning` headers and in errors of
+//! `fieldValidation=Strict`. At most 100 names and 64 KiB of them are reported; all unknown fields are removed in any
+//! case. `x-kubernetes-preserve-unknown-fields` stops pruning below it except where properties are declared, and
+//! embedded resources keep `apiVersion`, `kind` and known metadata. Defaulting (`fill`) follows.
 
 use listwatch_wire::json::{Map, Value};
 

@@ -1,4 +1,9 @@
 //! [`Schema`]: one node of a structural OpenAPI v3 schema, as a definition declares it.
+//!
+//! It is the parsed form that pruning, defaulting, validation and server-side apply share. Keywords that a structural
+//! schema may not have are refused before ([`structural`](crate::structural)) and have no field here. Patterns are
+//! compiled on first use, because most objects never reach most of them, and with a bound on the compiled size.
+//! Expression rules keep the JSON form, since their types are derived from it.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,6 +17,7 @@ use serde::Deserialize;
 /// Parsed once when a definition is accepted and shared by pruning, defaulting, validation and apply.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[doc(alias = "JSONSchemaProps")]
 pub struct Schema {
     /// `object`, `array`, `string`, `integer`, `number`, `boolean`, or empty.
     #[serde(rename = "type")]
@@ -93,6 +99,7 @@ pub struct Schema {
 /// The rule of a schema for fields it does not name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
+#[doc(alias = "JSONSchemaPropsOrBool")]
 pub enum Additional {
     /// `true` keeps them as they are, `false` is the same as nothing.
     Any(bool),

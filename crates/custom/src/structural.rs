@@ -1,4 +1,10 @@
-//! Structural schemas: the rules that a definition must satisfy before anything is stored under it.
+//! Structural schemas: the rules that a schema must satisfy before anything is stored under it.
+//!
+//! A schema is structural if types are stated outside of `allOf`, `anyOf`, `oneOf` and `not`, so that one walk can tell
+//! for each field whether it is known, what its default is and how a list merges. Depth is limited to [`MAX_DEPTH`],
+//! since every walk over objects recurses along the schema. Defaults must themselves be valid and contain no unknown
+//! field. Expression rules are checked last, and only if nothing else is wrong, because their types come from the
+//! schema.
 
 pub(crate) mod keywords;
 

@@ -1,4 +1,9 @@
-//! Validation of definitions.
+//! Validation of definitions: names, versions, schemas and what may not change.
+//!
+//! Messages, field paths and their order are those of apiextensions-apiserver. Names and scope are immutable once the
+//! definition is established, because stored objects are found by them. Every version must have a structural schema,
+//! and exactly one is stored. Conversion, columns, subresources and selectable fields are in `parts`; schemas in
+//! `structural`.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,7 @@
-//! Conditions: what a definition says about how far it has come.
+//! Conditions in the status of a definition: `NamesAccepted`, `Established`, `Terminating` and the others.
+//!
+//! `lastTransitionTime` changes only if the status does, so that a controller that writes the same condition again
+//! changes nothing and causes no event. Time is passed in. The order of conditions is that of their first occurrence.
 
 use listwatch_wire::json::{Map, Value, json};
 

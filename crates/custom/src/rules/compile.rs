@@ -1,4 +1,9 @@
-//! From the rules of a schema to programs.
+//! Compilation of `x-kubernetes-validations` into programs, one tree of nodes per schema.
+//!
+//! Only nodes with rules at or below them are kept, so a walk over an object touches no field without rules. A rule
+//! that does not compile is kept with its error: the definition is refused if it is new, and a stored one answers each
+//! write with the error, as kube-apiserver does. `oldSelf` makes a transition rule; with `optionalOldSelf` it is an
+//! optional and the rule also runs on create. Costs are checked in `costs`.
 
 use std::sync::Arc;
 

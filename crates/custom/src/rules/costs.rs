@@ -1,4 +1,10 @@
-//! Errors in the rules of a definition: those that do not compile, and those that may cost too much.
+//! Errors in the rules of a definition: those that do not compile, and those whose estimated cost is too high.
+//!
+//! The limits are kube-apiserver's: 10,000,000 per expression and 100,000,000 per schema, each estimate multiplied by
+//! the number of values that an object can have at that place. Lists, maps and strings without a bound count with the
+//! largest that fits a request of 3 MiB, which is why the message asks for `maxItems`, `maxProperties` and `maxLength`.
+//! `oldSelf` is refused where elements of old and new lists cannot be correlated. Costs at run time are limited
+//! separately, in `evaluate`.
 
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;

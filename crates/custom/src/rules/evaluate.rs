@@ -1,4 +1,9 @@
-//! Evaluation of rules on a write.
+//! Evaluation of the expression rules on a write.
+//!
+//! All rules of one object share one budget ([`OBJECT_BUDGET`]); when it is exhausted, that is an error and no further
+//! rule runs. Ratcheting: on update, a broken rule at a value that did not change is a warning instead of an error, so
+//! that tightening a schema does not lock existing objects. Values are correlated by field name and, in lists, by map
+//! keys only. Messages and the kind of error follow kube-apiserver, including what is shown of the value.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,8 @@
-//! Paths of fields that rules complain about.
+//! `fieldPath` of a rule: from its JSONPath form to the form of field errors, checked against the schema.
+//!
+//! A path may only use fields and map keys that the schema declares, never list indexes, because it is fixed with the
+//! definition and must be valid for every object. `.spec.names['a']` becomes `spec.names[a]`. Paths that lead nowhere
+//! are an error of the definition.
 
 use listwatch_wire::json::Value;
 

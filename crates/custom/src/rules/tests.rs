@@ -1,3 +1,7 @@
+//! Tests of expression rules: errors of definitions, and verdicts on objects.
+//! Each test is one rule of apiextensions-apiserver: transition rules, ratcheting, costs, messages and paths. The
+//! language itself is tested in `listwatch-cel`.
+
 use super::*;
 use listwatch_wire::json::json;
 
