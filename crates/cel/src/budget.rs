@@ -1,4 +1,9 @@
-//! A budget that several evaluations share.
+//! [`Budget`]: a cost budget that several evaluations share.
+//!
+//! One evaluation is limited by [`PER_CALL_LIMIT`](crate::PER_CALL_LIMIT) on its own; the budget limits what all rules
+//! of one object, or all expressions of one policy, may cost together. Numbers are kube-apiserver's. The last
+//! expression may overdraw it, which is an error of that expression; after that nothing is evaluated. Cost is counted
+//! by [`Meter`](crate::Meter).
 
 /// The budget of all rules of one object, and of all expressions of one policy binding.
 pub const OBJECT_BUDGET: u64 = 10_000_000;
@@ -11,7 +16,7 @@ pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 pub struct Budget(Option<u64>);
 
 impl Budget {
-    /// A budget.
+    /// A budget of this cost; see [`OBJECT_BUDGET`] and [`MATCH_CONDITIONS_BUDGET`].
     #[must_use]
     pub fn new(total: u64) -> Self {
         Self(Some(total))

@@ -1,4 +1,9 @@
-//! Environments: which variables, types and functions an expression may use.
+//! [`Env`]: the variables, types and functions that an expression may use.
+//!
+//! [`Version`] reproduces kube-apiserver's compatibility rule: a new expression may only use what the previous release
+//! knows, so that a rollback can still read it, while a stored one may use everything. Function tables are parsed once
+//! per process and shared; an environment holds only its own variables and types, and cloning it to add one is cheap.
+//! The containers of cel-go (`container` option) are not supported, as Kubernetes does not use them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -27,6 +32,7 @@ static STORED_MUTATION: LazyLock<Functions> = LazyLock::new(|| read(&library::ta
 
 /// The variables, types and functions that expressions may use. Made with [`Env::new`], then extended; copying it is cheap.
 #[derive(Clone, Debug)]
+#[doc(alias = "EnvSet")]
 pub struct Env {
     functions: &'static Functions,
     version: Version,

@@ -1,4 +1,8 @@
-//! Errors of evaluation.
+//! [`EvalError`]: an evaluation without a value.
+//!
+//! The message is cel-go's, since hosts put it into responses. In CEL an error is a value that `&&`, `||` and the
+//! comprehensions can absorb: `x.y == 1 || true` is true without `y`. The one exception is an exceeded cost limit,
+//! which ends the evaluation at once. Errors of compilation are [`Issues`](crate::Issues).
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,10 @@
-//! Evaluation: runs the operations of a program over variables, within a limit of cost.
+//! Evaluation: runs the operations of a plan over variables, within a limit of cost.
+//!
+//! It is a recursive walk over a vector of operations; depth is bounded by the parser, and the rarer operations are in
+//! a function of their own to keep stack frames small. Costs are charged in the order in which cel-go charges them,
+//! also for arguments of a call that fails, because the total is compared with limits. Errors are absorbed only where
+//! CEL says so (`settle!` marks the places). Accumulators of comprehensions grow in place: copying them would make
+//! `map` quadratic.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
-//! Errors of compilation with their places, written as cel-go writes them.
+//! [`Issues`]: errors of compilation with line, column and snippet, written as cel-go writes them.
+//!
+//! Definitions and policies are refused with this text, so its form is kept byte for byte, wide characters in the
+//! snippet's marker included. Offsets count code points, columns are shown from one. At most 100 errors are kept; the
+//! number of the others is told.
 
 use std::fmt;
 

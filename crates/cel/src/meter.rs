@@ -1,4 +1,9 @@
-//! The meter of an evaluation, which ends it when it costs too much.
+//! [`Meter`]: counts cost and work of an evaluation, and ends it at the limit.
+//!
+//! Cost is the number that kube-apiserver reports and compares; it must be reproduced exactly, and it undercounts some
+//! functions by far. Work is our own second bound on what is really done (elements walked, bytes copied): 16 units per
+//! unit of the cost limit, and 4 Mi free. Without it an expression could take far more time and memory than its cost
+//! says. Exceeding either gives the same error.
 
 use crate::error::EvalError;
 

@@ -1,4 +1,9 @@
-//! From a checked expression to operations: names become slots, constants are computed, costs are attached.
+//! Planning: from a checked expression to a vector of operations.
+//!
+//! Variables of comprehensions become slots, literals and conversions of constants are computed, membership in a
+//! constant list becomes a hash lookup, and each operation carries its cost. Costs follow cel-go's interpreter: a
+//! selection is free where cel-go folds it into an attribute, and an evaluated constant costs nothing. Changing an
+//! optimization here changes costs that users see.
 
 use std::sync::Arc;
 

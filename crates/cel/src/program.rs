@@ -1,4 +1,9 @@
-//! Expressions that were compiled, and programs that evaluate them.
+//! [`Expression`] and [`Program`]: the two results of compilation.
+//!
+//! An expression is checked and can be asked for its type, its variables and its estimated cost; a program can be
+//! evaluated. Hosts compile when a definition or policy is stored and keep the program. A program holds no state
+//! between evaluations and can be shared by threads. One evaluation may cost [`PER_CALL_LIMIT`]; sums over several are
+//! a [`Budget`](crate::Budget).
 
 use std::fmt;
 

@@ -1,4 +1,9 @@
-//! Types of objects from OpenAPI schemas: what expressions can read, and how large it can be.
+//! [`Decl`]: types of objects from OpenAPI schemas, and how large their values can be.
+//!
+//! The type is what the checker needs, the bounds what the cost estimate needs, and the representation tells evaluation
+//! that a string is a timestamp or bytes. Sizes without a declared bound are derived from the largest request, 3 MiB,
+//! and from the smallest JSON of the element. Fields that are no identifiers are visible under their escaped name;
+//! parts without a type (preserved unknown fields) are not visible at all. Kubernetes calls it `DeclType`.
 
 mod escape;
 
@@ -50,6 +55,7 @@ pub(crate) enum ListIdentity {
 
 /// The declaration of a schema: the type of a value, its representation and its bounds.
 #[derive(Debug)]
+#[doc(alias = "DeclType")]
 pub struct Decl {
     pub(crate) shape: Representation,
     pub(crate) nullable: bool,

@@ -1,4 +1,9 @@
-//! Types of expressions, as the checker knows them.
+//! [`Type`]: the types of expressions, as the checker knows them.
+//!
+//! Types of objects compare by name, all others by structure. An expression can double its type with each step (`[x,
+//! x]` nested), so comparison and printing stop after a number of parts ([`MAX_PARTS`]) instead of running for ever;
+//! beyond it, types count as different. Unknown types ([`Type::Var`]) exist only during checking. Run-time types are
+//! names only, see `Value::type_name`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,9 @@
-//! Checks of literals after types are known: durations, times, patterns, format strings, lists and maps of one type.
+//! Checks of literals after types are known: durations, timestamps, patterns, format strings, and lists and maps of one
+//! type.
+//!
+//! They are cel-go's AST validators, which Kubernetes enables so that a constant that can never work is an error when
+//! the expression is stored and not at its first use. A list whose elements have different types is refused although
+//! the language allows it; arguments of `format` are exempt.
 
 use crate::ast::{Ast, AstKind, Id, Literal, each_part};
 use crate::checker::Checked;

@@ -1,4 +1,9 @@
-//! Unification: finds out what the unknown types of an expression are.
+//! Unification of types: substitutions for the type variables of an expression.
+//!
+//! The rules are cel-go's, including two that surprise: `dyn` fits everything in both directions, and a variable that
+//! fits two types keeps the more general one. An attempt that fails takes back its substitutions, because overloads are
+//! tried one after another. Types can double in size with each step of an expression, so every walk has a budget of
+//! parts and answers conservatively when it runs out.
 
 use std::sync::Arc;
 

@@ -1,4 +1,9 @@
 //! The cost of calls at run time, as cel-go and Kubernetes count it.
+//!
+//! The rule of a call is chosen when the expression is planned, by function and overload, so that evaluation only
+//! multiplies sizes. A call whose overload is not known (arguments of type `dyn`) is charged by its function, or one.
+//! Costs are computed in doubles and rounded up, as in Go, where the last digit may decide. Work that costs do not
+//! cover is limited by `Meter::work`.
 
 use crate::value::{List, Map, Value};
 

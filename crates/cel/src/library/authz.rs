@@ -1,4 +1,9 @@
-//! Questions to the authorizer of the host.
+//! The `authorizer` library: authorization checks inside policies.
+//!
+//! An expression builds a request step by step (`authorizer.group('apps').resource('deployments').check('create')`);
+//! nothing is asked before `check`, which costs 350,000 because it may call a webhook. The host decides through
+//! [`Authorizer`], about the user of the request or about a service account. Whether the variable exists at all is the
+//! host's: custom resource rules do not have it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
-//! Networks in CIDR notation.
+//! The `cidr` library: networks in CIDR notation.
+//!
+//! It follows Go's `netip.ParsePrefix`: no zones, no leading zeros in the length, no IPv4-mapped addresses. The address
+//! is kept as written, so `cidr('192.168.1.5/24')` is not `masked()` by itself and compares unequal to
+//! `192.168.1.0/24`. Containment never holds between address families.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

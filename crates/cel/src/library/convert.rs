@@ -1,4 +1,9 @@
-//! Conversions between types.
+//! Type conversions: `int`, `uint`, `double`, `string`, `bytes`, `bool`, `timestamp`, `duration`, `dyn`, `type`.
+//!
+//! Parsing and printing follow Go's `strconv`, which is what expressions were written against: `string(1e21)` is
+//! `1e+21`, numbers out of range are errors and never saturate, and a double at the very bound of `int` is refused
+//! because it cannot be told from one beyond. Conversions of constants are computed when the expression is planned, so
+//! a bad constant is an error before the first evaluation.
 
 use super::{Evaluated, Native, no_overload, time};
 use crate::error::EvalError;

@@ -1,4 +1,9 @@
-//! Declarations of all functions.
+//! Declarations of all functions, as tables of text: name, overload, signature.
+//!
+//! The overload names are cel-go's and Kubernetes'; cost rules and error messages refer to them. The text form keeps a
+//! declaration on one line, as the documentation of CEL writes it; [`read`](crate::declarations::read) parses it once
+//! per process. A function needs a line here, an implementation in its library, and an entry in both cost tables if it
+//! costs more than one.
 
 /// The declarations of an environment: those of stored expressions have what the newest version has.
 pub(crate) fn tables(newest: bool, mutation: bool) -> Vec<&'static str> {

@@ -1,4 +1,9 @@
-//! `format`: texts with values put in.
+//! `string.format`: texts with values put in (`"%s has %d".format([a, b])`).
+//!
+//! The clauses are cel-go's: `%s %d %f %e %b %x %X %o`, with English thousands separators and superscript exponents in
+//! `%f` and `%e`, as its locale-aware formatter prints them. Maps are printed with sorted keys, so that messages are
+//! stable. Parsing of the format string is shared with `validators`, which refuses a bad literal at compile time.
+//! Precision is bounded to 1,000 digits.
 
 use super::convert::{double_text, text_of};
 use super::strings::quote;

@@ -1,4 +1,8 @@
-//! IP addresses.
+//! The `ip` library: IP addresses.
+//!
+//! It follows Kubernetes' rules on top of Go's `netip`: no zones and no IPv4-mapped IPv6 addresses, since both let two
+//! texts mean one address and pass a check on the other. `ip.isCanonical` compares with the printed form. Networks are
+//! in `cidr`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,10 @@
-//! Functions on lists.
+//! List functions of CEL's and Kubernetes' libraries: `sort`, `distinct`, `flatten`, `sum`, `min`, `indexOf` and
+//! others.
+//!
+//! Each announces its work to the meter before it allocates, because costs count calls and a list can be made large
+//! cheaply (`lists.range`, `flatten`). Elements are read lazily and may fail to fit their schema, so every access can
+//! be an error. Comparisons follow CEL's equality across number types. Macros over lists (`map`, `filter`, `all`) are
+//! expanded by the parser and are not here.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,9 @@
-//! Operators on values.
+//! Operators: arithmetic, order, membership and `size`.
+//!
+//! Integer arithmetic is checked: overflow and division by zero are errors, as CEL requires. Operands of different
+//! number types can be compared but not added. `+` on two lists of an object follows their list type in the schema:
+//! sets and associative lists are merged by identity instead of appended, which is Kubernetes' extension. `&&`, `||`,
+//! `?:` and `==` are operations of the evaluator, since they do not evaluate all arguments or absorb errors.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
-//! Optional values.
+//! Optional values: `optional.of`, `hasValue`, `value`, `unwrapOpt`, `first`, `last`.
+//!
+//! They are cel-go's `OptionalTypes` library. `or` and `orValue` are operations of the evaluator, because their
+//! argument is evaluated only if needed; `optMap` and `optFlatMap` are macros of the parser. `a.?b` and `a[?b]` produce
+//! optionals in `eval`.
 
 use super::{Evaluated, Native, no_overload};
 use crate::error::EvalError;

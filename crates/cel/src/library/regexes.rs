@@ -1,4 +1,9 @@
-//! Regular expressions. Go's syntax is translated to that of the `regex` crate, which is linear in its input, too.
+//! Regular expressions: `matches`, `find`, `findAll`, and patterns of schemas.
+//!
+//! Go's RE2 syntax is translated to that of the `regex` crate: classes such as `\d` are ASCII in Go, and braces that
+//! repeat nothing are literal there. Both engines take time linear in the text, which is why a pattern of a user can be
+//! run at all; the compiled size is limited to 1 MiB. Each thread keeps up to 64 compiled patterns, since the patterns
+//! of rules are constants.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

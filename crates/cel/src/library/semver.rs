@@ -1,4 +1,9 @@
-//! Semantic versions.
+//! The `semver` library: semantic versions (`semver('1.2.3')`), with Kubernetes' lenient form.
+//!
+//! Parsing and messages follow `blang/semver`, which Kubernetes uses. The lenient form (`semver('v1.2', true)`) drops a
+//! leading `v` and leading zeros and fills in missing numbers. Order follows semver.org: a pre-release comes before its
+//! release, and build metadata does not count. The comparison functions are shared with `quantity`, because they have
+//! the same names.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
-//! Lists as sets.
+//! The `sets` library: lists compared as sets.
+//!
+//! `sets.contains`, `sets.equivalent` and `sets.intersects` compare each element with each, as cel-go does and as their
+//! cost says; hashing would give other results for values that are equal across number types or are lists. Duplicates
+//! do not matter. Lists that a schema declares as sets are compared without order by `==` already, in `value::compare`.
 
 use super::operators::has_element;
 use super::{Evaluated, Native, no_overload};

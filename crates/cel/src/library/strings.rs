@@ -1,4 +1,9 @@
-//! Functions on strings.
+//! String functions of CEL's `strings` extension, and `jsonpatch.escapeKey`.
+//!
+//! Indexes count code points, not bytes, so most functions walk the text; each announces its work to the meter. Errors
+//! for indexes out of range are cel-go's. `replace` computes the size of its result before it allocates: an empty
+//! pattern and a long replacement would else grow a short text without bound. Formatting is in `formatting`, regular
+//! expressions in `regexes`.
 
 use super::{Evaluated, Native, formatting, lists, no_overload};
 use crate::error::EvalError;

@@ -1,4 +1,9 @@
-//! Points in time and spans of time.
+//! Timestamps and durations.
+//!
+//! A timestamp is a civil time in UTC between year 1 and 9999, the range of protobuf's Timestamp; jiff's own timestamps
+//! end a little earlier. Getters take a zone by name or offset; months, days of the year and of the month count from
+//! zero, as in CEL. Durations are nanoseconds in an `i64` and parse like Go's `time.ParseDuration`. Results outside the
+//! range are errors.
 
 use std::fmt;
 

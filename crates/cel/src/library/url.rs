@@ -1,4 +1,8 @@
-//! URLs, read as Go's `net/url` reads those of requests.
+//! The `url` library: URLs, read as Go's `url.ParseRequestURI` reads them.
+//!
+//! Only absolute URLs and absolute paths are accepted. Parts are returned as written: the path stays escaped, the host
+//! keeps its port, and `getQuery` decodes. The checks are those of Go and not of the WHATWG standard, since a policy
+//! must accept here what it accepts in kube-apiserver.
 
 use std::sync::Arc;
 

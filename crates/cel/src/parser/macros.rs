@@ -1,4 +1,9 @@
-//! Macros: calls that are another expression, known by name and number of arguments.
+//! Macros: calls that stand for another expression, known by name and number of arguments.
+//!
+//! `has`, `all`, `exists`, `map`, `filter`, `sortBy`, `optMap` and their relatives become comprehensions (`Fold`) or
+//! selections here, so that checker, cost and evaluator know loops in one form only. The expansion is cel-go's to the
+//! node, since estimated and actual costs count its nodes. Names such as `@result` cannot be written by users. The copy
+//! that `optMap` needs counts towards the limit of nodes.
 
 use listwatch_wire::json::Text;
 

@@ -1,4 +1,7 @@
-//! The text of string and bytes literals.
+//! The text of string and bytes literals: escapes resolved, quotes removed.
+//!
+//! `\x41` and octal escapes are code points in strings and bytes in bytes literals; `\u` is refused in the latter. Line
+//! ends of Windows become plain ones, as in cel-go. A malformed escape is an error of the expression and never a guess.
 
 use super::Literal;
 

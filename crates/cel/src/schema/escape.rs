@@ -1,4 +1,8 @@
-//! Names of fields that are no identifiers, as expressions write them.
+//! Escaping of field names that are no CEL identifiers.
+//!
+//! The scheme is Kubernetes': `.`, `-`, `/` and `__` become `__dot__`, `__dash__`, `__slash__` and `__underscores__`,
+//! and reserved words get two underscores on each side. A name with other characters, or one that begins with a digit,
+//! cannot be written and is not visible to expressions. The mapping is reversible, which evaluation relies on.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,9 @@
-//! Equality and order of values, and how errors show them.
+//! Equality and order of values, and the form in which errors show them.
+//!
+//! Numbers of different types compare by value, as CEL requires; other values of different types are unequal and not an
+//! error, except for lists and maps that a schema describes, where Kubernetes' types report one. Lists that the schema
+//! declares as sets or associative lists compare without order. Identical parts of one JSON tree are equal without a
+//! walk. Each step counts as work.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,9 @@
 //! JSON as values, and values as JSON.
+//!
+//! Reading is lazy: a value holds a reference into the tree and, if there is a schema, its declaration; a field is
+//! converted when an expression asks for it. A value that does not fit its declaration is an error at that point, in
+//! kube-apiserver's words. Without a schema, integers are `int` and all other numbers `double`. [`to_json`] is for
+//! expressions that construct objects, in mutating policies, and bounds the number of nodes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

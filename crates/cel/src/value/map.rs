@@ -1,4 +1,8 @@
-//! Maps: fields of an object, or computed entries.
+//! [`Map`]: fields of an object, or computed entries.
+//!
+//! Keys of computed maps are booleans, numbers and strings; numbers that are equal across types are one key, as in CEL.
+//! Entries keep the order of insertion, which JSON objects do not have: their keys come sorted. Iterating over an
+//! object with a schema yields only declared fields, under their escaped names.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
-//! Strings that are borrowed from an object or shared.
+//! [`Str`]: strings that are borrowed from an object or shared.
+//!
+//! Most strings of an evaluation are read from the object or the expression and compared, so copying them would be the
+//! largest cost of many rules. Computed strings are reference-counted, because values are cloned on every access of a
+//! variable.
 
 use std::fmt;
 use std::ops::Deref;
