@@ -5,9 +5,8 @@
 //! to everything. It runs on create and on every update of a role or binding, except for the changes of owners and
 //! finalizers that the garbage collector makes. An aggregation rule can gather anything, so it needs everything.
 //!
-//! The comparison of rules is [`crate::auth::rbac::uncovered`], bounded in work. The caller is `admission/rights.rs`,
-//! in the write pipeline; bootstrap objects are written by controllers of this server, without a user, and do not
-//! pass here.
+//! The comparison of rules is [`crate::auth::rbac::uncovered`], bounded in work. The caller is the plugin in
+//! `admission/rights.rs`. Bootstrap roles pass because the server writes them as a member of `system:masters`.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
