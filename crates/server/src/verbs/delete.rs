@@ -1,4 +1,9 @@
-//! DELETE: the options of the request and its answer. What becomes of the object is in `pipeline/delete.rs`.
+//! DELETE of one object: the DeleteOptions of the request, and the form of its response.
+//!
+//! Options come from the body, or from the query if there is none, as in kube-apiserver; they are not merged. The
+//! response is a Status for most kinds and the object for those whose strategy says so, and the object while
+//! finalizers hold it. Removal, grace periods and finalizers are `pipeline/delete.rs`; a whole collection is
+//! [`super::delete_collection`].
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::options::DeleteOptions;

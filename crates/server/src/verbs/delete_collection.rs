@@ -1,4 +1,8 @@
-//! DELETE of everything that a selector takes.
+//! DELETECOLLECTION: lists what a selector matches, then deletes each object by itself.
+//!
+//! As in kube-apiserver it is not atomic: each deletion passes admission, preconditions and finalizers on its own, an
+//! error ends it, and objects deleted before stay deleted. Objects that vanish meanwhile are not errors. Listing
+//! reads the watch cache the way [`super::list`] does; one deletion is `pipeline/delete.rs`.
 
 use listwatch_wire::Status;
 use listwatch_wire::options::ListOptions;

@@ -1,4 +1,9 @@
-//! GET of one object.
+//! GET of one object, from the watch cache.
+//!
+//! Without `resourceVersion` it is a consistent read: the cache is waited for until it has the store's revision, so a
+//! client sees its own writes. With 0 any state will do, with a number one at least as new. The stored bytes are
+//! copied to the response; only tables, YAML, protobuf and indented JSON are encoded, and large ones beside the async
+//! workers (`api/heavy.rs`). Old versions of an object are [`super::history`].
 
 use std::sync::Arc;
 

@@ -24,10 +24,11 @@ use crate::registry::{Resource, custom};
 use crate::subresources;
 use crate::subresources::scale;
 
-/// PATCH.
+/// Applies a patch of any of the four types.
 ///
 /// # Errors
-/// The Status to answer with.
+/// The Status of the response: 400, 404, 409 for conflicts of apply or versions, 415 for an unknown patch type, 422
+/// or 5xx.
 pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let (kind, options) = read_options(&request)?;
     if request.subresource.as_deref() == Some("scale") {

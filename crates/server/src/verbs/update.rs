@@ -1,4 +1,10 @@
-//! PUT: an object in place of another, or a view of it.
+//! UPDATE (PUT): replaces an object, or the view of it that a subresource such as `status` shows.
+//!
+//! An update may carry a `resourceVersion` as a condition; without one it is unconditional where the kind's strategy
+//! allows that. Some kinds are created by PUT, which needs the permission to create as well. If another writer was
+//! faster, [`crate::pipeline::transaction`] calls `decide` again with the newer object, so every step after decoding
+//! must be repeatable. Defaults, admission and validation are [`crate::pipeline`]; `scale` is
+//! [`crate::subresources`].
 
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::Write;
@@ -19,10 +25,11 @@ use crate::registry::view::View;
 use crate::subresources;
 use crate::subresources::scale;
 
-/// PUT.
+/// Replaces an object, or creates it where the kind allows.
 ///
 /// # Errors
-/// The Status to answer with.
+/// The Status of the response: 400, 403, 404, 409 for a `resourceVersion` or uid that is not the stored one, 422 or
+/// 5xx.
 pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     if request.subresource.as_deref() == Some("scale") {
         return scale::update(api, &request).await;

@@ -1,4 +1,12 @@
-//! LIST: a collection at one moment, whole or in pages, written piece by piece.
+//! LIST: a collection at one revision, whole or in pages, streamed.
+//!
+//! [`source`] decides which revision is shown and walks it; this file collects the first page, writes the list's
+//! metadata and frames the items. Metadata precedes the items in the response, so with `limit` the whole page is read
+//! before its first byte is sent, to know the continue token and `remainingItemCount`. Without a limit, memory is one
+//! piece (`RequestLimits::piece_bytes`) however long the list is.
+//!
+//! JSON and YAML are written by [`text`], protobuf by [`mod@protobuf`]: it needs the total length first. A WATCH that
+//! begins with the state does not come here, see [`super::watch`].
 
 mod continue_token;
 mod protobuf;
@@ -36,6 +44,10 @@ use crate::verbs::list::text::Text;
 const LOOK: usize = 128;
 
 /// Answers a list.
+///
+/// # Errors
+/// 400 for options that contradict each other, 406, 410 for a revision or continue token that is too old, 504 for a
+/// revision that does not come in time. An error after the first byte breaks the stream instead.
 pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
     let form = negotiate::negotiated(request, ResponseSubject::List, !target.resource.is_custom())?;
@@ -92,7 +104,8 @@ struct ListPage {
     more: Option<More>,
 }
 
-/// All that match, or one page of them if there is a limit.
+/// Collects all objects that match, or one page of them if there is a limit. Everything is held in memory: deletion
+/// of a collection needs the list before it begins.
 pub(crate) async fn collect(
     api: &Api,
     resource: &Resource,
@@ -125,7 +138,8 @@ impl CollectedPage {
     }
 }
 
-/// The first objects, or the whole page if there is a limit: what comes after it stands before it in the answer.
+/// Collects the first objects. With `limit` that is the whole page, because the continue token precedes the items in
+/// the response.
 async fn first(
     api: &Api,
     resource: &Resource,

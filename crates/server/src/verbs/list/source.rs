@@ -1,4 +1,12 @@
-//! Which state a list shows, and walking through it.
+//! The source of a list: which revision it shows, and a walk over it in key order.
+//!
+//! The semantics of `resourceVersion`, `resourceVersionMatch`, `limit` and `continue` are kube-apiserver's: absent is
+//! a consistent read, 0 is any state, a number is a lower bound, exact with `Exact`, a limit or a continue token. The
+//! current state is a snapshot in memory; an older one is a pinned snapshot ([`crate::cache`]) or, failing that, a
+//! range read at that revision in the engine's history, until it is compacted (410 with a token to continue at the
+//! latest revision).
+//!
+//! Encoding is [`super`]; the token's format is `continue_token.rs`.
 
 use std::sync::Arc;
 
@@ -14,10 +22,11 @@ use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
 use crate::registry::Resource;
 use crate::request::selectors::parse_version;
 
-/// Resources that kube-apiserver reads from its store every time.
+/// The resource that kube-apiserver does not serve from its watch cache: version 0 is not "any state" and a limit
+/// always holds for it.
 const UNCACHED: &str = "events";
 
-/// The number of objects read in one go: few enough not to hold up the thread.
+/// Objects read in one go: few enough not to hold up the thread when none of them match.
 const REFILL: usize = 32;
 
 /// The state a list shows.

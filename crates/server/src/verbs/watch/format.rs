@@ -1,4 +1,11 @@
-//! [`EventFormat`]: how a watcher wants to see events.
+//! [`EventFormat`]: the encoding of watch events for one watcher.
+//!
+//! Whole objects in JSON are framed once per event and shared by all watchers; protobuf and deltas are shared as well
+//! once somebody has asked for them ([`crate::cache::LateFrames`]). Tables and metadata are made per watcher. A table
+//! tells its columns in the first event only, so the format is a state machine of its stream. An event that has no
+//! protobuf form ends the watch with an error: leaving it out would be a lost event.
+//!
+//! The order and the time of events are [`super`]'s; one document outside of a stream is [`crate::respond`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,6 +22,8 @@ use crate::respond::table;
 use crate::respond::table::Include;
 
 /// The encoding of events for a watcher.
+#[doc(alias = "watchEncoder")]
+#[doc(alias = "Embedder")]
 #[derive(Debug)]
 pub(crate) struct EventFormat {
     resource: Arc<Resource>,

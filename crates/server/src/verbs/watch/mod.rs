@@ -1,4 +1,13 @@
-//! WATCH: the present state if asked for, then every change, until the time is up.
+//! WATCH: the initial state if asked for, then every change after a revision, with bookmarks, until the timeout.
+//!
+//! [`ServedWatch`] is a state machine: initial events from a snapshot, the `k8s.io/initial-events-end` bookmark, then
+//! live events from a cursor ([`crate::cache::Cursor`]). The cursor is opened at the snapshot's revision, so nothing
+//! is lost or doubled in between. A watch never loses events by being slow: it holds one portion and reads on from
+//! memory or from the engine's log; 410 only if history is compacted.
+//!
+//! Errors after the start are ERROR events, since the status line has been sent. Authorization is repeated at
+//! intervals ([`crate::auth::Recheck`]). HTTP framing and WebSocket are [`crate::http`]; encoding is
+//! [`format`](self::format).
 
 mod format;
 
@@ -32,7 +41,11 @@ use crate::respond;
 use crate::respond::table::Include;
 use crate::verbs::watch::format::EventFormat;
 
-/// Answers a watch.
+/// Answers a watch with a stream, after everything that can fail with a status code has been checked.
+///
+/// # Errors
+/// 400 for options that contradict each other, 406. A `resourceVersion` that is too old is an ERROR event with 410
+/// inside the stream, as in kube-apiserver.
 pub(crate) async fn watch(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
     let upgrade = websocket::negotiate(request, TOKEN_PROTOCOL)?;
@@ -172,7 +185,9 @@ fn duration(api: &Api, asked: Option<u32>) -> Duration {
     }
 }
 
-/// A watch being served.
+/// A watch being served. There may be tens of thousands of them, so large or rarely used state is boxed.
+#[doc(alias = "WatchServer")]
+#[doc(alias = "ServeWatch")]
 #[derive(Debug)]
 pub(crate) struct ServedWatch {
     api: Arc<Api>,
