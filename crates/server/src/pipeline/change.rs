@@ -24,6 +24,8 @@ use crate::pipeline::{WriteRequest, now};
 use crate::registry::view::View;
 
 /// A write of one object: what is the same for every attempt.
+#[doc(alias = "BeforeCreate")]
+#[doc(alias = "BeforeUpdate")]
 pub(crate) struct ObjectChange<'a> {
     pub(crate) api: &'a Api,
     pub(crate) request: &'a WriteRequest,

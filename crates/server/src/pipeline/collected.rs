@@ -1,4 +1,7 @@
-//! [`CollectedPage`]: the objects of a list, as the deletion of a collection returns them. `verbs/list/mod.rs` makes and writes it.
+//! [`CollectedPage`]: the objects of a list in memory, as the deletion of a collection returns them.
+//!
+//! It is in this room because an [`super::AnswerBody`] may hold one, while `verbs/list/mod.rs` makes and writes it:
+//! uses between rooms go one way.
 
 use std::sync::Arc;
 
@@ -6,7 +9,7 @@ use listwatch_wire::Revision;
 
 use crate::cache::Object;
 
-/// Objects of a list, with what the list says about itself.
+/// Objects of a list with the revision that the list shows and, if there are more, the continue token.
 #[derive(Clone, Debug)]
 pub(crate) struct CollectedPage {
     pub(crate) objects: Vec<Arc<Object>>,
@@ -14,7 +17,8 @@ pub(crate) struct CollectedPage {
     pub(crate) more: Option<More>,
 }
 
-/// The continue token of a page and the number of objects after it.
+/// The continue token of a page and the number of objects after it. The number is `None` with a selector: it would
+/// need a full read.
 #[derive(Clone, Debug)]
 pub(crate) struct More {
     pub(crate) token: String,

@@ -1,4 +1,9 @@
-//! The field manager of a request: its `fieldManager`, or the first part of its User-Agent.
+//! The field manager of a request: its `fieldManager` parameter, or the part of the User-Agent before the slash, as
+//! in kube-apiserver.
+//!
+//! Server-side apply compares owners by this name, so it must be the same for every request of one client. Recording
+//! ownership in `managedFields` is the strategy's ([`crate::registry`]) and the merge itself `listwatch_merge`; this
+//! is only the name, version, subresource and time that are recorded.
 
 use listwatch_merge::apply::manager_from_user_agent;
 use listwatch_wire::options::WriteOptions;

@@ -39,7 +39,7 @@ use crate::auth::User;
 use crate::cache::Object;
 use crate::registry::Resource;
 
-/// An authorized write.
+/// An authorized write with its body, independent of HTTP. It is kept unchanged over all attempts of the transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteRequest {
     /// The resource that is written.
@@ -116,7 +116,7 @@ impl<'a> WriteUser<'a> {
     }
 }
 
-/// The result of a write.
+/// The result of a write, before content negotiation.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// The HTTP code.

@@ -1,4 +1,9 @@
-//! The body of a PATCH: which patch it is, and the checks of a patched object. What a patch does to a tree is in `listwatch_merge`.
+//! The body of a PATCH: the four patch types, and the checks of a patched object.
+//!
+//! JSON patch, merge patch and strategic merge patch describe a change of the stored object; an apply configuration
+//! is an object with its type and is merged by field ownership. This file parses and reports strict-decoding errors;
+//! applying a patch to a tree is `listwatch_merge`, and the loop that applies it again after a conflict is
+//! `verbs/patch.rs`. Errors never show the patched object, which may be a Secret.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_merge::patch::{JsonPatch, parse_object_patch};
@@ -10,7 +15,7 @@ use listwatch_wire::status::FieldError;
 use crate::pipeline::target::expected;
 use crate::pipeline::{WriteRequest, body, yaml};
 
-/// A patch that was understood.
+/// A parsed patch. The same one is applied to each newer version of the object until the commit succeeds.
 #[derive(Debug)]
 pub(crate) enum Patch {
     Json(JsonPatch),
@@ -97,7 +102,8 @@ pub(crate) fn check_patched(
     body::judge(body::complaints(complaints.iter().cloned(), &report.unknown), validation).map_err(refused)
 }
 
-/// A patch whose result is no object of the kind.
+/// Returns the 422 for a patch whose result is not an object of the kind. It shows a placeholder instead of the
+/// object.
 pub(crate) fn refused(why: String) -> Status {
     Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)])
 }

@@ -1,4 +1,8 @@
 //! Checks of the body of a write against its path: kind, name and namespace.
+//!
+//! The path has been authorized, the body has not. A body that names another object or namespace than the path is
+//! refused, never followed; fields that it leaves out are filled in from the path, except for the name. Messages are
+//! kube-apiserver's. The storage key and the errors about one object are [`Target`] itself, in `registry/target.rs`.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
@@ -28,7 +32,10 @@ impl Target<'_> {
     }
 }
 
-/// Puts an object into the namespace of the path.
+/// Puts an object into the namespace of the path, and removes a namespace from cluster-scoped ones.
+///
+/// # Errors
+/// 400 if the object names another namespace.
 pub(crate) fn place(object: &mut Value, namespace: Option<&str>) -> Result<(), Status> {
     let given = object.at("metadata").text("namespace");
     match namespace {

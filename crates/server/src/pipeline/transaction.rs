@@ -21,7 +21,7 @@ use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody};
 use crate::registry::recent::WrittenTree;
 
-/// The decision of a verb about the stored object.
+/// The decision of a verb about the stored object. It is only tried: the commit may fail and the verb be asked again.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Store a new object where there is none.
@@ -93,7 +93,12 @@ impl<F: FnMut(Option<&Stored>) -> Result<Verdict, Status> + Send> Decide for F {
     }
 }
 
-/// Runs a change to its end.
+/// Runs a change to its end: decide, commit, and again with the newer object after a conflict. The number of attempts
+/// is not bounded, since each conflict means that another writer succeeded; the deadline of the request is the bound.
+///
+/// # Errors
+/// Those of `decide`, once it is sure that they are about the current object, and storage errors.
+#[doc(alias = "GuaranteedUpdate")]
 pub(crate) async fn change(
     api: &Api,
     target: &Target<'_>,
@@ -260,9 +265,9 @@ async fn claims(
     writes.map_err(|error| storage_status(&error))
 }
 
-/// The stored form, if it has no more than `room` bytes and is no deeper than what can be read again. As in the
-/// reference, an object that does not fit is tried once more without the owners of its fields, whose record repeats all
-/// names and lies deeper than they do.
+/// The stored form, if it has no more than `room` bytes and is no deeper than what can be read again. As in
+/// kube-apiserver, an object that does not fit is tried once more without `managedFields`, which repeat all field names
+/// and are nested deeper than the fields.
 fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Result<Encoded, Status> {
     let fits = |encoded: &Encoded| encoded.bytes.len() <= room && encoded.depth <= json::MAX_DEPTH;
     let mut encoded = json::encode_after(object, before.and_then(Stored::written));
