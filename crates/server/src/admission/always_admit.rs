@@ -1,4 +1,7 @@
-//! AlwaysAdmit: lets everything pass. Off by default, and deprecated in kube-apiserver, too.
+//! AlwaysAdmit: admits everything. Off by default, and deprecated in kube-apiserver as well.
+//!
+//! It exists so that `--enable-admission-plugins AlwaysAdmit` of an existing configuration is accepted. It handles no
+//! operation, so the chain never calls it.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,7 @@
-//! AlwaysDeny: rejects every write. For tests of clients.
+//! AlwaysDeny: rejects every write. Off by default; for tests of how clients deal with a 403.
+//!
+//! It is the last row of the table, as in kube-apiserver, so that all other plugins have run and their warnings are
+//! in the response.
 
 use async_trait::async_trait;
 use listwatch_wire::Status;

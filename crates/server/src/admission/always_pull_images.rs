@@ -1,4 +1,8 @@
-//! AlwaysPullImages: containers of new Pods pull their image every time, so that the right to it is checked every time.
+//! AlwaysPullImages: sets `imagePullPolicy: Always` on the containers of new Pods. Off by default.
+//!
+//! On a node with several tenants it makes the kubelet check the pull secret each time; otherwise a Pod could use a
+//! private image that another tenant's Pod left on the node. Updates are left alone: the policy of a running
+//! container cannot change.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

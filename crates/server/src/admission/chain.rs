@@ -1,4 +1,12 @@
-//! The table of plugins, in the order they are called.
+//! The table of admission plugins, in the order they are called, and the choice of those that are enabled.
+//!
+//! The order is kube-apiserver's `AllOrderedPlugins` and matters: defaults before checks of them, policies and
+//! webhooks after built-in plugins so that they see the result, ResourceQuota at the end so that nothing is charged for a
+//! write that another plugin rejects. Plugins that kube-apiserver has and this server does not are in the table too,
+//! so that they can be disabled by name without an error, but not enabled.
+//!
+//! To add a plugin: write its file, add a row. Calling the plugins is `Chain` in `api/chain.rs`; the
+//! privilege-escalation check ([`super::rights`]) is always appended.
 
 use std::sync::Arc;
 
@@ -99,6 +107,8 @@ const PLUGINS: &[PluginRow] = &[
 ];
 
 /// The plugins that are switched on and off, by kube-apiserver's names.
+#[doc(alias = "EnablePlugins")]
+#[doc(alias = "DisablePlugins")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionOptions {
     /// Plugins to use besides those that are on by default.
@@ -115,10 +125,17 @@ pub struct AdmissionOptions {
 pub struct UnknownPlugin(pub String);
 
 impl AdmissionOptions {
-    /// Checks the names.
+    /// Checks the names of the plugins.
+    ///
+    /// ```
+    /// use listwatch_server::AdmissionOptions;
+    ///
+    /// let options = AdmissionOptions { enable: vec!["NoSuchPlugin".to_owned()], ..AdmissionOptions::default() };
+    /// assert!(options.check().is_err()); assert!(AdmissionOptions::default().check().is_ok()); ```
     ///
     /// # Errors
-    /// The first name that is not known. A plugin that is not there may be disabled, but not enabled.
+    /// The first name that is not known. A plugin that kube-apiserver has and this server does not may be disabled,
+    /// but not enabled.
     pub fn check(&self) -> Result<(), UnknownPlugin> {
         let known = |name: &&String| PLUGINS.iter().any(|row| row.name == **name);
         let usable = |name: &&String| PLUGINS.iter().any(|row| row.name == **name && row.make.is_some());
@@ -134,6 +151,8 @@ impl AdmissionOptions {
 }
 
 /// Returns the chain for these options. Names that are not known are ignored; see [`AdmissionOptions::check`].
+#[doc(alias = "AllOrderedPlugins")]
+#[doc(alias = "DefaultOffAdmissionPlugins")]
 pub(crate) fn chain(options: &AdmissionOptions) -> Chain {
     let enabled = PLUGINS.iter().filter(|row| options.has(row));
     let mut plugins: Vec<Arc<dyn Plugin>> = enabled.filter_map(|row| row.make).map(|make| make()).collect();

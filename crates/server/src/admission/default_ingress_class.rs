@@ -1,4 +1,8 @@
-//! DefaultIngressClass: an Ingress that names no class gets the default one.
+//! DefaultIngressClass: sets the default IngressClass on new Ingresses that name none.
+//!
+//! The legacy annotation counts as a name. Of several default classes the newest is taken, as for storage classes
+//! ([`super::default_storage_class`]). Classes are read from the watch cache; a write of a class is answered only
+//! once the cache has it, so the next Ingress sees it.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

@@ -1,4 +1,8 @@
-//! DefaultStorageClass: a claim that names no storage class gets the default one.
+//! DefaultStorageClass: sets the default StorageClass on new PersistentVolumeClaims that name none.
+//!
+//! An empty `storageClassName` is a name (no dynamic provisioning) and stays. Of several default classes the newest
+//! is taken, then the first by name, as in kube-apiserver; [`newest`] is shared with DefaultIngressClass. Claims that
+//! were created before a default existed are assigned by a controller, not here.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

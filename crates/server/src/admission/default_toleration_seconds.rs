@@ -1,4 +1,9 @@
-//! DefaultTolerationSeconds: a Pod stays five minutes on a node that is not ready or unreachable, unless it says otherwise.
+//! DefaultTolerationSeconds: Pods tolerate `not-ready` and `unreachable` nodes for 300 seconds unless they say
+//! otherwise.
+//!
+//! Without it a Pod would be evicted the moment its node has a hiccup. A toleration with the same key, or with an
+//! empty key (all taints), and a matching effect prevents the default. The list is replaced only if something is
+//! added, so an update that changes nothing still compares equal to the stored object.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

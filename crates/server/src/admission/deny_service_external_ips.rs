@@ -1,4 +1,7 @@
-//! DenyServiceExternalIPs: Services may not get new external addresses, which could take over traffic of others.
+//! DenyServiceExternalIPs: rejects new addresses in `spec.externalIPs` of Services. Off by default.
+//!
+//! Any user who may create Services could otherwise redirect traffic for an address to their Pods (CVE-2020-8554).
+//! Addresses that a Service already has may stay or be removed, so that existing Services can be updated.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

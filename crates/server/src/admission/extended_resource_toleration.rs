@@ -1,4 +1,9 @@
-//! ExtendedResourceToleration: Pods that ask for an extended resource tolerate the taint of nodes dedicated to it.
+//! ExtendedResourceToleration: Pods that request an extended resource tolerate a taint with that resource's name. Off
+//! by default.
+//!
+//! Administrators taint nodes with devices such as `nvidia.com/gpu` to keep other Pods away; this plugin spares users
+//! the toleration. An extended resource is one with a domain outside of `kubernetes.io`. Existing tolerations with
+//! the same key are kept as they are.
 
 use std::collections::BTreeSet;
 

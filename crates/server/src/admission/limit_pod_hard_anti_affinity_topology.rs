@@ -1,4 +1,8 @@
-//! LimitPodHardAntiAffinityTopology: what Pods require not to share is a node, not a whole zone. Off by default.
+//! LimitPodHardAntiAffinityTopology: required Pod anti-affinity may only use the topology key
+//! `kubernetes.io/hostname`. Off by default.
+//!
+//! With a larger topology such as a zone, one Pod could keep the Pods of all other tenants out of the zone. Preferred
+//! anti-affinity is not limited.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

@@ -1,4 +1,10 @@
-//! LimitRanger: containers get the default requests and limits of their namespace, and stay within its bounds.
+//! LimitRanger: applies the LimitRanges of a namespace: default requests and limits for containers, then minimum,
+//! maximum and ratio checks.
+//!
+//! Defaults are set in `admit` and bounds are checked in `validate`, so that mutations of other plugins are checked
+//! as well. What was set is recorded in the annotation `kubernetes.io/limit-ranger`, as in kube-apiserver. A plain
+//! update of a Pod is not checked, because resources change only through `resize`; objects that are being deleted are
+//! not checked, or they could never go. Sums over a Pod are [`super::pod_resources`].
 
 use async_trait::async_trait;
 use listwatch_kinds::quantity::Quantity;

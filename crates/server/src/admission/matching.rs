@@ -1,4 +1,12 @@
-//! [`Matcher`]: which requests a webhook or a policy is about: resource rules, selectors, equivalent resources.
+//! [`Matcher`]: decides which requests a webhook or an admission policy is called for.
+//!
+//! Rules (operation, group, version, resource, scope), `namespaceSelector`, `objectSelector` and, for policies,
+//! exclusions and names. With `matchPolicy: Equivalent` a rule for another version of the same resource matches too,
+//! and the request is shown converted ([`MatchForm`]): otherwise a client could avoid a webhook by writing through
+//! another version. [`is_exempt`] keeps webhooks away from their own configuration, so that a broken one can be
+//! deleted.
+//!
+//! The callers are [`super::webhook`] and [`super::policy`].
 
 use std::sync::Arc;
 
@@ -10,6 +18,8 @@ use super::{Attributes, Operation};
 use crate::registry::Resource;
 
 /// The requests that a webhook or a policy is about.
+#[doc(alias = "rules.Matcher")]
+#[doc(alias = "matchConditions")]
 #[derive(Debug)]
 pub(super) struct Matcher {
     rules: Vec<MatchRule>,
@@ -20,7 +30,7 @@ pub(super) struct Matcher {
     objects: Value,
 }
 
-/// The form in which a request matches.
+/// The version of the object that a webhook or policy is shown.
 #[derive(Clone, Debug)]
 pub(super) enum MatchForm {
     /// As it was sent.

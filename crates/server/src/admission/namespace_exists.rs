@@ -1,4 +1,7 @@
-//! NamespaceExists: objects are written in namespaces that exist. Off by default: NamespaceLifecycle checks more.
+//! NamespaceExists: requests need a namespace that exists. Off by default, because NamespaceLifecycle checks the same
+//! for creations and more.
+//!
+//! Unlike that plugin it also covers updates and deletions of objects in a namespace that is gone.
 
 use async_trait::async_trait;
 use listwatch_wire::Status;

@@ -1,4 +1,9 @@
-//! NamespaceLifecycle: new objects need a namespace that exists and is not being deleted; some namespaces cannot be deleted.
+//! NamespaceLifecycle: creations need a namespace that exists and is not terminating; `default`, `kube-system` and
+//! `kube-public` cannot be deleted.
+//!
+//! The check of a terminating namespace is what lets the namespace controller empty it and finish: without it, new
+//! objects could appear behind the controller's back. The error has the cause `NamespaceTerminating`, by which
+//! controllers recognise that a retry is pointless. The state of the namespace is [`super::namespaces`].
 
 use async_trait::async_trait;
 use listwatch_wire::Status;

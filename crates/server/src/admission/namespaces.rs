@@ -1,4 +1,8 @@
-//! The state of a namespace.
+//! The state of a namespace, for plugins that ask if objects may be created in it.
+//!
+//! Read from the watch cache, with two exceptions because the cache may be a moment behind: a deletion that this
+//! server has just made is found among its recent writes, and a namespace that is missing is looked up in the store
+//! before a 404. Used by [`super::namespace_lifecycle`] and [`super::namespace_exists`].
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
@@ -10,7 +14,7 @@ use crate::registry::target::Target;
 /// Returns true if a namespace is being deleted.
 ///
 /// # Errors
-/// 404 if it does not exist.
+/// 404 if it does not exist in the store, 5xx if the store fails.
 pub(crate) async fn is_terminating(api: &Api, namespace: &str) -> Result<bool, Status> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(false) };
     let home = Target::new(&namespaces, None, namespace);

@@ -1,4 +1,7 @@
-//! PersistentVolumeClaimResize: only claims of a storage class that allows expansion may grow.
+//! PersistentVolumeClaimResize: a claim may only grow if it is bound and its StorageClass has `allowVolumeExpansion`.
+//!
+//! Shrinking is refused by validation in `listwatch_kinds`, not here. The class is read from the watch cache at the
+//! time of the update, so a class that no longer allows expansion stops further growth of existing claims.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

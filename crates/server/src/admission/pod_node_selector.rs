@@ -1,4 +1,9 @@
-//! PodNodeSelector: Pods get the node selector that an annotation of their namespace names, and may not contradict it.
+//! PodNodeSelector: merges the node selector in an annotation of the namespace into new Pods, and rejects Pods that
+//! contradict it. Off by default.
+//!
+//! It confines the Pods of a namespace to a set of nodes. Of kube-apiserver's plugin only the annotation
+//! `scheduler.alpha.kubernetes.io/node-selector` is implemented; the configuration file with cluster-wide defaults
+//! and allowed selectors is not read.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

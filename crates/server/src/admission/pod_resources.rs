@@ -1,4 +1,8 @@
-//! Requests and limits of a whole Pod, as quotas and limit ranges count them.
+//! Requests and limits of a whole Pod, as ResourceQuota and LimitRanger count them.
+//!
+//! Containers run together and add up; init containers run one after the other and count by their maximum, except for
+//! sidecars (`restartPolicy: Always`), which keep running and add up with both. Pod-level resources replace the sum.
+//! Overhead is not included: [`super::resource_quota`] adds it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +10,8 @@ use listwatch_kinds::quantity::Quantity;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 
-/// Amounts by the name of their resource.
+/// Quantities by resource name, such as `cpu` or `requests.storage`. Ordered, because error messages list them in
+/// order.
 pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// Reads a resource list. What is no quantity counts as nothing.

@@ -1,4 +1,8 @@
-//! PodTopologyLabels: a Pod that gets its node also gets the zone and region of it, as labels.
+//! PodTopologyLabels: copies the zone and region labels of a node to the Pods that are bound to it.
+//!
+//! It runs on the `binding` subresource, where the scheduler assigns the node, and on Pods created with `nodeName`,
+//! so that the downward API can expose the topology. Labels of the Pod with the same names are overwritten: they must
+//! not lie about the node.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

@@ -1,4 +1,10 @@
-//! Priority: a new Pod gets the number and the preemption policy of its PriorityClass.
+//! Priority: resolves the PriorityClass of new Pods to `priority` and `preemptionPolicy`, and allows one global
+//! default class.
+//!
+//! The numbers are the plugin's to set: a Pod that brings others than its class has is rejected, or anybody could
+//! preempt anything. The two system classes need no object, so that system Pods can start in an empty cluster. Of
+//! several default classes the one with the smallest value wins, as in kube-apiserver. Existing Pods keep their
+//! priority when a class changes.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

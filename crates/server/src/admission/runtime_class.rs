@@ -1,4 +1,8 @@
-//! RuntimeClass: a Pod names a runtime class that exists, and gets its overhead and scheduling constraints.
+//! RuntimeClass: new Pods must name a runtime class that exists, and get its overhead, node selector and tolerations.
+//!
+//! `overhead` is the class's to set: a Pod that brings another value is rejected, because quota and scheduling count
+//! it. The cache is waited for, so that a class created just before counts. A conflict between node selectors is an
+//! error rather than a choice.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

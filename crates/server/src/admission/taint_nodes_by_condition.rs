@@ -1,4 +1,8 @@
-//! TaintNodesByCondition: a new node takes no Pods until it was seen to be ready.
+//! TaintNodesByCondition: new Nodes get the taint `node.kubernetes.io/not-ready:NoSchedule`.
+//!
+//! Otherwise the scheduler could place Pods on a node between its registration and the first look of the node
+//! lifecycle controller at its conditions. That controller removes the taint; in a server without it, the taint stays
+//! until somebody removes it.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

@@ -1,4 +1,9 @@
-//! The rules for Nodes, and for what bears the name of a node: Leases, CSINodes, ResourceSlices.
+//! NodeRestriction for Nodes and objects named after a node: Leases, CSINodes, ResourceSlices.
+//!
+//! A kubelet may change its own Node but not attract Pods to it: taints, owner references and labels with the prefix
+//! `node-restriction.kubernetes.io/` or in other reserved `kubernetes.io` domains are off limits. The labels it may
+//! set are kube-apiserver's list. Messages are kube-apiserver's. Which requests reach this file is decided in
+//! [`super`].
 
 use std::collections::BTreeSet;
 

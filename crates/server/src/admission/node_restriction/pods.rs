@@ -1,4 +1,10 @@
-//! The rules for Pods and their claims: a kubelet has to do with those on its node.
+//! NodeRestriction for Pods, evictions and the status of PersistentVolumeClaims: a kubelet deals with the Pods of its
+//! own node only.
+//!
+//! It creates mirror Pods only, and those may not refer to any API object: a reference to a Secret would make the
+//! Node authorizer grant that Secret to the node. Every volume source must be in one of the two lists; an unknown one
+//! is an error, so that a new source is decided about and not forgotten. Reading references is shared with the Node
+//! authorizer ([`crate::auth::node::references`]).
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;

@@ -1,4 +1,10 @@
-//! The rules for tokens and certificates: a kubelet asks for its own, and for those of the Pods on its node.
+//! NodeRestriction for tokens and certificates: a kubelet requests them for Pods on its node, and certificates in its
+//! own name.
+//!
+//! A token must be bound to a Pod that runs on the node, by uid, and have an audience that one of the Pod's volumes
+//! or CSI drivers asks for; otherwise a compromised node could obtain tokens of any ServiceAccount for any audience.
+//! A kubelet's own CertificateSigningRequests must have its user name as the only common name. The tokens themselves
+//! are issued in [`crate::subresources`].
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;

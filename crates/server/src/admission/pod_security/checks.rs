@@ -1,4 +1,12 @@
-//! The Pod Security Standards: what each level forbids, in which versions.
+//! The Pod Security Standards as a table of checks: level, the versions in which each holds, and its function.
+//!
+//! A namespace may pin an older version of a standard, so checks are never changed: a new form is a new row and the
+//! old one ends before it. `replaced` marks baseline checks that the restricted level has a stricter form of; only
+//! one of them is reported. Texts and their order are those of kube-apiserver's `pod-security-admission`, which users
+//! compare in tests.
+//!
+//! A check sees a Pod or a Pod template and returns at most one violation. Labels are [`super::policy`], the effects
+//! [`super`].
 
 use std::collections::BTreeSet;
 

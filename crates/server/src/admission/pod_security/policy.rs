@@ -1,4 +1,9 @@
-//! [`NamespacePolicy`]: the standards that the labels of a namespace name.
+//! [`NamespacePolicy`]: the Pod Security Standards that the labels `pod-security.kubernetes.io/*` of a namespace
+//! name.
+//!
+//! A label that cannot be read fails safe: enforcement becomes `restricted`, while audit and warn are switched off.
+//! Without a `warn` label, warnings follow the enforced level, so that users learn of it when they create a
+//! Deployment and not from missing Pods. What the levels forbid is [`super::checks`].
 
 use std::fmt;
 
@@ -32,6 +37,7 @@ pub(super) struct Standard {
 }
 
 /// The standards of a namespace: one to enforce, one to audit, one to warn of.
+#[doc(alias = "LevelVersion")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NamespacePolicy {
     pub(super) enforce: Standard,

@@ -1,4 +1,9 @@
-//! [`PolicyBinding`]: where a policy holds, and with which parameters.
+//! [`PolicyBinding`]: where an admission policy holds and with which parameters.
+//!
+//! A policy has no effect without a binding. A binding may narrow the resources of its policy, never widen them, and
+//! names parameters by name or by selector; with several, the policy is evaluated once for each. The cache is waited
+//! for before parameters are read, so that one created just before counts. Errors here are configuration errors and
+//! are subject to the policy's `failurePolicy`. The policy is [`super::definition`].
 
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::validate::selector_matches;

@@ -1,4 +1,9 @@
-//! [`PolicyDefinition`]: a policy with its compiled expressions.
+//! [`PolicyDefinition`]: a ValidatingAdmissionPolicy or MutatingAdmissionPolicy with its compiled CEL expressions.
+//!
+//! Compiled once per change of the policies ([`super::Policies`]), not per request. An expression that does not
+//! compile is kept with its error, which shows at evaluation and is subject to `failurePolicy`: the object may be
+//! older than the current type information. Which variables each kind of expression may use is
+//! [`crate::registry::expressions`].
 
 use std::fmt;
 

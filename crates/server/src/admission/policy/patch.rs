@@ -1,4 +1,9 @@
-//! Application of the results of mutations to an object.
+//! Applies the results of mutations to an object: apply configurations and JSON patches that CEL expressions return.
+//!
+//! An apply configuration is merged by the schema's merge keys, with force and without recording ownership: a policy
+//! is not a field manager, and the object's `managedFields` stay those of the request. The size of a result is
+//! bounded, because expressions can build values larger than any object. Merging itself is the strategy's `apply`;
+//! evaluation is [`super::scope`].
 
 use listwatch_cel::{Value, to_json};
 use listwatch_kinds::tree::Tree;

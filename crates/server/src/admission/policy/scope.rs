@@ -1,4 +1,11 @@
-//! [`PolicyScope`]: the variables of the expressions of one policy for one request.
+//! [`PolicyScope`]: the variables that the expressions of one policy see for one request.
+//!
+//! `object`, `oldObject`, `request`, `params`, `namespaceObject` and `authorizer` are borrowed, not copied.
+//! `variables.*` are evaluated when first read, once, and may refer to each other; their cost counts for the
+//! expression that reads them. All expressions of a policy share one CEL cost budget, as in kube-apiserver, so that a
+//! policy cannot slow the server without bound. Of the namespace only what kube-apiserver exposes is visible.
+//!
+//! Types of these variables are declared in [`crate::registry::expressions`]; the language is `listwatch_cel`.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +26,7 @@ use crate::registry::expressions::CompiledExpression;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// The objects that expressions see.
+/// The objects that expressions see, in the version that the policy matched.
 #[derive(Debug)]
 pub(crate) struct PolicyObjects {
     pub(crate) request: Json,
@@ -104,7 +111,7 @@ fn visible_namespace(namespace: &Json) -> Json {
     visible
 }
 
-/// The authorizer as expressions ask it.
+/// The authorizer as expressions use it (`authorizer.group(…).resource(…).check(…)`), for the user of the request.
 pub(crate) struct Access {
     authorizer: Arc<dyn auth::Authorizer>,
     user: User,
@@ -185,7 +192,7 @@ impl<'a> PolicyScope<'a> {
     /// Evaluates an expression within a budget.
     ///
     /// # Errors
-    /// The message about it.
+    /// A compile error, a runtime error or an exhausted budget, as the message that is shown to the user.
     pub(crate) fn evaluate(
         &self,
         compiled: &CompiledExpression,

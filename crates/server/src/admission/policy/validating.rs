@@ -1,4 +1,9 @@
-//! ValidatingAdmissionPolicy: policies that reject requests, warn of them or audit them.
+//! ValidatingAdmissionPolicy: evaluates policies that reject a request, warn of it or record it for audit.
+//!
+//! Runs after the object is final: mutating admission, defaulting and validation are over. All policies are
+//! evaluated, but only the first denial is returned, as in kube-apiserver; `Warn` and `Audit` of the others still
+//! take effect. Errors deny if `failurePolicy` is `Fail`. Audit annotations and messages of expressions are bounded
+//! in bytes. Matching is [`crate::admission`]'s `matching`, variables are [`super::scope`].
 
 use async_trait::async_trait;
 use listwatch_cel::{Budget, MATCH_CONDITIONS_BUDGET, OBJECT_BUDGET, Value};

@@ -1,4 +1,8 @@
-//! Scopes: which objects a quota is about.
+//! Scopes of a ResourceQuota: which objects it is about.
+//!
+//! All scopes of a quota must match (`Terminating`, `BestEffort`, `PriorityClass`, `CrossNamespacePodAffinity`,
+//! `VolumeAttributesClass`). Only Pods and claims are in any scope, so a quota with scopes counts nothing else. An
+//! update may move a Pod between scopes; [`super`] then charges the difference.
 
 use listwatch_kinds::prepare::qos_class;
 use listwatch_kinds::tree::Tree;

@@ -1,4 +1,9 @@
-//! [`QuotaUsage`]: what one object costs of the resources that quotas limit.
+//! [`QuotaUsage`]: the cost of one object in the resources that quotas limit.
+//!
+//! Every kind counts as `count/<plural>.<group>`; Pods, Services and claims are measured by their specs too, under
+//! kube-apiserver's names. The same measurement charges a write ([`super`]) and recalculates usage
+//! (`lifecycle/quotas.rs`): if the two differed, usage would drift. A Pod that has ended, or whose node has not
+//! confirmed its deletion in time, costs nothing but its count.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +20,7 @@ const MUST_SPECIFY: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
 /// The measurement of objects of a resource.
+#[doc(alias = "Evaluator")]
 pub(crate) struct QuotaUsage {
     kind: MeasureKind,
     /// `count/plural.group`.

@@ -1,4 +1,9 @@
-//! [`Webhook`]: one webhook as its configuration describes it.
+//! [`Webhook`]: one admission webhook as its configuration describes it, and a call of it.
+//!
+//! Read and compiled once per change of the configurations. A call can fail in two ways that must not be mixed up:
+//! [`WebhookFailure::Call`] is subject to `failurePolicy`, [`WebhookFailure::Rejected`] is not. `matchConditions` are
+//! evaluated before the call, so that requests they exclude do not depend on the webhook being up. The timeout is the
+//! webhook's `timeoutSeconds`; connections and limits are [`crate::outbound`], the document is [`super::review`].
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -26,6 +31,7 @@ static CONDITIONS: LazyLock<Env> =
 const DEFAULT_TIMEOUT: i64 = 10;
 
 /// One webhook.
+#[doc(alias = "WebhookAccessor")]
 #[derive(Debug)]
 pub(super) struct Webhook {
     pub(super) name: String,

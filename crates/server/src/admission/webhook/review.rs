@@ -1,4 +1,9 @@
-//! AdmissionReview: what a webhook is asked, and what it answers.
+//! AdmissionReview: the request that a webhook receives, and its answer.
+//!
+//! Both `v1` and `v1beta1` are spoken, in the order of the webhook's `admissionReviewVersions`; `v1` answers are
+//! checked strictly (uid, type, patch type), as in kube-apiserver. The answer is input from outside: its size is
+//! bounded by the client, a rejection is forced to a code of at least 400, and a patch is parsed here but applied and
+//! validated by [`super`].
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
