@@ -1,4 +1,8 @@
-//! The version, commit and build date of this program. The build script finds the last two.
+//! The version, commit and build date of this program.
+//!
+//! Commit and date come from the build script through environment variables, and are `unknown` in a build without git,
+//! such as from a source archive. The date is that of the commit and not of the build, so that the same source gives
+//! the same binary.
 
 /// The version of the package.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

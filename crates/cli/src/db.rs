@@ -1,4 +1,8 @@
-//! `listwatch db`: what a person does with a data directory. Thin over [`listwatch_storage::embedded::offline`].
+//! `listwatch db`: check, back up, restore and compact a data directory.
+//!
+//! It is thin over [`listwatch_storage::embedded::offline`], which has the rules. `check`, `restore` and `compact` need
+//! the directory for themselves, and the error names the process that has it (`owner`); `backup` works beside a running
+//! server. A backup contains the CA and signing keys unless told otherwise, so it is as secret as the directory.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

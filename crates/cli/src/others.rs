@@ -1,4 +1,9 @@
-//! Whom else the server believes, as flags with kube-apiserver's names: issuers of OpenID Connect tokens, a webhook for tokens.
+//! Flags for credentials of other issuers, with kube-apiserver's names: OpenID Connect and the token webhook.
+//!
+//! One issuer can be given by flags, several by `--authentication-config`; they exclude each other, as in
+//! kube-apiserver. The default prefix of user names (the issuer's URL and `#`, unless the claim is `email`) is
+//! kube-apiserver's too: without it an issuer could name users of another. Authentication itself is
+//! `listwatch_server::auth`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,8 @@
 //! `listwatch reference`: the page `docs/reference/flags.md`, made from the same definitions as `--help`.
+//!
+//! The command is hidden; `cargo xtask reference` runs it, and CI compares the page. Every visible command and flag
+//! gets a row, with default and possible values, so a flag cannot be added without its documentation. Text is taken
+//! from the doc comments of the arguments: they are user documentation and not comments for maintainers.
 
 use std::fmt::Write;
 use std::process::ExitCode;

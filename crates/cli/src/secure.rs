@@ -1,4 +1,8 @@
-//! Flags of TLS, authentication, audit and encryption. The names are kube-apiserver's where it has them.
+//! Flags of TLS, authentication, authorization, audit and encryption, with kube-apiserver's names where it has them.
+//!
+//! Files are read once before anything is created, so that a typo fails the start and leaves nothing behind. The place
+//! of keys follows the store: servers that share an etcd share CA and signing key through it, a single server keeps
+//! them in its directory, and one on memory makes new ones. Plain HTTP beyond loopback must be asked for twice.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

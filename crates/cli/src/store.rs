@@ -1,4 +1,8 @@
-//! Which store a server runs on, as flags. The commands on a store that no server needs are in [`db`](crate::db).
+//! Flags that choose the store of a server: a data directory, memory, or etcd.
+//!
+//! Names of the etcd flags are kube-apiserver's. History is bounded by age and by bytes, whichever is less: it decides
+//! how long a watch can be resumed. Passwords come from files and never from the command line, where other users could
+//! read them. Commands on a store without a server are in [`db`](crate::db).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

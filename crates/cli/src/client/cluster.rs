@@ -1,4 +1,9 @@
-//! [`Cluster`]: the API server to talk to, chosen as kubectl does. Errors name the file, the context and the address.
+//! [`Cluster`]: the API server to talk to, chosen as kubectl does: flag, `KUBECONFIG`, `~/.kube/config`, service
+//! account.
+//!
+//! One difference: of several files in `KUBECONFIG` the first that exists is used, and they are not merged. The server
+//! is asked for its version before anything else, so that a wrong address fails with one clear message instead of a
+//! retrying informer. Errors name the file, the context and the address.
 
 use std::path::{Path, PathBuf};
 

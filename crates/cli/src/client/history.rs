@@ -1,4 +1,9 @@
-//! `listwatch history` and `listwatch diff`: the versions of one object that a listwatch server still has, and the difference of two.
+//! `listwatch history` and `listwatch diff`: the versions of one object that a listwatch server still has, and the
+//! difference of two.
+//!
+//! Both use endpoints under `/listwatch/v1` that kube-apiserver does not have; there the commands say so. History
+//! reaches as far back as the server's `--history-age`. One version more than printed is read, because each line shows
+//! the change against the version before it.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -45,7 +50,7 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum HistoryOutput {
-    /// ObjectArguments line per version, with the fields that it changed
+    /// One line per version, with the fields that it changed
     Table,
     /// All versions as one JSON array
     Json,
@@ -115,7 +120,7 @@ async fn get<T: serde::de::DeserializeOwned>(client: &kube::Client, path: &str) 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let (client, query) = arguments.object.open().await?;
     let (mut versions, mut next) = (Vec::new(), String::new());
-    // ObjectArguments more than is printed: the oldest one is compared with the version before it.
+    // One more than is printed: the oldest one is compared with the version before it.
     let wanted = arguments.limit.saturating_add(1);
     while versions.len() < wanted {
         let limit = (wanted - versions.len()).min(PAGE);

@@ -1,4 +1,9 @@
-//! `listwatch inform`: an informer's view of a collection: its events with old and new, the size of its cache and its lag.
+//! `listwatch inform`: the events of an informer with old and new version, the size of its cache, and the problems it
+//! met.
+//!
+//! It is the smallest program around [`SharedInformer`], useful to see relists, resumed watches and streaming lists
+//! against a real cluster. Objects are never decoded ([`Raw`]). With `--summary` the cost of printing does not slow
+//! down the handler. For the bare stream of a server use `listwatch watch`.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;

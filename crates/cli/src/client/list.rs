@@ -1,4 +1,9 @@
 //! `listwatch list`: a collection once, page by page, in constant memory however large it is.
+//!
+//! Objects are printed as each page arrives, with [`Pager`] of the library; tables are rendered by the server
+//! (`table`). All pages show the state of the first one's resourceVersion, which is printed to stderr at the end; if
+//! the server has compacted it meanwhile, the command fails with its 410 rather than mix two states. JSON output is one
+//! object per line, for tools that read line by line.
 
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;

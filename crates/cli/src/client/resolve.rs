@@ -1,4 +1,8 @@
 //! Resource names as people type them (`pods`, `po`, `deployment`, `events.events.k8s.io`), resolved by discovery.
+//!
+//! The core group is asked first and then the others in the server's order, in the preferred version of each; the first
+//! match counts, as in kubectl. Nothing is cached on disk, so each command costs one or a few discovery requests. Names
+//! with a group skip the core group. Subresources are not matched.
 
 use anyhow::bail;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;

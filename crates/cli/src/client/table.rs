@@ -1,4 +1,8 @@
-//! The server's own Table form of a list, printed in columns.
+//! The server's Table form of a list (`as=Table;v=v1;g=meta.k8s.io`), printed in columns.
+//!
+//! Columns and cells come from the server, so that custom resources print their own columns and output equals `kubectl
+//! get`. Widths are fixed by the first page, because later pages are printed as they arrive: a longer cell on a later
+//! page shifts its line, and no list is held in memory to prevent that.
 
 use anyhow::Context;
 use http::Request;

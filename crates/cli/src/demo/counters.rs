@@ -1,4 +1,8 @@
-//! [`DemoCounters`]: the counts of one demo, shared by everything that takes part.
+//! [`DemoCounters`]: counts, latencies and recorded histories of one demo, shared by everything that takes part.
+//!
+//! Counts are atomics, since they are read ten times per second while actors write. Latencies go into histograms of
+//! fixed size, one for the whole run and one since the last reading. Histories grow with the run: they are what the
+//! verdict compares with the store's log.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

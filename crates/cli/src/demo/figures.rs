@@ -1,4 +1,8 @@
-//! [`Figures`]: all numbers of one moment, with rates since the moment before. Pure but for reading the counters.
+//! [`Figures`]: all numbers of one moment, with rates since the moment before.
+//!
+//! Screen and lines show the same figures, so they are computed in one place. Rates are differences of totals, which
+//! makes a missed measurement harmless. The saving by delta watches is computed from the server's own debug page, by
+//! comparing the bytes of the two watches of the demo; it is absent while there are not exactly two.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,8 @@
-//! The moving picture: one row per station on the way of an event, dots that run along each row, latencies below.
+//! The picture of the demo: one row per station on the way of an event, moving dots, latencies below.
+//!
+//! It draws a [`DemoTrail`] and reads nothing else, so that it can be tested with made-up figures. The distance of the
+//! dots is logarithmic in the rate: one event per second and ten thousand must both be visible. The layout gives up
+//! explanations before dots on a narrow terminal. Loop and keys are in `show`.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,8 @@
-//! The loop of the picture: full screen on a terminal, a line per second elsewhere.
+//! The loop that shows the demo: full screen on a terminal, a line per second elsewhere.
+//!
+//! Ten frames per second are drawn and two measurements taken. In raw mode Ctrl-C is a key, so it is handled here: it
+//! ends the writing, and the demo still settles and gives its verdict. The terminal is restored on every path. Output
+//! to a pipe that was closed ends the demo, too.
 
 use std::io::IsTerminal;
 use std::time::Duration;

@@ -1,4 +1,8 @@
-//! [`DemoVerdict`]: what the demo proved, in plain words, or which promise was broken.
+//! [`DemoVerdict`]: the claims that the demo checked, or the promises that were broken.
+//!
+//! Everything recorded is compared with the store's log by the validators of `listwatch-testkit`, the same that the
+//! tests use: acknowledged writes, the order and completeness of the watch, the cache against the server, the history
+//! of each handler, the controller's result. It is no benchmark: latencies are those of one process on one machine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,7 @@
 //! The address to listen on, in the forms people type: `127.0.0.1:6443`, `localhost:6443`, `[::1]:6443`, `:6443`.
+//!
+//! A name is resolved once, at the start, and IPv4 is preferred, because certificate and kubeconfig then show the usual
+//! address. A missing host means all IPv4 interfaces, as Go programs read `:6443`; a missing port is kube-apiserver's.
 
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 

@@ -1,4 +1,8 @@
-//! File descriptors: as many as the system allows, and fewer connections than that.
+//! File descriptors: the soft limit is raised to the hard one, and connections are limited below it.
+//!
+//! A server that runs out of descriptors cannot open its database or log either, so the limit on connections leaves
+//! room for them. The check is against the limit and not against current use. Elsewhere than on Linux the wanted number
+//! is taken as it is.
 
 /// Descriptors kept for the store, the log and the listener.
 const RESERVED: u64 = 100;

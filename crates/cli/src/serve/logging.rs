@@ -1,4 +1,8 @@
-//! Logs: text for people, JSON lines for machines, both on stderr.
+//! Logs of the server: text for people, JSON lines for machines, both on stderr.
+//!
+//! A bare level applies to our own crates and leaves libraries at `warn`: hyper and rustls at `debug` drown everything
+//! else. A filter in the syntax of `RUST_LOG` can name libraries. Errors of the logger itself are not logged, since
+//! stderr may be the reason. The audit log is a file of its own, not a log level.
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};

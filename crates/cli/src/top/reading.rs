@@ -1,4 +1,9 @@
-//! Numbers from `/metrics` and `/debug/listwatch/watches`, and their rates between readings. Pure: time comes in.
+//! Numbers from `/metrics` and `/debug/listwatch/watches`, and their rates between two readings.
+//!
+//! Time is passed in, so rates can be tested with made-up readings. A counter that went down means that the server
+//! restarted and gives a rate of zero. Quantiles are interpolated within histogram buckets, as `histogram_quantile` of
+//! Prometheus does, without WATCH requests, which last for minutes by design. The parser of the text format knows what
+//! our server writes; label values with commas are beyond it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;

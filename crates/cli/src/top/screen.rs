@@ -1,4 +1,8 @@
-//! Drawing of a [`TopTrail`]: full screen with plots, or as text.
+//! Drawing of a [`TopTrail`]: full screen with plots, or as text for pipes and tests.
+//!
+//! Watches are sorted by lag, and one that is more than a second behind is red: a slow client is what one looks for
+//! first. A failed reading keeps the last figures on screen with the reason, since the server may just be restarting.
+//! Figures are computed in `reading`.
 
 use std::fmt::Write;
 
