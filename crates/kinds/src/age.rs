@@ -1,4 +1,8 @@
-//! Ages the way `kubectl get` shows them: two digits of precision, never a fraction.
+//! Ages as `kubectl get` shows them: two digits of precision, never a fraction.
+//!
+//! The thresholds are those of apimachinery's `duration.HumanDuration`, including its gaps: 119 seconds are `119s`, 120
+//! are `2m`. Time is passed in, so that a Table of many rows has one "now". The CRD columns of type `date` use the same
+//! function.
 
 use jiff::Timestamp;
 

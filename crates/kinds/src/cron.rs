@@ -1,4 +1,8 @@
-//! The five fields of a cron schedule, checked as the job controller's parser reads them.
+//! Validation of cron schedules, as the parser of the CronJob controller (`robfig/cron`) reads them.
+//!
+//! Only the syntax is checked: five fields, names of months and days, ranges, steps and the `@` descriptors; no time is
+//! computed here. Messages are the parser's, because they appear in field errors. `TZ=` and `CRON_TZ=` prefixes parse,
+//! but validation of CronJobs refuses them elsewhere.
 
 /// Why a schedule cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

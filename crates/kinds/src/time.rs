@@ -1,4 +1,8 @@
-//! Points in time as the API writes them: RFC 3339, in UTC, in seconds (`Time`) or microseconds (`MicroTime`).
+//! Times as the API writes them: RFC 3339 in UTC, in seconds (`Time`) or microseconds (`MicroTime`).
+//!
+//! Objects are stored canonically, so every time is rewritten to one form on the way in, with fractions of `Time`
+//! dropped as Go does. Times that are canonical already, nearly all, are recognised without parsing. Errors are those
+//! of Go's `time.Parse`, with the layout and the rest of the text, since clients see them.
 
 use std::borrow::Cow;
 

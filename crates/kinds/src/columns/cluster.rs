@@ -1,4 +1,9 @@
-//! Configuration, rights, events and the cluster's own machinery.
+//! Table columns of configuration, RBAC, events, admission, flow control and API extension.
+//!
+//! Names, order and priorities of columns, and the wording of cells, are those of kube-apiserver's printers
+//! (`pkg/printers/internalversion`), which clients parse. Columns declared as text stay text even where they hold
+//! numbers. An absent value is shown as `<none>`, `<unset>` or nothing, differently per column; copy it from there
+//! rather than unify it.
 
 use jiff::Timestamp;
 use listwatch_wire::json::Value;

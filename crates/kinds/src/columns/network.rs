@@ -1,4 +1,8 @@
-//! Services and the rest of the network.
+//! Table columns of Services, endpoints, Ingresses, network policies and address kinds.
+//!
+//! Lists are cut after three entries (`+ N more...`), as in kubectl, since an EndpointSlice can have a thousand.
+//! `EXTERNAL-IP` depends on the type of the Service: a load balancer without an address is `<pending>`, which scripts
+//! wait for.
 
 use jiff::Timestamp;
 use listwatch_wire::json::Value;

@@ -1,4 +1,8 @@
-//! Nodes.
+//! Table columns of Nodes.
+//!
+//! Roles are labels with the prefix `node-role.kubernetes.io/`, plus the older `kubernetes.io/role`; nothing else knows
+//! about roles. Status is the `Ready` condition and whether the node is cordoned. A missing condition is `Unknown` and
+//! not `NotReady`.
 
 use jiff::Timestamp;
 use listwatch_wire::json::Value;

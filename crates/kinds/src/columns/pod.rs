@@ -1,4 +1,8 @@
-//! Pods: what state the reader should know of first.
+//! Table columns of Pods and PodTemplates.
+//!
+//! `STATUS` is derived from many fields in a fixed order of precedence (`printPod` of kube-apiserver): scheduling
+//! gates, init containers, the reason of a waiting or terminated container, deletion. Monitoring scripts match on the
+//! words, so the order matters more than it seems. Restarts carry the time of the last one.
 
 use jiff::Timestamp;
 use listwatch_wire::json::Value;

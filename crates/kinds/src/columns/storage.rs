@@ -1,4 +1,8 @@
-//! Volumes, claims, classes and drivers.
+//! Table columns of volumes, claims, storage classes, CSI objects and device resources.
+//!
+//! Access modes are abbreviated (`RWO`, `ROX`, `RWX`, `RWOP`), and an unbound claim shows neither capacity nor modes
+//! although its spec has them. The default StorageClass is marked by its annotation, in the name column. An object that
+//! is being deleted shows `Terminating` whatever its phase.
 
 use jiff::Timestamp;
 use listwatch_wire::json::Value;

@@ -1,4 +1,8 @@
-//! Workloads and what watches over them.
+//! Table columns of workloads, autoscalers and disruption budgets.
+//!
+//! Container names, images and selectors are wide columns (priority 1), shown with `-o wide` only. Some numbers are
+//! declared as text (`Up-to-date` of a Deployment but not of a DaemonSet), because kube-apiserver always did. Targets
+//! of an autoscaler are matched with measurements by position, and only two are shown.
 
 use jiff::Timestamp;
 use listwatch_wire::json::Value;

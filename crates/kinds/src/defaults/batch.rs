@@ -1,4 +1,9 @@
-//! Jobs and CronJobs.
+//! Defaults of Jobs and CronJobs.
+//!
+//! `completions` is filled only if `parallelism` is absent too: parallelism alone means a work queue, which has no
+//! number of completions. `backoffLimit` and `podReplacementPolicy` depend on other fields of the same spec, so their
+//! order in the function matters. The Job inside a CronJob gets only the defaults of its Pod template; the rest is
+//! filled when the controller creates the Job.
 
 use listwatch_wire::json::Map;
 

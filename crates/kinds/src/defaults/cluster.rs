@@ -1,4 +1,8 @@
-//! Defaults of cluster-wide kinds: RBAC, quotas, flow control, admission, API extension.
+//! Defaults of cluster-wide kinds: RBAC, quotas, nodes, devices, flow control, admission, API extension.
+//!
+//! They are kube-apiserver's `SetDefaults_*` functions. Some are derived and not constants: a LimitRange inherits from
+//! its own maxima, and `podCIDR` and `podCIDRs` of a Node are kept in step, the older field winning. Zero counts as
+//! absent where Go's type is no pointer.
 
 use listwatch_wire::json::{Map, Value, json};
 

@@ -1,4 +1,9 @@
-//! Pods and the pod templates inside other kinds.
+//! Defaults of Pods, and of the Pod templates inside other kinds.
+//!
+//! A template gets fewer defaults than a Pod: requests are derived from limits, service links enabled and host ports
+//! filled only once there is a Pod, so that a template stays as its author wrote it. Zero of a probe's numbers counts
+//! as absent. The pull policy depends on the tag of the image, by the rules of image references. Fields with an old and
+//! a new name (`serviceAccount`) are kept in step.
 
 use listwatch_wire::json::{Map, Value, json};
 

@@ -1,4 +1,8 @@
-//! Services and the rest of the network.
+//! Defaults of Services, endpoints, network policies and ingress classes.
+//!
+//! Fields depend on the type of the Service: traffic policies and node ports exist only where the type has them, and a
+//! session affinity other than `ClientIP` drops its configuration. Addresses and ports are not defaults: they are
+//! allocated by the server after this ([`prepare`](crate::prepare)).
 
 use listwatch_wire::json::{Map, Value, json};
 

@@ -1,4 +1,8 @@
-//! Volumes, claims, classes and drivers.
+//! Defaults of volumes, claims, storage classes and CSI drivers.
+//!
+//! Sources that are served by drivers outside of the tree today still get their old defaults, since stored objects have
+//! them. The default StorageClass of a claim is not filled here: that is an admission plugin, because it reads other
+//! objects.
 
 use listwatch_wire::json::{Map, json};
 

@@ -1,4 +1,8 @@
-//! Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers and what scales them.
+//! Defaults of Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers and autoscalers.
+//!
+//! Numbers of a rolling update are filled only for that strategy; for a StatefulSet they are not, if the type was named
+//! without them. Autoscaler defaults depend on the version: `v1` has one CPU target, `v2` a list of metrics. A
+//! ReplicationController takes selector and labels from its template, which newer workloads refuse to guess.
 
 use listwatch_wire::json::{Map, Value, json};
 

@@ -1,4 +1,8 @@
-//! The schemas of a document: every type that can be reached from its kinds.
+//! The schemas of an OpenAPI document: every type that can be reached from its operations.
+//!
+//! Schemas are generated from the `schema` table, with texts from `docs` and corrections from `overlay`, so that no
+//! second description of the kinds exists. The two dialects differ: in v3 nothing may stand beside a `$ref`, so it is
+//! wrapped in `allOf`, and unions are `oneOf`. kubectl builds its validation and `explain` from these documents.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

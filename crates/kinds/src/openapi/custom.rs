@@ -1,4 +1,9 @@
-//! Custom resources: their paths and schemas, as kube-apiserver publishes them.
+//! Paths and schemas of custom resources, as kube-apiserver publishes them.
+//!
+//! The v2 document is lossy on purpose: kubectl rejects unknown fields of whatever has properties and knows no
+//! `nullable` or unions, so those are removed, and an object that preserves unknown fields becomes a plain `object`.
+//! The v3 document keeps the declared schema and adds `apiVersion`, `kind`, `metadata` and the fields of embedded
+//! resources. The input is the schema as declared; validation is `listwatch-custom`.
 
 use listwatch_wire::json::{Map, Value, json};
 
@@ -17,8 +22,9 @@ const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// One version of a custom resource.
 #[derive(Clone, Debug)]
+#[doc(alias = "CustomResourceDefinitionVersion")]
 pub struct CustomResource<'a> {
-    /// API group.
+    /// The API group, which every custom resource has; it is part of the definition's name.
     pub group: &'a str,
     /// Version.
     pub version: &'a str,
@@ -28,11 +34,11 @@ pub struct CustomResource<'a> {
     pub list_kind: &'a str,
     /// Name in paths.
     pub plural: &'a str,
-    /// Inside a namespace or not.
+    /// True if paths have a namespace.
     pub namespaced: bool,
-    /// Has a status subresource.
+    /// True if `/status` is served, with the kind itself.
     pub status: bool,
-    /// Has a scale subresource.
+    /// True if `/scale` is served, with the Scale of `autoscaling/v1`.
     pub scale: bool,
     /// The schema as declared.
     pub schema: &'a Value,

@@ -1,4 +1,8 @@
-//! The paths that are no resources: discovery, the version, and what others need to check service account tokens.
+//! OpenAPI paths that are no resources: discovery, the version, and the issuer documents of service account tokens.
+//!
+//! They are part of the documents because generated clients have functions for them (`getCodeVersion`,
+//! `getAPIVersions`), named by `operationId`. Paths end in a slash here although the server answers without one, as in
+//! kube-apiserver.
 
 use super::operation::{OpenApiOperation, PathItem, Types, operation_id, tag};
 

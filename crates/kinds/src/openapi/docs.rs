@@ -1,4 +1,8 @@
-//! The texts that explain types and fields, compressed until somebody reads them.
+//! The descriptions of types and fields, compressed until a document is written.
+//!
+//! They are some hundred kilobytes of prose that only `kubectl explain` reads, so they stay gzipped in the program and
+//! are unpacked for one document at a time. Lines are numbered in the order of the schema table, which the generator
+//! writes together with them; a text that is missing leaves a document valid.
 
 use std::io::Read;
 

@@ -1,4 +1,8 @@
-//! Operations as the two dialects write them, and paths made of operations.
+//! [`OpenApiOperation`] and [`PathItem`]: operations in the terms of Kubernetes, and their form in OpenAPI v2 and v3.
+//!
+//! The same operation is written in two dialects, so it is described once and rendered twice. `operationId`, tags and
+//! the order of parameters follow kube-apiserver exactly: client generators derive method names from them. Parameters
+//! that all operations of a path share are listed at the path.
 
 use listwatch_wire::json::{Map, Value, json};
 

@@ -1,4 +1,6 @@
-//! Tests of the documents, by the parts that clients read.
+//! Tests of the OpenAPI documents, by the parts that clients read.
+//! References must resolve, names of operations must be those of kube-apiserver, and each document must parse; texts
+//! are not compared.
 
 use listwatch_wire::json::Value;
 

@@ -1,4 +1,8 @@
-//! Pods: quality of service, and being placed on a node.
+//! Preparation of Pods: QoS class, initial status, fields kept on status updates, and binding to a node.
+//!
+//! The QoS class is computed once and never changes, as in kube-apiserver. A status update from an older client must
+//! not erase fields that it does not know, so some are carried over. `podIP` and `podIPs` are kept in step, the single
+//! one winning. [`bind`] is the work of the `binding` subresource, with its error texts.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -1,4 +1,9 @@
-//! Services: which addresses and ports are still to be given out, and which were.
+//! Preparation of Services: the allocations that are missing, and the fields that follow from the type.
+//!
+//! [`needs`] tells the server what to allocate, [`assign`] writes it down; the allocator itself is in the server, since
+//! it needs the other Services. An update that leaves allocated fields out keeps them, so that `kubectl apply` of the
+//! original manifest does not release the address. A change of type drops what the new type has no use for, unless the
+//! update changes that field too, which validation then refuses.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,9 @@
-//! From a message to the JSON a typed client would have sent.
+//! Protobuf to JSON: a message becomes the object that a typed JSON client would have sent.
+//!
+//! It walks the bytes by the field numbers of the schema table. Go's senders write every field that is no pointer, zero
+//! or not, and zero means absent to them; only pointers keep a zero. Inlined structs are nested messages on the wire
+//! and flat in JSON, up to three levels. Unknown fields are skipped; depth is limited, and lengths are checked against
+//! what is there before anything is allocated.
 
 use listwatch_wire::json::{List, Map, Value};
 

@@ -1,4 +1,8 @@
-//! From an object to its message.
+//! JSON to protobuf: an object becomes its message, by the field numbers of the schema table.
+//!
+//! Order of fields is that of the table, which is Go's, so that encodings can be compared byte for byte. Fields without
+//! a number cannot be written and are left out. [`ListWriter`] writes a list item by item: protobuf puts the length in
+//! front, so the sizes are summed in a first pass and no list stands in memory.
 
 use listwatch_wire::json::{Map, Value};
 

@@ -1,4 +1,8 @@
-//! The types whose messages are not what their JSON is.
+//! Types whose protobuf message differs from their JSON: quantities, times, int-or-string, raw JSON, schema unions.
+//!
+//! Each exists because Go's type has a marshaller of its own. An empty time message means absent, while the epoch is
+//! written out; an empty quantity means zero. A raw extension may contain an object in its own envelope, which is
+//! decoded recursively within the same limit of depth.
 
 use base64::Engine;
 use listwatch_wire::json::{Map, Value};

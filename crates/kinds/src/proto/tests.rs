@@ -1,4 +1,5 @@
-//! Our walker against the generated code of the `k8s-pb` crate, and against hostile bytes.
+//! Tests of the protobuf codec against the generated code of `k8s-pb`, in both directions, and with hostile bytes.
+//! Generated code is the reference: it is made from Kubernetes' own `.proto` files and shares nothing with the table.
 
 use k8s_pb::api::core::v1 as core;
 use listwatch_wire::json::{Value, json};

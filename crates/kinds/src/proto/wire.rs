@@ -1,4 +1,9 @@
 //! The wire format of protobuf: tags, varints, lengths.
+//!
+//! It is written out here because the codec needs no generated structs: a reader over a slice and a few functions that
+//! append. Groups (wire types 3 and 4) do not occur in Kubernetes and are refused. Lengths are checked against the
+//! remaining bytes, so a hostile message can allocate nothing. Nested messages are written in place, with the length
+//! inserted afterwards.
 
 use super::Error;
 

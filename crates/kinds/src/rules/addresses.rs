@@ -1,4 +1,8 @@
-//! The forms of addresses and ranges of addresses.
+//! Text forms of IP addresses and CIDRs that the rule tables name.
+//!
+//! Kubernetes has several degrees of strictness, grown over time: any spelling, canonical only, or reachable from
+//! elsewhere (neither loopback, link-local nor unspecified). Each is a form of its own, with the message of
+//! kube-apiserver. Legacy spellings stay accepted where stored objects have them.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,9 @@
-//! One rule and one value: the errors in the words of kube-apiserver.
+//! One rule applied to one value: the checks, and their errors in the words of kube-apiserver.
+//!
+//! The subtle part is emptiness: a field that is no pointer in Go cannot be told from its zero value, so `0`, `""` and
+//! `false` count as absent there and as values elsewhere. The schema table knows which. Uniqueness uses sets, since
+//! lists come from users and can be long. The walk that finds the places is `walk`; the language of the tables is
+//! `parse`.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,8 @@
-//! The forms of text and numbers that rule tables name.
+//! [`TextForm`]: the named formats of text and numbers that rule tables refer to.
+//!
+//! A name in a table (`dns-label`, `port-or-name`) stands for a function that returns the messages of kube-apiserver's
+//! validation helpers. Forms look at one value and nothing around it; rules that span fields are functions in
+//! `validate`. A table that names an unknown form fails a test and not a request.
 
 use std::cmp::Ordering;
 

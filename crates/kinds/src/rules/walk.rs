@@ -1,4 +1,9 @@
-//! The walk over an object: every place that has rules and differs from the stored object, once.
+//! [`RuleWalk`]: visits every place of an object that has rules and differs from the stored object.
+//!
+//! Parts that the new object shares with the old one are passed over by comparing pointers, so an update costs what it
+//! changes; they were valid when they were stored. The order of visits is that of kube-apiserver's validation
+//! functions, because the order of field errors is visible. List elements are compared by index. A required value that
+//! is missing ends the rules of its line, except for immutability.
 
 use listwatch_wire::json::Value;
 

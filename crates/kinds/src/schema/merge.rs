@@ -1,4 +1,8 @@
-//! The table as patches see it.
+//! The schema table as server-side apply and strategic merge patch see it: the [`Schema`] of built-in kinds.
+//!
+//! List types, map types and merge keys come from the OpenAPI extensions of Kubernetes' own types. The key defaults are
+//! the exceptions that structured-merge-diff needs: a port without a protocol is TCP, so `80` and `80/TCP` are one
+//! element. Types with several spellings (quantities, times) are `Any` here and checked by `typecheck`.
 
 use listwatch_merge::patch::{ListKind, MapKind, PatchStrategy, Schema, Shape};
 

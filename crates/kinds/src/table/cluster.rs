@@ -1,4 +1,8 @@
-//! The cluster's own furniture: storage, scheduling, leases, nodes, devices, API extension.
+//! Rows of cluster infrastructure: storage, scheduling, leases, nodes, devices, API extension.
+//!
+//! A row states what cannot be derived from the schema: names, scope, subresources, selectable fields, and how
+//! kube-apiserver's strategy treats writes (create on update, resourceVersion required, generation, response to a
+//! deletion). The meaning of each builder method is documented at [`Kind`].
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
 

@@ -1,4 +1,8 @@
-//! The core group: `/api/v1`.
+//! Rows of the core group, `/api/v1`.
+//!
+//! Selectable fields are those that kube-apiserver indexes or converts for this kind; any other field selector is
+//! refused, so a missing row here is an error for clients. Old names (`spec.host`, `source`) are labels for the same
+//! field. Subresources that only connect to a node or Pod list the HTTP methods they accept.
 
 use crate::kind::{CREATE_ONLY, Kind, NameRule, SelectableField as Field, Subresource as Sub};
 

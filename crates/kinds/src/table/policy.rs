@@ -1,4 +1,8 @@
-//! Kinds of access control: rbac, authentication, authorization, admission, certificates, flow control.
+//! Rows of access control: RBAC, authentication, authorization, admission, certificates, flow control.
+//!
+//! Reviews are virtual: they can be created, are answered at once and never stored. RBAC and certificate names may
+//! contain colons, so they are path segments and no DNS names. Admission kinds require a resourceVersion on update and
+//! count generations, because a lost update of a policy is a security problem.
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
 

@@ -1,4 +1,8 @@
-//! Kinds of workloads and networking: apps, batch, autoscaling, events, networking, discovery, policy.
+//! Rows of workloads and networking: apps, batch, autoscaling, events, networking, discovery, policy.
+//!
+//! Kinds with two served versions or groups are stored in one of them (`stored_as`): an Event of `events.k8s.io` is the
+//! core Event under other field names, and the autoscaler is stored as `v2`. Selectable fields of such a kind name the
+//! path in the stored form and the label in the served one.
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
 

@@ -1,4 +1,9 @@
-//! Fields that Go structs write even when they are not set.
+//! Fields that Go structs write even if they are not set.
+//!
+//! kube-apiserver decodes into structs and encodes them again, which adds `"status":{}` to a new Deployment and
+//! `"rules":null` to an empty Role; clients and recorded objects expect it. The schema table marks such fields, and
+//! types below which nothing can be missing are not entered. It belongs at the end of a write, after defaults; parts
+//! shared with the stored object have them already.
 
 use listwatch_wire::json::{Map, Text, Value};
 

@@ -1,4 +1,8 @@
-//! Go's names for types, as its decoder's messages use them.
+//! Go's names of types, as the messages of its JSON decoder use them.
+//!
+//! `cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container` is what clients of
+//! kube-apiserver see and tests compare. The schema table carries the names that do not follow from the type; the rest
+//! is derived here.
 
 use crate::schema::{Type, schema};
 

@@ -1,4 +1,7 @@
-//! The way to a value, kept on the stack of the walk and written only when something is wrong.
+//! [`StackPath`]: the path to a value, kept on the stack of the walk and written out only if something is wrong.
+//!
+//! Building a string per field would be most of the cost of checking an object that is correct. Two forms are needed:
+//! the full path for unknown fields, and Go's form for type errors, without list positions and map keys.
 
 use std::fmt;
 

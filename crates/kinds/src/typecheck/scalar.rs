@@ -1,4 +1,8 @@
-//! Values without fields: their types, and the one form in which each is kept.
+//! Scalars: checks of their types, and the one canonical form in which each is stored.
+//!
+//! Quantities, times and base64 have several spellings; they are rewritten here, so that equal objects are equal bytes.
+//! Types with a decoder of their own in Go report errors without the name of the field, as there. Integers must fit
+//! their width; a fraction is refused even if it is zero (`1.0`).
 
 use std::borrow::Cow;
 

@@ -1,4 +1,6 @@
-//! Each test is one rule of typed decoding.
+//! Tests of typed decoding, each of one rule.
+//! Expected texts are those of kube-apiserver. Unknown fields are reported in the order of the body, and a body with
+//! very many of them must cost no more than one that is correct.
 
 use listwatch_wire::json::{Value, json};
 

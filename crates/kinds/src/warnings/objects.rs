@@ -1,4 +1,8 @@
-//! Services, volumes and Ingresses.
+//! Warnings about Services, volumes, Ingresses, CSI drivers and TLS secrets.
+//!
+//! A warning is a `Warning` header: the write succeeds. They are the ones of kube-apiserver's strategies
+//! (`WarningsOnCreate`, `WarningsOnUpdate`), with the same texts. Some are given on create only, so that controllers
+//! which update an old object are not warned on every write.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -1,4 +1,9 @@
-//! Pods and their templates.
+//! Warnings about Pods and Pod templates.
+//!
+//! Deprecated labels, annotations and volume sources are tables here, with the versions that kube-apiserver names.
+//! Comparisons of ports with each other and the number of warnings are bounded, since a template can have thousands of
+//! ports and a header has little room. Templates and Pods differ in few places: the AppArmor annotation of a Pod
+//! becomes a field, that of a template stays.
 
 use std::collections::{HashMap, HashSet};
 
