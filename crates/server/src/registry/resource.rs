@@ -1,4 +1,12 @@
-//! [`Resource`]: everything the server knows about one kind in one version.
+//! [`Resource`]: everything the server knows about one resource of one group and version.
+//!
+//! In kube-apiserver this is a REST storage object per resource with its strategy; here it is a value with the same
+//! fields for built-in and custom kinds, shared by reference and never changed: another definition makes another
+//! `Resource`. All versions of a kind share one collection, since they share storage keys; [`Resource::present`] and
+//! the conversion webhook show stored objects in the version of this resource.
+//!
+//! Finding a resource by its path is `served.rs`; how objects are written is [`super::strategy`]; custom resources
+//! are made in [`super::custom`].
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -16,6 +24,9 @@ use crate::registry::strategy::{Builtin, Strategy};
 ///
 /// Built-in ones are made from the table in `listwatch_kinds`, custom ones from their definitions. Both are only data,
 /// and everything that reads them treats them alike.
+#[doc(alias = "APIResource")]
+#[doc(alias = "RESTStorage")]
+#[doc(alias = "genericregistry.Store")]
 #[derive(Debug)]
 pub struct Resource {
     /// API group; empty for the core group.
@@ -64,7 +75,9 @@ pub struct Resource {
     pub(crate) type_prefix: Bytes,
 }
 
-/// Turns the stored bytes of an object into those that a version shows, both without resourceVersion.
+/// Turns the stored bytes of an object into those that a version shows, both without resourceVersion. It runs for
+/// each object of a list or watch, so it must be cheap when nothing changes: `None` means that the stored bytes are
+/// sent as they are.
 #[derive(Clone)]
 pub struct Presenter(Arc<Present>);
 
@@ -92,16 +105,18 @@ impl std::fmt::Debug for Presenter {
     }
 }
 
-/// A subresource.
+/// A subresource of a resource, as discovery lists it. `scale` and `eviction` have kinds of their own, `status` has
+/// that of its parent.
 #[derive(Clone, Debug)]
 pub struct Subresource {
     /// The last path segment.
     pub name: Arc<str>,
-    /// Group of the object it speaks; empty together with the version when it is the parent's.
+    /// API group of the subresource's request and response type. Empty, together with the version, if it is the
+    /// parent's.
     pub group: Arc<str>,
-    /// Version of the object it speaks.
+    /// Version of the subresource's request and response type.
     pub version: Arc<str>,
-    /// Kind of the object it speaks.
+    /// Kind of the subresource's request and response.
     pub kind: Arc<str>,
     /// The verbs of the subresource.
     pub verbs: Vec<Arc<str>>,
@@ -162,7 +177,7 @@ impl Resource {
         self.subresources.iter().find(|s| &*s.name == name)
     }
 
-    /// The deprecation warning of every response about it.
+    /// Returns the text of the `Warning` header that every response about a deprecated version has.
     #[must_use]
     pub fn deprecation(&self) -> Option<&str> {
         match (self.builtin, &self.custom) {
@@ -178,7 +193,8 @@ impl Resource {
         self.builtin.is_none()
     }
 
-    /// The object as this version shows it.
+    /// Returns the object as this version shows it: borrowed if the stored form is that form, which is the common
+    /// case.
     #[must_use]
     pub fn present<'a>(&self, object: &'a Arc<Object>) -> Cow<'a, Arc<Object>> {
         let shown = self.present.as_ref().and_then(|presenter| presenter.0(object));

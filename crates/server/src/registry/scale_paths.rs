@@ -1,4 +1,8 @@
-//! [`ScalePaths`]: the fields of a resource behind its `scale` subresource, which `subresources/scale.rs` serves.
+//! [`ScalePaths`]: where the numbers of the `scale` subresource are in objects of a resource.
+//!
+//! Built-in workloads have them in fixed fields, custom resources where their definition says (`specReplicasPath` and
+//! so on). It is part of the strategy, below the verbs, so that `subresources/scale.rs` and the
+//! HorizontalPodAutoscaler's requests work for any kind alike.
 
 /// The fields behind a `scale` subresource, as paths of field names.
 #[derive(Clone, Debug)]

@@ -1,4 +1,12 @@
-//! [`Registry`]: from a path to a resource.
+//! [`Registry`]: the resources that are served, by group, version and plural.
+//!
+//! Each request looks its resource up once, so reading takes no lock: a whole new [`Served`] is published when a
+//! CustomResourceDefinition changes, and a request keeps the one it has seen. Writers are serialised. The order of
+//! `resources` is that of discovery, which kubectl uses to resolve ambiguous names. Groups of extension API servers
+//! are kept beside it ([`super::extension`]) because their resources are not known here.
+//!
+//! Custom resources are published by `lifecycle/definitions.rs`. Indexes of the cache are chosen here, since they
+//! must exist before objects are loaded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +20,8 @@ use crate::registry::extension::ExtensionServers;
 use crate::registry::resource::Resource;
 
 /// All resources served now. Reading takes no lock; custom resources come and go by publishing another map.
+#[doc(alias = "APIGroupInfo")]
+#[doc(alias = "crdHandler")]
 #[derive(Debug)]
 pub struct Registry {
     served: ArcSwap<Served>,
@@ -21,7 +31,7 @@ pub struct Registry {
     change: Mutex<()>,
 }
 
-/// One state of the registry.
+/// One state of the registry: immutable, shared by the requests that began with it.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     resources: HashMap<ResourcePath, Arc<Resource>>,
@@ -33,7 +43,8 @@ pub struct Served {
 type ResourcePath = (Arc<str>, Arc<str>, Arc<str>);
 
 impl Registry {
-    /// The built-in kinds.
+    /// Makes a registry of the built-in kinds, and their collections in the cache. To be called before
+    /// [`Cache::start`], so that indexed collections are loaded with their indexes.
     #[must_use]
     pub fn builtin(cache: &Cache) -> Self {
         let mut served = Served::default();
@@ -54,7 +65,8 @@ impl Registry {
         self.served.load().find(group, version, plural)
     }
 
-    /// The resource of a kind.
+    /// Returns the resource of a kind. It looks through all resources: for owner references and parameters of
+    /// policies, not for every request.
     #[must_use]
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
         let served = self.served.load();
@@ -71,8 +83,8 @@ impl Registry {
         self.served.load_full()
     }
 
-    /// Serves these resources of a group beside or instead of what it had under the same paths, and stops serving
-    /// those for which `gone` holds.
+    /// Stops serving the resources for which `gone` holds and serves `added`, also in place of resources with the
+    /// same path, in one step: no request sees a state in between.
     pub fn replace(&self, gone: impl Fn(&Resource) -> bool, added: Vec<Arc<Resource>>) {
         let _one_at_a_time = self.change.lock();
         let mut served = Served::clone(&self.served.load());

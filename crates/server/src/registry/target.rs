@@ -1,4 +1,9 @@
-//! [`Target`]: one object of a resource by its name, and the errors about it.
+//! [`Target`]: one object of a resource by namespace and name, its storage key, and the errors about it.
+//!
+//! Every error about an object names group, resource and name the way kube-apiserver does, so they are made in one
+//! place; the exceptions are commented where they occur. Preconditions on uid and resourceVersion are checked here
+//! for all verbs. Checks of a body against its path are added in `pipeline/target.rs`, since this room knows no
+//! requests.
 
 use std::sync::Arc;
 
@@ -23,10 +28,12 @@ impl<'a> Target<'a> {
         Self { resource, namespace, name, key: resource.key(namespace, name) }
     }
 
+    /// Returns the 404 for this object.
     pub(crate) fn not_found(&self) -> Status {
         Status::not_found(&self.resource.group, &self.resource.plural, self.name)
     }
 
+    /// Returns the 409 that asks the client to read the object again, for a resourceVersion that is not current.
     pub(crate) fn modified(&self) -> Status {
         Status::modified(&self.resource.group, &self.resource.plural, self.name)
     }
@@ -38,10 +45,12 @@ impl<'a> Target<'a> {
             && matches!(self.name, "system-cluster-critical" | "system-node-critical")
     }
 
+    /// Returns a 409 for another reason than the resourceVersion.
     pub(crate) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.resource.group, &self.resource.plural, self.name, why)
     }
 
+    /// Returns the 422 with these field errors. It names the group of the stored form, as kube-apiserver does.
     pub(crate) fn invalid(&self, errors: &[FieldError]) -> Status {
         // Errors are about the form that is stored.
         let stored = self.resource.builtin.and_then(|kind| kind.stored_as);
@@ -49,12 +58,15 @@ impl<'a> Target<'a> {
         Status::invalid(group, &self.resource.kind, self.name, errors)
     }
 
-    /// Refuses if there are complaints.
+    /// Returns the 422 of [`Target::invalid`] if there are field errors.
     pub(crate) fn valid(&self, errors: &[FieldError]) -> Result<(), Status> {
         if errors.is_empty() { Ok(()) } else { Err(self.invalid(errors)) }
     }
 
-    /// The uid in a request must be that of the stored object.
+    /// Checks that the uid in a request, if it has one, is that of the stored object.
+    ///
+    /// # Errors
+    /// 409 in the words of kube-apiserver's storage layer.
     pub(crate) fn check_uid(&self, asked: &str, stored: &Value) -> Result<(), Status> {
         let found = stored.at("metadata").text("uid");
         if asked.is_empty() || asked == found {
@@ -66,7 +78,10 @@ impl<'a> Target<'a> {
         )))
     }
 
-    /// The resource version in a request, if it has one, must be the current one.
+    /// Checks that the resourceVersion in a request, if it has one other than 0, is the current one.
+    ///
+    /// # Errors
+    /// 409 if it is another, 400 if it is not a number.
     pub(crate) fn check_version(&self, asked: &str, current: Revision) -> Result<(), Status> {
         if asked.is_empty() || asked == "0" {
             return Ok(());

@@ -1,4 +1,10 @@
-//! [`View`]: which part of an object a path lets one change.
+//! [`View`]: the part of an object that a path lets a client change: the object without its status, or one of the
+//! subresources of the same kind.
+//!
+//! A write through a view is the stored object with only that part taken from the request, so that a kubelet with
+//! permission for `pods/status` cannot change a spec. Subresources with kinds of their own (`scale`, `binding`,
+//! `eviction`, `token`) are no views: see `subresources/`. Resetting fields of the whole object and its status is the
+//! strategy's ([`super::strategy`]).
 
 use std::collections::HashMap;
 

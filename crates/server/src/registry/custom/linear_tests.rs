@@ -1,4 +1,8 @@
 //! The cost of a write of a custom object grows with its size, whatever its lists are.
+//!
+//! Each list type of a structural schema (`atomic`, `set`, `map`) is filled with n and with four times as many
+//! elements, and the steps are compared: a quadratic algorithm in pruning, defaulting, validation or field ownership
+//! would let one request of 3 MiB block a worker. The same test for built-in kinds is `registry/linear_tests.rs`.
 
 use listwatch_custom::Definition;
 use listwatch_wire::json::{Value, json};

@@ -1,4 +1,9 @@
-//! The schema of a custom object as server-side apply sees it.
+//! The structural schema of a custom resource as server-side apply walks it: list types, map types and merge keys.
+//!
+//! An adapter: `listwatch_merge` asks for the [`patch::Schema`] of each place, and this answers from
+//! `x-kubernetes-list-type`, `x-kubernetes-list-map-keys` and `x-kubernetes-map-type`. Metadata has the built-in type
+//! in every object, also in embedded ones. Places without a schema are atomic lists and granular maps, as in
+//! kube-apiserver. Strategic merge patch does not exist for custom resources, so there are no merge keys for it.
 
 use listwatch_custom::{Additional, Schema};
 use listwatch_kinds::schema as builtin;

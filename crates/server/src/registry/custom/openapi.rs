@@ -1,4 +1,9 @@
-//! Custom resources in OpenAPI, for `kubectl explain` and `apply`.
+//! OpenAPI documents of custom resources, for `kubectl explain`, validation in clients and server-side apply of
+//! kubectl.
+//!
+//! The documents themselves are written by `listwatch_kinds::openapi`; this translates resources of the registry into
+//! its input. They are made on request and not kept, except for their hashes (`hashes.rs`); serving and caching by
+//! clients is `endpoints/openapi.rs`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,13 +19,14 @@ pub fn document(resources: &[&Arc<Resource>]) -> Vec<u8> {
     openapi::custom_v3(&described)
 }
 
-/// The v2 document of everything that is served.
+/// Returns the OpenAPI v2 document of everything that is served, built-in kinds included. It is large: several
+/// megabytes.
 #[must_use]
 pub fn v2(served: &Served) -> Vec<u8> {
     openapi::v2(&custom(served))
 }
 
-/// The same in protobuf.
+/// Returns the OpenAPI v2 document in protobuf, which older versions of kubectl and Helm ask for.
 #[must_use]
 pub fn v2_protobuf(served: &Served) -> Vec<u8> {
     openapi::v2_protobuf(&custom(served))

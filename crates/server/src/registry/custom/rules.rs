@@ -1,4 +1,10 @@
-//! The strategy of custom objects.
+//! [`Custom`]: the strategy of custom resources.
+//!
+//! Decoding prunes what the structural schema does not know, defaults come from the schema, validation is the schema
+//! and then the CEL rules (`x-kubernetes-validations`). Rules are skipped when the schema has errors that they could
+//! trip over, and a notice says so, as in kube-apiserver. The meaning of schemas and rules is `listwatch_custom`;
+//! conversion between versions is `stages.rs`, or a webhook called from `api/convert.rs`, since a strategy never
+//! waits.
 
 use listwatch_custom::{Definition, Scope, Version, fill, prune, validate};
 use listwatch_kinds::field::Errors;
@@ -21,6 +27,7 @@ use crate::registry::strategy::Strategy;
 use crate::registry::view::View;
 
 /// The rules of one version of a custom kind.
+#[doc(alias = "customResourceStrategy")]
 #[derive(Debug)]
 pub(super) struct Custom {
     version: Version,

@@ -1,4 +1,10 @@
-//! Validation of the expressions of policies and match conditions when they are written.
+//! Validation of CEL expressions when a policy, a webhook configuration or a device selector is written.
+//!
+//! Every expression is compiled and its result type checked, so that most mistakes show at once and not at the first
+//! request. Expressions that are shared with the stored object are not compiled again with the rules for new ones: an
+//! object stored by an older server must stay updatable. Checks of the other fields are `shape.rs`; type checks
+//! against the schemas of matched kinds are warnings in `typed.rs`. The caller is the strategy
+//! ([`crate::registry::strategy`]).
 
 use listwatch_cel::{Env, Type, Version};
 use listwatch_kinds::field::Errors;

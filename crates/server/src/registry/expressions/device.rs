@@ -1,4 +1,8 @@
-//! Expressions that select devices, in claims and classes.
+//! CEL selectors of devices (dynamic resource allocation), in ResourceClaims, their templates and DeviceClasses.
+//!
+//! Checked only when they are written: selecting devices is the scheduler's work, not this server's. The variable
+//! `device` has kube-apiserver's type. Specs of claims are immutable, so only classes are checked on update.
+//! Compiling is [`super::check`].
 
 use std::sync::LazyLock;
 

@@ -1,10 +1,16 @@
-//! The CEL environments of policies and match conditions: which variables their expressions have, of which types.
+//! The CEL environments of admission policies and match conditions: which variables their expressions have, of which
+//! types.
+//!
+//! Types follow kube-apiserver, so that an expression compiles here if and only if it does there; `object` and
+//! `params` are dynamic because a policy may match many kinds. [`Declared`] exists because not every expression has
+//! every variable: match conditions of webhooks have no parameters, messages no authorizer. The values are given in
+//! `admission/policy/scope.rs`.
 
 use std::sync::LazyLock;
 
 use listwatch_cel::{Env, Type, Version};
 
-/// Variables that depend on the expression.
+/// The variables that only some expressions have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) params: bool,

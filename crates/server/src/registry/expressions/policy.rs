@@ -1,4 +1,9 @@
-//! The expressions of a policy: their environments, and their programs.
+//! The expressions of an admission policy, compiled: [`Environments`] declares its variables, [`CompiledExpression`]
+//! is one program.
+//!
+//! Variables of a policy are declared one after the other, so that each may use those before it and none can be
+//! recursive. A program that could not be made is kept as its error, because a stored policy must be evaluated (and
+//! fail) even if it does not compile any more. Evaluation and cost budgets are `admission/policy/scope.rs`.
 
 use listwatch_cel::{Env, Expression, Program, Type, Version};
 use listwatch_kinds::tree::Tree;

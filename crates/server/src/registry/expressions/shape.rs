@@ -1,4 +1,8 @@
-//! Validation of policies and their bindings, apart from their expressions.
+//! Validation of admission policies and their bindings, apart from their expressions: rules, names, counts, unions.
+//!
+//! The rules and messages are kube-apiserver's. They are here and not in the tables of `listwatch_kinds` because they
+//! belong to the same objects as the expressions, which need a compiler. Bounds such as 64 match conditions limit the
+//! work per request. Expressions are [`super::check`].
 
 use std::collections::HashSet;
 
