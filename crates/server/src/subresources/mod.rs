@@ -1,4 +1,13 @@
-//! Where a request for a subresource goes.
+//! Subresources with kinds of their own, and resources that are answered rather than stored.
+//!
+//! [`scale`] changes replicas, [`pods`] binds and evicts, [`tokens`] issues tokens, [`connect`] is as much of exec,
+//! logs and proxies as a server without kubelets has; reviews are answered here and decided in
+//! [`crate::auth::review`]. Each passes admission with the object that the client sent, then changes its target
+//! through [`crate::pipeline::transaction`].
+//!
+//! Subresources that show the object itself, such as `status`, do not come here: they are views
+//! ([`crate::registry::view`]) of the ordinary verbs. Before this room are `verbs/create.rs`, `update.rs` and
+//! `patch.rs`.
 
 pub(crate) mod connect;
 pub(crate) mod pods;
@@ -19,10 +28,10 @@ use crate::pipeline::transaction::with_version;
 use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::view::View;
 
-/// GET of a subresource.
+/// Answers a GET of a subresource: a Scale, or the object itself for views such as `status`.
 ///
 /// # Errors
-/// The Status to answer with.
+/// 404 for an object or subresource that does not exist, 405 for one that cannot be read.
 pub(crate) async fn read_subresource(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     if request.subresource.as_deref() == Some("scale") {
         return scale::read(api, &request).await;
@@ -40,7 +49,7 @@ pub(crate) async fn read_subresource(api: &Api, request: WriteRequest) -> Result
     Ok(Answer::document(200, stored.value))
 }
 
-/// Lets admission change the object sent to a subresource, or to a resource that is not stored.
+/// Runs mutating admission on the object that was sent to a subresource, or to a resource that is not stored.
 pub(crate) async fn admit(
     api: &Api,
     request: &WriteRequest,
@@ -52,7 +61,7 @@ pub(crate) async fn admit(
     api.admission.admit(&request.attributes(api, Operation::Create, name, options, None), object).await
 }
 
-/// Asks admission about the object sent to a subresource, or to a resource that is not stored.
+/// Runs validating admission on the object that was sent to a subresource, or to a resource that is not stored.
 pub(crate) async fn validate(
     api: &Api,
     request: &WriteRequest,
@@ -64,7 +73,10 @@ pub(crate) async fn validate(
     api.admission.validate(&request.attributes(api, Operation::Create, name, options, None), object).await
 }
 
-/// POST to a subresource.
+/// Answers a POST to a subresource: binding, eviction or token.
+///
+/// # Errors
+/// 405 for a subresource that takes no POST, 404 for one that does not exist, and those of each.
 pub(crate) async fn create(api: &Api, request: &WriteRequest, name: &str) -> Result<Answer, Status> {
     match (&*request.resource.group, &*request.resource.plural, name) {
         ("", "pods", "binding") => pods::bind(api, request).await,
@@ -74,7 +86,7 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest, name: &str) -> Res
     }
 }
 
-/// POST of what is answered and forgotten.
+/// Answers a POST of a kind that is not stored: a Binding, an access review or a token review.
 pub(crate) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     match (&*request.resource.group, &*request.resource.plural) {
         ("", "bindings") => pods::bind(api, request).await,

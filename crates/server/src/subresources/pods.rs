@@ -1,4 +1,11 @@
-//! Subresources of Pods that do not change them by themselves: `binding` and `eviction`.
+//! `binding` and `eviction` of Pods.
+//!
+//! A Binding sets `spec.nodeName` once and is refused for a Pod that has a node: two schedulers cannot both win. An
+//! eviction first takes one disruption from the PodDisruptionBudget that covers the Pod, conditionally, so that
+//! concurrent evictions cannot overspend it, then marks the Pod with the `DisruptionTarget` condition and deletes it.
+//! A budget whose controller has not caught up answers 429 with a retry time; `kubectl drain` relies on that.
+//!
+//! Recalculating budgets is a controller's work, outside of this server. Deletion is `pipeline/delete.rs`.
 
 use listwatch_kinds::prepare;
 use listwatch_kinds::tree::Tree;
@@ -51,7 +58,10 @@ pub(crate) fn read_body(
     Ok(decoded)
 }
 
-/// POST of a Binding: the Pod runs there from now on.
+/// Binds a Pod to a node: POST to `pods/binding`, or of a Binding.
+///
+/// # Errors
+/// 409 if the Pod has a node or is being deleted, 404, 422.
 pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
@@ -112,7 +122,10 @@ fn pods(api: &Api) -> Result<std::sync::Arc<Resource>, Status> {
     api.registry.find("", "v1", "pods").ok_or_else(Status::no_such_path)
 }
 
-/// POST of an Eviction: a deletion that asks the disruption budgets first.
+/// Evicts a Pod: a deletion that needs room in its disruption budget.
+///
+/// # Errors
+/// 429 if the budget allows no disruption now, 500 if several budgets cover the Pod, and those of a deletion.
 pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;

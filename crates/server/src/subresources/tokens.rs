@@ -1,4 +1,10 @@
-//! Tokens of service accounts: POST of a TokenRequest to the account.
+//! TokenRequest: issues a token of a ServiceAccount (`serviceaccounts/token`).
+//!
+//! A token may be bound to a Pod, Secret or Node, which must exist and, for a Pod, run as this account; it ends with
+//! that object. Lifetimes are bounded: ten minutes at least, as in kube-apiserver, and
+//! `IdentityOptions::max_token_age` at most, with a warning if a request is shortened. The token is in the response
+//! only and never stored. Signing and checking are [`crate::auth::ServiceAccounts`]; what kubelets may ask for is
+//! limited by the NodeRestriction plugin.
 
 use jiff::Timestamp;
 use listwatch_kinds::tree::Tree;
