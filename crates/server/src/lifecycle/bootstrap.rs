@@ -1,4 +1,13 @@
-//! The bootstrap objects: namespaces, RBAC policy, the `kubernetes` Service, priority classes, flow schemas.
+//! The bootstrap objects: namespaces, RBAC policy, the `kubernetes` Service, priority classes, APIServices and flow
+//! schemas.
+//!
+//! Written before the server listens, so that the first request finds them; kube-apiserver does it in post-start
+//! hooks. Every step creates what is missing and repairs what the server maintains, so that it may run at each start
+//! and on several servers at once. Namespaces come first, because the rest needs them; everything after is
+//! concurrent, so that one fsync covers many objects.
+//!
+//! The objects are data elsewhere: [`super::bootstrap_policy`], [`super::first_objects`], `fairness/bootstrap.rs`.
+//! Later repairs of flow schemas are [`super::flow_control`]; nothing else is restored while the server runs.
 
 use std::sync::Arc;
 
@@ -17,11 +26,12 @@ use crate::pipeline::internal::{amend, ensure};
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Writes the bootstrap objects that are missing. Objects that do not depend on each other are written concurrently, so that a
-/// durable store syncs once for many of them and the server is ready sooner.
+/// Writes the bootstrap objects that are missing. `port` is that of the `kubernetes` Service's target; `ca_pem` goes
+/// into `kube-root-ca.crt`.
 ///
 /// # Errors
-/// If the store fails.
+/// The store fails, or admission refuses one of them.
+#[doc(alias = "PostStartHook")]
 pub(super) async fn write(
     api: &Api,
     port: u16,

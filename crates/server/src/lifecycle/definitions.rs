@@ -1,4 +1,13 @@
-//! The life of custom resource definitions: names are accepted, kinds are served, and deletion takes the objects along.
+//! The controller of CustomResourceDefinitions: accepts names, publishes resources in the registry, and deletes the
+//! objects of a definition that goes.
+//!
+//! kube-apiserver has one controller each for names, establishing and finalizing; here one loop does all three from
+//! one snapshot, because they depend on each other. It follows the cache rather than the log, since it must decide on
+//! the state that requests see: a kind is served only after its definition is readable. Writes are conditional on the
+//! revision that was read; a lost race brings the next event and another round.
+//!
+//! `restore` runs before the server listens, so that no request after a restart gets a 404 for an established kind.
+//! Compiled definitions are kept in [`super::known`]; the resources are made by [`crate::registry::custom`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,6 +31,9 @@ const TERMINATING_RETRY: Duration = Duration::from_millis(200);
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
 /// Keeps what is served in step with the definitions in the store.
+#[doc(alias = "NamingConditionController")]
+#[doc(alias = "EstablishingController")]
+#[doc(alias = "CRDFinalizer")]
 #[derive(Debug)]
 pub(crate) struct Definitions {
     api: Arc<Api>,

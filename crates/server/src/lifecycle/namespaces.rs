@@ -1,4 +1,9 @@
-//! Namespaces that are being deleted: emptied, then let go.
+//! Deletion of namespaces: empties a terminating namespace, then removes its `kubernetes` finalizer.
+//!
+//! Pods go first and the rest waits for them, since they may need their Secrets and ConfigMaps while they end. Grace
+//! periods are zero. An object that cannot be removed does not keep the others, and the task is repeated until
+//! nothing is left; no condition is written to the status. New objects are kept out meanwhile by the
+//! NamespaceLifecycle plugin. The task is queued by [`super::driver`]; removing is [`crate::pipeline::internal`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,6 +29,7 @@ pub(super) fn terminating(value: &[u8]) -> bool {
 ///
 /// # Errors
 /// If the store fails: try again.
+#[doc(alias = "NamespacedResourcesDeleter")]
 pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(true) };
     let found = api.engine.get(&namespaces.key(None, name), None).await.map_err(Status::internal)?;

@@ -1,4 +1,8 @@
-//! [`ObjectPlace`]: from a storage key back to a resource and a name.
+//! [`ObjectPlace`]: from a storage key back to the resource, namespace and name.
+//!
+//! The controllers follow the engine's log, which has keys and bytes only. Several resources may share a key
+//! (versions, and kinds that moved between groups); the one in whose form objects are stored is preferred, so that a
+//! write by a controller does not convert. Keys that nothing serves are left alone: their definition may come back.
 
 use std::sync::Arc;
 

@@ -1,4 +1,9 @@
-//! The status of ValidatingAdmissionPolicies: which generation was seen, and what is wrong with the types in its expressions.
+//! The status of ValidatingAdmissionPolicies: `observedGeneration` and the warnings of type checking.
+//!
+//! Type checking compares a policy with the schemas of the kinds it matches; it runs once per generation and only
+//! informs, since admission evaluates the policy anyway. In a cluster it is part of kube-controller-manager. The
+//! checks are `registry/expressions/typed.rs`; errors that reject a policy are found when it is written, in
+//! `registry/expressions/check.rs`.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;

@@ -1,4 +1,10 @@
-//! The finalizers that protect claims, volumes and classes of their attributes in use: removed when a deleted one is not used any more.
+//! Removal of the protection finalizers of claims, volumes and VolumeAttributesClasses that are deleted and not in
+//! use.
+//!
+//! The StorageObjectInUseProtection plugin adds the finalizer; in a cluster the controller manager removes it. Use is
+//! decided from the cache after it has caught up: a claim by Pods that have not ended, a volume by its phase, a class
+//! by claims and volumes that name it. Something in use is looked at again later ([`super::driver`]) instead of
+//! following every Pod.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;

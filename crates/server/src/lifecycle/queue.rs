@@ -1,4 +1,10 @@
-//! A queue of tasks by due time, with retries. Time is passed in.
+//! [`TaskQueue`]: tasks by due time, each at most once, with exponential backoff for those that fail. Pure: time is
+//! passed in.
+//!
+//! Deduplication is what bounds it: a burst of changes of one object is one task, so its size is at most the number
+//! of distinct tasks. It has one consumer and no wake-ups, which is why it is not the `listwatch_workqueue` crate:
+//! that one is shared between threads and knows fairness and priorities. The driver ([`super::driver`]) sleeps until
+//! [`TaskQueue::next_due`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -46,7 +52,7 @@ impl<T: Clone + Eq + Hash> TaskQueue<T> {
         self.places.insert(task, (at, id));
     }
 
-    /// When the next piece is due.
+    /// The time at which the next task is due; `None` if there is none.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
@@ -60,7 +66,7 @@ impl<T: Clone + Eq + Hash> TaskQueue<T> {
         Some(task)
     }
 
-    /// Adds a piece again that failed, later each time.
+    /// Adds a task that failed again, after 200 ms and then twice as long each time, up to a minute.
     pub(super) fn retry(&mut self, task: T, now: Instant) {
         let failures = self.failures.entry(task.clone()).or_insert(0);
         *failures += 1;
