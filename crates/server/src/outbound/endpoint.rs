@@ -1,4 +1,9 @@
-//! [`Endpoint`]: the place of a webhook, by its `clientConfig`.
+//! [`Endpoint`]: the webhook that a `clientConfig` names, by URL or by Service.
+//!
+//! Read once when a configuration changes; only the address behind a Service is resolved per call, by a function that
+//! the caller passes in, because this room knows no objects. The certificate must be valid for
+//! `<name>.<namespace>.svc` or the host of the URL. An unusable configuration is an error that is kept and reported
+//! at the call, where the failure policy applies. Connections are [`super::WebhookClient`]'s.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +17,8 @@ use rustls::ClientConfig;
 
 use crate::outbound::{WebhookAddress, WebhookClient, tls};
 
-/// The place of a webhook.
+/// A webhook as its `clientConfig` describes it: a path at a URL or behind a Service, and the TLS configuration with
+/// its CA bundle.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     place: EndpointPlace,

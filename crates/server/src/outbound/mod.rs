@@ -1,5 +1,15 @@
-//! [`WebhookClient`]: HTTPS requests to webhooks and extension API servers, over connections that are kept. [`Endpoint`] is the
-//! webhook of an object's client configuration, [`Remote`] a service at a fixed URL.
+//! [`WebhookClient`]: HTTPS requests to webhooks, token issuers and extension API servers, over connections that are
+//! kept.
+//!
+//! Written on hyper's connection level instead of a general client, because certificates are verified per target (the
+//! CA bundle of a webhook or APIService), responses are bounded in bytes, and the messages are those of Go's client:
+//! they end up in Status messages and conditions that users know. A request on a kept connection that fails before
+//! any answer is sent once more on a new one, since the other end may just have closed it; nothing else is retried
+//! here.
+//!
+//! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`tls`] the
+//! verification. Deadlines are the callers': `admission/webhook`, `api/convert.rs`, `chain/proxy.rs`,
+//! `lifecycle/api_services.rs` and `auth`.
 
 mod endpoint;
 mod remote;
@@ -52,7 +62,8 @@ impl Default for WebhookLimits {
     }
 }
 
-/// Where a request goes.
+/// A resolved target: where to connect, the name to verify and the TLS configuration. Connections are kept per target
+/// and trust, so a changed CA bundle never reuses a connection that an older one verified.
 #[derive(Debug)]
 pub(crate) struct WebhookAddress {
     /// The name in the certificate.
@@ -104,7 +115,7 @@ impl Call<'_> {
 
 type WebhookConnection = SendRequest<Full<Bytes>>;
 
-/// A connection whose answer is still being read.
+/// A connection whose response is still being read. Dropped without [`BusyConnection::keep`], it is closed.
 pub(crate) struct BusyConnection {
     connection: WebhookConnection,
     key: String,
@@ -208,7 +219,11 @@ impl WebhookClient {
         self.call(target, &Call { method: Method::POST, path, body, authorization: None }).await
     }
 
-    /// Makes a request; returns the body of the answer.
+    /// Makes a request and returns the body of a 200.
+    ///
+    /// # Errors
+    /// The text for the user if the target cannot be reached, the response is larger than
+    /// [`WebhookLimits::response_bytes`], or the code is another.
     pub(crate) async fn call(&self, target: &WebhookAddress, call: &Call<'_>) -> Result<Bytes, String> {
         let kept = self.idle.take(&target.key());
         if let Some(connection) = kept {

@@ -1,4 +1,8 @@
-//! [`Remote`]: a service at a fixed HTTPS URL, with what proves who asks.
+//! [`Remote`]: a service at a fixed HTTPS URL, with the credentials that this server presents to it.
+//!
+//! For services that options name: the token webhook and OpenID Connect issuers. Plain HTTP and URLs with credentials
+//! are refused when the options are read, and errors never repeat the URL, which may contain a password. Webhooks
+//! that API objects name are [`super::Endpoint`].
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Uri};

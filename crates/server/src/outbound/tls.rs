@@ -1,4 +1,11 @@
-//! TLS of connections to webhooks and extension API servers: the CA bundle of the configuration, or the system's.
+//! Verification of the certificates of webhooks, issuers and extension API servers, and the client certificate shown
+//! to the latter.
+//!
+//! A `caBundle` replaces the system's roots, as in kube-apiserver. Beyond the usual verification a certificate that
+//! is itself in the bundle is accepted even if it is a CA certificate: webhooks under test often serve a self-signed
+//! one and Go accepts that; its name is still verified. `insecureSkipTLSVerify` of an APIService accepts any
+//! certificate; webhooks have no such option. The peer's possession of its key is always verified. The server side of
+//! TLS is `listen/tls.rs`.
 
 use std::sync::Arc;
 
@@ -32,7 +39,8 @@ pub(crate) fn client_config_as(
     config(verified(bundle)?, identity.as_ref())
 }
 
-/// The certificate and key that this server shows to extension API servers.
+/// The certificate and key that this server shows to extension API servers. They trust the `X-Remote-*` headers of
+/// whoever shows it.
 #[derive(Debug)]
 pub(crate) struct FrontProxyIdentity {
     chain: Vec<CertificateDer<'static>>,
