@@ -1,4 +1,8 @@
-//! [`LatencyHistogram`]: counts by size, written without a lock.
+//! [`LatencyHistogram`]: a Prometheus histogram of durations or sizes, written without a lock.
+//!
+//! Buckets are fixed at compile time, so an observation is a search in a short array and two atomic additions. Counts
+//! are relaxed: a scrape may see a sum that is an observation ahead of a bucket, which Prometheus tolerates. Values
+//! are integers in the smallest unit (microseconds, bytes); the text divides by `unit`.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +18,7 @@ pub(crate) struct LatencyHistogram<const N: usize> {
 }
 
 impl<const N: usize> LatencyHistogram<N> {
-    /// An empty one; bounds rise.
+    /// Returns an empty histogram. `bounds` are inclusive upper bounds in rising order.
     pub(crate) fn new(bounds: &'static [u64; N]) -> Self {
         let buckets = std::array::from_fn(|_| AtomicU64::default());
         Self { bounds, buckets, beyond: AtomicU64::default(), sum: AtomicU64::default() }
@@ -33,7 +37,8 @@ impl<const N: usize> LatencyHistogram<N> {
         counted.map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
-    /// Writes it as Prometheus reads it; one unit of the text is so many of the values.
+    /// Writes the histogram in Prometheus text form; values are divided by `unit`, such as 1e6 from microseconds to
+    /// seconds.
     pub(crate) fn write(&self, out: &mut String, name: &str, labels: &str, unit: f64) {
         let mut count = 0;
         for (bound, bucket) in self.bounds.iter().zip(&self.buckets) {

@@ -1,4 +1,8 @@
-//! [`Labels`]: the labels of request metrics, with kube-apiserver's names. `chain/labels.rs` makes them from a request.
+//! [`Labels`]: the labels of request metrics, with kube-apiserver's names and order.
+//!
+//! They identify a series, so every value must come from a bounded set: served resources, fixed verbs, known paths.
+//! `chain/labels.rs` makes them from a request and `chain/service.rs` replaces what is not served by
+//! [`Labels::anything`]; `requests.rs` bounds the number of series once more.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +23,7 @@ pub(crate) struct Labels<'a> {
 }
 
 impl<'a> Labels<'a> {
-    /// The same verb on anything.
+    /// Returns the labels with the verb only, for requests whose other labels must not create a series.
     pub(crate) fn anything(&self) -> Self {
         Self { verb: self.verb, ..Self::default() }
     }
@@ -65,7 +69,8 @@ impl fmt::Display for ResourceLabels<'_> {
     }
 }
 
-/// Text as it stands between the quotes of a label.
+/// Escapes a label value for the Prometheus text form. Borrowed if there is nothing to escape, which is nearly
+/// always.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['\\', '"', '\n']) {
         return text.into();

@@ -1,4 +1,9 @@
 //! [`RecentErrors`]: the last requests that failed, for the console and `/debug/listwatch/errors`.
+//!
+//! Bounded in number and in text, since both come from clients. Server errors and rejections are kept in separate
+//! lists: a misbehaving client can cause any number of 403s and must not push out the one 500 that matters. 404, 409
+//! and 410 are part of normal operation and left out. `chain/report.rs` decides what is added and removes messages
+//! about Secrets; the complete record is the audit log.
 
 use std::collections::VecDeque;
 use std::time::Duration;

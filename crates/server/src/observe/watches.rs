@@ -1,4 +1,9 @@
-//! [`Watches`]: every open watch, where it is and what it has cost.
+//! [`Watches`]: every open watch: its user, selectors, position and lag, and the counters of watch events.
+//!
+//! A watch holds a [`WatchTicket`] as long as it lasts and counts into it without a lock; only opening and closing
+//! touch the shared table. Lag is computed when somebody looks, from the watch's position and the backlog of its view
+//! ([`WatchBacklog`], implemented by the cache's view): nothing is stored per event. A request is counted in
+//! `apiserver_request_total` when its watch ends, as in kube-apiserver. The owner is `verbs/watch`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -37,7 +42,7 @@ pub(crate) struct WatchInfo {
     pub(crate) backlog: Arc<dyn WatchBacklog>,
 }
 
-/// One open watch.
+/// One open watch, as metrics and debug pages see it. Updated by its ticket, read by anybody.
 #[derive(Debug)]
 pub struct OpenWatch {
     info: WatchInfo,
@@ -60,7 +65,8 @@ pub(crate) struct WatchLag {
 }
 
 impl OpenWatch {
-    /// For people and tools; `now` is where the cache is.
+    /// Returns the watch as JSON for the debug page. `now` is the position of the cache, to compute the lag in
+    /// revisions.
     #[must_use]
     pub fn describe(&self, now: Revision) -> Value {
         let position = self.position.load(Ordering::Relaxed);
@@ -130,7 +136,7 @@ pub(crate) struct Totals {
 }
 
 impl Watches {
-    /// All open ones.
+    /// Returns all open watches, in no particular order.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<OpenWatch>> {
         self.open.lock().values().cloned().collect()
@@ -180,7 +186,7 @@ impl Watches {
     }
 }
 
-/// Held by a watch as long as it lasts.
+/// The entry of one watch among the open ones. Dropping it removes the entry and counts the request.
 #[derive(Debug)]
 pub(crate) struct WatchTicket {
     id: u64,
