@@ -1,4 +1,9 @@
-//! [`AuditDraft`]: what is known about a request while it is served.
+//! [`AuditDraft`]: the audit event of a request while it is served.
+//!
+//! Facts become known at different stages (authentication, impersonation, body, admission, response) and in different
+//! rooms; each is set once, without a lock, in the draft that the request carries. The level is decided after
+//! authentication; before it nothing is recorded, as kube-apiserver's policy needs a user. A body is kept only if the
+//! level asks for it. Writing a stage hands a finished [`AuditEvent`] to the log and never waits.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +36,8 @@ impl AuditStage {
     }
 }
 
-/// The audit event of a request in the making. It is shared by all who add to it, each of them once.
+/// The audit event of a request in the making, shared by everything that handles the request. Each fact is set at
+/// most once.
 #[derive(Debug)]
 pub(crate) struct AuditDraft {
     log: Arc<AuditLog>,
@@ -78,7 +84,7 @@ impl AuditDraft {
         }
     }
 
-    /// The sender is known; what it wants is judged by the policy.
+    /// Records the user and lets the policy decide the level. Writes the stage `RequestReceived`.
     pub(crate) fn authenticated(&self, user: &Arc<User>, wanted: &Attributes<'_>) {
         let verdict = self.log.policy().judge(user, wanted);
         let known = KnownRequest {

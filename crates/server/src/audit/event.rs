@@ -1,4 +1,8 @@
-//! [`AuditEvent`]: one line of the audit log.
+//! [`AuditEvent`]: one line of the audit log, in the format of `audit.k8s.io/v1`.
+//!
+//! Made on the request's path and encoded by the writer's thread, so it holds references to bodies instead of copies.
+//! Bodies above 256 KiB are replaced by their length: they would make single lines that log shippers drop.
+//! [`AuditEvent::weight`] is what the queue's bound counts.
 
 use std::net::IpAddr;
 use std::sync::Arc;

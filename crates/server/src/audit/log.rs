@@ -1,4 +1,9 @@
-//! [`AuditLog`]: writes events to a file, in a thread of its own.
+//! [`AuditLog`]: writes audit events to a file, in a thread of its own.
+//!
+//! Requests never wait for the disk: the queue is bounded in events and bytes, and what does not fit is dropped and
+//! counted (`listwatch_audit_dropped_total`), as with kube-apiserver's default batching mode. The file is opened
+//! again when it was renamed, so that logrotate works without a signal. Events are flushed whenever the queue is
+//! empty; they are not synced, so a crash of the machine may lose the last ones.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -52,7 +57,7 @@ impl AuditLog {
         Ok(Arc::new(Self { policy, queue, counters }))
     }
 
-    /// The beginning of what will be told about a request.
+    /// Begins the draft of a request.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: HeaderValue,

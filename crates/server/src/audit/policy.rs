@@ -1,4 +1,9 @@
-//! [`AuditPolicy`]: how much is told about which requests.
+//! [`AuditPolicy`]: the audit policy file of kube-apiserver: rules, of which the first that matches decides the
+//! level.
+//!
+//! Unknown fields are errors, because a misspelt rule would silently record less or more than was meant. Matching is
+//! by user, group, verb, resource, namespace and path; a request that no rule matches is not recorded. Evaluated once
+//! per request, after authentication ([`super::draft`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +87,7 @@ impl AuditPolicy {
         Ok(policy)
     }
 
+    /// Returns the level and the omitted stages of a request: those of the first rule that matches.
     pub(super) fn judge(&self, user: &User, wanted: &Attributes<'_>) -> AuditDecision {
         let Some(rule) = self.rules.iter().find(|rule| rule.fits(user, wanted)) else {
             return AuditDecision::default();
