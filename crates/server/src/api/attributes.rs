@@ -1,4 +1,9 @@
-//! [`Attributes`]: a request as admission plugins see it.
+//! [`Attributes`]: a write request as admission plugins see it. kube-apiserver's `admission.Attributes`.
+//!
+//! Borrowed, copied and made per attempt of a write. The object is not part of it: mutating plugins get it as `&mut`
+//! beside it, so that the borrow checker keeps validating plugins from changing it. Lookups ([`Attributes::find`],
+//! [`Attributes::list`]) read the watch cache, which may be a moment behind; a plugin that must not miss a write just
+//! made waits with [`Api::wait_for`] first. Made by [`crate::pipeline`], called through [`super::Chain`].
 
 use std::sync::Arc;
 
@@ -90,6 +95,7 @@ fn delete_options(options: &DeleteOptions) -> Value {
 }
 
 /// A request as admission plugins see it; the new object is passed beside it, because plugins may change it.
+#[doc(alias = "admission.Attributes")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes<'a> {
     pub(crate) api: &'a Api,
@@ -125,7 +131,7 @@ impl<'a> Attributes<'a> {
         Status::forbidden(&self.resource.group, &self.resource.plural, name, why)
     }
 
-    /// Returns an object from the cache.
+    /// Returns an object from the cache in the version asked for; `None` if the cache does not have it.
     pub(crate) fn find(
         &self,
         (group, version, plural): (&str, &str, &str),
@@ -138,7 +144,8 @@ impl<'a> Attributes<'a> {
         read(&resource, found)
     }
 
-    /// Returns the objects of a resource from the cache, of one namespace or of all.
+    /// Returns the objects of a resource from the cache, of one namespace or of all. It parses each one: for kinds
+    /// with few objects.
     pub(crate) fn list(
         &self,
         (group, version, plural): (&str, &str, &str),

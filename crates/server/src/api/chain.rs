@@ -1,4 +1,10 @@
 //! [`Chain`]: the enabled admission plugins in the order they are called.
+//!
+//! Mutating plugins run first, all of them, and once more if a webhook or policy that ran changed the object after
+//! others had seen it (`reinvocation.rs`); the validating phase is a second call after the strategy has validated. A
+//! write should not ask every plugin about its interest, so each resource keeps a bit per plugin that may act on it.
+//! The first rejection ends the request. Which plugins there are is the table in `admission/chain.rs`, above this
+//! room.
 
 use std::sync::Arc;
 
@@ -9,6 +15,7 @@ use super::{Attributes, Plugin};
 use crate::registry::Resource;
 
 /// The enabled plugins in the order they are called.
+#[doc(alias = "chainAdmissionHandler")]
 #[derive(Debug)]
 pub(crate) struct Chain {
     plugins: Vec<Arc<dyn Plugin>>,
@@ -44,7 +51,7 @@ impl Chain {
         })
     }
 
-    /// Lets the plugins change the object.
+    /// Calls the mutating phase of the plugins, in order, and a second time if reinvocation asks for it.
     ///
     /// # Errors
     /// The Status of the first plugin that rejects the request.
@@ -64,7 +71,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Asks the plugins whether the request may pass.
+    /// Calls the validating phase of the plugins, in order.
     ///
     /// # Errors
     /// The Status of the first plugin that rejects the request.

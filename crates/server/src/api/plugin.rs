@@ -1,4 +1,9 @@
 //! [`Plugin`]: the interface of admission plugins, which are in `admission/`.
+//!
+//! The three questions before the calls exist for speed: interest in a resource is asked once, the operation and
+//! idleness for every write. A plugin whose configuration objects do not exist is idle and costs a lookup. `admit`
+//! and `validate` may be called several times for one request, since a write is retried after a conflict: they must
+//! have no effect of their own, except through the [`super::AdmissionRecord`].
 
 use std::fmt::Debug;
 
@@ -10,6 +15,9 @@ use super::{Api, Attributes, Operation};
 use crate::registry::Resource;
 
 /// One admission plugin.
+#[doc(alias = "admission.Interface")]
+#[doc(alias = "MutationInterface")]
+#[doc(alias = "ValidationInterface")]
 #[async_trait]
 pub(crate) trait Plugin: Debug + Send + Sync {
     /// Returns true if the plugin may have something to do for objects of this resource. Asked once per resource.

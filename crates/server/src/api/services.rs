@@ -1,4 +1,9 @@
 //! The address behind a Service, for calls to webhooks and extension API servers.
+//!
+//! kube-apiserver relies on kube-proxy or picks an endpoint; here a ready endpoint of an EndpointSlice comes first,
+//! then the cluster IP, since a server outside of a cluster network can often reach Pods but no virtual addresses. An
+//! `ExternalName` Service leads to that name, which lets a webhook run on the same machine. The connection itself is
+//! [`crate::outbound`].
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -30,6 +35,7 @@ impl Api {
     ///
     /// # Errors
     /// Why there is none.
+    #[doc(alias = "ServiceResolver")]
     pub(crate) fn locate(&self, namespace: &str, name: &str, port: i64) -> Result<(String, u16), String> {
         resolve(self, namespace, name, port)
     }

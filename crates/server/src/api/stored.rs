@@ -1,4 +1,9 @@
-//! [`Stored`]: an object as a tree, with the bytes and the revision it is stored at.
+//! [`Stored`]: one object read for a write: its tree, its bytes and the revision it is stored at.
+//!
+//! [`cached`] answers from memory and is nearly always current; [`fresh`] asks the engine and is the last word before
+//! an error or a "not found" is returned. The tree of a recent write is reused instead of being parsed again
+//! (`registry/recent.rs`), and then its byte spans let the encoder copy what did not change. Reads by clients do not
+//! come here: they send stored bytes ([`crate::cache`]).
 
 use std::sync::Arc;
 
@@ -48,14 +53,20 @@ impl Stored {
     }
 }
 
-/// Returns an object as the cache has it.
+/// Returns an object as the cache has it, which may be a moment behind the store.
+///
+/// # Errors
+/// 500 if it cannot be read, and errors of a conversion webhook.
 pub(crate) async fn cached(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
     let snapshot = target.resource.collection.snapshot();
     let Some(object) = snapshot.get(&target.key) else { return Ok(None) };
     Stored::read(api, target, object.stored().clone(), object.revision()).await.map(Some)
 }
 
-/// Returns an object as the engine has it.
+/// Returns an object as the store has it.
+///
+/// # Errors
+/// 500 if it cannot be read, 5xx if the store fails, and errors of a conversion webhook.
 pub(crate) async fn fresh(api: &Api, target: &Target<'_>) -> Result<Option<Stored>, Status> {
     let found = api.engine.get(&target.key, None).await.map_err(|error| storage_status(&error))?;
     match found {
