@@ -32,6 +32,8 @@ const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 const TRIES: usize = 16;
 
 /// The addresses and ports given to writes that are under way.
+#[doc(alias = "ipallocator")]
+#[doc(alias = "portallocator")]
 #[derive(Debug)]
 pub(crate) struct Allocator {
     pub(crate) claims: Claims,
