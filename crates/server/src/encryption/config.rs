@@ -1,4 +1,9 @@
-//! [`EncryptionConfig`]: which resources are encrypted, and with which keys.
+//! [`EncryptionConfig`]: kube-apiserver's EncryptionConfiguration: which resources are encrypted, and with which
+//! keys.
+//!
+//! The providers `aesgcm` and `identity` are supported; others are errors rather than ignored, since a resource would
+//! be stored in plain text. Errors never contain a secret. The first part also covers the server's own keys under
+//! `/bootstrap/`, which kube-apiserver keeps in files. Applying it is [`super::engine`].
 
 use std::collections::BTreeMap;
 
@@ -50,7 +55,13 @@ impl std::fmt::Debug for KeyText {
 }
 
 impl EncryptionConfig {
-    /// Reads an EncryptionConfiguration. Of the providers, `aesgcm` and `identity` are there.
+    /// Reads an EncryptionConfiguration in YAML. Of the providers, `aesgcm` and `identity` are supported.
+    ///
+    /// ```
+    /// use listwatch_server::encryption::EncryptionConfig;
+    ///
+    /// let problem = EncryptionConfig::parse("kind: Something").unwrap_err(); assert_eq!(problem, "expected an
+    /// apiserver.config.k8s.io/v1 EncryptionConfiguration"); ```
     ///
     /// # Errors
     /// The problem with the configuration; never a secret.

@@ -1,4 +1,9 @@
-//! [`Encrypted`]: a store that keeps chosen values encrypted in another one.
+//! [`Encrypted`]: a storage engine in front of another one that encrypts chosen values.
+//!
+//! A decorator, so that cache, pipeline and controllers see plain objects and no engine knows keys. Keys and
+//! revisions stay as they are: only values are encrypted. One value that cannot be decrypted must not hide the
+//! others, so a range returns it as empty and the cache reports it as damaged (`cache/damage.rs`). After a key
+//! rotation, `is_outdated` lets an unchanged update rewrite a value with the first key.
 
 use std::sync::Arc;
 
@@ -11,7 +16,8 @@ use listwatch_storage::{
 
 use crate::encryption::config::EncryptionConfig;
 
-/// A store that keeps chosen values encrypted in another one.
+/// A storage engine that keeps the values of chosen resources encrypted in another engine.
+#[doc(alias = "EncryptionAtRest")]
 #[derive(Debug)]
 pub struct Encrypted {
     inner: Arc<dyn Engine>,
