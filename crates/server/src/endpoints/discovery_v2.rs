@@ -1,4 +1,10 @@
-//! Aggregated discovery: all groups and resources in one document, with an ETag so that it need not be fetched twice.
+//! Aggregated discovery (`apidiscovery.k8s.io/v2`): all groups and resources in one document.
+//!
+//! kubectl asks for it first and saves a request per group version. The ETag is a hash of the document, so that a
+//! client that has it gets a 304. The media type has parameters that ordinary negotiation does not know, hence
+//! [`wanted`]. Resources of extension API servers come from their last discovery document; one that does not answer
+//! is listed as `Stale` without resources, so that clients keep what they knew. The older form is
+//! [`super::discovery`].
 
 use std::sync::Arc;
 

@@ -1,4 +1,10 @@
 //! Health endpoints: `/healthz`, `/livez`, `/readyz`, and one path per check.
+//!
+//! `livez` fails if a restart could help, `readyz` also when the server should get no traffic: the store is
+//! read-only, objects are damaged, or it is shutting down. Reasons are logged and withheld from clients, as in
+//! kube-apiserver, because these paths need no credentials. The names of kube-apiserver's post-start hooks are listed
+//! and always pass, since that work is done before the first connection is accepted; probes and tools look for them.
+//! They take no seats of API priority and fairness, so a full server still answers.
 
 use http::StatusCode;
 use listwatch_storage::Health;

@@ -1,4 +1,8 @@
-//! OpenID discovery: the document and the public keys with which others verify service account tokens.
+//! OpenID discovery of service account tokens: the configuration document and the public keys (JWKS).
+//!
+//! Cloud providers and other clusters verify tokens of this server with them. All keys that verify are published,
+//! former ones too, so that rotation does not break tokens in use. Responses may be cached for an hour. Permission is
+//! by RBAC (`system:service-account-issuer-discovery`). The keys are [`crate::auth::ServiceAccounts`]'s.
 
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, HOST, HeaderValue};

@@ -1,4 +1,7 @@
 //! `/version`, and the same facts as the metric `kubernetes_build_info`.
+//!
+//! `major` and `minor` are those of the Kubernetes version whose behaviour is served: clients and Helm charts choose
+//! APIs by them. The version of this program is the build metadata after the plus sign in `gitVersion`.
 
 use listwatch_wire::json::json;
 
