@@ -1,4 +1,9 @@
-//! The names and addresses that a serving certificate must cover.
+//! The names and addresses that a serving certificate must cover, and the address that clients are told.
+//!
+//! A certificate lists loopback, the names and cluster IP of the `kubernetes` Service, the address listened on (or
+//! all of the machine's, when listening on all), the advertised address and what the options add. Addresses are read
+//! from `/proc` instead of by a library; on other systems they must be given. The certificate is made by
+//! [`super::authority`].
 
 use std::net::{IpAddr, SocketAddr};
 

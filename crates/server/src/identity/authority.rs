@@ -1,4 +1,10 @@
-//! [`Authority`]: the CA of a cluster, and the certificates it issues.
+//! [`Authority`]: the CA of a cluster, and the certificates it issues: serving, administrator, front proxy.
+//!
+//! There are two CAs. The second signs only the front-proxy client certificate, so that no holder of an ordinary
+//! client certificate can claim identities towards extension API servers. Issued certificates are valid for a year
+//! and replaced 30 days before their end; the CA is valid for ten years and never replaced by itself, because every
+//! client that trusts it would have to learn of the new one. Keys are kept by [`super::secrets`];
+//! CertificateSigningRequests of users are not signed here.
 
 use std::time::Duration;
 
@@ -19,7 +25,7 @@ pub(crate) const VALIDITY: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The time before its end at which a certificate is replaced.
 pub(crate) const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The CA of a cluster.
+/// A CA: its certificate and its private key, both in PEM. `Debug` shows neither.
 pub(crate) struct Authority {
     /// Its certificate, in PEM.
     pub(crate) certificate: String,
