@@ -1,9 +1,13 @@
-//! Errors of starting and stopping a server.
+//! [`Error`]: the reasons why a server does not start.
+//!
+//! One enum for everything between [`Options`](crate::Options) and the first accepted connection; each variant says
+//! what to do. Errors of requests are a `listwatch_wire::Status` and never one of these; background tasks that end
+//! are reported by [`Handle::failed`](crate::Handle::failed).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a server did not start.
+/// The reason a server did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
