@@ -1,4 +1,8 @@
 //! Reading configuration files and writing private ones, with errors that name the file.
+//!
+//! Private files (CA key, administrator's token) are written with mode 0600 under another name, synced and renamed,
+//! so that neither a crash nor a reader ever sees a part of a key. Files are read once at the start, except for
+//! serving certificates, which `listen/tls.rs` reads again.
 
 use std::fs;
 use std::io::Write;
