@@ -1,4 +1,12 @@
-//! [`Options`]: everything that can be chosen about a server, every bound with its name, default and reason.
+//! [`Options`]: everything that can be chosen about a server; every bound with its name, default and reason.
+//!
+//! One struct per component, so that a component takes only its own limits. Defaults are a server for development: a
+//! free loopback port, TLS with a CA in memory, the controllers of a small cluster. `listwatch serve` maps flags to
+//! these fields; nothing here reads files or the environment. Values are checked where they are used, at the start
+//! ([`crate::Server::start`]).
+//!
+//! To add a bound: a field with its unit and reason here, its default in the `Default` implementation below, a flag
+//! in `crates/cli` if users should set it.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -116,12 +124,12 @@ impl Default for IdentityOptions {
     }
 }
 
-/// The audit log.
+/// The audit log: which requests are recorded, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditOptions {
-    /// The audit log: a policy and a file, in kube-apiserver's format.
+    /// The audit policy, in kube-apiserver's format.
     pub policy_file: PathBuf,
-    /// Where it is told.
+    /// The file that events are appended to, one line of JSON each. It is opened again after a rotation.
     pub log_file: PathBuf,
 }
 
@@ -241,6 +249,8 @@ pub struct HttpLimits {
 }
 
 /// Bounds on requests.
+#[doc(alias = "MaxRequestBodyBytes")]
+#[doc(alias = "MaxRequestsInFlight")]
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
     /// Bytes of a request body (413 above it), as in kube-apiserver.
@@ -293,6 +303,7 @@ pub struct CacheLimits {
 }
 
 /// Timeouts and bounds of watches.
+#[doc(alias = "MinRequestTimeout")]
 #[derive(Clone, Copy, Debug)]
 pub struct WatchLimits {
     /// A watch without timeoutSeconds ends after a random time between this and twice this, so that clients spread.
@@ -306,7 +317,7 @@ pub struct WatchLimits {
     pub recheck_every: Option<Duration>,
     /// Bytes of objects a watcher takes at a time when it has much to catch up with: what one that does not read holds.
     pub batch_bytes: usize,
-    /// Events a watcher takes at a time.
+    /// Events a watcher takes at a time, together with `batch_bytes`.
     pub batch_events: usize,
 }
 
