@@ -1,4 +1,13 @@
-//! [`Server`] and [`Handle`]: starting and stopping.
+//! [`Server`] and [`Handle`]: puts the rooms together, starts and stops them.
+//!
+//! The order of [`Server::start`] matters. The listener is bound first, so that the port is known for certificates
+//! and the `kubernetes` Service; the cache is loaded before anything reads it; definitions are restored and bootstrap
+//! objects written before the first connection is accepted. A client that can connect therefore finds a complete
+//! server, and an error leaves nothing running. Every background task is registered: one that ends early fails its
+//! health check and [`Handle::failed`].
+//!
+//! Shutdown is the reverse: no new connections, watches end with a bookmark, requests finish within [`DRAIN`], then
+//! tasks are aborted and the engine is closed. Flags and signals are `listwatch serve`'s.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -53,6 +62,8 @@ const BACKLOG: u32 = 4096;
 const ADMIN: &str = "kubernetes-admin";
 
 /// Starts servers.
+#[doc(alias = "GenericAPIServer")]
+#[doc(alias = "kube-apiserver")]
 #[derive(Clone, Copy, Debug)]
 pub struct Server;
 
@@ -276,7 +287,8 @@ impl Handle {
         &self.admin_token
     }
 
-    /// A kubeconfig for the administrator: with a client certificate, and with a token for clients that know only those.
+    /// Returns a kubeconfig for the administrator: with a client certificate, and with a token for clients that know
+    /// only those. It contains secrets.
     #[must_use]
     pub fn admin_kubeconfig(&self) -> String {
         let line = |key: &str, pem: &str| format!("    {key}: {}\n", STANDARD.encode(pem));
@@ -295,7 +307,8 @@ impl Handle {
         )
     }
 
-    /// Completes when a background task has ended that the server cannot go on without; its name. The process should end.
+    /// Completes when a background task has ended that the server cannot go on without, and returns its name. The
+    /// process should end: none of the tasks can be started again on what it left behind.
     pub async fn failed(&self) -> &'static str {
         self.api.metrics.tasks.first_end().await
     }
@@ -306,7 +319,9 @@ impl Handle {
         &self.api
     }
 
-    /// Stops in good order: no new connections, watches end properly, requests are finished, the engine is closed.
+    /// Stops in good order: no new connections, watches end with a last bookmark, requests in flight finish, the
+    /// engine is closed. It takes at most ten seconds plus the closing of the engine; connections that are still open
+    /// then are dropped.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         self.api.cache.close();
