@@ -34,7 +34,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// All objects of the kind.
+    /// All objects of the kind, in all namespaces.
     #[must_use]
     pub fn new(resource: ResourceKind) -> Self {
         Self {
@@ -68,14 +68,16 @@ impl Scope {
         self
     }
 
-    /// Only objects with such labels.
+    /// Only objects whose labels match. Part of the scope: another selector is another informer with a watch of its
+    /// own.
     #[must_use]
     pub fn labels(mut self, selector: &LabelSelector) -> Self {
         self.labels = selector.to_string();
         self
     }
 
-    /// Only objects with such fields.
+    /// Only objects whose fields match. Part of the scope, like the labels; the server decides which fields can be
+    /// selected.
     #[must_use]
     pub fn fields(mut self, selector: &FieldSelector) -> Self {
         self.fields = selector.to_string();
@@ -176,7 +178,7 @@ impl<K> std::ops::Deref for Shared<K> {
 }
 
 impl<K: Send + Sync + 'static> Shared<K> {
-    /// Reads its cache, and keeps it alive.
+    /// Returns a lister over its cache, which keeps the informer running for as long as it exists.
     #[must_use]
     pub fn lister(&self) -> Lister<K> {
         let informer: Arc<dyn Any + Send + Sync> = Arc::<SharedInformer<K>>::clone(&self.informer);
@@ -216,6 +218,8 @@ type FactoryEntries = HashMap<(Scope, std::any::TypeId), FactoryEntry>;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "SharedInformerFactory")]
+#[doc(alias = "DynamicSharedInformerFactory")]
 pub struct InformerFactory {
     client: ::kube::Client,
     entries: Mutex<FactoryEntries>,
@@ -361,7 +365,7 @@ impl InformerFactory {
         self.informers().iter().map(|informer| informer.status()).collect()
     }
 
-    /// Stops every informer and waits for them.
+    /// Stops every informer and waits for them, handlers included. Informers made after this call are not affected.
     pub async fn shutdown(&self) {
         let informers = self.informers();
         join_all(informers.iter().map(|informer| informer.stop())).await;

@@ -13,7 +13,8 @@ use listwatch_wire::status::Status;
 use crate::object::{Object, Raw};
 use crate::store::Store;
 
-/// Reads a cache.
+/// Reads a cache by name, namespace and labels. Never asks the server: an object that was created a moment ago may be
+/// missing.
 pub struct Lister<K = Raw> {
     store: Store<K>,
     resource: GroupVersionResource,
@@ -60,7 +61,7 @@ impl<K> Lister<K> {
         self.get_in("", name)
     }
 
-    /// One namespace.
+    /// Returns a view of one namespace.
     #[must_use]
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, K> {
         NamespaceLister { lister: self, namespace }
@@ -84,7 +85,7 @@ impl<K> Lister<K> {
     }
 }
 
-/// Reads one namespace of a cache.
+/// Reads one namespace of a cache. Its cost is that of the namespace, not of the whole cache.
 #[derive(Debug)]
 pub struct NamespaceLister<'a, K = Raw> {
     lister: &'a Lister<K>,

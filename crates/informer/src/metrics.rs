@@ -12,7 +12,7 @@ use crate::leader_election::ElectionStatus;
 use crate::mutation_cache::MutationStats;
 use crate::processor::HandlerStatus;
 
-/// True if a figure only grows.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// It only grows.
@@ -21,7 +21,7 @@ pub enum MetricKind {
     Gauge,
 }
 
-/// One figure.
+/// One value of one metric, with its labels.
 #[derive(Clone, Debug)]
 pub struct Sample<'a> {
     /// The name of the metric, for example `listwatch_informer_objects`.

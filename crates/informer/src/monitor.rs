@@ -20,7 +20,7 @@ use crate::sync::Mutex;
 /// Hears of every problem of an informer, with what is done about it. Must not block.
 pub(crate) type ProblemHook = dyn Fn(&Problem, Response) + Send + Sync;
 
-/// The most recent problem.
+/// The most recent problem of an informer or of one of its sources, with the time and the reaction.
 #[derive(Clone, Debug)]
 pub struct LastProblem {
     /// When it occurred.

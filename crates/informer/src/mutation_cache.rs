@@ -98,7 +98,7 @@ impl<K> std::fmt::Debug for MutationCache<K> {
 }
 
 impl<K> MutationCache<K> {
-    /// Puts itself on top of a store.
+    /// Shows own writes on top of this store. The store is the informer's and is not changed.
     #[must_use]
     pub fn new(store: Store<K>, options: MutationOptions) -> Self {
         let entries = Mutex::new(Lru::new(options.capacity));

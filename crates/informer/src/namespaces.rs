@@ -40,7 +40,7 @@ use std::fmt;
 
 use crate::informer::{InformerError, SharedInformer};
 
-/// The namespaces of an informer.
+/// The namespaces of an informer, for adding and removing some while it runs. Holding it keeps the informer alive.
 pub struct Namespaces<K> {
     informer: SharedInformer<K>,
 }

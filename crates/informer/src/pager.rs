@@ -75,7 +75,7 @@ impl fmt::Debug for Pager {
 }
 
 impl Pager {
-    /// Begins with this request.
+    /// Begins with this request; its version and limit hold for all pages. Nothing is fetched before the first poll.
     #[must_use]
     pub fn new(source: Arc<dyn ListerWatcher>, first: ListRequest, options: PagerOptions) -> Self {
         Self { source, options, next: Some(first), in_flight: None, waiting: VecDeque::new() }

@@ -60,7 +60,7 @@ impl<K, V> fmt::Debug for TtlStore<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> TtlStore<K, V> {
-    /// An empty store.
+    /// An empty store. Memory is taken as entries come.
     #[must_use]
     pub fn new(options: TtlOptions) -> Self {
         Self { ttl: options.ttl, entries: Lru::new(options.capacity) }

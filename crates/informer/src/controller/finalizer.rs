@@ -27,7 +27,8 @@ pub enum FinalizerError {
     Failed(String),
 }
 
-/// Writes the finalizers of objects.
+/// Writes the finalizers of objects. It is a trait so that a controller can be tested without a server; the write must
+/// be conditional on the version that was read, or two controllers would erase each other's finalizers.
 #[async_trait::async_trait]
 pub trait Finalizers: Send + Sync + 'static {
     /// Replaces the finalizers of an object, if it is still the version that was read. An object that is gone has none,
@@ -38,7 +39,8 @@ pub trait Finalizers: Send + Sync + 'static {
     async fn write(&self, object: &Object<Raw>, finalizers: Vec<String>) -> Result<(), FinalizerError>;
 }
 
-/// Writes finalizers to a Kubernetes API server.
+/// Writes finalizers to a Kubernetes API server, by a merge patch of the metadata that carries the resourceVersion.
+/// Needs the verb `patch` on the resource.
 #[derive(Clone)]
 pub struct KubeFinalizers {
     client: Client,
@@ -52,13 +54,13 @@ impl fmt::Debug for KubeFinalizers {
 }
 
 impl KubeFinalizers {
-    /// For objects of this type.
+    /// Writes finalizers of a type that knows its resource.
     #[must_use]
     pub fn of<K: kube::Resource<DynamicType = ()>>(client: Client) -> Self {
         Self { client, resource: ApiResource::erase::<K>(&()) }
     }
 
-    /// For objects of a kind that is known at run time only.
+    /// Writes finalizers of a kind that is known at run time only.
     #[must_use]
     pub fn dynamic(client: Client, resource: ApiResource) -> Self {
         Self { client, resource }

@@ -114,7 +114,8 @@ impl<K, J> fmt::Debug for Controller<K, J> {
 }
 
 impl<K: Send + Sync + 'static> Controller<K> {
-    /// Reconciles the objects of this source.
+    /// Reconciles the objects of this source. Defaults: 8 at a time, no timeout, 30 s of grace at the end, and the
+    /// retry delays of client-go.
     pub fn new(source: impl IntoInformer<K>) -> Self {
         let informer = source.into_informer();
         let bounds = ControllerBounds { concurrency: 8, timeout: None, grace: Duration::from_secs(30) };
@@ -229,13 +230,15 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// Stops when the token is cancelled.
+    /// Stops when the token is cancelled: keys that are due and reconciles in progress have the
+    /// [grace](Self::shutdown_grace).
     pub fn shutdown_on(mut self, stop: CancellationToken) -> Self {
         self.setup.stop = stop;
         self
     }
 
-    /// Stops on SIGINT and SIGTERM.
+    /// Stops on SIGINT and SIGTERM, as [`shutdown_on`](Self::shutdown_on) does. Their default action, to end the
+    /// process at once, is replaced for the whole process.
     pub fn shutdown_on_signal(mut self) -> Self {
         self.setup.signals = true;
         self

@@ -37,22 +37,26 @@ fn differs<K>(event: &Event<K>, differ: impl Fn(&Object<K>, &Object<K>) -> bool)
     }
 }
 
-/// Passes updates of the desired state: of the generation, or the request to delete the object. Not of its status.
+/// Passes updates of the desired state: of the generation, or the request to delete the object. Not of its status, for
+/// kinds with a status subresource.
+#[doc(alias = "GenerationChangedPredicate")]
 pub fn generation<K>(event: &Event<K>) -> bool {
     differs(event, |old, new| old.generation() != new.generation() || old.is_deleting() != new.is_deleting())
 }
 
-/// Passes updates of the labels.
+/// Passes updates that changed the labels.
+#[doc(alias = "LabelChangedPredicate")]
 pub fn labels<K>(event: &Event<K>) -> bool {
     differs(event, |old, new| !old.labels().eq(new.labels()))
 }
 
-/// Passes updates of the annotations.
+/// Passes updates that changed the annotations.
+#[doc(alias = "AnnotationChangedPredicate")]
 pub fn annotations<K>(event: &Event<K>) -> bool {
     differs(event, |old, new| !old.annotations().eq(new.annotations()))
 }
 
-/// Passes updates of the finalizers.
+/// Passes updates that changed the finalizers.
 pub fn finalizers<K>(event: &Event<K>) -> bool {
     differs(event, |old, new| old.finalizers() != new.finalizers())
 }

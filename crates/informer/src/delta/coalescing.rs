@@ -113,7 +113,8 @@ impl<K> Coalescing<K> {
         &mut self.segments[last]
     }
 
-    /// Adds a delta.
+    /// Adds a delta. It joins those of its key, or begins a new segment if it is a barrier. The capacity is not checked
+    /// here but by [`DeltaQueue`](super::DeltaQueue).
     pub fn push(&mut self, delta: Delta<K>) {
         let segment = self.open_segment();
         let heavier = if let Delta::Bookmark(revision) = delta {

@@ -25,7 +25,7 @@ impl<K> Default for InOrder<K> {
 }
 
 impl<K> InOrder<K> {
-    /// Appends a delta.
+    /// Appends a delta. The capacity is not checked here but by [`DeltaQueue`](super::DeltaQueue).
     pub fn push(&mut self, delta: Delta<K>) {
         self.weight += delta.weight();
         self.deltas.push_back(delta);

@@ -23,7 +23,8 @@ pub use queue::{Batch, Closed, DeltaQueue, Form, QueueOptions};
 
 use crate::object::{Object, Raw};
 
-/// A change to a collection.
+/// A change to a collection, as the reflector saw it. Its effect is decided when it is applied: the store may know the
+/// object already, or never have had it.
 #[derive(Clone, Debug)]
 pub enum Delta<K = Raw> {
     /// The server said that the object appeared. Whether it is new is decided by the store.
@@ -75,7 +76,8 @@ impl<K> Delta<K> {
         matches!(self, Self::Replaced { .. } | Self::SyncAll | Self::Current | Self::Removed)
     }
 
-    /// The weight against [`QueueOptions::capacity`].
+    /// The number of objects it carries, counted against [`QueueOptions::capacity`]. A replacement weighs as many as it
+    /// lists.
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {
@@ -84,7 +86,7 @@ impl<K> Delta<K> {
         }
     }
 
-    /// Where the collection stands after it.
+    /// The resource version that the collection has reached after it; none for deltas that say nothing about that.
     #[must_use]
     pub fn revision(&self) -> Option<Revision> {
         match self {

@@ -82,7 +82,7 @@ impl SeriesEntry {
     }
 }
 
-/// The reaction to an occurrence.
+/// The reaction to an occurrence, for the caller to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Create this event.
@@ -95,8 +95,10 @@ pub enum Verdict {
     Limited,
 }
 
-/// Decides which occurrences become events.
+/// Decides which occurrences become events: client-go's `EventCorrelator`, with series instead of message aggregation.
+/// Memory is bounded by [`CorrelatorOptions`].
 #[derive(Clone, Debug)]
+#[doc(alias = "EventCorrelator")]
 pub struct Correlator {
     options: CorrelatorOptions,
     reporter: Arc<Reporter>,
@@ -109,7 +111,7 @@ pub struct Correlator {
 }
 
 impl Correlator {
-    /// Knows of nothing yet.
+    /// A correlator that has seen nothing. The reporter is written into every event.
     #[must_use]
     pub fn new(reporter: Reporter, options: CorrelatorOptions) -> Self {
         Self {
@@ -122,7 +124,8 @@ impl Correlator {
         }
     }
 
-    /// Something happened.
+    /// Takes note of an occurrence and decides what is to be written. `now` is for the limits, `wall` is the time in
+    /// the event.
     pub fn observe(&mut self, occurrence: Occurrence, now: Instant, wall: Timestamp) -> Verdict {
         let key = SeriesKey::of(&occurrence);
         self.end_if_idle(&key, now);

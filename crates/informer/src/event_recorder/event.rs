@@ -29,7 +29,8 @@ pub enum Severity {
     Warning,
 }
 
-/// The object that an event is about.
+/// The object that an event is about. `kubectl describe` finds events by kind, namespace, name and uid, so all should
+/// be set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
@@ -120,7 +121,7 @@ impl Occurrence {
     }
 }
 
-/// The recording program.
+/// The recording program: `reportingController` and `reportingInstance` of its events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reporter {
     /// The program: `example.com/widget-controller`.
@@ -129,7 +130,7 @@ pub struct Reporter {
     pub instance: String,
 }
 
-/// The number of times something has happened.
+/// The repetitions of an event: how often it has happened, and when last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
     /// So many times, the first included.
@@ -145,7 +146,7 @@ pub struct EventRecord {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The input.
+    /// The first occurrence, whose note is kept for the whole series.
     pub occurrence: Arc<Occurrence>,
     /// The reporter.
     pub reporter: Arc<Reporter>,

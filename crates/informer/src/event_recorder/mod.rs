@@ -59,7 +59,7 @@ impl Default for RecorderOptions {
     }
 }
 
-/// Counters of all occurrences so far.
+/// Counters of all occurrences so far. `written` and `failed` count writes, the others occurrences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecorderStats {
     /// Events created, and series brought up to date.
@@ -105,6 +105,7 @@ fn add(counter: &AtomicU64) {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "EventBroadcaster")]
 pub struct EventRecorder {
     queue: mpsc::Sender<Occurrence>,
     counters: Arc<RecorderCounters>,
@@ -132,7 +133,8 @@ impl EventRecorder {
         Self { queue, counters, stop: Arc::new(stop) }
     }
 
-    /// Something happened. Returns at once.
+    /// Records an occurrence. Returns at once, and never fails: what cannot be queued is dropped and counted in
+    /// [`RecorderStats`].
     pub fn record(&self, occurrence: Occurrence) {
         if !occurrence.is_valid() {
             tracing::debug!(?occurrence, "event without name, reason or action");

@@ -12,7 +12,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 
 use super::event::EventRecord;
 
-/// Why an event was not written.
+/// The reason for which an event was not written, by what the recorder does next.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SinkError {
@@ -27,7 +27,8 @@ pub enum SinkError {
     Failed(String),
 }
 
-/// Writes events.
+/// The destination of events. An implementation makes one attempt per call; the recorder retries [`SinkError::Failed`]
+/// with backoff.
 #[async_trait::async_trait]
 pub trait EventSink: Send + Sync + 'static {
     /// Creates the event. One that exists already, because an earlier attempt got through, is created.

@@ -135,8 +135,8 @@ impl<K> Drop for StopGuard<K> {
     }
 }
 
-/// A shared informer. Handles are cheap to clone. The informer stops when the last of its handles, [`Registration`]s and
-/// [`EventStream`]s is dropped.
+/// A shared informer. Handles are cheap to clone. The informer stops when the last of its handles, [`Registration`]s
+/// and [`EventStream`]s is dropped.
 ///
 /// ```
 /// use listwatch::{Event, SharedInformer, lister_watcher::InMemory};
@@ -161,6 +161,7 @@ impl<K> Drop for StopGuard<K> {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "SharedIndexInformer")]
 pub struct SharedInformer<K = Raw> {
     core: Arc<InformerCore<K>>,
     guard: Arc<StopGuard<K>>,
@@ -179,7 +180,7 @@ impl<K> fmt::Debug for SharedInformer<K> {
 }
 
 impl<K: Send + Sync + 'static> SharedInformer<K> {
-    /// An informer over these sources, with options.
+    /// Begins an informer over these sources; the builder takes what cannot change later.
     pub fn builder(sources: impl Into<Sources>) -> InformerBuilder<K> {
         InformerBuilder::new(sources.into())
     }
@@ -398,7 +399,8 @@ impl<K> SharedInformer<K> {
         self.core.monitor.name()
     }
 
-    /// The cache.
+    /// The cache. It can be read before the informer has synced, and is then incomplete; see
+    /// [`wait_synced`](Self::wait_synced).
     #[must_use]
     pub fn store(&self) -> &Store<K> {
         &self.core.store
@@ -434,7 +436,7 @@ impl<K> SharedInformer<K> {
         *self.core.synced.borrow()
     }
 
-    /// The freshness of the cache.
+    /// Tells whether the cache is empty, from a [saved state](crate::warm), or current.
     #[must_use]
     pub fn freshness(&self) -> Freshness {
         match (*self.core.synced.borrow(), *self.core.usable.borrow()) {
@@ -449,7 +451,7 @@ impl<K> SharedInformer<K> {
         Arc::strong_count(&self.guard) > 1 || self.core.processor.lock().has_handlers()
     }
 
-    /// True if it has ended.
+    /// True if it has ended: nothing is received any more, and the store stays as it is.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         *self.core.stopped.borrow()

@@ -6,7 +6,8 @@
 use listwatch_wire::json::raw;
 use memchr::memchr2;
 
-/// The metadata of a list.
+/// The fields of a list beside its items: kind, resourceVersion and continue token. They may come before or after the
+/// items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListHead {
     /// `kind` of the list, for example `PodList`.
@@ -17,7 +18,7 @@ pub struct ListHead {
     pub continue_token: String,
 }
 
-/// Why a body is no list.
+/// The reason for which a body is no list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {

@@ -18,6 +18,7 @@ use crate::sync::Mutex;
 /// so all that counts is whether the record has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[doc(alias = "LeaderElectionRecord")]
 pub struct LeaseRecord {
     /// The identity of the leader; none or empty if nobody leads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +41,7 @@ pub struct LeaseRecord {
 }
 
 impl LeaseRecord {
-    /// The leader according to the record.
+    /// The leader according to the record; none if it was given back.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.holder_identity.as_deref().filter(|holder| !holder.is_empty())
@@ -74,6 +75,7 @@ pub enum LockError {
 /// Keeps the record of an election. Writes must be atomic, and fail with [`LockError::Conflict`] if the record is no
 /// longer the version that was read.
 #[async_trait::async_trait]
+#[doc(alias = "resourcelock")]
 pub trait LeaseLock: Send + Sync + 'static {
     /// The record; none if there has never been one.
     ///

@@ -14,7 +14,7 @@ use super::lock::{LeaseRecord, LockError, Observed};
 use super::options::{ElectionOptions, JITTER};
 use crate::reflector::{Backoff, BackoffOptions};
 
-/// The time, twice.
+/// The present by two clocks: a monotonic one for decisions, the wall clock for the text of the record.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// The input of decisions.
@@ -36,7 +36,7 @@ fn text(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-/// A period of leadership.
+/// A period of leadership. It is extended by each renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
     /// Grows with every term of any candidate: what a storage can tell a leader of the past by.
@@ -47,7 +47,7 @@ pub struct Term {
     pub renew_until: Instant,
 }
 
-/// The next step.
+/// The next step that the caller of the machine has to take.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing before this moment.
@@ -77,7 +77,7 @@ struct SeenRecord {
     since: Instant,
 }
 
-/// One candidate.
+/// One candidate of an election. It asks for reads and writes and never performs them.
 #[derive(Clone, Debug)]
 pub struct Machine {
     options: ElectionOptions,
@@ -139,7 +139,7 @@ impl Machine {
         }
     }
 
-    /// The step to take now.
+    /// Returns the step to take now. Call it again after each wait, read and write.
     pub fn step(&mut self, now: Now) -> Action {
         if let Some(term) = self.term.filter(|term| now.monotonic >= term.renew_until) {
             self.resign(term, now.monotonic);
@@ -166,7 +166,7 @@ impl Machine {
         }
     }
 
-    /// The record was read.
+    /// Takes the result of a read. Another version of the same record is no sign of life of the leader.
     pub fn on_read(&mut self, now: Now, result: &Result<Option<Observed>, LockError>) {
         match result {
             Err(_) => self.pause(now.monotonic),
@@ -187,7 +187,8 @@ impl Machine {
         }
     }
 
-    /// The record was written, or not.
+    /// Takes the result of a write. A lease counts from the moment at which the request was sent, not from the
+    /// response.
     pub fn on_write(&mut self, now: Now, result: &Result<Observed, LockError>) {
         match result {
             Ok(observed) => {

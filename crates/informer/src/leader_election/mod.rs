@@ -38,7 +38,8 @@ pub use options::{ElectionOptions, OptionsError};
 /// The number of times a release is tried against others who edit the record.
 const RELEASE_TRIES: usize = 3;
 
-/// The events of an election.
+/// The events of an election, for logs and metrics. They come from the task of the election and must be handled without
+/// blocking.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ElectionEvent<'a> {
@@ -75,7 +76,7 @@ pub enum Outcome<T> {
     Panicked(String),
 }
 
-/// The term in which the work runs.
+/// The term in which the work runs: its fencing token, and the signal to end.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     fencing_token: u32,
@@ -132,6 +133,7 @@ impl Leadership {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "LeaderElector")]
 pub struct LeaderElection<L> {
     lock: L,
     options: ElectionOptions,
@@ -155,13 +157,13 @@ impl<L: LeaseLock> LeaderElection<L> {
         Ok(Self { lock, options, hook: None, monitor: ElectionMonitor::default() })
     }
 
-    /// Tells how it does, from anywhere and at any time.
+    /// Returns a handle to the state of the candidate, which can be read from anywhere and at any time.
     #[must_use]
     pub fn monitor(&self) -> ElectionMonitor {
         self.monitor.clone()
     }
 
-    /// Hears what happens.
+    /// Sets a hook that is called with every [`ElectionEvent`]. It must not block: the next renewal waits for it.
     #[must_use]
     pub fn on_event(mut self, hook: impl Fn(&ElectionEvent<'_>) + Send + Sync + 'static) -> Self {
         self.hook = Some(Arc::new(hook));

@@ -27,7 +27,8 @@ pub use scripted::{Answer, Scripted};
 
 use crate::object::{Object, Raw};
 
-/// A source of objects.
+/// A source of objects: lists pages and opens watches of one collection. Implementations report failures as they are;
+/// the reflector decides about retries.
 #[async_trait::async_trait]
 pub trait ListerWatcher: Send + Sync + 'static {
     /// Fetches one page.
@@ -112,7 +113,7 @@ impl fmt::Debug for HeldObjects {
     }
 }
 
-/// The freshness that a list must have.
+/// The freshness that a list must have: the meaning of `resourceVersion` in a list request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {
     /// Any state that the server has at hand: `resourceVersion=0`.
@@ -133,7 +134,7 @@ impl fmt::Display for ListVersion {
     }
 }
 
-/// Which page to fetch.
+/// A request for one page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRequest {
     /// Required freshness. Not sent along with a continue token, which has its own.
@@ -145,7 +146,7 @@ pub struct ListRequest {
 }
 
 impl ListRequest {
-    /// The first page of a list.
+    /// The request for the first page of a list.
     #[must_use]
     pub fn first(version: ListVersion, limit: Option<u32>) -> Self {
         Self { version, limit, continue_token: None }
@@ -163,7 +164,7 @@ pub struct WatchRequest {
     pub timeout: Option<Duration>,
 }
 
-/// One page of a list.
+/// One page of a list. All pages of a list show the state of its first.
 #[derive(Debug, Default)]
 pub struct Page {
     /// The objects, in the server's order.
@@ -176,7 +177,7 @@ pub struct Page {
     pub unusable: Vec<String>,
 }
 
-/// One event of a watch.
+/// One event of a watch, as the server sent it, or as the transformation left it.
 #[derive(Clone, Debug)]
 pub enum WatchEvent<K = Raw> {
     /// The object appeared.
@@ -260,7 +261,7 @@ pub(crate) struct OpenNamespaces {
 }
 
 impl Sources {
-    /// One source for everything.
+    /// One source for everything that the informer is about.
     #[must_use]
     pub fn one(source: Arc<dyn ListerWatcher>) -> Self {
         Self { partitions: vec![Partition { namespace: None, source }], open: None }

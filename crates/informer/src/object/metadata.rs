@@ -68,7 +68,7 @@ impl<K> Object<K> {
         std::str::from_utf8(self.metadata("generation")?).ok()?.parse().ok()
     }
 
-    /// The annotations.
+    /// The annotations, read from the encoded object. Values that are no text are left out.
     pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         let at = self.metadata("annotations").unwrap_or_default();
         raw::fields(at, 0).into_iter().flatten().filter_map(move |field| {
@@ -92,13 +92,14 @@ impl<K> Object<K> {
         entries.into_iter().filter_map(|entry| serde_json::from_str(entry.get()).ok()).collect()
     }
 
-    /// The owner that manages the object.
+    /// The owner whose reference has `controller: true`; there is at most one.
     #[must_use]
+    #[doc(alias = "GetControllerOf")]
     pub fn controller_owner(&self) -> Option<Owner> {
         self.owners().into_iter().find(|owner| owner.controller)
     }
 
-    /// The finalizers.
+    /// The finalizers, in their order. Empty if there are none or they are malformed.
     #[must_use]
     pub fn finalizers(&self) -> Vec<String> {
         self.metadata("finalizers").and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default()

@@ -136,7 +136,7 @@ impl<K> Object<K> {
         Ok(Self { inner: Arc::new(inner), kind: PhantomData })
     }
 
-    /// Encodes a value.
+    /// Encodes a value and keeps the result, with [`Keep::default`].
     ///
     /// # Errors
     /// As [`from_json`](Self::from_json).
@@ -145,7 +145,7 @@ impl<K> Object<K> {
         Self::from_json(&json, Keep::default())
     }
 
-    /// The namespace and name.
+    /// The namespace and name. Built on first use and shared by all versions of the object in a cache.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         self.inner.key.get_or_init(|| {
@@ -183,7 +183,7 @@ impl<K> Object<K> {
         self.key().namespace()
     }
 
-    /// The resource version, as a number.
+    /// The resource version as a number; zero if the object has none.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.inner.revision
@@ -213,7 +213,7 @@ impl<K> Object<K> {
         Arc::ptr_eq(&self.inner, &other.inner) || (self.same_version(other) && self.json() == other.json())
     }
 
-    /// The object, encoded.
+    /// The object, encoded as the server sent it, but for parts that [`Keep`] left out.
     #[must_use]
     pub fn json(&self) -> &[u8] {
         &self.inner.json
@@ -241,7 +241,7 @@ impl<K> Object<K> {
         raw::unescape(self.json().get(value)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
     }
 
-    /// The labels, read where they are.
+    /// The labels, read from the encoded object in its order.
     pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         self.label_fields().filter_map(|field| {
             Some((raw::unescape(self.json().get(field.key)?)?, self.text_at(field.value)?))
@@ -255,7 +255,7 @@ impl<K> Object<K> {
         self.text_at(field.value)
     }
 
-    /// True if its labels match.
+    /// True if the labels match the selector. An empty selector matches every object.
     #[must_use]
     pub fn matches(&self, selector: &LabelSelector) -> bool {
         if selector.is_empty() {

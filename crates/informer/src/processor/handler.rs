@@ -15,6 +15,7 @@ use crate::object::Object;
 ///
 /// It runs on its own: taking long, or panicking, delays this handler and no other. If it blocks its thread for
 /// long (synchronous IO, heavy computing), register it with [`RunOn::Thread`].
+#[doc(alias = "ResourceEventHandler")]
 pub trait EventHandler<K>: Send + 'static {
     /// Called for each event. A panic is caught and counted; the next event follows after
     /// [`HandlerOptions::panic_pause`].
@@ -51,7 +52,7 @@ where
     }
 }
 
-/// Where a synchronous handler runs.
+/// The place where a synchronous handler runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunOn {
     /// In a task of the runtime: right for handlers that only look and enqueue.
@@ -186,6 +187,7 @@ type OnDelete<K> = Box<dyn FnMut(&Deleted<K>) + Send>;
 ///     .on_add(|object, is_initial| println!("{} is there (initially: {is_initial})", object.key()))
 ///     .on_delete(|deleted| println!("{} is gone", deleted.object.key()));
 /// ```
+#[doc(alias = "ResourceEventHandlerFuncs")]
 pub struct HandlerFuncs<K> {
     add: Option<OnAdd<K>>,
     update: Option<OnUpdate<K>>,
@@ -225,7 +227,7 @@ impl<K> HandlerFuncs<K> {
         self
     }
 
-    /// Called with the last known state.
+    /// Called with the last known state, and whether it is really the last ([`Deleted::final_state_unknown`]).
     #[must_use]
     pub fn on_delete(mut self, f: impl FnMut(&Deleted<K>) + Send + 'static) -> Self {
         self.delete = Some(Box::new(f));
@@ -257,7 +259,8 @@ impl<K: 'static> EventHandler<K> for HandlerFuncs<K> {
 }
 
 /// Shows a handler only the objects that pass a filter: one that begins to pass is told as added, one that ceases to
-/// pass as deleted. Where the server can select, a selector of the source is cheaper: then the other objects are not even sent.
+/// pass as deleted. Where the server can select, a selector of the source is cheaper: then the other objects are not
+/// even sent.
 ///
 /// ```
 /// use listwatch::processor::FilteringHandler;
@@ -272,6 +275,7 @@ impl<K: 'static> EventHandler<K> for HandlerFuncs<K> {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "FilteringResourceEventHandler")]
 pub struct FilteringHandler<F, H> {
     filter: F,
     handler: H,

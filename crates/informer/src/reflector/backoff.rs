@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-/// The growth of delays.
+/// The first delay, the growth, the bound and the jitter of a [`Backoff`].
 #[derive(Clone, Copy, Debug)]
 pub struct BackoffOptions {
     /// The first delay. Default 800 ms.
@@ -42,7 +42,7 @@ impl Backoff {
         Self { options, next: options.initial, random: Random(seed) }
     }
 
-    /// The next delay.
+    /// Returns the next delay, and moves on to the one after.
     pub fn delay(&mut self) -> Duration {
         let delay = self.next;
         self.next = delay.saturating_mul(self.options.factor).min(self.options.max);

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::backoff::BackoffOptions;
 
-/// Options of a reflector.
+/// Options of a reflector. The defaults suit a cluster with some thousand nodes; tests shorten the delays.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReflectorOptions {

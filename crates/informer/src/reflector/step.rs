@@ -38,7 +38,7 @@ pub enum Input<K = Raw> {
     Panicked(String),
 }
 
-/// A complete list.
+/// A complete list: all pages in one, at the resourceVersion of the first.
 #[derive(Debug)]
 pub struct Listing<K = Raw> {
     /// All objects of all pages.
@@ -62,7 +62,7 @@ pub enum Action {
     HangUp,
 }
 
-/// The answer to an input.
+/// The reaction of the machine to one input. All parts may be empty.
 #[derive(Debug)]
 pub struct Output<K = Raw> {
     /// For the queue, in order.

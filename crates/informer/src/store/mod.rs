@@ -63,6 +63,8 @@ pub(crate) struct StoreShared<K> {
 /// assert_eq!(snapshot.by_index(&by_team, "red")?.count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "Indexer")]
+#[doc(alias = "ThreadSafeStore")]
 pub struct Store<K = Raw> {
     shared: Arc<StoreShared<K>>,
 }
@@ -90,7 +92,8 @@ pub struct Stopped {
 }
 
 impl<K> Store<K> {
-    /// An empty store and its only writer.
+    /// An empty store and its only writer. When the writer is dropped, the store is [stopped](Self::is_stopped) and
+    /// stays readable.
     #[must_use]
     pub fn new() -> (Self, StoreWriter<K>) {
         let (revision, _) = watch::channel(Revision::ZERO);

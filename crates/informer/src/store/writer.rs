@@ -28,7 +28,7 @@ const CHANGES_PER_LOCK: usize = 64;
 /// Said through the revision channel when the writer is gone; no server ever gets there.
 pub(super) const ENDED: Revision = Revision(u64::MAX);
 
-/// A change to make.
+/// A change to make to one key.
 #[derive(Clone, Debug)]
 pub enum Write<K = Raw> {
     /// Add or replace the object under its key.

@@ -15,31 +15,31 @@ use serde::Deserialize;
 
 use crate::object::Object;
 
-/// The object is there.
+/// Met if the object is there.
 #[must_use]
 pub fn exists<K>(object: Option<&Object<K>>) -> bool {
     object.is_some()
 }
 
-/// The object is gone.
+/// Met if no object of that name is there. For a name that may be used again, see [`deleted_uid`].
 #[must_use]
 pub fn deleted<K>(object: Option<&Object<K>>) -> bool {
     object.is_none()
 }
 
-/// The object whose uid this was is gone, even if there is another of its name.
+/// Met if the object with this uid is gone, even if there is another of its name.
 pub fn deleted_uid<K>(uid: impl Into<String>) -> impl FnMut(Option<&Object<K>>) -> bool {
     let uid = uid.into();
     move |object| object.is_none_or(|object| object.uid() != uid)
 }
 
-/// The Pod runs.
+/// Met if the Pod's phase is `Running`, which says nothing about readiness; see [`is_true`].
 #[must_use]
 pub fn pod_running<K>(pod: Option<&Object<K>>) -> bool {
     phase(pod).as_deref() == Some("Running")
 }
 
-/// The Pod has ended, in success or failure.
+/// Met if the Pod's phase is `Succeeded` or `Failed`.
 #[must_use]
 pub fn pod_ended<K>(pod: Option<&Object<K>>) -> bool {
     matches!(phase(pod).as_deref(), Some("Succeeded" | "Failed"))
@@ -49,8 +49,8 @@ fn phase<K>(pod: Option<&Object<K>>) -> Option<std::borrow::Cow<'_, str>> {
     pod?.text(&["status", "phase"])
 }
 
-/// A condition of the object's status is `True`: `Ready` of a Pod or Node, `Available` of a Deployment, `Complete` of a Job,
-/// `Established` of a CustomResourceDefinition.
+/// Met if a condition of the object's status is `True`: `Ready` of a Pod or Node, `Available` of a Deployment,
+/// `Complete` of a Job, `Established` of a CustomResourceDefinition.
 pub fn is_true<K>(condition: &str) -> impl FnMut(Option<&Object<K>>) -> bool {
     let condition = condition.to_owned();
     move |object| status_of(object, &condition).as_deref() == Some("True")

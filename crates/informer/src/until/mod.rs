@@ -14,7 +14,7 @@ use crate::processor::Event;
 /// A condition on the events of a watch.
 pub type Condition<'a> = Box<dyn FnMut(&WatchEvent) -> bool + Send + 'a>;
 
-/// Why a condition was not met.
+/// The reason for which a condition was not met.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UntilError {

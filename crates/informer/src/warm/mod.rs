@@ -61,7 +61,7 @@ pub(crate) use file::SavedPosition;
 pub(crate) use restore::{Restored, identify, read};
 pub(crate) use saver::Saver;
 
-/// Options of a warm cache.
+/// Options of a warm cache. Only the directory has no default.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WarmOptions {
@@ -120,7 +120,7 @@ impl WarmOptions {
     }
 }
 
-/// The freshness of an informer's cache.
+/// The freshness of an informer's cache. Ordered: a later variant is fresher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Freshness {
     /// Nothing yet, or only the state of some of its namespaces.
