@@ -51,7 +51,8 @@ impl Expect {
     }
 }
 
-/// One conditional write.
+/// One conditional write: the store's form of optimistic concurrency. An update of an object is an [`Expect::At`] with
+/// the revision that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The key written: a slash and at least one more character.
@@ -90,7 +91,7 @@ impl Write {
     }
 }
 
-/// The result of a write.
+/// The result of a write. A refusal is no error: it is what a caller retries on, with the value that came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// It is durable at this revision.
@@ -120,7 +121,7 @@ pub enum Transacted {
     },
 }
 
-/// Which keys a [`Engine::range`] returns.
+/// The keys that [`Engine::range`] returns, from `start` up to `end`, and the revision at which they are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first key, inclusive.
@@ -170,7 +171,7 @@ fn after_prefix(prefix: &str) -> String {
     end
 }
 
-/// A page of a range.
+/// A page of a range: a snapshot of one revision. Later pages of the same list are read at that revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The revision the page shows.
@@ -181,7 +182,7 @@ pub struct Page {
     pub count: u64,
 }
 
-/// One version of a key.
+/// One version of a key, for the history of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyVersion {
     /// The revision of the write.
@@ -190,7 +191,7 @@ pub struct KeyVersion {
     pub value: Option<Bytes>,
 }
 
-/// Which versions of a key [`Engine::versions`] returns.
+/// The versions of a key that [`Engine::versions`] returns, bounded by number and by bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionRange {
     /// Only versions older than this; `None` begins with the newest.
@@ -214,7 +215,8 @@ impl VersionRange {
     }
 }
 
-/// One committed change of one key.
+/// One committed change of one key, with the value before it: a watch with a selector needs both to tell whether an
+/// object began or ceased to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The revision of the write.

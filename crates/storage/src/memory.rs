@@ -20,7 +20,7 @@ use crate::{
     Write, Written,
 };
 
-/// The bounds of a [`MemoryEngine`].
+/// The bounds of a [`MemoryEngine`]. Whichever is reached first ends history: a watch from before it gets 410.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
     /// The number of past changes that can be read. 100,000 are minutes of a busy cluster.
@@ -38,7 +38,7 @@ impl Default for MemoryOptions {
 type Version = (Revision, Bytes);
 type MemoryState = OrdMap<Arc<str>, Version>;
 
-/// A store that lives as long as its process.
+/// A store that lives as long as its process: for tests, and for servers whose state may be lost.
 #[derive(Debug)]
 pub struct MemoryEngine {
     /// Writers hold this over publishing as well, so that the log has the order of the revisions.

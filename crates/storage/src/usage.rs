@@ -20,7 +20,7 @@ pub struct Usage {
     pub syncs: Option<SyncTimes>,
 }
 
-/// The number of commits by their duration.
+/// The number of commits by their duration: a histogram with the bounds of [`SYNC_BOUNDS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncTimes {
     /// Commits not slower than the bound at the same place in [`SYNC_BOUNDS`] and slower than the one before.

@@ -26,7 +26,7 @@ pub enum Keys {
     LeftOut,
 }
 
-/// The contents of a store, in figures.
+/// The contents of a store in figures, as the commands of `listwatch db` print them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The newest revision.

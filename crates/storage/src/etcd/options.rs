@@ -51,7 +51,7 @@ impl Default for EtcdOptions {
     }
 }
 
-/// Certificates for etcd, all in PEM.
+/// Certificates for etcd, all in PEM. Private keys are never shown.
 #[derive(Clone, Default)]
 pub struct EtcdTls {
     /// The CA that signed etcd's certificates.
