@@ -14,6 +14,8 @@ use crate::shared::SharedQueue;
 use crate::{Item, Key, Options};
 
 /// A work queue. Cloning gives another handle to the same queue. See the [crate] for a tour.
+#[doc(alias = "RateLimitingInterface")]
+#[doc(alias = "DelayingInterface")]
 pub struct Queue<K, R = ()>(Arc<SharedQueue<K, R>>);
 
 impl<K: Key, R: Reason> Queue<K, R> {
@@ -48,7 +50,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
         self.0.set_paused(true);
     }
 
-    /// Hands out keys again.
+    /// Hands out keys again after a [`pause`](Self::pause).
     pub fn resume(&self) {
         self.0.set_paused(false);
     }

@@ -36,7 +36,7 @@ pub struct ExponentialBackoff<K> {
 }
 
 impl<K: Eq + Hash + Clone> ExponentialBackoff<K> {
-    /// From `base` to `max`.
+    /// The first failure of a key waits `base`, each further one twice as long, none longer than `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, failures: FailureCounts::default() }
     }

@@ -30,7 +30,7 @@ pub struct MaxOf<K> {
 }
 
 impl<K> MaxOf<K> {
-    /// No limiter yet: no delay.
+    /// A combination without limiters, which delays nothing. Add some with [`and`](Self::and).
     pub fn new() -> Self {
         Self { limiters: Vec::new() }
     }
@@ -87,7 +87,7 @@ pub struct MaxWait<L> {
 }
 
 impl<L> MaxWait<L> {
-    /// Caps `inner`.
+    /// Limits the delays of `inner` to `max`. Failures are still counted by it.
     pub fn new(inner: L, max: Duration) -> Self {
         Self { inner, max }
     }

@@ -30,7 +30,9 @@ pub use failures::FailureCounts;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// Decides how long a key waits.
+/// Decides how long a failed key waits before it is tried again. Called under a lock of its own, so it may be slow but
+/// must not use the queue.
+#[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<K>: Send {
     /// Counts a failure of `key` at `now` (time since any fixed moment) and says how long it must wait.
     fn when(&mut self, key: &K, now: Duration) -> Duration;

@@ -21,7 +21,7 @@ pub use self::parallel::{Parallel, Pieces};
 use crate::reason::Reason;
 use crate::{Drained, Item, Key, KeyState, Queue};
 
-/// One run of the function.
+/// One run of the function: the key, and what is known about earlier attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job<K, R = ()> {
@@ -33,7 +33,8 @@ pub struct Job<K, R = ()> {
     pub retries: u32,
 }
 
-/// The outcome of a run that did not fail.
+/// The outcome of a run that did not fail; controller-runtime's `Result`. Each variant also forgets the failures of the
+/// key, except the rate-limited retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing more to do until the key is added again.
@@ -47,6 +48,7 @@ pub enum Outcome {
 /// Calls a function for each key of a queue. See the [crate] for an example.
 #[must_use = "a runner does nothing until it is started"]
 #[derive(Debug, Clone)]
+#[doc(alias = "processNextWorkItem")]
 pub struct Runner<F> {
     handler: F,
     workers: NonZeroUsize,

@@ -27,12 +27,13 @@ use super::attempt::{catching, message};
 /// ```
 #[must_use = "it does nothing until it is run"]
 #[derive(Debug, Clone, Copy)]
+#[doc(alias = "ParallelizeUntil")]
 pub struct Parallel {
     workers: NonZeroUsize,
     chunk: NonZeroUsize,
 }
 
-/// The outcome of all pieces.
+/// The outcome of all pieces. One that panicked does not keep the others from running.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pieces {
