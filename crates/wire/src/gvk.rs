@@ -82,8 +82,9 @@ impl fmt::Display for GroupVersion {
     }
 }
 
-/// Group, version and kind of an object.
+/// Group, version and kind of an object: what its `apiVersion` and `kind` say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "GVK")]
 pub struct GroupVersionKind {
     /// The group; empty for core.
     pub group: Cow<'static, str>,
@@ -120,8 +121,9 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-/// Where objects are served.
+/// Group, version and resource: the URL path under which objects are served.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "GVR")]
 pub struct GroupVersionResource {
     /// The group; empty for core.
     pub group: Cow<'static, str>,

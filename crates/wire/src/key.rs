@@ -23,6 +23,8 @@ use std::sync::Arc;
 /// assert_eq!(ObjectKey::cluster("node-1").to_string(), "node-1");
 /// ```
 #[derive(Clone)]
+#[doc(alias = "NamespacedName")]
+#[doc(alias = "ObjectRef")]
 pub struct ObjectKey {
     text: Arc<str>,
     /// Where the name starts: zero for cluster-scoped objects, else just behind the slash.

@@ -11,10 +11,11 @@ use std::str::FromStr;
 /// Every committed write has the next revision. Revisions of one store compare as positions; zero stands before
 /// the first write and never belongs to an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "resourceVersion")]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// Before the first write.
+    /// The position before the first write. In a list request it means any version, and no object has it.
     pub const ZERO: Self = Self(0);
 
     /// The revision of the write that follows this one.

@@ -15,7 +15,7 @@ pub(super) const MAX_EDITS: usize = 200;
 /// The bytes of an encoded operation beside its path and value.
 const EDIT_BYTES: usize = 52;
 
-/// One operation of a patch.
+/// One operation of a patch, with the bytes of the base that it replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit<'a> {
     /// The JSON pointer, as the inside of a JSON string.

@@ -56,7 +56,8 @@ pub struct DeltaFrame<'a> {
 }
 
 impl DeltaFrame<'_> {
-    /// Writes a change.
+    /// Writes the line of a change. `bytes` and `crc32` are those of the object as the client will hold it, by which it
+    /// checks its result.
     pub fn modified(
         &self,
         edits: &[Edit<'_>],
@@ -79,7 +80,7 @@ impl DeltaFrame<'_> {
         out.extend_from_slice(b"]}}\n");
     }
 
-    /// Writes the end of an object.
+    /// Writes the line of a deletion, which carries no patch: the client holds the last state.
     pub fn deleted(&self, out: &mut BytesMut) {
         self.head(EventType::Deleted, out);
         out.extend_from_slice(b"}}\n");

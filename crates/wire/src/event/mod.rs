@@ -9,7 +9,7 @@ pub use decoder::{DecodeError, Decoder, DecoderOptions, Event};
 
 use std::fmt;
 
-/// The type of a watch event.
+/// The type of a watch event. With a selector it is relative to the watcher: an object that begins to match is ADDED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// It came to be, or came to match the selector.
@@ -25,7 +25,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// As on the wire.
+    /// The text in the field `type` of an event.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

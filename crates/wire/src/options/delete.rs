@@ -10,8 +10,9 @@ use super::query::{Query, QueryWriter};
 use super::write::dry_run_complaint;
 use crate::status::{FieldError, Result, Status};
 
-/// The propagation of a deletion to dependents.
+/// The propagation of a deletion to dependents: `DeletionPropagation` of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(alias = "DeletionPropagation")]
 pub enum Propagation {
     /// The object goes at once; the garbage collector deletes dependents afterwards.
     Background,
@@ -21,7 +22,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// The preconditions of a deletion.
+/// The preconditions of a deletion. One that does not hold is answered with 409.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Preconditions {
@@ -114,7 +115,7 @@ impl DeleteOptions {
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid_options("DeleteOptions", &errors)) }
     }
 
-    /// Complaints about the options.
+    /// Returns the field errors of the options, in kube-apiserver's order. Empty if they are valid.
     #[must_use]
     pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();

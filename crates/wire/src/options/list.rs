@@ -6,8 +6,9 @@ use super::query::{Query, QueryWriter};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::{FieldError, Result, Status};
 
-/// The meaning of [`ListOptions::resource_version`].
+/// The meaning of [`ListOptions::resource_version`]: `resourceVersionMatch` of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "resourceVersionMatch")]
 pub enum VersionMatch {
     /// Exactly that version.
     Exact,
@@ -51,9 +52,9 @@ impl VersionMatch {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Which labels.
+    /// Only objects whose labels match; empty for all.
     pub label_selector: LabelSelector,
-    /// Which field values.
+    /// Only objects whose fields match; empty for all. The server refuses fields that it does not select by.
     pub field_selector: FieldSelector,
     /// Stream changes instead of returning a list.
     pub watch: bool,
@@ -119,7 +120,7 @@ impl ListOptions {
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid_options("ListOptions", &errors)) }
     }
 
-    /// Complaints about the options of a list.
+    /// Returns the field errors of a list's options. Empty if they are valid.
     #[must_use]
     pub fn validate_list(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
@@ -146,7 +147,7 @@ impl ListOptions {
         errors
     }
 
-    /// Complaints about the options of a watch.
+    /// Returns the field errors of a watch's options. Empty if they are valid.
     #[must_use]
     pub fn validate_watch(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();

@@ -50,7 +50,7 @@ impl<'a> Query<'a> {
         Query { pairs: self.pairs.into_iter().map(own).collect() }
     }
 
-    /// The first value of a key.
+    /// The first value of a key, which is the one that Kubernetes uses where one is expected.
     #[must_use]
     pub fn first(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_ref())

@@ -23,7 +23,7 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// The format of a patch.
+/// The format of a patch, chosen by the `Content-Type` of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// RFC 6902.

@@ -23,7 +23,7 @@ pub struct FieldSelector {
     terms: Vec<FieldTerm>,
 }
 
-/// One comparison.
+/// One comparison of a field with a value. Sets and existence, which label selectors have, are not part of the syntax.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldTerm {
     /// The path, for example `metadata.name`.

@@ -33,21 +33,21 @@ impl Status {
         Self { code, reason, message: message.into(), ..Self::default() }
     }
 
-    /// With details.
+    /// Replaces the details: the object and the causes.
     #[must_use]
     pub fn with_details(mut self, details: StatusDetails) -> Self {
         self.details = Some(Box::new(details));
         self
     }
 
-    /// With a hint when to try again.
+    /// Adds the number of seconds after which the client should try again; also sent as `Retry-After`.
     #[must_use]
     pub fn with_retry_after(mut self, seconds: u32) -> Self {
         self.details.get_or_insert_default().retry_after_seconds = seconds;
         self
     }
 
-    /// With one more cause.
+    /// Adds a cause to the details, after those that are there.
     #[must_use]
     pub fn with_cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Self {
         let cause =
@@ -56,7 +56,7 @@ impl Status {
         self
     }
 
-    /// A complete deletion.
+    /// The response to a deletion that is complete: a success that names the object by its uid.
     #[must_use]
     pub fn deleted(group: &str, resource: &str, name: &str, uid: &str) -> Self {
         let details = StatusDetails { uid: uid.to_owned(), ..about(group, resource, name) };
@@ -224,7 +224,7 @@ impl Status {
         Self::failure(429, StatusReason::TooManyRequests, message).with_retry_after(retry_after_seconds)
     }
 
-    /// 500 with a known origin.
+    /// 500 with a known origin, whose text is repeated as a cause.
     #[must_use]
     pub fn internal(error: impl std::fmt::Display) -> Self {
         let text = error.to_string();
@@ -250,13 +250,13 @@ impl Status {
             .with_retry_after(retry_after_seconds)
     }
 
-    /// 503: starting or stopping.
+    /// 503: the server is starting, stopping, or cannot reach its store.
     #[must_use]
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(503, StatusReason::ServiceUnavailable, message)
     }
 
-    /// 504: took too long.
+    /// 504: the request took too long; it may have taken effect.
     #[must_use]
     pub fn timeout(message: &str, retry_after_seconds: u32) -> Self {
         Self::failure(504, StatusReason::Timeout, format!("Timeout: {message}"))

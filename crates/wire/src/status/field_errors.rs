@@ -26,7 +26,8 @@ impl FieldErrors {
         Self::default()
     }
 
-    /// Adds a complaint, if there is room.
+    /// Adds an error, if there is room. What has no room is left out of the response; the object is refused in any
+    /// case.
     pub fn push(&mut self, error: FieldError) {
         if self.takes(&error) {
             self.kept.push(error);

@@ -89,7 +89,7 @@ enum StatusVersion {
     V1,
 }
 
-/// `Success` or `Failure`.
+/// The field `status` of a Status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// It did.
@@ -99,7 +99,7 @@ pub enum Outcome {
     Failure,
 }
 
-/// The list metadata of a status.
+/// The list metadata of a Status, of which only the continue token is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusMetadata {
@@ -132,7 +132,7 @@ pub struct StatusDetails {
     pub retry_after_seconds: u32,
 }
 
-/// One complaint.
+/// One cause of a failure, mostly about one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusCause {
@@ -147,7 +147,7 @@ pub struct StatusCause {
     pub field: String,
 }
 
-/// Why a request failed, for machines.
+/// The machine-readable reason of a failure. Clients decide by it, not by the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names are the protocol's and say it all")]
