@@ -32,7 +32,8 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
     encode_after(object, None).bytes
 }
 
-/// The result of encoding a tree.
+/// The result of encoding a tree: the bytes, and where its containers are in them, so that the next version can copy
+/// what it shares.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The canonical bytes.

@@ -74,7 +74,7 @@ impl Map {
         self.len() == 0
     }
 
-    /// The value of a field.
+    /// The value of a field. Up to 32 fields are searched one by one, comparing lengths first.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.get_key_value(key).map(|(_, value)| value)
@@ -110,7 +110,7 @@ impl Map {
         }
     }
 
-    /// Sets a field; what it was before.
+    /// Sets a field and returns its previous value. Copies the fields first if another tree shares them.
     pub fn insert(&mut self, key: impl Into<Text>, value: Value) -> Option<Value> {
         self.own().insert(key.into(), value)
     }
@@ -127,7 +127,7 @@ impl Map {
         }
     }
 
-    /// Takes a field out.
+    /// Removes a field and returns its value. Copies shared fields only if the field is there.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         if !self.contains_key(key) {
             return None;

@@ -15,7 +15,7 @@ use super::{List, Map, Text, steps};
 /// The value of an absent field.
 static NULL: Value = Value::Null;
 
-/// A JSON value. Copies share their containers.
+/// A JSON value. A clone copies a pointer; containers are shared until one of the copies is changed.
 #[derive(Clone, Debug, Default, Eq)]
 pub enum Value {
     /// `null`.
