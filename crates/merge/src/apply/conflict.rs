@@ -30,7 +30,7 @@ impl Conflict {
     }
 }
 
-/// Why an applied configuration was refused.
+/// The reason for which an applied configuration was refused, with the HTTP status that it leads to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {

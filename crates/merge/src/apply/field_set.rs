@@ -99,7 +99,8 @@ impl FieldSet {
         self.0.is_empty()
     }
 
-    /// Adds all paths of another set.
+    /// Adds all paths of another set. A path that is a leaf in one and has children in the other is then a member with
+    /// children.
     pub fn union(&mut self, other: &Self) {
         union(&mut self.0, &other.0);
     }
@@ -114,7 +115,7 @@ impl FieldSet {
         subtract_recursive(&mut self.0, &other.0);
     }
 
-    /// The paths that are in both sets.
+    /// The paths that are members of both sets. Common parents that are members of neither are not in it.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self(intersection(&self.0, &other.0))

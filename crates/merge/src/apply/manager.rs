@@ -24,6 +24,7 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// One write by one manager: everything about it but the objects.
 #[derive(Clone, Copy, Debug)]
+#[doc(alias = "managedFields")]
 pub struct FieldManager<'a, S> {
     /// The schema of the kind.
     pub schema: S,
@@ -43,7 +44,7 @@ pub struct FieldManager<'a, S> {
     pub now: &'a str,
 }
 
-/// The result of applying a configuration.
+/// The result of applying a configuration, before defaults and validation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
     /// The object with its new record; defaults are not set yet.
