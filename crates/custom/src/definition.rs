@@ -20,7 +20,7 @@ mod parts;
 pub use check::{validate_create, validate_status, validate_update};
 pub use condition::set_condition;
 
-/// Where objects of a kind live.
+/// The scope of a kind: whether its objects belong to namespaces. Immutable once the definition is established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Objects belong to a namespace; their path has one.
@@ -29,7 +29,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// The names of a kind.
+/// The names of a kind, as wanted (`spec.names`) or as accepted (`status.acceptedNames`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Names {
@@ -80,15 +80,15 @@ pub struct Version {
 #[serde(rename_all = "camelCase", default)]
 #[doc(alias = "CustomResourceSubresourceScale")]
 pub struct Scale {
-    /// The wanted number.
+    /// The field with the wanted number of replicas; an update of the Scale writes it.
     pub spec_replicas_path: String,
-    /// The actual number.
+    /// The field with the actual number of replicas, which the Scale only shows.
     pub status_replicas_path: String,
     /// The selector, if any.
     pub label_selector_path: Option<String>,
 }
 
-/// A webhook that converts objects between versions.
+/// A webhook that converts objects between versions, from `spec.conversion`. The call itself is the server's.
 #[derive(Clone, Debug)]
 pub struct ConversionWebhook {
     /// Its place, as `spec.conversion.webhook.clientConfig` has it.

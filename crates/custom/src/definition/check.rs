@@ -14,7 +14,7 @@ use listwatch_wire::status::FieldError;
 use super::{parts, text};
 use crate::{Rules, Schema, structural};
 
-/// Returns the errors in a new definition.
+/// Returns the errors in a new definition: its name, its spec, the approval of protected groups, and its first status.
 #[must_use]
 pub fn validate_create(object: &Value) -> Vec<FieldError> {
     let mut errors = name(object);
