@@ -72,7 +72,7 @@ impl Env {
         self
     }
 
-    /// Declares a variable.
+    /// Declares a variable. Its value comes from the [`Activation`](crate::Activation) at each evaluation.
     #[must_use]
     pub fn with_variable(mut self, name: &str, ty: Type) -> Self {
         self.variables.insert(name.into(), ty);

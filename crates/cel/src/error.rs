@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why an expression has no value.
+/// The reason for which an expression has no value. One pointer wide, since every step of an evaluation returns a
+/// result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError(Box<ErrorInner>);
 

@@ -23,7 +23,7 @@ pub trait Activation<'a> {
     fn variable(&self, name: &str) -> Result<Option<Value<'a>>, EvalError>;
 }
 
-/// Variables with their values.
+/// Variables with their values: the simplest [`Activation`]. Of two with one name the later counts.
 #[derive(Clone, Debug, Default)]
 pub struct Variables<'a>(Vec<(&'a str, Value<'a>)>);
 

@@ -24,7 +24,8 @@ use crate::value::Value;
 /// The limit of the cost of one evaluation.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
 
-/// An expression that was parsed and checked.
+/// An expression that was parsed and checked. It is needed to estimate costs and to make a [`Program`], and can then be
+/// dropped.
 #[derive(Debug)]
 pub struct Expression {
     checked: Checked,
@@ -50,7 +51,7 @@ impl Expression {
         self.checked.ty(self.checked.ast.root)
     }
 
-    /// Returns true if it reads a variable.
+    /// Returns true if the expression reads a variable, by which a host tells whether it has to be provided.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
         self.checked.variables.iter().any(|known| known == variable)
@@ -92,7 +93,7 @@ pub struct Outcome<'a> {
 }
 
 impl Program {
-    /// Evaluates within the limit of one call.
+    /// Evaluates within the limit of one call, [`PER_CALL_LIMIT`].
     #[must_use]
     pub fn evaluate<'a>(&self, variables: &dyn Activation<'a>) -> Outcome<'a> {
         let mut meter = Meter::new(PER_CALL_LIMIT);

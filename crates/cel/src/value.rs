@@ -51,7 +51,7 @@ pub struct Struct<'a> {
     pub fields: Vec<(Text, Value<'a>)>,
 }
 
-/// A value.
+/// A value of an expression. Those of an object borrow from its tree; cloning copies no text and no container.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     /// `null`.

@@ -12,7 +12,7 @@ use super::{Evaluated, Native, format, no_overload};
 use crate::error::EvalError;
 use crate::value::{Str, Value};
 
-/// A question to the authorizer.
+/// A question to the authorizer, as an expression has built it step by step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessRequest {
     /// Another user to ask for: namespace and name of a service account. The user of the request otherwise.
@@ -37,7 +37,7 @@ pub struct AccessRequest {
     pub verb: String,
 }
 
-/// The decision of the authorizer.
+/// The decision of the authorizer. An error does not fail the expression; it can ask for it with `errored()`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessDecision {
     /// True if the request is allowed.
@@ -48,13 +48,14 @@ pub struct AccessDecision {
     pub error: Option<String>,
 }
 
-/// The authorizer of the host.
+/// The authorizer of the host. Called during evaluation, so it must answer from memory or within the time that the host
+/// allows.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     /// Decides on a request of the user whose request is evaluated, or of a service account.
     fn authorize(&self, request: &AccessRequest) -> AccessDecision;
 }
 
-/// A value of the authorizer library.
+/// A value of the authorizer library: one stage of a check, or its decision.
 #[derive(Clone, Debug)]
 pub struct Check {
     stage: CheckStage,

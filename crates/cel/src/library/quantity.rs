@@ -16,7 +16,7 @@ const NANOS: i128 = 1_000_000_000;
 /// The largest quantity.
 const MAX: i128 = i64::MAX as i128 * NANOS;
 
-/// A quantity.
+/// A quantity of Kubernetes, in billionths.
 #[derive(Clone, Debug)]
 pub struct Quantity {
     nanos: i128,

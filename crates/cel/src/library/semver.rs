@@ -12,7 +12,7 @@ use super::{Evaluated, Native, no_overload};
 use crate::error::EvalError;
 use crate::value::Value;
 
-/// A semantic version.
+/// A semantic version without its build metadata, which does not count in comparisons.
 #[derive(Clone, Debug)]
 pub struct Semver {
     numbers: [u64; 3],

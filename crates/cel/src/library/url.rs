@@ -11,7 +11,7 @@ use super::{Evaluated, Native, no_overload};
 use crate::error::EvalError;
 use crate::value::{Str, Value};
 
-/// A URL.
+/// A URL in its parts, each as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     scheme: String,
