@@ -25,7 +25,8 @@ impl std::fmt::Debug for Raw {
     }
 }
 
-/// Why a request or a stream failed.
+/// The reason for which a request or a stream failed. A refusal is kept apart from a failed connection, since tests
+/// expect one or the other.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RawError {

@@ -55,7 +55,7 @@ pub struct TestServer {
     data: Option<TempDir>,
 }
 
-/// Why a [`TestServer`] did not start.
+/// The reason for which a [`TestServer`] did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {

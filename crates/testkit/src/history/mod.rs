@@ -64,7 +64,7 @@ impl Seen {
     }
 }
 
-/// One line of a watch stream.
+/// One line of a watch stream, reduced to what the promises are about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     /// A change.
@@ -83,7 +83,7 @@ pub enum Frame {
     },
 }
 
-/// Where a watch was asked to begin.
+/// The position at which a watch was asked to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// With the first change after this revision.
@@ -107,7 +107,7 @@ pub struct Watch {
     pub complete_until: Option<Revision>,
 }
 
-/// The answer to one list.
+/// The answer to one list, with what it had to reflect.
 #[derive(Clone, Debug)]
 pub struct List {
     /// The lister, for the message.

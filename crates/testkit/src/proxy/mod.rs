@@ -80,7 +80,8 @@ impl Proxy {
         Ok(Self { address, shared, acceptor })
     }
 
-    /// A client configuration for whoever shall suffer.
+    /// Returns a client configuration for the proxy: plain HTTP without credentials. The proxy adds those that it was
+    /// started with.
     #[must_use]
     pub fn config(&self) -> kube::Config {
         let url = format!("http://{}", self.address).parse().unwrap_or_default();

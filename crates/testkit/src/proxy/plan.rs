@@ -15,7 +15,7 @@ use rand::{Rng, SeedableRng};
 
 use super::{Answer, Fault, Place, Then};
 
-/// Decides for each request in turn.
+/// Decides for each request in turn which fault it meets, if any.
 #[derive(Debug)]
 pub struct Plan(PlanKind);
 
