@@ -71,7 +71,7 @@ pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
-/// The body of an answer.
+/// The body of a response, by the way it is written.
 pub(crate) enum Body {
     /// Nothing.
     Empty,

@@ -36,7 +36,7 @@ pub(crate) trait BodySource: Send {
     fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>>;
 }
 
-/// The head of a request.
+/// The head of a request: method, decoded path and query, headers. The body is a [`BodySource`] beside it.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,

@@ -92,6 +92,7 @@ fn protocol(headers: &HeaderMap, token_protocol: &str) -> Result<Option<HeaderVa
 }
 
 impl Upgrade {
+    /// Returns the 101 response whose body is the watch.
     pub(crate) fn accept(self, stream: Box<dyn WatchBody>) -> Response {
         let mut response = Response::new(Body::WebSocket(stream));
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

@@ -24,7 +24,7 @@ pub(crate) enum Framing {
     Chunked,
 }
 
-/// A parsed head.
+/// A request head that was parsed and found unambiguous.
 #[derive(Debug)]
 pub(crate) struct RequestHead {
     pub(crate) method: Method,
@@ -183,7 +183,7 @@ pub(crate) enum Delimiter {
     None,
 }
 
-/// Writes a response head.
+/// Writes a response head. Framing headers come from `delimiter`, so `headers` must not have any.
 pub(crate) fn write(
     out: &mut BytesMut,
     status: StatusCode,

@@ -45,7 +45,7 @@ pub(crate) async fn write_chunk<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Byt
     write_pieces(io, &pieces).await
 }
 
-/// The last chunk.
+/// The chunk of length zero that ends a chunked body, without trailers.
 pub(crate) const END: &[u8] = b"0\r\n\r\n";
 
 fn chunk_head(space: &mut [u8; 18], length: usize) -> &[u8] {

@@ -24,7 +24,8 @@ const ONE_FRAME: usize = 16 << 10;
 /// Longer ones are cut so, and each piece has [`STALL`] to be taken.
 const PIECE: usize = 64 << 10;
 
-/// The body of an answer.
+/// A response body as hyper polls it. It ends only after its last piece was written, so that a stalled stream can
+/// still be reset.
 pub(super) struct OutBody {
     source: BodyState,
     turn: Turn,
@@ -40,6 +41,8 @@ enum BodyState {
 }
 
 impl OutBody {
+    /// A body whose stream is given up when its turn ends. WebSocket bodies do not occur: HTTP/2 requests cannot be
+    /// upgraded.
     pub(super) fn new(body: Body, turn: Turn) -> Self {
         let source = match body {
             Body::Empty | Body::Head(_) | Body::Tunnel(_) => BodyState::OneFrame(Bytes::new()),

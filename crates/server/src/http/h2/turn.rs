@@ -30,16 +30,18 @@ impl Turn {
         TURN.try_with(Self::clone).unwrap_or_default()
     }
 
+    /// Sets the end of the turn.
     pub(super) fn ends_at(&self, at: Instant) {
         *self.0.lock() = Some(at);
     }
 
+    /// Moves the end of the turn forward, never back.
     pub(super) fn ends_before(&self, at: Instant) {
         let mut end = self.0.lock();
         *end = Some(end.map_or(at, |end| end.min(at)));
     }
 
-    /// It is not the peer that is waited for.
+    /// Removes the end: the stream waits for its source, not for its peer.
     pub(super) fn never_ends(&self) {
         *self.0.lock() = None;
     }
