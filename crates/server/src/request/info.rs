@@ -32,7 +32,8 @@ pub(crate) struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads a request.
+    /// Reads a request: splits the path, looks up the resource, parses the field selector. Nothing in it fails: a
+    /// path that names nothing is routed to a 404 later, after authorization.
     pub(crate) fn new(http: Request, registry: &Registry, audit: Option<Arc<AuditDraft>>) -> Self {
         let history = history::target(&http.method, &http.path, &http.query);
         let target = history
@@ -135,6 +136,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// The verb as RBAC rules write it; empty for unknown methods, which no rule allows.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",

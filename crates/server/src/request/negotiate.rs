@@ -18,7 +18,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The media type of a watch in protobuf.
 const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The encoding of a response.
+/// The encoding of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -98,6 +98,7 @@ impl ResponseForm {
     pub(crate) const JSON: Self =
         Self { encoding: Encoding::Json, shape: ResponseShape::Whole, pretty: false, delta: false };
 
+    /// The media type of a document in this form.
     pub(crate) fn content_type(self) -> &'static str {
         match self.encoding {
             Encoding::Json => "application/json",
@@ -106,7 +107,7 @@ impl ResponseForm {
         }
     }
 
-    /// The type of a watch.
+    /// The media type of a watch in this form, for its `Content-Type`.
     pub(crate) fn stream_type(self) -> &'static str {
         match self.encoding {
             Encoding::Protobuf => PROTOBUF_STREAM,
