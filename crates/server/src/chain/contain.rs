@@ -21,7 +21,7 @@ pub(crate) async fn contain<T>(
     AssertUnwindSafe(handler).catch_unwind().await.map_err(|panic| text(&*panic))
 }
 
-/// The text of a panic.
+/// The message of a panic, if it is text. It goes to the log, never to the client.
 pub(crate) fn text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())

@@ -1,7 +1,8 @@
 //! The handler chain: what happens to every request before and after its verb.
 //!
-//! [`service`] authenticates, authorizes, limits and counts a request; [`route`] looks up the resource and calls the verb
-//! (`verbs/`) or the endpoint (`endpoints/`), or [`proxy`] forwards it to an extension API server. A panic of either is contained ([`contain`]).
+//! [`service`] authenticates, authorizes, limits and counts a request; [`route`] looks up the resource and calls the
+//! verb (`verbs/`) or the endpoint (`endpoints/`), or [`proxy`] forwards it to an extension API server. A panic of
+//! either is contained ([`contain`]).
 
 mod contain;
 mod labels;

@@ -15,7 +15,7 @@ use crate::auth::User;
 use crate::http::request::Request;
 use crate::observe::{RecentErrors, RequestError};
 
-/// The outcome of a request.
+/// The facts about an answered request that the report is made of.
 pub(super) struct RequestOutcome<'a> {
     pub(super) code: StatusCode,
     pub(super) took: Duration,
