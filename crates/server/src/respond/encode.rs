@@ -53,7 +53,7 @@ pub(crate) fn object(object: &Object, resource: &Resource) -> Bytes {
     out.freeze()
 }
 
-/// Its metadata alone.
+/// Returns the metadata of an object as PartialObjectMetadata, with room for a newline.
 pub(crate) fn partial(object: &Object, revision: Revision, meta: MetaVersion) -> Bytes {
     let prefix = meta.partial_prefix();
     let mut out = BytesMut::with_capacity(object.written_len(prefix) + 1);
@@ -84,7 +84,7 @@ pub(crate) struct Pretty {
 }
 
 impl Pretty {
-    /// The next part.
+    /// Writes the next part of a document. Parts may be split anywhere, even inside strings.
     pub(crate) fn write(&mut self, json: &[u8], out: &mut BytesMut) {
         for &byte in json {
             if self.in_string {

@@ -22,16 +22,19 @@ use listwatch_wire::Status;
 use crate::http::body::{Body, Response};
 use crate::request::negotiate::ResponseForm;
 
+/// The identity of a request in its response, its log lines and the audit log. Taken from the request if that has
+/// one.
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const WARNING: HeaderName = HeaderName::from_static("warning");
+/// The header that keeps browsers from guessing another content type.
 pub(crate) const NO_SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 
-/// An answer with a body of some type.
+/// Returns a response with bytes of this media type.
 pub(crate) fn full(code: StatusCode, content_type: &'static str, body: Bytes) -> Response {
     with_type(code, content_type, Body::Full(body))
 }
 
-/// The same for any body.
+/// Returns a response with any body of this media type.
 pub(crate) fn with_type(code: StatusCode, content_type: &'static str, body: Body) -> Response {
     let mut response = HttpResponse::new(body);
     *response.status_mut() = code;
@@ -39,14 +42,14 @@ pub(crate) fn with_type(code: StatusCode, content_type: &'static str, body: Body
     response
 }
 
-/// An answer without a body.
+/// Returns a response without a body.
 pub(crate) fn empty(code: StatusCode) -> Response {
     let mut response = HttpResponse::new(Body::Empty);
     *response.status_mut() = code;
     response
 }
 
-/// Text for people and probes.
+/// Returns plain text, as health checks and errors outside of the API are.
 pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
     let mut response = full(code, "text/plain; charset=utf-8", text.into());
     do_not_sniff(&mut response);
@@ -119,7 +122,7 @@ fn warning(text: &str) -> String {
     format!("299 - \"{escaped}\"")
 }
 
-/// A JSON document.
+/// Returns a JSON document. The body is sent as given, without negotiation.
 pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response {
     full(code, "application/json", body.into())
 }

@@ -143,7 +143,7 @@ pub(crate) fn scale(scale: &Value, meta: MetaVersion, include: Include) -> Bytes
     json::encode(&table).into()
 }
 
-/// Everything up to the rows.
+/// Writes a table up to the bracket that opens the rows. `columns` is `null` in all but the first event of a watch.
 pub(crate) fn head(out: &mut BytesMut, meta: MetaVersion, metadata: &[u8], columns: &[u8]) {
     out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
     out.extend_from_slice(meta.api_version().as_bytes());
