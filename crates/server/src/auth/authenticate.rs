@@ -74,7 +74,7 @@ impl Authenticator {
         self
     }
 
-    /// Authenticates client certificates too.
+    /// Accepts client certificates of these CAs as well.
     pub(crate) fn with_client_certificates(mut self, certificates: ClientCertificates) -> Self {
         self.client_certificates = Some(certificates);
         self
@@ -85,7 +85,7 @@ impl Authenticator {
         self.client_certificates.as_ref().map_or(CertificateUser::None, |known| known.check(chain))
     }
 
-    /// Knows the tokens that others issue, or know.
+    /// Accepts tokens of OpenID Connect issuers, and asks a webhook about tokens that nothing else knows.
     #[must_use]
     pub(crate) fn with_others(mut self, oidc: Vec<Arc<Oidc>>, webhook: Option<Arc<TokenWebhook>>) -> Self {
         (self.oidc, self.webhook) = (oidc, webhook);

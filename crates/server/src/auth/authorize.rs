@@ -81,7 +81,8 @@ impl Attributes<'_> {
     }
 }
 
-/// The decision of an authorizer.
+/// The decision of an authorizer. There is no denial: an authorizer that does not allow leaves the decision to the
+/// next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The action is allowed; no other authorizer is asked.

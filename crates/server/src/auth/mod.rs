@@ -70,7 +70,7 @@ pub struct User {
 }
 
 impl User {
-    /// Somebody without credentials.
+    /// The user of requests without credentials: `system:anonymous` in `system:unauthenticated`.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {

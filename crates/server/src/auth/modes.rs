@@ -33,6 +33,7 @@ impl std::str::FromStr for AuthorizationMode {
 }
 
 impl AuthorizationMode {
+    /// Makes the authorizer of this mode, which follows the cache from now on.
     pub(crate) fn authorizer(self, cache: &Cache) -> Arc<dyn Authorizer> {
         match self {
             Self::Node => NodeAuthorizer::new(cache),

@@ -46,7 +46,8 @@ pub struct Identity {
     pub uid: String,
 }
 
-/// A token to issue.
+/// The contents of a token to issue. Everything has been checked by the caller (`subresources/tokens.rs`); signing
+/// checks nothing.
 #[derive(Clone, Debug)]
 pub struct Ticket {
     /// The account's namespace.
@@ -97,7 +98,10 @@ struct Verified {
     user: Arc<User>,
 }
 
-/// Issues and checks the tokens of service accounts.
+/// Issues and checks tokens of service accounts. Signatures are verified once per token; expiry and bound objects at
+/// each use.
+#[doc(alias = "JWTTokenAuthenticator")]
+#[doc(alias = "TokenGenerator")]
 #[derive(Debug)]
 pub struct ServiceAccounts {
     key: SigningKey,
@@ -111,6 +115,7 @@ pub struct ServiceAccounts {
 }
 
 impl ServiceAccounts {
+    /// Signs with `key`, accepts tokens of `key` and of the `former` keys, and looks up bound objects in the cache.
     pub(crate) fn new(key: SigningKey, former: Vec<VerifyingKey>, cache: &Cache) -> Self {
         let [accounts, pods, secrets, nodes] =
             ["serviceaccounts", "pods", "secrets", "nodes"].map(|name| cache.collection(name, &[]));

@@ -47,6 +47,7 @@ struct GraphFeed {
     authorizer: Arc<NodeAuthorizer>,
 }
 
+/// Registers a follower for each collection that the graph is made of.
 pub(super) fn start(cache: &Cache, authorizer: &Arc<NodeAuthorizer>) {
     for (name, source) in SOURCES {
         let feed = GraphFeed { source, authorizer: Arc::clone(authorizer) };

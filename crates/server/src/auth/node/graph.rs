@@ -45,7 +45,9 @@ pub(super) struct Volume {
     pub(super) secrets: Vec<Vertex>,
 }
 
-/// Which nodes need which objects.
+/// The objects that each node needs because of the Pods on it, with reference counts: several Pods of a node may use
+/// one Secret.
+#[doc(alias = "NodeAuthorizerGraph")]
 #[derive(Debug, Default)]
 pub(super) struct NodeGraph {
     /// The nodes that need an object, each with the number of those that refer to it there.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::options::OidcIssuer;
 use crate::auth::User;
 
-/// The claims of a token.
+/// The claims of a token, as JSON. Claims that no option names are ignored.
 pub(super) type Claims = Map<String, Value>;
 
 /// Seconds by which a token may be from the future: clocks differ.

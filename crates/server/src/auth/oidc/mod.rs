@@ -30,7 +30,8 @@ const MAX_BYTES: usize = 16 << 10;
 /// Tokens whose signature is known to be good. Beyond so many, all are forgotten: what is lost is one check each.
 const VERIFIED_TOKENS: usize = 4096;
 
-/// Believes the tokens of an issuer.
+/// Verifies the tokens of one issuer. Verified tokens are remembered until the keys change, since a signature costs
+/// more than most requests.
 #[derive(Debug)]
 pub(crate) struct Oidc {
     issuer: OidcIssuer,
@@ -78,6 +79,10 @@ impl<'a> Parts<'a> {
 }
 
 impl Oidc {
+    /// An issuer without keys yet: its tokens are rejected until the first fetch.
+    ///
+    /// # Errors
+    /// The options cannot be used.
     pub(crate) fn new(issuer: OidcIssuer) -> Result<Arc<Self>, String> {
         issuer.check()?;
         let fetching = refresh::Fetching::new(&issuer)?;
@@ -85,10 +90,11 @@ impl Oidc {
         Ok(Arc::new(Self { issuer, keys, verified, fetching, wanted }))
     }
 
-    /// Whom the token stands for; `None` if it is not one of this issuer's.
+    /// Returns the user of a token; `None` if it is not one of this issuer's, which lets the next authenticator
+    /// decide.
     ///
     /// # Errors
-    /// Why it is not believed.
+    /// The reason this issuer's token is rejected.
     pub(crate) fn check(&self, token: &str, now: Timestamp) -> Result<Option<User>, String> {
         let Some(claims) = self.claims(token)? else { return Ok(None) };
         claims::user(&self.issuer, &claims, now.as_second()).map(Some)

@@ -79,6 +79,7 @@ impl OidcIssuer {
         }
     }
 
+    /// The URL of the issuer's discovery document, unless the options name another.
     pub(super) fn discovery(&self) -> String {
         let standard = || format!("{}/.well-known/openid-configuration", self.url.trim_end_matches('/'));
         self.discovery_url.clone().unwrap_or_else(standard)

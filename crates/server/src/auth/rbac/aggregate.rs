@@ -27,7 +27,7 @@ impl ClusterRole {
 }
 
 impl Policy {
-    /// Adds or replaces a ClusterRole.
+    /// Adds or replaces a ClusterRole, and updates the membership of every role that aggregates.
     pub fn set_cluster_role(&mut self, role: Role) {
         let name = Arc::clone(&role.metadata.name);
         let role = Arc::new(role);
@@ -42,7 +42,7 @@ impl Policy {
         self.tell_aggregating(&name, Some(&role));
     }
 
-    /// Removes a ClusterRole.
+    /// Removes a ClusterRole, also from the roles that aggregate it. Bindings of it stay and grant nothing.
     pub fn remove_cluster_role(&mut self, name: &str) {
         self.cluster_roles.remove(name);
         self.aggregating.remove(name);

@@ -34,6 +34,7 @@ pub(super) struct Granted<'a> {
 }
 
 impl GrantScope {
+    /// Adds the role of a binding to each of its subjects.
     pub(super) fn add(&mut self, binding: &Binding) {
         for principal in binding.principals() {
             let (map, key) = self.place(principal);
@@ -42,6 +43,7 @@ impl GrantScope {
         }
     }
 
+    /// Removes a binding. A role stays with a subject while another binding grants it.
     pub(super) fn remove(&mut self, binding: &Binding) {
         for principal in binding.principals() {
             let (map, key) = self.place(principal);

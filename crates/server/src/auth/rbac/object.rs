@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::auth::rbac::rule::{PolicyRule, or_empty};
 
-/// A Role or ClusterRole.
+/// A Role or ClusterRole as stored; its place in the [`crate::auth::rbac::Policy`] says which of them it is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Role {
@@ -24,7 +24,7 @@ pub struct Role {
     pub(super) aggregation_rule: Option<Aggregation>,
 }
 
-/// A RoleBinding or ClusterRoleBinding.
+/// A RoleBinding, or a ClusterRoleBinding, which has an empty namespace.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Binding {
@@ -34,7 +34,7 @@ pub struct Binding {
     pub(super) subjects: Vec<RbacSubject>,
 }
 
-/// The role a binding grants.
+/// The role that a binding grants. It is immutable, so a binding is indexed by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RoleRef {
@@ -46,6 +46,7 @@ pub struct RoleRef {
     pub name: Arc<str>,
 }
 
+/// The metadata that decisions need: identity, and labels for aggregation.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RbacMetadata {
@@ -83,7 +84,7 @@ struct SelectorExpression {
     values: Vec<String>,
 }
 
-/// Whom a binding means.
+/// A subject of a binding, as stored. [`RbacSubject::principal`] resolves it to a user or group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct RbacSubject {
@@ -133,12 +134,13 @@ impl Role {
         self.aggregation_rule.is_some()
     }
 
-    /// Its own rules.
+    /// The rules in the role itself, without those it aggregates.
     #[must_use]
     pub fn rules(&self) -> &[PolicyRule] {
         &self.rules
     }
 
+    /// The selectors of the aggregation rule that can be read. One that cannot selects nothing.
     pub(super) fn selectors(&self) -> impl Iterator<Item = &LabelSelector> {
         let selectors = self.aggregation_rule.iter().flat_map(|rule| &rule.cluster_role_selectors);
         selectors.filter_map(|selector| selector.0.as_ref())
@@ -157,7 +159,7 @@ impl RoleRef {
     }
 }
 
-/// Whom a subject stands for when somebody asks.
+/// The user or group that a subject stands for. ServiceAccounts are users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Principal {
     User(Arc<str>),

@@ -20,6 +20,7 @@ use crate::auth::rbac::object::{Binding, Role, RoleRef};
 use crate::auth::rbac::rule::PolicyRule;
 use crate::auth::{Attributes, User};
 
+/// A persistent hash map: a clone shares all nodes, so that publishing a changed policy costs the path to the change.
 pub(super) type PolicyMap<K, V> = imbl::GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
 
 /// The roles and bindings of the whole server, kept for look-up.
@@ -54,7 +55,7 @@ impl Policy {
         self.roles.entry(namespace).or_default().insert(name, Arc::new(role));
     }
 
-    /// Removes a Role.
+    /// Removes a Role. Bindings of it stay and grant nothing.
     pub fn remove_role(&mut self, namespace: &str, name: &str) {
         remove(&mut self.roles, namespace, name);
     }
@@ -67,7 +68,7 @@ impl Policy {
         self.bindings.entry(namespace).or_default().insert(name, Arc::new(binding));
     }
 
-    /// Removes a binding.
+    /// Removes a binding; an empty namespace names a ClusterRoleBinding.
     pub fn remove_binding(&mut self, namespace: &str, name: &str) {
         let Some(binding) = remove(&mut self.bindings, namespace, name) else { return };
         let Some(scope) = self.scopes.get_mut(namespace) else { return };

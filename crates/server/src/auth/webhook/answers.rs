@@ -16,7 +16,7 @@ use super::Verdict;
 /// A token and audiences, as a digest: the token itself is not kept.
 type Digest = [u8; 32];
 
-/// The cached answers about tokens.
+/// Verdicts of the webhook until they expire, at most `bound` of each sort.
 #[doc(alias = "cachedTokenAuthenticator")]
 #[derive(Debug)]
 pub(super) struct Answers {
@@ -36,6 +36,7 @@ impl Answers {
         Self { key, bound: bound.max(1), known: Mutex::default(), unknown: Mutex::default() }
     }
 
+    /// Returns the verdict about a token for exactly these audiences, if it has not expired.
     pub(super) fn get(&self, token: &str, audiences: &[&str], now: Instant) -> Option<Verdict> {
         let digest = self.digest(token, audiences);
         [&self.known, &self.unknown].into_iter().find_map(|remembered| {
@@ -45,6 +46,7 @@ impl Answers {
         })
     }
 
+    /// Keeps a verdict until a time. A token that changes sides leaves the other table.
     pub(super) fn put(&self, token: &str, audiences: &[&str], verdict: Verdict, until: Instant) {
         let digest = self.digest(token, audiences);
         let (this, other) = match verdict {

@@ -56,7 +56,7 @@ impl TokenWebhookOptions {
     }
 }
 
-/// A version of TokenReview.
+/// The version of TokenReview that the webhook speaks (`--authentication-token-webhook-version`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenReviewVersion {
     /// `authentication.k8s.io/v1`.
@@ -133,6 +133,10 @@ struct ReviewUser {
 }
 
 impl TokenWebhook {
+    /// Reads the kubeconfig; the webhook is not called yet.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
     pub(crate) fn new(options: TokenWebhookOptions) -> Result<Arc<Self>, String> {
         let limits = WebhookLimits {
             response_bytes: ANSWER_BYTES,
