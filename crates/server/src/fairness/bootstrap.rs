@@ -22,7 +22,7 @@ fn queuing(name: &str, (shares, lendable): (u32, u32), (queues, hand): (u32, u32
     )
 }
 
-/// Returns the priority levels.
+/// Returns the mandatory and suggested PriorityLevelConfigurations of kube-apiserver.
 pub(crate) fn priority_levels() -> Vec<Value> {
     vec![
         object(

@@ -15,6 +15,7 @@ pub(super) const EXEMPT: &str = "exempt";
 /// The level and schema of what nothing else takes. They are there whatever objects are.
 pub(super) const CATCH_ALL: &str = "catch-all";
 
+/// Name and uid; the uid is in a response header of every request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FlowMetadata {
@@ -22,7 +23,7 @@ pub(super) struct FlowMetadata {
     pub(super) uid: String,
 }
 
-/// A PriorityLevelConfiguration.
+/// A PriorityLevelConfiguration, as stored.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PriorityLevel {
@@ -84,10 +85,12 @@ impl PriorityLevel {
         Self { metadata, spec: LevelSpec { kind: kind.to_owned(), limited, exempt: None } }
     }
 
+    /// Returns true if requests of the level take no seats and never wait.
     pub(super) fn is_exempt(&self) -> bool {
         self.spec.kind == "Exempt"
     }
 
+    /// The shares of the level, with the defaults of the API.
     pub(super) fn share(&self) -> Share {
         let limited = self.spec.limited.as_ref();
         let shares = limited.map(|limited| &limited.shares).or(self.spec.exempt.as_ref());
@@ -99,6 +102,8 @@ impl PriorityLevel {
         }
     }
 
+    /// The queues of the level; none if it rejects what does not fit. Sizes are clamped to what memory should be
+    /// spent on.
     pub(super) fn settings(&self) -> QueueSettings {
         let response = self.spec.limited.as_ref().map(|limited| &limited.limit_response);
         let queuing = response.filter(|response| response.kind == "Queue").map(|response| &response.queuing);
@@ -117,7 +122,7 @@ impl PriorityLevel {
     }
 }
 
-/// A FlowSchema.
+/// A FlowSchema, as stored. Matching is in `classify.rs`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FlowSchema {

@@ -75,7 +75,8 @@ pub(crate) struct FlowHeaders {
     pub(crate) level: HeaderValue,
 }
 
-/// One priority level.
+/// A priority level with its queues and seats. Kept across changes of the configuration that do not concern its
+/// queues, so that waiting requests keep their places.
 #[doc(alias = "priorityLevelState")]
 #[derive(Debug)]
 pub(crate) struct PriorityLevelState {
@@ -123,7 +124,8 @@ impl Fairness {
         }
     }
 
-    /// The flow of a request.
+    /// Returns the flow of a request: that of the first FlowSchema by precedence that matches. Never fails: the
+    /// mandatory schemas match everybody.
     pub(crate) fn classify(&self, user: &User, request: &Attributes<'_>) -> Flow {
         let compiled = self.compiled();
         let taken = compiled.schemas.iter().find(|schema| schema.schema.takes(user, request));
@@ -157,7 +159,7 @@ impl Fairness {
         }
     }
 
-    /// The levels, by name.
+    /// The levels in the order of their names, for metrics.
     pub(super) fn all(&self) -> Vec<Arc<PriorityLevelState>> {
         let mut all: Vec<_> = self.compiled().levels.values().cloned().collect();
         all.sort_by(|a, b| a.name().cmp(b.name()));
@@ -280,6 +282,7 @@ impl PriorityLevelState {
         &self.config.metadata.name
     }
 
+    /// The seats of the level by its shares, before borrowing and lending.
     pub(super) fn nominal(&self) -> u32 {
         self.bounds.lock().nominal
     }

@@ -20,6 +20,7 @@ pub(crate) struct LevelCounts {
 }
 
 impl LevelCounts {
+    /// Counts a request that got its seats.
     pub(super) fn dispatch(&self, schema: &Arc<str>) {
         let mut counts = self.dispatched.lock();
         match counts.get_mut(schema) {
@@ -28,6 +29,7 @@ impl LevelCounts {
         }
     }
 
+    /// Counts a request that was rejected, by kube-apiserver's reason.
     pub(super) fn reject(&self, schema: &Arc<str>, why: &'static str) {
         *self.rejected.lock().entry((Arc::clone(schema), why)).or_default() += 1;
     }

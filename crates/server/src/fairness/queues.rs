@@ -96,6 +96,7 @@ pub(super) struct Queues<T> {
 }
 
 impl<T> Queues<T> {
+    /// Queues for a level with `limit` seats. All of them are allocated now: their number is bounded by `config.rs`.
     pub(super) fn new(settings: QueueSettings, limit: u32, now: Instant) -> Self {
         let queue = |_| FlowQueue {
             waiting: VecDeque::new(),
@@ -120,14 +121,17 @@ impl<T> Queues<T> {
         }
     }
 
+    /// Seats that requests hold.
     pub(super) fn in_use(&self) -> u32 {
         self.in_use
     }
 
+    /// Requests that wait in all queues.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
+    /// Seats that the level has now. More may be in use for a moment after they were lent to another level.
     pub(super) fn limit(&self) -> u32 {
         self.limit
     }

@@ -1,10 +1,11 @@
 //! [`Turns`]: the order in which requests of different users are worked on.
 //!
-//! Seats bound how many requests are under way. Most are answered in one go, without ever waiting for anything, so that they
-//! hold no seat by the time the next one comes: then the run queue of the async workers decides who is next, and there a user with
-//! two hundred connections has two hundred places. So a request whose user already had some in the present round waits for
-//! its turn here. Rounds follow each other as fast as the workers get through what is ready to run; in each, users have their turns
-//! one after the other. Nobody is refused, and with one user nothing is slower but by a wake-up.
+//! Seats bound how many requests are under way. Most are answered in one go, without ever waiting for anything, so
+//! that they hold no seat by the time the next one comes: then the run queue of the async workers decides who is
+//! next, and there a user with two hundred connections has two hundred places. So a request whose user already had
+//! some in the present round waits for its turn here. Rounds follow each other as fast as the workers get through
+//! what is ready to run; in each, users have their turns one after the other. Nobody is refused, and with one user
+//! nothing is slower but by a wake-up.
 //!
 //! [`Order`] is the state machine; [`Turns`] hands out what it decides.
 

@@ -72,7 +72,8 @@ fn wide_requests_take_more_seats_and_are_not_passed_by_for_ever() {
     assert_eq!(place(queues.arrive(start, 1, 10, || ())).seats, 3);
 }
 
-/// A closed loop: each flow has so many requests at all times, each of which takes so long. Returns how many of each flow were done.
+/// A closed loop: each flow has so many requests at all times, each of which takes so long. Returns how many of each
+/// flow were done.
 fn serve(flows: &[(u64, usize, u64)], seats: u32, millis: u64) -> Vec<usize> {
     let start = Instant::now();
     let mut queues: Queues<usize> = Queues::new(QUEUING, seats, start);
