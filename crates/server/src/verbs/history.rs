@@ -118,8 +118,8 @@ async fn describe(
     Ok(())
 }
 
-/// The entry of the field manager that made a version: the newest of those that the version before did not have. An entry that only
-/// lost fields to another manager kept its time.
+/// The entry of the field manager that made a version: the newest of those that the version before did not have. An
+/// entry that only lost fields to another manager kept its time.
 fn writer(value: &Bytes, before: Option<&Bytes>) -> Option<Value> {
     let entries = |bytes: &Bytes| -> Option<Value> {
         Value::read(raw::lookup(bytes, &["metadata", "managedFields"])?).ok()

@@ -56,7 +56,11 @@ impl ProtobufListEncoder {
         Ok(Self { resource: Arc::clone(resource), shape, list, scratch: BytesMut::new() })
     }
 
-    /// The list of these objects.
+    /// Returns the list of these objects. A list above `RequestLimits::protobuf_bytes` is encoded twice: its length
+    /// precedes its items.
+    ///
+    /// # Errors
+    /// 500 for an object that does not fit its schema.
     pub(crate) async fn body(mut self, objects: ListObjects, limits: &RequestLimits) -> Result<Body, Status> {
         let measured = self.measure(objects, limits).await?;
         let head = Bytes::from(self.list.begin(measured.items));

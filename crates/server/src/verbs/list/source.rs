@@ -29,7 +29,7 @@ const UNCACHED: &str = "events";
 /// Objects read in one go: few enough not to hold up the thread when none of them match.
 const REFILL: usize = 32;
 
-/// The state a list shows.
+/// The revision that a list shows, and where its objects come from.
 #[derive(Debug)]
 pub(crate) struct ListSource {
     /// The revision that the list shows.
@@ -74,7 +74,8 @@ enum ListMoment {
 /// Decides which state the options ask for, and waits for it if need be.
 ///
 /// # Errors
-/// 400 for what cannot be understood, 500 if something of it cannot be read, 410 for what is forgotten, 504 for what does not come.
+/// 400 for what cannot be understood, 500 if something of it cannot be read, 410 for what is forgotten, 504 for what
+/// does not come.
 pub(crate) async fn resolve(
     api: &Api,
     collection: &Arc<Collection>,
@@ -192,7 +193,7 @@ impl ListObjects {
         self
     }
 
-    /// The next one at hand.
+    /// Returns the next object that is already read; `None` means that [`ListObjects::refill`] should be tried.
     pub(crate) fn next_ready(&mut self) -> Option<Arc<Object>> {
         self.ready.next()
     }

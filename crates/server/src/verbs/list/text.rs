@@ -50,7 +50,7 @@ impl Text {
         }
     }
 
-    /// An item, given in JSON.
+    /// Writes one item, given in JSON. `first` decides about the separator.
     pub(super) fn item(&mut self, item: &[u8], first: bool, out: &mut BytesMut) {
         match self {
             Self::Compact | Self::Pretty(_) if !first => self.plain(b",", out),
