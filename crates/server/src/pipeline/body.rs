@@ -29,6 +29,7 @@ pub(crate) struct Expected<'a> {
 }
 
 impl Expected<'_> {
+    /// `version`, or `group/version` outside of the core group.
     pub(crate) fn api_version(&self) -> Cow<'_, str> {
         if self.group.is_empty() {
             self.version.into()

@@ -1,9 +1,10 @@
 //! [`ObjectChange`]: the steps of one write, top to bottom.
 //!
-//! A verb decodes its request, fills in defaults and says what the object should become; then it drives [`ObjectChange::create`] or
-//! [`ObjectChange::update`], whose bodies are the rest of the way: field ownership, mutating admission, the strategy's `prepare`,
-//! allocation, the strategy's validation, validating admission. `transaction` checks size and depth and commits, and comes back
-//! here with the newer object if another writer was faster.
+//! A verb decodes its request, fills in defaults and says what the object should become; then it drives
+//! [`ObjectChange::create`] or [`ObjectChange::update`], whose bodies are the rest of the way: field ownership,
+//! mutating admission, the strategy's `prepare`, allocation, the strategy's validation, validating admission.
+//! `transaction` checks size and depth and commits, and comes back here with the newer object if another writer was
+//! faster.
 //!
 //! A POST takes the steps of a new object one by one, because a generated name is chosen between them and may be taken.
 //! Deletion has no new object and is in `delete`.

@@ -1,6 +1,7 @@
 //! Create: the way of a POST through the pipeline, from its body to the commit, under its own name or a generated one.
 //!
-//! A generated name that is taken is generated again, a few times, as in kube-apiserver. A name that was given and is taken is a 409.
+//! A generated name that is taken is generated again, a few times, as in kube-apiserver. A name that was given and is
+//! taken is a 409.
 //!
 //! `verbs/create.rs` decides what is created for a path; [`super::change`] has the steps that create and update share.
 

@@ -61,7 +61,11 @@ impl Deleting<'_> {
     }
 }
 
-/// Deletes or marks one object.
+/// Deletes an object, or marks it if finalizers or a grace period hold it. Admission is part of each attempt.
+///
+/// # Errors
+/// 404, 409 if preconditions fail, 403 by admission, 5xx. An object whose stored bytes cannot be read is removed
+/// without its finalizers.
 pub(crate) async fn delete_target(
     api: &Api,
     target: &Target<'_>,

@@ -1,7 +1,7 @@
 //! Writes that the server makes on its own behalf: bootstrap objects, finalizers, conditions.
 //!
-//! They are made by `system:apiserver`, a member of `system:masters`. A creation takes the steps of a client's, admission included, so that
-//! nothing is stored that a client could not have stored.
+//! They are made by `system:apiserver`, a member of `system:masters`. A creation takes the steps of a client's,
+//! admission included, so that nothing is stored that a client could not have stored.
 
 use std::sync::Arc;
 

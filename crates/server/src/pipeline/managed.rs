@@ -23,6 +23,7 @@ fn manager(request: &WriteRequest, options: &WriteOptions) -> String {
 }
 
 impl<'a> Tracking<'a> {
+    /// The field manager, version, subresource and time that `managedFields` records for this request.
     pub(crate) fn new(request: &'a WriteRequest, options: &WriteOptions) -> Self {
         Self {
             manager: manager(request, options),

@@ -6,11 +6,11 @@
 //! 1. decode the [`body`] (or the [`mod@patch`]) and check it against its path ([`target`]);
 //! 2. fill in defaults, by the strategy of the resource (`registry/strategy.rs`);
 //! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation, validating admission;
-//! 4. [`transaction`]: size and depth, canonical encoding, and the commit under the condition that the stored object is still the one
-//!    that was read; otherwise again from 3 with the newer one.
+//! 4. [`transaction`]: size and depth, canonical encoding, and the commit under the condition that the stored object
+//!    is still the one that was read; otherwise again from 3 with the newer one.
 //!
-//! [`mod@create`] is the whole way of a POST, [`mod@delete`] that of a deletion, [`internal`] that of the server's own writes. The watch cache learns of a write from the log
-//! of the engine.
+//! [`mod@create`] is the whole way of a POST, [`mod@delete`] that of a deletion, [`internal`] that of the server's
+//! own writes. The watch cache learns of a write from the log of the engine.
 //!
 //! Large objects are worked on beside the async workers (`api/heavy.rs`).
 //!
@@ -80,6 +80,7 @@ impl WriteRequest {
         Attributes { operation, subresource, options, old, ..attributes }
     }
 
+    /// The user and the admission record of the request.
     pub(crate) fn writer(&self) -> WriteUser<'_> {
         WriteUser { user: &self.user, record: &self.record }
     }
@@ -93,6 +94,8 @@ pub(crate) struct WriteUser<'a> {
 }
 
 impl<'a> WriteUser<'a> {
+    /// The attributes of a create without options; callers override what differs. For a Namespace, `namespace` is its
+    /// own name, as in kube-apiserver.
     pub(crate) fn attributes(
         self,
         api: &'a Api,
@@ -127,7 +130,7 @@ pub(crate) struct Answer {
     pub warnings: Vec<String>,
 }
 
-/// The body of an answer.
+/// The body of an answer, before it is encoded in the negotiated form.
 #[derive(Clone, Debug)]
 pub(crate) enum AnswerBody {
     /// A stored object; make one with [`crate::cache::Collection::object`] from the bytes that were written and the
@@ -144,6 +147,7 @@ pub(crate) enum AnswerBody {
 }
 
 impl Answer {
+    /// An answer with a document that is not a stored object.
     pub(crate) fn document(code: u16, document: listwatch_wire::json::Value) -> Self {
         Self { code, body: AnswerBody::Document(document), warnings: Vec::new() }
     }
@@ -152,6 +156,7 @@ impl Answer {
         Self { code, body: AnswerBody::Status(status), warnings: Vec::new() }
     }
 
+    /// Replaces the warnings of the answer.
     pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
         self
@@ -163,6 +168,7 @@ pub(crate) fn now() -> String {
     seconds(jiff::Timestamp::now())
 }
 
+/// A time as objects write it: UTC, whole seconds, RFC 3339.
 pub(crate) fn seconds(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
     Keep,
 }
 
-/// The result of a transaction.
+/// The result of a change: an object that was stored, removed, or would have been (dry run).
 #[derive(Debug)]
 pub(crate) enum Done {
     /// Stored, or already so.
