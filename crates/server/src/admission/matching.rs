@@ -40,7 +40,7 @@ pub(super) enum MatchForm {
 }
 
 impl Matcher {
-    /// The matcher of a webhook.
+    /// Reads the rules and selectors of a webhook. Webhooks have no exclusions.
     pub(super) fn of_webhook(hook: &Value) -> Self {
         Self {
             rules: hook.list("rules").iter().map(MatchRule::read).collect(),

@@ -1,8 +1,9 @@
 //! Admission: the plugins that change or reject a write before it is stored.
 //!
-//! A [`Plugin`] may change the object ([`Plugin::admit`], before the strategy prepares and validates it) and may reject it
-//! ([`Plugin::validate`], after that). The [`Chain`] calls the enabled plugins in kube-apiserver's order. The write verbs
-//! call the chain; nothing here writes objects itself. The interface (`Plugin`, `Attributes`, `Chain`) is in `api/`, below the plugins.
+//! A [`Plugin`] may change the object ([`Plugin::admit`], before the strategy prepares and validates it) and may
+//! reject it ([`Plugin::validate`], after that). The [`Chain`] calls the enabled plugins in kube-apiserver's order.
+//! The write verbs call the chain; nothing here writes objects itself. The interface (`Plugin`, `Attributes`,
+//! `Chain`) is in `api/`, below the plugins.
 //!
 //! Each plugin is a file named after it. To add one: write the file, add a row to the table in [`mod@chain`].
 

@@ -1,5 +1,5 @@
-//! OwnerReferencesPermissionEnforcement: who changes the owners of an object must be allowed to delete it, and who lets it hold up
-//! the deletion of its owner must be allowed to set finalizers there. Off by default.
+//! OwnerReferencesPermissionEnforcement: who changes the owners of an object must be allowed to delete it, and who
+//! lets it hold up the deletion of its owner must be allowed to set finalizers there. Off by default.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

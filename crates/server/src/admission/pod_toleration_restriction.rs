@@ -1,5 +1,6 @@
-//! PodTolerationRestriction: Pods get the tolerations that annotations of their namespace name, and have no others than those allow.
-//! Off by default. The configuration file of kube-apiserver, which has the same for the whole cluster, is not read.
+//! PodTolerationRestriction: Pods get the tolerations that annotations of their namespace name, and have no others
+//! than those allow. Off by default. The configuration file of kube-apiserver, which has the same for the whole
+//! cluster, is not read.
 
 use async_trait::async_trait;
 use listwatch_kinds::prepare::qos_class;

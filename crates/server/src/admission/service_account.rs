@@ -1,7 +1,8 @@
 //! ServiceAccount: Pods run as a service account that exists, mount its token and use its pull secrets.
 //!
-//! On by default in kube-apiserver and off here: as under envtest, there need not be a controller that makes accounts, nor a kubelet
-//! that could mount tokens, and objects look as their users wrote them. `--enable-admission-plugins ServiceAccount` switches it on.
+//! On by default in kube-apiserver and off here: as under envtest, there need not be a controller that makes
+//! accounts, nor a kubelet that could mount tokens, and objects look as their users wrote them.
+//! `--enable-admission-plugins ServiceAccount` switches it on.
 
 use async_trait::async_trait;
 use listwatch_kinds::meta::generated_name;

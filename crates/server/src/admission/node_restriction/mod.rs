@@ -16,7 +16,7 @@ use super::{Attributes, Operation, Plugin};
 use crate::auth::node::node_of;
 use crate::registry::Resource;
 
-/// Limits what kubelets may write.
+/// The plugin: limits what kubelets may write to their own Node and the Pods on it. Other users pass.
 #[derive(Debug)]
 pub(super) struct NodeRestriction;
 

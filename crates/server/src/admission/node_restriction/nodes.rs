@@ -71,6 +71,8 @@ fn admit_changed(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     by.require(forbidden.is_empty(), || format!("is not allowed to modify labels: {}", join(&forbidden)))
 }
 
+/// A kubelet writes only the Lease with its node's name in `kube-node-lease`: its heartbeat. Another one would keep a
+/// dead node alive.
 pub(super) fn admit_lease(by: &ByNode<'_>) -> Result<(), Status> {
     by.require(by.request.namespace == LEASES, || {
         format!("can only access leases in the {} system namespace", quote(LEASES))
@@ -80,6 +82,7 @@ pub(super) fn admit_lease(by: &ByNode<'_>) -> Result<(), Status> {
     })
 }
 
+/// A kubelet writes only its own CSINode. Its status needs a feature that is off.
 pub(super) fn admit_csi_node(by: &ByNode<'_>) -> Result<(), Status> {
     by.require(by.name() == by.node, || {
         "can only access CSINode with the same name as the requesting node".to_owned()
@@ -88,6 +91,7 @@ pub(super) fn admit_csi_node(by: &ByNode<'_>) -> Result<(), Status> {
     by.require(plain, || "CSIVolumeHealth feature gate is disabled".to_owned())
 }
 
+/// A kubelet creates and deletes ResourceSlices of its own node only. Updates need no check: `nodeName` is immutable.
 pub(super) fn admit_slice(by: &ByNode<'_>) -> Result<(), Status> {
     let (slice, verb) = match by.request.operation {
         Operation::Create => (by.object, "create"),

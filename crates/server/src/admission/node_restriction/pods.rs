@@ -60,6 +60,7 @@ const API_PROJECTIONS: [(&str, &str); 5] = [
     ("podCertificate", "podcertificates"),
 ];
 
+/// A kubelet creates mirror Pods and deletes Pods of its node. It never updates a Pod, only its status.
 pub(super) fn admit(by: &ByNode<'_>) -> Result<(), Status> {
     let node = quote(by.node);
     match by.request.operation {
@@ -190,6 +191,7 @@ pub(super) fn admit_status(by: &ByNode<'_>) -> Result<(), Status> {
     Ok(())
 }
 
+/// A kubelet evicts Pods of its own node only, such as under memory pressure.
 pub(super) fn admit_eviction(by: &ByNode<'_>) -> Result<(), Status> {
     if by.request.operation != Operation::Create {
         return by.unexpected();

@@ -22,6 +22,7 @@ pub(super) struct Pod<'a> {
 }
 
 impl<'a> Pod<'a> {
+    /// The Pod in an object: a Pod itself, or a Pod template, which has metadata and spec at the same places.
     pub(super) fn new(object: &'a Value) -> Self {
         Self { annotations: object.at("metadata").at("annotations"), spec: object.at("spec") }
     }
@@ -67,10 +68,12 @@ impl Violations {
         self.0.is_empty()
     }
 
+    /// The reasons alone, as warnings about existing Pods group by them.
     pub(super) fn reasons(&self) -> String {
         self.0.iter().map(|(reason, _)| *reason).collect::<Vec<_>>().join(", ")
     }
 
+    /// Each reason with its detail in parentheses, as rejections and audit annotations show them.
     pub(super) fn detail(&self) -> String {
         self.0.iter().map(|(reason, detail)| format!("{reason} ({detail})")).collect::<Vec<_>>().join(", ")
     }

@@ -15,7 +15,7 @@ use crate::admission::matching::Matcher;
 use crate::api::convert;
 use crate::registry::Resource;
 
-/// A binding of a policy.
+/// A ValidatingAdmissionPolicyBinding or MutatingAdmissionPolicyBinding.
 #[derive(Debug)]
 pub(super) struct PolicyBinding {
     pub(super) name: String,
@@ -26,6 +26,7 @@ pub(super) struct PolicyBinding {
 }
 
 impl PolicyBinding {
+    /// Reads a stored binding. Its selectors are matched per request; parameters are looked up then, too.
     pub(super) fn read(binding: &Value) -> Self {
         let spec = binding.at("spec");
         Self {
@@ -41,6 +42,8 @@ impl PolicyBinding {
         }
     }
 
+    /// Returns true if the binding applies to a request that its policy already matches. Without rules of its own it
+    /// applies to all of those that its selectors take.
     pub(super) fn matches(&self, request: &Attributes<'_>, object: &Value) -> bool {
         if self.matcher.has_no_rules() {
             self.matcher.selects(request, object) && !self.matcher.excludes(request)

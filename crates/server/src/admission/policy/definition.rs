@@ -76,6 +76,8 @@ pub(super) struct PolicyDefinition {
 }
 
 impl PolicyDefinition {
+    /// Reads a stored policy and compiles its expressions. It cannot fail: errors are kept with the expressions and
+    /// show at evaluation.
     pub(super) fn read(family: PolicyFamily, policy: &Value) -> Self {
         let spec = policy.at("spec");
         let environments = Environments::new(Version::Stored, family, spec);

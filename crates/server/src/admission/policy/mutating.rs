@@ -27,7 +27,7 @@ use crate::api::Api;
 use crate::registry::Resource;
 use crate::registry::expressions::PolicyFamily;
 
-/// Changes objects as policies say.
+/// The plugin MutatingAdmissionPolicy, with its policies as they were last read.
 #[derive(Debug)]
 pub(in crate::admission) struct MutatingPolicies(Policies);
 

@@ -124,6 +124,7 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
+    /// The authorizer for the user of the request. Expressions may ask about service accounts instead.
     pub(crate) fn new(request: &Attributes<'_>) -> Arc<Self> {
         Arc::new(Self { authorizer: Arc::clone(&request.api.authorizer), user: request.user.clone() })
     }
@@ -175,6 +176,7 @@ impl fmt::Debug for PolicyScope<'_> {
 }
 
 impl<'a> PolicyScope<'a> {
+    /// A scope without access to `variables`; [`PolicyScope::close`] adds it, since the scope has to refer to itself.
     pub(crate) fn new(
         objects: &'a PolicyObjects,
         access: Arc<dyn Authorizer>,

@@ -28,7 +28,7 @@ const ANNOTATION_BYTES: usize = 10 << 10;
 const MESSAGE_BYTES: usize = 5 << 10;
 const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// Rejects requests that policies reject.
+/// The plugin ValidatingAdmissionPolicy, with its policies as they were last read.
 #[derive(Debug)]
 pub(in crate::admission) struct ValidatingPolicies(Policies);
 

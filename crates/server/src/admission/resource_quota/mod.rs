@@ -24,6 +24,7 @@ use crate::registry::Resource;
 
 pub(crate) use scope::is_in_scope;
 
+/// Group, version and plural of ResourceQuotas.
 pub(crate) const QUOTAS: (&str, &str, &str) = ("", "v1", "resourcequotas");
 
 #[derive(Debug)]

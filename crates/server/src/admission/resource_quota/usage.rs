@@ -38,6 +38,7 @@ enum MeasureKind {
 }
 
 impl QuotaUsage {
+    /// The measurement for objects of a resource. Every kind has a count; Pods, Services and claims have more.
     pub(crate) fn of(resource: &Resource) -> Self {
         let (group, plural) = (&*resource.group, &*resource.plural);
         let (kind, alias) = match (group, plural) {
@@ -72,7 +73,7 @@ impl QuotaUsage {
         }
     }
 
-    /// Measures an object.
+    /// Returns what the object costs, by quota resource name. Zero amounts may be included.
     pub(crate) fn measure(&self, object: &Value) -> Amounts {
         let one = Quantity::whole(1);
         let mut usage = Amounts::from([(self.count.clone(), one)]);

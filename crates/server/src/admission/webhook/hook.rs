@@ -30,7 +30,7 @@ static CONDITIONS: LazyLock<Env> =
 /// Timeout of a webhook that does not name one, as in kube-apiserver.
 const DEFAULT_TIMEOUT: i64 = 10;
 
-/// One webhook.
+/// One webhook of a configuration, with its rules and match conditions compiled.
 #[doc(alias = "WebhookAccessor")]
 #[derive(Debug)]
 pub(super) struct Webhook {
@@ -70,7 +70,8 @@ impl WebhookFailure {
         }
     }
 
-    /// Applies the failure policy.
+    /// Applies the failure policy: a failed call passes with `Ignore`, recorded in an audit annotation, and is a 500
+    /// with `Fail`. A rejection is returned in either case.
     pub(super) fn settle(
         self,
         request: &Attributes<'_>,
@@ -152,7 +153,11 @@ impl Webhook {
         String::from_utf8_lossy(&listwatch_wire::json::encode(&said)).into_owned()
     }
 
-    /// Calls the webhook.
+    /// Calls the webhook and reads its answer, within its timeout.
+    ///
+    /// # Errors
+    /// [`WebhookFailure::Rejected`] if it denied the request or does not support dry run, [`WebhookFailure::Call`]
+    /// for everything that went wrong.
     pub(super) async fn call(
         &self,
         request: &Attributes<'_>,

@@ -62,11 +62,11 @@ impl Hooks {
     }
 }
 
-/// Changes objects as webhooks say.
+/// The plugin MutatingAdmissionWebhook: calls webhooks one after the other, each with the result of the one before.
 #[derive(Debug, Default)]
 pub(super) struct MutatingWebhooks(Hooks);
 
-/// Rejects requests that webhooks reject.
+/// The plugin ValidatingAdmissionWebhook: calls webhooks concurrently, since none may change the object.
 #[derive(Debug, Default)]
 pub(super) struct ValidatingWebhooks(Hooks);
 

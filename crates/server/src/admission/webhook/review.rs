@@ -18,7 +18,7 @@ use crate::admission::Attributes;
 use crate::admission::matching::MatchForm;
 use crate::auth::User;
 
-/// The question to a webhook.
+/// The request of an AdmissionReview.
 pub(super) struct Review<'a> {
     /// Group and version of the review.
     pub(super) version: &'static str,
@@ -93,7 +93,8 @@ pub(in crate::admission) fn user_info(user: &User) -> Value {
     info
 }
 
-/// The answer of a webhook.
+/// The response of an AdmissionReview. Its parts are read when they are needed: a validating webhook's patch never
+/// is.
 #[derive(Debug)]
 pub(super) struct ReviewAnswer {
     response: Value,
