@@ -1,6 +1,7 @@
 //! [`ExtensionServers`]: groups and versions that extension API servers serve, as APIServices say.
 //!
-//! `lifecycle/api_services.rs` reads them and looks after them, `chain/proxy.rs` forwards requests, discovery and OpenAPI show them.
+//! `lifecycle/api_services.rs` reads them and looks after them, `chain/proxy.rs` forwards requests, discovery and
+//! OpenAPI show them.
 
 use std::sync::Arc;
 
@@ -55,7 +56,8 @@ impl ExtensionServers {
         self.0.load_full()
     }
 
-    /// Publishes others.
+    /// Replaces all extension API servers, sorted by the priority of their groups. Requests that began with the old
+    /// ones finish with them.
     pub(crate) fn publish(&self, mut all: Vec<Arc<ExtensionServer>>) {
         all.sort_by(|a, b| (b.group_priority, &a.group).cmp(&(a.group_priority, &b.group)));
         self.0.store(Arc::new(all));

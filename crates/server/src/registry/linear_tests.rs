@@ -111,7 +111,8 @@ fn collection(field: &Field, n: usize, same: bool) -> Value {
     }
 }
 
-/// The place of a list or map: the fields on the way to it, and whether each is itself a list or map of which one element is gone into.
+/// The place of a list or map: the fields on the way to it, and whether each is itself a list or map of which one
+/// element is gone into.
 type Way = Vec<&'static Field>;
 
 /// Every list and map below a struct that was not met before.

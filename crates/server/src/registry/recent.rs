@@ -1,9 +1,9 @@
 //! [`RecentWrites`]: the trees of objects written lately.
 //!
-//! An object that was just written is the most likely to be written next: a controller changes the status of the same objects again and
-//! again. Their trees are at hand after a write, and keeping a few saves the next one from parsing the stored bytes. This
-//! is not where objects are read from: a tree counts only for the revision it was written at, which may be a moment ahead of
-//! the cache, and the engine has the last word.
+//! An object that was just written is the most likely to be written next: a controller changes the status of the same
+//! objects again and again. Their trees are at hand after a write, and keeping a few saves the next one from parsing
+//! the stored bytes. This is not where objects are read from: a tree counts only for the revision it was written at,
+//! which may be a moment ahead of the cache, and the engine has the last word.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -155,7 +155,7 @@ impl Resource {
         }
     }
 
-    /// `v1` or `group/version`.
+    /// The `apiVersion` of its objects: `v1`, or `group/version` outside of the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -171,7 +171,7 @@ impl Resource {
         self.verbs.iter().any(|v| &**v == verb)
     }
 
-    /// The subresource of that name.
+    /// Returns the subresource with this name, if discovery lists it.
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| &*s.name == name)
@@ -187,7 +187,8 @@ impl Resource {
         }
     }
 
-    /// Returns true for custom resources.
+    /// Returns true for resources of a CustomResourceDefinition. Many paths and messages of kube-apiserver differ for
+    /// them.
     #[must_use]
     pub fn is_custom(&self) -> bool {
         self.builtin.is_none()

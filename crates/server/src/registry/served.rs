@@ -59,7 +59,8 @@ impl Registry {
         }
     }
 
-    /// The resource served there.
+    /// Returns the resource that is served at this group, version and plural; `None` also for those of extension API
+    /// servers.
     #[must_use]
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
         self.served.load().find(group, version, plural)
@@ -77,7 +78,7 @@ impl Registry {
             .cloned()
     }
 
-    /// Everything served now.
+    /// Returns the present state, for callers that must look twice at the same one.
     #[must_use]
     pub fn served(&self) -> Arc<Served> {
         self.served.load_full()

@@ -19,7 +19,11 @@ use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
 
-/// The rules for writing objects of one kind, in the order a write meets them.
+/// The rules for writing objects of one kind, in the order a write meets them. Implementations are pure and never
+/// wait: they run several times for a write that is retried, and on blocking threads for large objects.
+#[doc(alias = "RESTCreateStrategy")]
+#[doc(alias = "RESTUpdateStrategy")]
+#[doc(alias = "RESTDeleteStrategy")]
 pub(crate) trait Strategy: Debug + Send + Sync {
     /// Checks types, drops what the schema does not know, and writes scalars in their canonical form. What the object
     /// shares with the stored one, if it was made from it, has been through this.
@@ -28,10 +32,11 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     /// Fills in defaults, but for what is shared with the stored object.
     fn complete(&self, object: &mut Value, stored: Option<&Value>);
 
-    /// Makes it a new object.
+    /// Resets what clients may not set on a new object, such as `status` and `generation` (`PrepareForCreate`).
     fn prepare_create(&self, object: &mut Value);
 
-    /// Makes it the successor of the stored one.
+    /// Resets what an update through this view may not change, and raises `generation` if the spec changed
+    /// (`PrepareForUpdate`).
     fn prepare_update(&self, view: View, new: &mut Value, old: &Value);
 
     /// Turns an object into the form that is stored, if this version is not that form.
@@ -40,10 +45,10 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     /// Turns a stored object into the form of this version.
     fn served_form(&self, _object: &mut Value) {}
 
-    /// Complaints about a new object.
+    /// Returns the field errors of a new object, in the order of kube-apiserver.
     fn validate_create(&self, object: &Value) -> Vec<FieldError>;
 
-    /// Complaints about a changed object.
+    /// Returns the field errors of a changed object, in the order of kube-apiserver.
     fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError>;
 
     /// Returns warnings about a new object as it was sent, before the server adds to it.
@@ -77,7 +82,7 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     /// If the kind has no merge keys (415) or the patch makes no sense (500, as in kube-apiserver).
     fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status>;
 
-    /// Records who wrote what in a create, update or patch.
+    /// Records in `managedFields` which fields the manager changed, in a create, update or patch.
     fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value);
 
     /// Merges an applied configuration into the live object.
@@ -109,6 +114,8 @@ pub(crate) struct Builtin {
 }
 
 impl Builtin {
+    /// The strategy of a built-in kind. What every write needs, such as the object without any fields, is computed
+    /// once here.
     pub(crate) fn new(kind: &'static Kind) -> Self {
         let node = schema::node(kind.group, kind.version, kind.kind);
         let mut zero = listwatch_wire::json::json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {}});

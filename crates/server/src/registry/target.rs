@@ -14,7 +14,7 @@ use listwatch_wire::{Revision, Status};
 
 use crate::registry::Resource;
 
-/// One object by its name.
+/// One object by its name: where a write goes, whether the object exists or not.
 #[derive(Clone, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) resource: &'a Resource,

@@ -30,7 +30,7 @@ pub(crate) enum View {
 }
 
 impl View {
-    /// The view a path names.
+    /// Returns the view that a subresource is; `None` for subresources with kinds of their own.
     pub(crate) fn of(subresource: Option<&str>) -> Option<Self> {
         Some(match subresource {
             None => Self::Whole,

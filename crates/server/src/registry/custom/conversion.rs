@@ -35,7 +35,7 @@ pub(crate) struct Conversion {
     kept: Mutex<Kept>,
 }
 
-/// One call of the webhook.
+/// The request of one ConversionReview, with the uid that the answer must repeat.
 #[derive(Debug)]
 pub(crate) struct ConversionReviewBody {
     version: &'static str,

@@ -11,7 +11,7 @@ use listwatch_wire::json::Value;
 
 use super::environment::{Declared, JSON_PATCH, environment};
 
-/// The two kinds of policies.
+/// ValidatingAdmissionPolicy or MutatingAdmissionPolicy: they share everything but their effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolicyFamily {
     Validating,
@@ -19,6 +19,7 @@ pub(crate) enum PolicyFamily {
 }
 
 impl PolicyFamily {
+    /// The plural of the policies.
     pub(crate) const fn policies(self) -> &'static str {
         match self {
             Self::Validating => "validatingadmissionpolicies",
@@ -26,6 +27,7 @@ impl PolicyFamily {
         }
     }
 
+    /// The plural of the bindings.
     pub(crate) const fn bindings(self) -> &'static str {
         match self {
             Self::Validating => "validatingadmissionpolicybindings",
@@ -34,7 +36,7 @@ impl PolicyFamily {
     }
 }
 
-/// An expression and its program.
+/// An expression and its program, or the error of compiling it, which evaluation returns.
 #[derive(Debug)]
 pub(crate) struct CompiledExpression {
     pub(crate) source: String,
@@ -68,6 +70,8 @@ pub(crate) struct Environments {
 }
 
 impl Environments {
+    /// Declares the variables of a policy and compiles their expressions, in order. `version` decides which CEL
+    /// libraries may be used: a stored policy may use what a newer server accepted.
     pub(crate) fn new(version: Version, family: PolicyFamily, spec: &Value) -> Self {
         let params = spec.has("paramKind");
         let declared = Declared { params, authorizer: true, namespace: true };

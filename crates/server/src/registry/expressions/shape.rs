@@ -43,7 +43,7 @@ const RESERVED: [&str; 20] = [
     "void",
 ];
 
-/// Validates a policy.
+/// Validates a policy, apart from its expressions. Errors are in the order of kube-apiserver.
 pub(super) fn policy(family: PolicyFamily, name: &str, spec: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     errors.required_one_of(&path.child("failurePolicy"), spec.text("failurePolicy"), &["Fail", "Ignore"]);
@@ -290,7 +290,7 @@ fn mutation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Validates a binding.
+/// Validates a binding. Its policy need not exist.
 pub(super) fn binding(family: PolicyFamily, spec: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     match spec.text("policyName") {
