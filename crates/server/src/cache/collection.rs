@@ -1,8 +1,8 @@
 //! [`Collection`]: the watch cache of one resource: its state, its recent events, and the views of its watchers.
 //! All versions of a resource share one collection, since they share the storage keys.
 //!
-//! Reads take no lock: the state is an immutable [`Snapshot`] behind an atomic pointer. Only the feeder (`feeder.rs`) replaces it. The lock on
-//! the log is held for moments, to append an event or to enter a view.
+//! Reads take no lock: the state is an immutable [`Snapshot`] behind an atomic pointer. Only the feeder (`feeder.rs`)
+//! replaces it. The lock on the log is held for moments, to append an event or to enter a view.
 //!
 //! It does not decide what is served: that is the registry. Next: `snapshot.rs` for lists, `view.rs` for watches.
 
@@ -60,6 +60,7 @@ struct Log {
 }
 
 impl Collection {
+    /// An empty collection; [`Collection::load`] gives it a state.
     pub(crate) fn new(name: &str, fields: Vec<IndexedField>) -> Self {
         let snapshot = Snapshot::new(fields.len());
         Self {
@@ -72,7 +73,7 @@ impl Collection {
         }
     }
 
-    /// `plural` or `plural.group`.
+    /// The name of the collection in storage keys: `plural`, or `plural.group` outside of the core group.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -158,7 +159,8 @@ impl Collection {
         (log.events.len(), log.views.len(), log.floor)
     }
 
-    /// Begins with a loaded state: nothing before `floor` is in the log, and views have nothing of it either.
+    /// Replaces the whole state, at the start or after a gap in history. The log and all views begin at `floor`:
+    /// watchers from before it read from the engine or get a 410.
     pub(crate) fn load(&self, snapshot: Snapshot, floor: Revision) {
         self.followers.lock().iter().for_each(|f| f.loaded(self, &self.snapshot.load(), &snapshot));
         self.snapshot.store(Arc::new(snapshot));
@@ -185,6 +187,7 @@ impl Collection {
         }
     }
 
+    /// The indexed fields, in the order of the indexes of its snapshots.
     pub(crate) fn fields(&self) -> &[IndexedField] {
         &self.fields
     }
@@ -208,7 +211,7 @@ impl Collection {
         }
     }
 
-    /// Lets go of the oldest event.
+    /// Drops the oldest event from the log and returns it. Watchers that have not seen it read it from the engine.
     pub(crate) fn forget_oldest(&self) -> Option<Arc<Event>> {
         let mut log = self.log.lock();
         let oldest = log.events.pop_front()?;
@@ -222,7 +225,8 @@ impl Collection {
         log.views.iter().for_each(|view| view.trim(log.floor));
     }
 
-    /// The view of a filter. It reaches back to `position` if the log does.
+    /// Returns the view of a filter, shared with all watchers of an equal filter, and counts one watcher more. It is
+    /// extended back to `position` if the log reaches that far.
     pub(crate) fn open(&self, filter: Filter, position: Revision) -> Arc<View> {
         let identity = filter.identity();
         let mut log = self.log.lock();
@@ -244,7 +248,7 @@ impl Collection {
         self.log.lock().reach_back(view, position);
     }
 
-    /// A watcher leaves.
+    /// Removes a watcher from its view, and the view with its last watcher.
     pub(crate) fn close(&self, view: &Arc<View>) {
         if view.leave() {
             let mut log = self.log.lock();

@@ -1,8 +1,8 @@
 //! [`Cursor`]: the position of one watcher in the log of a collection.
 //!
-//! A watcher is this position and a pointer to a shared [`View`]; there is no queue per watcher that could fill up. A position that is older than
-//! the events in memory is served from the engine's log (`history.rs`) until it has caught up. Only when the engine has compacted that part, the
-//! watch ends with 410.
+//! A watcher is this position and a pointer to a shared [`View`]; there is no queue per watcher that could fill up. A
+//! position that is older than the events in memory is served from the engine's log (`history.rs`) until it has
+//! caught up. Only when the engine has compacted that part, the watch ends with 410.
 //!
 //! In kube-apiserver this is the cacheWatcher, which has a bounded channel and is closed when that is full. Next: `view.rs`.
 
@@ -49,6 +49,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// Opens the view of the filter. The position is not checked: the first read finds out if history still has it.
     pub(super) fn new(
         cache: Arc<Cache>,
         collection: Arc<Collection>,

@@ -19,6 +19,7 @@ pub(crate) struct Damage {
 }
 
 impl Damage {
+    /// Records a key whose value cannot be read, with an error in the log.
     pub(super) fn note(&self, key: &Arc<str>) {
         tracing::error!(%key, "the stored value cannot be read");
         self.change(|keys| keys.insert(Arc::clone(key)));
@@ -37,7 +38,7 @@ impl Damage {
         self.count.store(keys.len(), Ordering::Release);
     }
 
-    /// The number of such keys.
+    /// The number of unreadable keys. Readiness and metrics report it.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }

@@ -1,7 +1,7 @@
 //! [`Event`]: one change of one object, and its encoded frames, made once and shared by all watchers.
 //!
-//! The frame of a JSON watch is made for the first watcher that needs it and kept with the event; other forms are made on demand and
-//! counted apart (`frames.rs`), because few clients ask for them.
+//! The frame of a JSON watch is made for the first watcher that needs it and kept with the event; other forms are
+//! made on demand and counted apart (`frames.rs`), because few clients ask for them.
 //!
 //! It does not know the filters: [`Event::seen_through`] is asked per view. Next: `view.rs`.
 

@@ -1,7 +1,7 @@
 //! [`Filter`]: the namespace, name and selectors of a list or watch, compiled once per request.
 //!
-//! Watches with equal filters share a [`super::View`], so that a change is matched once, however many watchers there are. Conditions on
-//! namespace and name become a range of storage keys rather than a test of every object.
+//! Watches with equal filters share a [`super::View`], so that a change is matched once, however many watchers there
+//! are. Conditions on namespace and name become a range of storage keys rather than a test of every object.
 //!
 //! Parsing of selectors is in `listwatch_wire::selector`; the fields that may be selected are in `registry/`.
 
@@ -63,7 +63,8 @@ impl Filter {
         }
     }
 
-    /// For objects without namespaces.
+    /// Marks the filter as one of cluster-scoped objects, whose storage keys have no namespace: then a name alone is
+    /// a key.
     #[must_use]
     pub fn cluster_scoped(mut self) -> Self {
         self.cluster_scoped = true;
@@ -81,7 +82,7 @@ impl Filter {
         }
     }
 
-    /// Only one object.
+    /// Restricts the filter to one name.
     #[must_use]
     pub fn with_name(mut self, name: &str) -> Self {
         self.name = Some(name.into());

@@ -17,7 +17,7 @@ use crate::cache::event::{Change, Event};
 pub(crate) struct LateFrames(AtomicIsize);
 
 impl LateFrames {
-    /// The number of bytes.
+    /// The bytes of late frames in the log.
     pub(crate) fn get(&self) -> usize {
         // A frame may be forgotten an instant before it is counted.
         usize::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)

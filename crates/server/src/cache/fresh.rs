@@ -1,7 +1,8 @@
 //! Waiting until the cache is as new as a request asks for, and storage errors as clients see them.
 //!
-//! A list or get without a resourceVersion must see every write that was acknowledged before it. The engine's revision is asked for, and
-//! the cache waited for, instead of reading the objects from the store (kube-apiserver's consistent reads from cache).
+//! A list or get without a resourceVersion must see every write that was acknowledged before it. The engine's
+//! revision is asked for, and the cache waited for, instead of reading the objects from the store (kube-apiserver's
+//! consistent reads from cache).
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! [`History`]: events that are older than those in memory, read from the engine's log.
 //!
-//! Each lagging watcher reads for itself: old events are needed rarely, by few, and at different positions, so that sharing them would keep
-//! memory for nothing. Nothing is kept once a watcher has caught up; then its [`super::Cursor`] goes on with the view.
+//! Each lagging watcher reads for itself: old events are needed rarely, by few, and at different positions, so that
+//! sharing them would keep memory for nothing. Nothing is kept once a watcher has caught up; then its
+//! [`super::Cursor`] goes on with the view.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,6 +31,10 @@ pub(crate) struct History {
 }
 
 impl History {
+    /// Opens the engine's log after a revision.
+    ///
+    /// # Errors
+    /// [`Lost::Expired`] if the engine has compacted that part.
     pub(crate) async fn open(
         cache: &Arc<Cache>,
         collection: &Arc<Collection>,
@@ -57,10 +62,12 @@ impl History {
         Ok(sights)
     }
 
+    /// The revision up to which everything has been returned or did not match.
     pub(crate) fn position(&self) -> Revision {
         self.handed
     }
 
+    /// Returns true if nothing that was read waits to be returned: only then may the watcher continue with its view.
     pub(crate) fn is_drained(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -138,7 +138,7 @@ impl Cache {
         collection
     }
 
-    /// All collections.
+    /// All collections, also those of kinds that are not served (yet) but have stored objects.
     #[must_use]
     pub fn collections(&self) -> Vec<Arc<Collection>> {
         self.collections.load().values().cloned().collect()

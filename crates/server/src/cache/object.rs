@@ -1,7 +1,7 @@
 //! [`Object`]: one version of one object, as the bytes that are stored.
 //!
-//! Beside the bytes there are offsets into them: the name, the labels, the place of the resourceVersion, indexed fields. Lists and watches copy bytes and
-//! never decode an object; only writes and expressions parse it.
+//! Beside the bytes there are offsets into them: the name, the labels, the place of the resourceVersion, indexed
+//! fields. Lists and watches copy bytes and never decode an object; only writes and expressions parse it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Object {
         scalar(self.value.get(start as usize..end as usize)?)
     }
 
-    /// The storage key.
+    /// The storage key, `/registry/<collection>/[<namespace>/]<name>`.
     #[must_use]
     pub fn key(&self) -> &Arc<str> {
         &self.key
@@ -93,7 +93,7 @@ impl Object {
         self.key.get(usize::from(self.path)..end).unwrap_or_default()
     }
 
-    /// The name.
+    /// The name, read from the storage key.
     #[must_use]
     pub fn name(&self) -> &str {
         self.key.get(usize::from(self.name)..).unwrap_or_default()
@@ -111,7 +111,7 @@ impl Object {
         &self.value
     }
 
-    /// The memory of this version.
+    /// The memory of this version, estimated: bytes, key and bookkeeping. The bounds of the cache count it.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.value.len() + self.key.len() + size_of::<Self>() + ENTRY_BYTES

@@ -1,7 +1,8 @@
 //! [`Pins`]: the snapshots that continue tokens point to.
 //!
-//! Pages of one list must show one revision. Keeping its snapshot costs the nodes that changed since; it is bounded in number and age
-//! (`CacheLimits`). A token whose snapshot is gone is served from the engine's history, so that this is a shortcut and not a promise.
+//! Pages of one list must show one revision. Keeping its snapshot costs the nodes that changed since; it is bounded
+//! in number and age (`CacheLimits`). A token whose snapshot is gone is served from the engine's history, so that
+//! this is a shortcut and not a promise.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ struct Pin {
 const REMEMBERED_PAGES: usize = 64;
 
 impl Pins {
+    /// At most `limit` snapshots; zero keeps none.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, pins: Mutex::default() }
     }

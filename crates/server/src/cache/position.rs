@@ -19,13 +19,13 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where it is now.
+    /// The revision up to which every change has been applied.
     #[must_use]
     pub fn get(&self) -> Revision {
         Revision(self.reached.load(Ordering::Acquire))
     }
 
-    /// Moves on; never back.
+    /// Advances to a revision and wakes those who wait. A lower revision changes nothing.
     pub(crate) fn advance(&self, to: Revision) {
         self.reached.fetch_max(to.0, Ordering::AcqRel);
         self.moved.notify_waiters();

@@ -1,7 +1,8 @@
 //! [`Snapshot`]: the immutable state of one collection at one revision.
 //!
-//! A persistent ordered map, by storage key: the feeder's next state shares all nodes but the changed ones, so that a slow list can hold its snapshot
-//! without a lock and without a copy. [`Walk`] is a range of keys, or of an index on a field such as `spec.nodeName`.
+//! A persistent ordered map, by storage key: the feeder's next state shares all nodes but the changed ones, so that a
+//! slow list can hold its snapshot without a lock and without a copy. [`Walk`] is a range of keys, or of an index on
+//! a field such as `spec.nodeName`.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -84,11 +85,12 @@ pub struct Walk {
 }
 
 impl Snapshot {
+    /// An empty snapshot with so many indexes.
     pub(crate) fn new(indexes: usize) -> Self {
         Self { indexes: vec![OrdMap::new(); indexes], ..Self::default() }
     }
 
-    /// The newest change in it.
+    /// The revision of the newest change in it. The state may stand for a later revision: see [`super::Cache::read`].
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision
@@ -106,13 +108,13 @@ impl Snapshot {
         self.objects.is_empty()
     }
 
-    /// The bytes of all objects.
+    /// The memory of all objects, as [`Object::weight`] estimates it. API priority and fairness sizes lists by it.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// One object.
+    /// Returns one object by its storage key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Arc<Object>> {
         self.objects.get(key).map(|object| &object.0)
@@ -179,7 +181,7 @@ impl Snapshot {
         }
     }
 
-    /// The number of objects that a walk has not reached yet.
+    /// The number of objects that a walk has not reached yet. It counts them one by one.
     #[must_use]
     pub fn count(&self, walk: &Walk) -> usize {
         self.range(walk).count()
@@ -198,7 +200,7 @@ impl Walk {
         (start, self.end.clone().unwrap_or_else(|| "".into()))
     }
 
-    /// Goes on after this key.
+    /// Continues the walk after this key, which was the last one taken.
     pub fn advance(&mut self, key: &Arc<str>) {
         self.next = Bound::Excluded(Arc::clone(key));
     }

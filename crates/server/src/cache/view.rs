@@ -1,10 +1,10 @@
 //! [`View`]: the recent events of a collection as one filter sees them, shared by all watchers with that filter.
 //!
-//! A watcher asks for the events after its position, a [`Portion`] at a time, and waits for [`View::changed`] if there are none. Ten thousand
-//! watchers with one filter cost one match per change and ten thousand positions.
+//! A watcher asks for the events after its position, a [`Portion`] at a time, and waits for [`View::changed`] if
+//! there are none. Ten thousand watchers with one filter cost one match per change and ten thousand positions.
 //!
-//! A view is dropped with its last watcher. Events leave it when the cache's bound on bytes is reached; watchers that are further behind read
-//! from `history.rs`.
+//! A view is dropped with its last watcher. Events leave it when the cache's bound on bytes is reached; watchers that
+//! are further behind read from `history.rs`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use crate::cache::event::{Change, Event};
 use crate::cache::filter::Filter;
 
-/// One event as a filter sees it.
+/// An event as one filter sees it: an update may be an ADDED or DELETED for a watcher with a selector.
 #[derive(Clone, Debug)]
 pub struct Sight {
     /// The change as the watcher sees it.
@@ -28,7 +28,7 @@ pub struct Sight {
     pub event: Arc<Event>,
 }
 
-/// A few events at a time.
+/// A portion of events, in revision order. Inline up to eight, which is what a watcher that keeps up takes.
 pub type Sights = SmallVec<[Sight; 8]>;
 
 /// The bounds of the events that a watcher takes at a time. It holds them until its client has read them, so this is
@@ -82,7 +82,7 @@ struct RecentEvents {
     sights: VecDeque<Sight>,
 }
 
-/// The asked position is before what the view has: the events must come from elsewhere.
+/// The position is older than what the view has: the events must be read from the log or the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behind {
     /// From here on the view has everything.
@@ -90,6 +90,7 @@ pub struct Behind {
 }
 
 impl View {
+    /// An empty view that has every event after `floor`.
     pub(crate) fn new(filter: Filter, floor: Revision) -> Self {
         Self {
             filter,
@@ -100,7 +101,7 @@ impl View {
         }
     }
 
-    /// The filter of the view.
+    /// The filter that all its watchers have.
     #[must_use]
     pub fn filter(&self) -> &Filter {
         &self.filter
@@ -156,7 +157,7 @@ impl View {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends its watches.
+    /// Ends its watches: they return what is left and then end. It cannot be opened again.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.wake();
@@ -203,19 +204,22 @@ impl View {
         self.recent.lock().trim(keep_after);
     }
 
+    /// Every event after this revision that the filter sees is in the view.
     pub(crate) fn floor(&self) -> Revision {
         self.recent.lock().floor
     }
 
+    /// Counts one watcher more.
     pub(crate) fn enter(&self) {
         self.watchers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// True if nobody is left.
+    /// Counts one watcher less. Returns true if it was the last one.
     pub(crate) fn leave(&self) -> bool {
         self.watchers.fetch_sub(1, Ordering::Relaxed) == 1
     }
 
+    /// Returns true if it has no watchers.
     pub(crate) fn is_unused(&self) -> bool {
         self.watchers.load(Ordering::Relaxed) == 0
     }

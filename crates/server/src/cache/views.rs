@@ -28,7 +28,8 @@ enum ViewKey {
 
 type ViewMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// All views of one collection.
+/// All views of one collection, by the identity of their filters and by the narrowest condition that an event can be
+/// looked up by.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     by_identity: ViewMap<String, Arc<View>>,
@@ -36,15 +37,18 @@ pub(crate) struct Views {
 }
 
 impl Views {
+    /// Returns the view of a filter with this identity.
     pub(crate) fn get(&self, identity: &str) -> Option<&Arc<View>> {
         self.by_identity.get(identity)
     }
 
+    /// Adds a view under its identity and its narrowest condition.
     pub(crate) fn insert(&mut self, identity: String, view: Arc<View>, fields: &[IndexedField]) {
         self.by_place.entry(place(view.filter(), fields)).or_default().push(Arc::clone(&view));
         self.by_identity.insert(identity, view);
     }
 
+    /// Removes a view. Another one with the same identity, opened meanwhile, stays.
     pub(crate) fn remove(&mut self, view: &Arc<View>, fields: &[IndexedField]) {
         let place = place(view.filter(), fields);
         if let Some(list) = self.by_place.get_mut(&place) {
