@@ -1,7 +1,7 @@
 //! Repair of IPAddress objects: one for each address that a Service has.
 //!
-//! They are the claims that are written and deleted with their Services (`allocate/claims.rs`). A Service from before there were any,
-//! or whose claim somebody deleted, gets one here, and one that its Service left behind goes.
+//! They are the claims that are written and deleted with their Services (`allocate/claims.rs`). A Service from before
+//! there were any, or whose claim somebody deleted, gets one here, and one that its Service left behind goes.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -46,7 +46,8 @@ impl ApiServices {
         Self { api, collections }
     }
 
-    /// Runs until told to stop.
+    /// Checks all extension API servers at intervals and after changes of APIServices, their Services or endpoints,
+    /// until `stop` is cancelled.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let from = self.api.cache.position().get();
         let watch = |collection| self.api.cache.watch(collection, Filter::default(), from);

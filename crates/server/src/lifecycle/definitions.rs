@@ -58,7 +58,8 @@ impl Definitions {
         self.api.registry.replace(|_| false, resources.collect());
     }
 
-    /// Follows the definitions for ever.
+    /// Follows the definitions until the cache ends. Definitions in deletion are looked at again at intervals, since
+    /// their objects may have finalizers.
     pub(crate) async fn run(mut self) {
         let mut cursor =
             self.api.cache.watch(&self.collection, Filter::default(), self.api.cache.position().get());

@@ -1,8 +1,8 @@
 //! [`Driver`]: follows the log of changes and runs the tasks they lead to, one at a time.
 //!
 //! Tasks run after a delay, [`LifecycleOptions::settle`](crate::LifecycleOptions): an owner may be written after its
-//! dependents, and users expect to see a deleted object for a moment. Every task reads the store again before it changes anything, so
-//! that a late or repeated task is harmless.
+//! dependents, and users expect to see a deleted object for a moment. Every task reads the store again before it
+//! changes anything, so that a late or repeated task is harmless.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -48,7 +48,8 @@ enum LifecycleTask {
     Expire(Arc<str>, Revision),
 }
 
-/// Follows the log.
+/// The controller loop: one task that turns changes into tasks and performs them one at a time. Nothing in it needs a
+/// lock.
 #[derive(Debug)]
 pub(super) struct Driver {
     api: Arc<Api>,
@@ -73,7 +74,8 @@ impl Driver {
         }
     }
 
-    /// Runs until told to stop.
+    /// Follows the log until `stop` is cancelled or the engine is closed. After an error it starts over from the
+    /// state of the cache.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let work = async {
             loop {

@@ -62,7 +62,7 @@ pub(super) fn mentions(value: &[u8], word: &str) -> bool {
     memmem::find(value, word.as_bytes()).is_some()
 }
 
-/// The uid of an object.
+/// Returns the uid of a stored object without parsing the rest.
 pub(super) fn uid(value: &[u8]) -> Option<Uid> {
     let raw = raw::lookup(value, &["metadata", "uid"])?;
     std::str::from_utf8(raw).ok().map(|text| text.trim_matches('"').into())

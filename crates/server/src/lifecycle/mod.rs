@@ -4,11 +4,12 @@
 //! orphans for ever. Everything here can be switched off ([`LifecycleOptions`](crate::LifecycleOptions)), and then the server is
 //! only the API.
 //!
-//! * [`bootstrap`] writes the bootstrap objects, once, before the server listens. [`flow_control`] maintains those of API priority and
-//!   fairness.
+//! * [`bootstrap`] writes the bootstrap objects, once, before the server listens. [`flow_control`] maintains those of
+//!   API priority and fairness.
 //! * [`driver`] follows the engine's log and keeps a queue of what is to be done when ([`queue`]); one task, one piece of work at
 //!   a time.
-//! * [`definitions`] serves custom kinds as their definitions come and go; it is no option. [`known`] is what it has read of them.
+//! * [`definitions`] serves custom kinds as their definitions come and go; it is no option. [`known`] is what it has
+//!   read of them.
 //! * [`api_services`] looks after extension API servers; it is no option either.
 //! * [`policies`] checks the types in policies.
 //! * [`quotas`] counts what resource quotas limit. [`addresses`] writes the IPAddress objects of Services.

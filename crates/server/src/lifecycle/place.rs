@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::api::Api;
 use crate::registry::Resource;
 
-/// Where an object is.
+/// The resource, namespace and name of a stored object.
 #[derive(Debug)]
 pub(super) struct ObjectPlace {
     pub(super) resource: Arc<Resource>,
@@ -22,7 +22,8 @@ pub(super) fn split(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("/registry/")?.split_once('/')
 }
 
-/// Returns true if objects are stored in the form of this resource, as far as that matters: all versions of a custom kind will do.
+/// Returns true if objects are stored in the form of this resource, as far as that matters: all versions of a custom
+/// kind will do.
 pub(super) fn keeps_form(resource: &Resource) -> bool {
     resource.builtin.is_none_or(|kind| kind.stored_as.is_none())
 }

@@ -13,6 +13,7 @@ use crate::api::Api;
 use crate::pipeline::internal::amend;
 use crate::registry::expressions::typed;
 
+/// The collection of ValidatingAdmissionPolicies in storage keys.
 pub(super) const COLLECTION: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
 
 /// Returns true if a policy has changed since its status was written.
