@@ -42,6 +42,10 @@ fn success() -> Answer {
     Answer::status(201, status)
 }
 
+/// Decodes the body of a subresource that has its own kind, and puts it into the namespace of the path.
+///
+/// # Errors
+/// 400 for a body that is not of the kind, or names another namespace.
 pub(crate) fn read_body(
     request: &WriteRequest,
     expected: Expected<'_>,

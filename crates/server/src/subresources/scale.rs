@@ -78,7 +78,10 @@ fn target_of(request: &WriteRequest) -> Target<'_> {
     Target::new(&request.resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default())
 }
 
-/// GET.
+/// Answers a GET of a Scale, made from the stored object.
+///
+/// # Errors
+/// 404; 500 for a custom resource whose object has no replicas at the path of its definition.
 pub(crate) async fn read(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let (paths, target) = (paths_of(request)?, target_of(request));
     let stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
@@ -90,7 +93,10 @@ pub(crate) async fn read(api: &Api, request: &WriteRequest) -> Result<Answer, St
     Ok(Answer::document(200, scale_of(&paths, &stored.value, Some(stored.revision))))
 }
 
-/// PUT.
+/// Answers a PUT of a Scale: changes the replicas of its target.
+///
+/// # Errors
+/// 400, 404, 409 for a `resourceVersion` or uid that is not the target's, 422 for negative replicas.
 pub(crate) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Update)?;
@@ -102,7 +108,10 @@ pub(crate) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, 
     Ok(answer.with_warnings(decoded.warnings))
 }
 
-/// PATCH.
+/// Answers a PATCH of a Scale. The patch is applied to the Scale, not to its target.
+///
+/// # Errors
+/// As for an update, and those of the patch.
 pub(crate) async fn patch(
     api: &Api,
     request: &WriteRequest,
