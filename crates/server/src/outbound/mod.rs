@@ -77,6 +77,7 @@ pub(crate) struct WebhookAddress {
 }
 
 impl WebhookAddress {
+    /// Host and port for the `Host` header: the name that is verified, not the address that is connected to.
     pub(crate) fn authority(&self) -> String {
         let host = &self.server_name;
         if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
@@ -87,7 +88,7 @@ impl WebhookAddress {
     }
 }
 
-/// One request.
+/// One request with a JSON body or none.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,

@@ -58,10 +58,18 @@ impl Remote {
         Ok(Self { address, path, authorization: authorization.map_err(|error| error.to_string())? })
     }
 
+    /// Gets the URL and returns the body of a 200.
+    ///
+    /// # Errors
+    /// As [`WebhookClient::call`].
     pub(crate) async fn get(&self, client: &WebhookClient) -> Result<Bytes, String> {
         self.call(client, Method::GET, Bytes::new()).await
     }
 
+    /// Posts a JSON body and returns the body of a 200.
+    ///
+    /// # Errors
+    /// As [`WebhookClient::call`].
     pub(crate) async fn post(&self, client: &WebhookClient, body: Bytes) -> Result<Bytes, String> {
         self.call(client, Method::POST, body).await
     }
