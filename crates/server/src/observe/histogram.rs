@@ -24,14 +24,14 @@ impl<const N: usize> LatencyHistogram<N> {
         Self { bounds, buckets, beyond: AtomicU64::default(), sum: AtomicU64::default() }
     }
 
-    /// Counts a value.
+    /// Counts a value into its bucket and the sum.
     pub(crate) fn observe(&self, value: u64) {
         let at = self.bounds.partition_point(|bound| *bound < value);
         self.buckets.get(at).unwrap_or(&self.beyond).fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// The number of values.
+    /// The number of observed values.
     pub(crate) fn count(&self) -> u64 {
         let counted = self.buckets.iter().chain([&self.beyond]);
         counted.map(|bucket| bucket.load(Ordering::Relaxed)).sum()

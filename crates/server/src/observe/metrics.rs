@@ -16,7 +16,7 @@ use crate::observe::requests::{RequestMetrics, SECOND};
 use crate::observe::tasks::Tasks;
 use crate::observe::watches::{OpenWatch, WatchLag, Watches};
 
-/// The counters of the server.
+/// The counters of one server. Each is updated where the work is done, without a lock on hot paths.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Every open watch.
@@ -29,7 +29,7 @@ pub struct Metrics {
     pub(crate) errors: RecentErrors,
 }
 
-/// The text that Prometheus reads.
+/// Returns the metrics of requests, watches and tasks in Prometheus text form. Other rooms append theirs.
 pub(crate) fn prometheus(metrics: &Metrics) -> String {
     let mut out = String::new();
     requests(&metrics.requests, &mut out);
@@ -55,7 +55,7 @@ pub(crate) fn family(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// Writes one sample.
+/// Writes one sample. `labels` must be escaped ([`super::escape`]) and must not be empty.
 pub(crate) fn line(out: &mut String, name: &str, labels: impl Display, value: impl Display) {
     let _ = writeln!(out, "{name}{{{labels}}} {value}");
 }

@@ -26,7 +26,7 @@ pub(crate) struct RecentErrors {
     rejected: Mutex<VecDeque<RequestError>>,
 }
 
-/// One request that failed.
+/// One failed request as it is kept: texts are cut, and bodies never included.
 #[derive(Debug)]
 pub(crate) struct RequestError {
     pub(crate) at: Timestamp,
@@ -47,6 +47,7 @@ impl RecentErrors {
         (code.is_client_error() || code.is_server_error()) && !usual.contains(&code)
     }
 
+    /// Adds a failed request, dropping the oldest one of its sort if there are too many.
     pub(crate) fn add(&self, mut error: RequestError) {
         shorten(&mut error.path);
         shorten(&mut error.message);

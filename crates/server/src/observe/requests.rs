@@ -56,7 +56,7 @@ pub(crate) struct RequestSeries {
     other: AtomicU64,
 }
 
-/// Ordinary requests being served now.
+/// The numbers of requests being served now, watches not included.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     pub(crate) read_only: AtomicUsize,

@@ -19,7 +19,7 @@ pub struct Tasks {
     ended: Notify,
 }
 
-/// One of them.
+/// A background task and its state. It stays in the list after its end, so that health checks can name it.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) name: &'static str,
@@ -57,7 +57,7 @@ impl Tasks {
         abort
     }
 
-    /// All tasks.
+    /// All tasks that were started, in that order.
     pub(crate) fn all(&self) -> Vec<Arc<Task>> {
         self.known.lock().clone()
     }

@@ -29,7 +29,7 @@ pub(crate) trait WatchBacklog: std::fmt::Debug + Send + Sync {
     fn pending(&self, position: Revision) -> Option<(usize, Option<Instant>)>;
 }
 
-/// The identity of a watch.
+/// The identity of a watch: who watches what, and where its lag can be read.
 #[derive(Debug)]
 pub(crate) struct WatchInfo {
     pub(crate) user: Box<str>,
@@ -87,6 +87,7 @@ impl OpenWatch {
         })
     }
 
+    /// Returns how far the watch is behind, computed from its position and the backlog of its view.
     pub(crate) fn lag(&self) -> WatchLag {
         let position = Revision(self.position.load(Ordering::Relaxed));
         match self.info.backlog.pending(position) {
@@ -128,7 +129,7 @@ pub(crate) struct WatchSeries {
     pub(crate) initial: AtomicU64,
 }
 
-/// Sums over all watches.
+/// Sums over all watches since the start, open or ended.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) bytes: AtomicU64,
@@ -167,6 +168,7 @@ impl Watches {
         Arc::clone(series)
     }
 
+    /// Registers a watch. The ticket keeps it in the list until it is dropped.
     pub(crate) fn open(&self, info: WatchInfo, position: Revision) -> WatchTicket {
         let series = self.series_of(&info.resource);
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -204,6 +206,7 @@ impl WatchTicket {
         self.request = Some((request, code));
     }
 
+    /// Counts frames that were handed to the connection, and notes the position they lead to.
     pub(crate) fn sent(&self, frames: &[Bytes], position: Revision) {
         let bytes: usize = frames.iter().map(Bytes::len).sum();
         let watch = &self.watch;
