@@ -18,7 +18,8 @@ use crate::audit::log::AuditLog;
 use crate::audit::policy::{AuditDecision, AuditLevel};
 use crate::auth::{Attributes, User};
 
-/// The stage of a request.
+/// The stage of a request at which an event is written. Streams have `ResponseStarted`, other requests
+/// `ResponseComplete`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuditStage {
     RequestReceived,

@@ -26,7 +26,8 @@ const QUEUE: usize = 10_000;
 /// Bytes they may hold: events carry bodies if the policy says so, and a disk that stalls must not eat the memory.
 const QUEUE_BYTES: usize = 64 << 20;
 
-/// Writes events to a file.
+/// The audit policy, and the queue of the thread that writes the file. The thread ends when the log is dropped and
+/// the queue is empty.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     policy: AuditPolicy,
