@@ -18,7 +18,8 @@ use crate::auth::User;
 use crate::cache::{Filter, Object};
 use crate::registry::Resource;
 
-/// The operation that is admitted.
+/// The operation that is admitted, as webhook rules name it. A patch is an update, and an apply of a new object a
+/// create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -39,7 +40,8 @@ impl Operation {
     }
 }
 
-/// The options of the request.
+/// The options of the request, which webhooks and policies see as `CreateOptions`, `UpdateOptions`, `PatchOptions` or
+/// `DeleteOptions`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RequestOptions<'a> {
     Create(&'a WriteOptions),
@@ -115,6 +117,7 @@ pub(crate) struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
+    /// Returns true for requests about this resource, in any version.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         &*self.resource.group == group && &*self.resource.plural == plural
     }

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The number of shares: enough that two users rarely have the same one.
 const SHARES: usize = 256;
 
-/// Room for request bodies.
+/// The memory for request bodies, in bytes, of all users and per share of users.
 #[derive(Debug)]
 pub(crate) struct Bodies {
     all: Arc<Semaphore>,

@@ -22,6 +22,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
+    /// A chain of these plugins. At most 64: a resource keeps one bit for each in a word.
     pub(crate) fn new(plugins: Vec<Arc<dyn Plugin>>) -> Self {
         debug_assert!(plugins.len() <= u64::BITS as usize, "a resource remembers its plugins in one word");
         Self { plugins }

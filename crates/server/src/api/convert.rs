@@ -1,7 +1,8 @@
 //! Objects in the version that is asked for or stored, by the rules of their kind or by a conversion webhook.
 //!
-//! Most kinds need no call: the strategy (`registry/strategy.rs`) converts in place, and lists and watches show stored bytes. For a
-//! definition with a conversion webhook, each object that is not of the wanted version is sent to it, several at a time.
+//! Most kinds need no call: the strategy (`registry/strategy.rs`) converts in place, and lists and watches show
+//! stored bytes. For a definition with a conversion webhook, each object that is not of the wanted version is sent to
+//! it, several at a time.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use listwatch_wire::Status;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-/// Threads for large objects.
+/// A bounded number of blocking threads for work on large objects. Clones share the bound.
 #[derive(Clone, Debug)]
 pub(crate) struct Heavy {
     above: usize,

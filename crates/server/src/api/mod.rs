@@ -1,7 +1,8 @@
 //! [`Api`]: what request handlers share, and the interface of admission plugins.
 //!
-//! The plugins themselves are in `admission/`: [`Api`] holds the [`Chain`] of them, and they get the [`Api`] with each request, so that
-//! the interface ([`Plugin`], [`Attributes`], [`AdmissionRecord`]) belongs below both. [`stored`] reads one object for a write.
+//! The plugins themselves are in `admission/`: [`Api`] holds the [`Chain`] of them, and they get the [`Api`] with
+//! each request, so that the interface ([`Plugin`], [`Attributes`], [`AdmissionRecord`]) belongs below both.
+//! [`stored`] reads one object for a write.
 
 mod attributes;
 mod bodies;

@@ -14,7 +14,8 @@ use listwatch_wire::json::Value;
 use super::{Api, Attributes, Operation};
 use crate::registry::Resource;
 
-/// One admission plugin.
+/// One admission plugin. One value serves all requests, so state that it keeps between them must be derived from the
+/// cache.
 #[doc(alias = "admission.Interface")]
 #[doc(alias = "MutationInterface")]
 #[doc(alias = "ValidationInterface")]

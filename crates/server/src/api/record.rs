@@ -65,7 +65,7 @@ impl AdmissionRecord {
         self.warnings.lock().clone()
     }
 
-    /// Returns the audit annotations.
+    /// Returns the audit annotations, in the order they came.
     pub(crate) fn annotations(&self) -> Vec<(String, String)> {
         self.annotations.lock().clone()
     }

@@ -48,6 +48,7 @@ impl Stored {
         self.spans.as_deref().map(|spans| Written { bytes: &self.bytes, spans })
     }
 
+    /// Reads what the engine returned, converted to the version of the target.
     pub(crate) async fn from_engine(api: &Api, target: &Target<'_>, found: KeyValue) -> Result<Self, Status> {
         Self::read(api, target, found.value, found.revision).await
     }
