@@ -37,6 +37,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
+    /// Follows the collections that claims are in: IPAddresses, and the keys of node ports that no resource shows.
     pub(crate) fn new(cache: &Cache) -> Self {
         let collection = |name| cache.collection(name, &[]);
         Self { addresses: collection("ipaddresses.networking.k8s.io"), ports: collection("ranges") }

@@ -25,7 +25,8 @@ const RANGE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 const RANGE_SIZE: u32 = 1 << 16;
 /// The same, as a ServiceCIDR names it.
 pub(crate) const RANGE_CIDR: &str = "10.0.0.0/16";
-/// The address of `default/kubernetes`.
+/// The cluster IP of `default/kubernetes`: the first usable address of the range, as in kube-apiserver. Serving
+/// certificates name it.
 pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// Random tries before the range is searched in order.
@@ -41,6 +42,7 @@ pub(crate) struct Allocator {
 }
 
 impl Allocator {
+    /// An allocator without values under way. It holds no table of used values: those are in the cache.
     pub(crate) fn new(claims: Claims) -> Self {
         Self { claims, given: Mutex::default() }
     }
@@ -70,6 +72,7 @@ pub(crate) struct Reservation<'a> {
 }
 
 impl<'a> Reservation<'a> {
+    /// An empty reservation for one write.
     pub(crate) fn new(allocator: &'a Allocator) -> Self {
         Self { allocator, things: Mutex::default() }
     }
@@ -153,7 +156,11 @@ fn in_range(address: IpAddr) -> bool {
     u32::from(address).checked_sub(u32::from(RANGE)).is_some_and(|offset| offset < RANGE_SIZE)
 }
 
-/// Gives a new Service the address and ports it needs.
+/// Chooses the cluster IP and node ports of a new Service. What an earlier attempt of the same write reserved is
+/// given back first.
+///
+/// # Errors
+/// 422 for a wanted value that is taken or out of range, 500 if a range is full.
 pub(crate) fn allocate(
     reservation: &Reservation<'_>,
     target: &Target<'_>,
@@ -217,7 +224,11 @@ fn assign(
     Ok(())
 }
 
-/// Gives a changed Service what its new type needs, and forgets what it no longer has.
+/// Chooses what an updated Service additionally needs; it keeps what it has. A change that does not touch addresses
+/// or ports costs a comparison.
+///
+/// # Errors
+/// As for [`allocate`].
 pub(crate) fn reallocate(
     reservation: &Reservation<'_>,
     target: &Target<'_>,
