@@ -12,7 +12,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 /// The prefix of values encrypted this way; the name of the key and a colon follow.
 const PREFIX: &str = "k8s:enc:aesgcm:v1:";
 
-/// A key with its name.
+/// An AES-GCM key with its name, which is part of each stored value so that the right key is found again.
 pub(super) struct EncryptionKey {
     prefix: Vec<u8>,
     key: LessSafeKey,
@@ -75,6 +75,7 @@ pub(super) struct ValueTransform {
 }
 
 impl ValueTransform {
+    /// Encrypts with the first of `keys`, unless `plain`; decrypts with any of them.
     pub(super) fn new(keys: Vec<EncryptionKey>, plain: bool) -> Self {
         Self { keys, plain }
     }
