@@ -15,12 +15,15 @@ use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::respond;
 
+/// The path of the discovery document.
 pub(crate) const CONFIGURATION: &str = "/.well-known/openid-configuration";
+/// The path of the key set, as in kube-apiserver.
 pub(crate) const KEYS: &str = "/openid/v1/jwks";
 
 const KEY_SET: &str = "application/jwk-set+json";
 
-/// The discovery document.
+/// Returns the discovery document; `None` if the server issues no tokens. The key set is named at the host that the
+/// client used.
 pub(crate) fn configuration(api: &Api, request: &Request) -> Option<Response> {
     api.authenticator.service_accounts()?;
     let host = request.header(HOST).unwrap_or("kubernetes.default.svc");

@@ -20,7 +20,8 @@ const TREE_STATE: &str = "";
 const COMPILER: &str = "rustc";
 const GO_VERSION: &str = "none (rust)";
 
-/// Answers `/version`.
+/// Answers `/version`. No credentials are needed for it by default, as in kube-apiserver
+/// (`system:public-info-viewer`).
 pub(crate) fn answer(api: &Api) -> Response {
     let build = &api.options.build;
     let document = json!({
