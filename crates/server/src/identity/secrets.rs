@@ -25,6 +25,7 @@ pub(crate) enum SecretStore {
 }
 
 impl SecretStore {
+    /// The place that the options choose. A directory for certificates keeps the other secrets too.
     pub(crate) fn new(options: &Options, engine: &Arc<dyn Engine>) -> Self {
         match (&options.security, &options.keys) {
             (Security::SelfMade { dir: Some(dir) }, _) | (_, KeepKeys::Directory(dir)) => {
