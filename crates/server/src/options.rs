@@ -133,7 +133,8 @@ pub struct AuditOptions {
     pub log_file: PathBuf,
 }
 
-/// The controllers that run inside the server. In a cluster most of this is the work of a controller manager; switch off what one does for you.
+/// The controllers that run inside the server. In a cluster most of this is the work of a controller manager; switch
+/// off what one does for you.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifecycleOptions {
     /// The namespaces, roles and the Service that every cluster has are written at the first start.
@@ -206,7 +207,7 @@ pub enum NamespaceObjects {
     AtOnce,
 }
 
-/// The protection of connections.
+/// TLS or none, and where the serving certificate comes from.
 #[derive(Clone, Debug)]
 pub enum Security {
     /// TLS with a CA and a serving certificate made at the first start. With a directory they are kept there (mode
@@ -228,7 +229,7 @@ pub enum Security {
     InsecureHttp,
 }
 
-/// Bounds on connections.
+/// Bounds on connections and on requests before they are authenticated: what any stranger can make the server spend.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     /// Connections at one time. Beyond it new ones wait in the listen queue rather than eat memory.
@@ -248,7 +249,7 @@ pub struct HttpLimits {
     pub http2_streams: u32,
 }
 
-/// Bounds on requests.
+/// Bounds on requests: sizes, times and how many at once.
 #[doc(alias = "MaxRequestBodyBytes")]
 #[doc(alias = "MaxRequestsInFlight")]
 #[derive(Clone, Copy, Debug)]
@@ -312,8 +313,8 @@ pub struct WatchLimits {
     pub bookmark_every: Duration,
     /// A last bookmark comes so long before the deadline.
     pub bookmark_before_end: Duration,
-    /// The interval at which a watch is authorized again: it ends when its user's rights were withdrawn or its token no longer holds.
-    /// kube-apiserver never looks again; `None` does as it does.
+    /// The interval at which a watch is authorized again: it ends when its user's rights were withdrawn or its token
+    /// no longer holds. kube-apiserver never looks again; `None` does as it does.
     pub recheck_every: Option<Duration>,
     /// Bytes of objects a watcher takes at a time when it has much to catch up with: what one that does not read holds.
     pub batch_bytes: usize,
