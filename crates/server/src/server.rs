@@ -61,7 +61,7 @@ const BACKLOG: u32 = 4096;
 /// The name of the administrator that a server makes.
 const ADMIN: &str = "kubernetes-admin";
 
-/// Starts servers.
+/// Starts servers. It holds nothing: what runs belongs to the [`Handle`].
 #[doc(alias = "GenericAPIServer")]
 #[doc(alias = "kube-apiserver")]
 #[derive(Clone, Copy, Debug)]
@@ -261,7 +261,7 @@ fn audit_log(options: &AuditOptions) -> Result<Arc<AuditLog>, Error> {
 }
 
 impl Handle {
-    /// Where it listens.
+    /// The address that it listens on, with the port that was chosen for port 0.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
