@@ -1,7 +1,9 @@
-//! [`OutBody`]: an answer as hyper sends it, which knows when the peer has stopped reading.
+//! [`OutBody`]: a response body as hyper polls it, in pieces that know when they were written.
 //!
-//! It goes out in pieces, and its end is not told before its last piece has left: a stream that has ended cannot be
-//! reset any more, and what waits in it would stay as long as the connection does.
+//! The end of the stream is reported only after its last piece was written: a stream that has ended cannot be reset
+//! any more, and what waits for a peer that does not read would stay in memory as long as the connection. Responses
+//! of one frame are exempt, since they are small. The time that a piece may take is set in the stream's [`Turn`]
+//! (`turn.rs`).
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,6 +1,9 @@
 //! HTTP/2, by hyper. client-go keeps all its watches on one such connection.
 //!
-//! [`body`] is what hyper sends, [`turn`] what becomes of a stream whose peer does not read.
+//! hyper does framing, flow control and header compression; this module sets its windows and limits, and makes the
+//! same [`Request`] and body of a stream as HTTP/1.1 does. [`body`] is what hyper sends, [`turn`] ends streams whose
+//! peer does not read. Shutdown is graceful: GOAWAY, then open streams finish. Without TLS there is no HTTP/2 here:
+//! the version is chosen by ALPN ([`crate::listen`]).
 
 mod body;
 #[cfg(test)]
