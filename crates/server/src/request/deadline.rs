@@ -4,7 +4,8 @@
 //! their end is `timeoutSeconds` of the watch options. Durations are in Go's syntax, and errors have Go's wording,
 //! because clients show them as they are.
 //!
-//! [`crate::chain::service`] applies the deadline to everything after authentication.
+//! [`crate::chain::service`] applies the deadline to everything after authorization: waiting for seats, the body and
+//! the handler.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Requests for the history of an object: `/listwatch/v1/history` and `/listwatch/v1/history/diff`. Pure.
 //!
-//! The query names the object as its path would. What comes out is a GET of that object, so that everything between here and
-//! the handler (authorization, audit, fairness, metrics) treats it as one.
+//! The query names the object as its path would. The result is a GET of that object, so that authorization, audit,
+//! fairness and metrics treat it as one: who may read an object may read its history, and nobody else. The answer is
+//! [`crate::verbs::history`].
 
 use std::sync::Arc;
 
