@@ -1,5 +1,13 @@
-//! [`Service`]: what happens to every request before and after its handler: it is read, authenticated, classified, authorized,
-//! given seats, answered, counted and audited, in this order. [`super::route`] is next.
+//! [`Service`]: the handler chain: what happens to every request before and after its handler.
+//!
+//! In order: read ([`crate::request::info`]), authenticate, impersonate, classify for API priority and fairness,
+//! authorize, take seats, route ([`super::route`]), count, report, audit. The order is kube-apiserver's and visible:
+//! an unauthenticated request gets 401 whatever it asks for, and seats are taken after authorization, so that
+//! forbidden requests cost none. Requests with a body take their seats after it was read.
+//!
+//! It is one function instead of nested filters, because later steps need what earlier ones found out
+//! ([`RequestFacts`]). Everything after authorization is under the deadline of the request, except for watches and
+//! connections.
 
 use std::future::Future;
 use std::net::SocketAddr;
