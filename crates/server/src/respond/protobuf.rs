@@ -1,7 +1,8 @@
-//! Answers in Kubernetes protobuf, for clients that know the types.
+//! Kubernetes protobuf of documents and watch events, for clients that know the types.
 //!
-//! Objects are kept as JSON, and most clients read them as JSON; this is the way from there. The walk over the types is
-//! `listwatch_kinds::proto`.
+//! Objects are stored as JSON; this converts on the way out, by the type tables of `listwatch_kinds::proto`. Only
+//! built-in kinds have a protobuf form. A document that does not fit its type is an error rather than a best effort:
+//! the client would read something else than was stored. Lists are encoded item by item in `verbs/list/protobuf.rs`.
 
 use bytes::Bytes;
 use listwatch_kinds::proto;
