@@ -1,6 +1,9 @@
-//! Questions about rights and identities, answered in the object that asks: access reviews and token reviews.
+//! Access reviews and token reviews: questions about permissions and identities, answered in the `status` of the
+//! object that asks.
 //!
-//! None of these is stored. `subresources` hands them over once their body is decoded.
+//! Nothing is stored. Reviews ask the same [`Authorizer`] and [`Authenticator`] as requests do, so their answers are
+//! what a request would get; SelfSubjectRulesReview may be incomplete, since not every authorizer works by rules, and
+//! says so. The caller is [`crate::subresources`], after decoding and admission.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;

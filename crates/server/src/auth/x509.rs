@@ -1,5 +1,9 @@
-//! [`ClientCertificates`]: authentication by client certificate. The user name is the common name, and each organization is a
-//! group, as in kube-apiserver's x509 authenticator.
+//! [`ClientCertificates`]: authentication by client certificate.
+//!
+//! The user name is the common name and each organization is a group, as in kube-apiserver's x509 authenticator. TLS
+//! accepts any certificate (`listen/tls.rs`); the chain is verified here once per connection, and its expiry again at
+//! each request, since connections live for days. There are no revocation lists, as in kube-apiserver: a certificate
+//! is valid until its end.
 
 use std::sync::Arc;
 

@@ -1,7 +1,11 @@
-//! Acting as somebody else, as `kubectl --as` asks for.
+//! Impersonation (`kubectl --as`): decides if a user may act as another one.
 //!
-//! [`wanted`] reads who the request wants to be; [`mode`] has the ways in which that can be allowed, each with rights of its
-//! own. [`Impersonator`] tries them.
+//! [`wanted`] reads the headers; [`mode`] has the permissions by which it can be allowed: the constrained modes of
+//! kube-apiserver, each with a verb of its own, and the original `impersonate`. [`Impersonator`] tries them, the one
+//! that last worked for the user first, because each mode costs several authorizations.
+//!
+//! It runs after authentication and before authorization ([`crate::chain::service`]); from then on the request has
+//! the other user's identity everywhere but in the audit log, which has both.
 
 mod mode;
 mod wanted;

@@ -1,7 +1,9 @@
-//! [`NodeGraph`]: which nodes need which objects, because of the Pods that run on them.
+//! [`NodeGraph`]: the objects that each node needs because of the Pods that run on it. Pure.
 //!
-//! Pure. `follow.rs` keeps it in step with the cache, one changed object at a time: a change costs as much as what that
-//! object refers to, however many others there are.
+//! The Node authorizer asks it for every request of a kubelet, so a lookup must not walk Pods: references are counted
+//! per node and object. A change costs as much as what that object refers to, however many others there are.
+//! PersistentVolumes and their Secrets are resolved at lookup, through the claim they are bound to, because a volume
+//! may be bound before or after its Pod is placed. `follow.rs` keeps the graph in step with the cache.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

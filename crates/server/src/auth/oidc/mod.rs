@@ -1,7 +1,9 @@
-//! OpenID Connect: tokens that somebody else issues.
+//! OpenID Connect: authentication by tokens of external issuers.
 //!
-//! [`Oidc`] checks the tokens of one issuer with the keys that it has; [`refresh`] fetches those, off the path of requests. The
-//! rest is pure: [`keys`] knows signatures, [`claims`] makes users, [`options`] says how.
+//! [`Oidc`] verifies the tokens of one issuer with the keys at hand; [`refresh`] fetches keys, off the path of
+//! requests. The rest is pure: [`keys`] verifies signatures, `claims` makes users of claims, [`options`] is the
+//! configuration. A token whose `iss` is another issuer's is not an error: the next authenticator is asked
+//! ([`crate::auth::Authenticator`]). Verified tokens are remembered until the keys change.
 
 mod claims;
 mod keys;

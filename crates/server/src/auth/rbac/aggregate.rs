@@ -1,7 +1,9 @@
-//! ClusterRoles that take rules from other ClusterRoles.
+//! Aggregated ClusterRoles: those that take rules from other ClusterRoles by label selectors.
 //!
-//! kube-apiserver leaves this to a controller that writes the rules of others into the role. Here they are found when somebody
-//! asks, so that the role is never behind; rules that a controller has written there count as well.
+//! kube-controller-manager writes the gathered rules into the role; here they are found when a decision needs them,
+//! so that a role is never behind and no controller is necessary. Rules that such a controller has written count as
+//! well. Aggregation is followed through several roles, with protection against cycles, and the result is kept until
+//! one of the roles changes.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,5 +1,7 @@
-//! A second evaluator, written straight from the text of the rules, without any index: slow, and easy to believe. Random
-//! roles, bindings, aggregations, users and requests must get the same answer from both.
+//! The model that [`super::policy`] is tested against: RBAC written straight from its description, without any index.
+//!
+//! Random roles, bindings, aggregations, users and requests must get the same decision from both. It is slow and
+//! simple on purpose; a change of the rules is made here first, then in the indexed policy.
 
 use std::collections::BTreeSet;
 
