@@ -1,6 +1,8 @@
-//! The FlowSchemas and PriorityLevelConfigurations that every cluster has, as kube-apiserver writes them.
+//! The mandatory and suggested FlowSchemas and PriorityLevelConfigurations, as kube-apiserver writes them.
 //!
-//! This is data only: the controller in `lifecycle/flow_control.rs` writes and maintains the objects.
+//! Data only: the controller in `lifecycle/flow_control.rs` creates and maintains the objects, and [`super::gate`]
+//! falls back to the mandatory ones if they were deleted. Numbers are kube-apiserver's, so that tuning advice for it
+//! applies.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, json};

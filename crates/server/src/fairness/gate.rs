@@ -1,7 +1,12 @@
-//! [`Fairness`]: where requests get their seats, or wait for them.
+//! [`Fairness`]: where requests get their seats, or wait for them. The only part of this room with locks and waiting.
 //!
-//! The configuration is compiled from the objects in the cache when those have changed. A level lives on as long as its
-//! settings do, with whoever waits in it; one whose settings change is replaced, and the old one empties by itself.
+//! The configuration is compiled from the objects in the cache when those have changed; classification then reads it
+//! without a lock. A level keeps its queues, and the requests in them, as long as its queue settings stay the same;
+//! otherwise it is replaced and the old one drains. A request that is dropped while it waits leaves its queue
+//! (`Wait`), and one that is dropped while it runs gives back its seats ([`Seats`]).
+//!
+//! The caller is [`crate::chain::service`]; the fair-queuing algorithm is `queues.rs`, borrowing and lending
+//! `shares.rs`.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;

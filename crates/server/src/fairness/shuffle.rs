@@ -1,5 +1,8 @@
-//! Shuffle sharding: every flow has a few of the queues, its hand, so that a flood fills few queues and hardly any other
-//! flow has the same hand.
+//! Shuffle sharding: assigns each flow a hand of a few queues, from a hash of the flow. Pure.
+//!
+//! A flow that floods its queues fills only its hand, and hardly any other flow has the same one; a request goes to
+//! the queue of the hand with the least work. The dealing is kube-apiserver's, so that hand sizes mean the same.
+//! `queues.rs` is the caller.
 
 use smallvec::SmallVec;
 
