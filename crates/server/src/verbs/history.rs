@@ -1,7 +1,9 @@
 //! The history of one object: its versions within retention, and the difference of two.
 //!
-//! Versions come from the engine, newest first and in pages. A list as of an older revision is an ordinary list
-//! (`resourceVersionMatch=Exact`); a version is restored by writing it, as any object is written.
+//! An extension of this server. Versions come from the engine, newest first and in pages bounded in number and bytes;
+//! each is shown as a GET at that time would have shown it, with the field manager that wrote it as far as
+//! `managedFields` say. A list as of an older revision is an ordinary list (`resourceVersionMatch=Exact`); a version
+//! is restored by writing it like any object. The request is read in [`crate::request::history`].
 
 use std::sync::Arc;
 

@@ -1,7 +1,11 @@
-//! PATCH: a change described instead of a new state.
+//! PATCH: JSON patch, merge patch, strategic merge patch and server-side apply.
 //!
-//! JSON, merge and strategic patches are applied to what is stored; the result then goes the way of a PUT. Server-side apply
-//! instead merges by ownership, and creates what is missing.
+//! The first three are applied to the stored object and the result takes the steps of a PUT; apply merges by field
+//! ownership, and creates the object if it does not exist. The body is parsed once, but applied again to each newer
+//! version of the object if another writer was faster. A patch without `resourceVersion` therefore never fails with a
+//! conflict. That an object does not exist is reported before errors in the patch, as in kube-apiserver.
+//!
+//! Parsing is `pipeline/patch.rs`, the merges are `listwatch_merge`.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_merge::patch::merge_patch;

@@ -1,7 +1,9 @@
-//! The write verbs, and what they share with GET: the form of one object in an answer.
+//! The write verbs' way in and out: body, seats and options before; negotiated form, conversion and warnings after.
 //!
-//! The rules of writing are in [`crate::pipeline`]; here is only the way in (body, options) and the way out
-//! (negotiated form, warnings).
+//! The order is about resources: memory for the body is reserved per user before it is read, seats are taken after
+//! it, so that a slow upload holds none, and work on large objects moves to blocking threads. GETs of subresources
+//! come here as well, since they share the answer's form. The rules of writing are in [`crate::pipeline`]; before
+//! this is [`crate::chain::route`].
 
 use std::sync::Arc;
 
@@ -26,6 +28,10 @@ use crate::subresources::{self, connect};
 use crate::verbs::{create, delete, delete_collection, patch, update};
 
 /// Answers a write, or a request for a subresource.
+///
+/// # Errors
+/// 406, 413, 400 or 408 for the body, 429 without seats, and those of the verb. If admission added warnings, an error
+/// is a response with them instead.
 pub(crate) async fn write(
     api: &Arc<Api>,
     target: ResourceRequest,

@@ -1,7 +1,9 @@
 //! [`ContinueToken`]: the position at which a paged list continues.
 //!
-//! The token is that of kube-apiserver, byte for byte, so that pages of one list may be fetched through different servers
-//! that share a store.
+//! The format is kube-apiserver's, byte for byte, so that pages of one list may be fetched through different servers
+//! that share a store. A token is input from outside: its start key must stay within the listed range, or a client
+//! could page through another namespace. The revision in it decides which state is shown (`source.rs`); -1 means the
+//! latest, for lists that continue inconsistently after a 410.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;

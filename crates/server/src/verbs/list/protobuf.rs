@@ -1,8 +1,9 @@
-//! A list in protobuf.
+//! A list in protobuf: [`ProtobufListEncoder`].
 //!
-//! The envelope says how long the list is before its first item, so that all items are encoded before the first byte goes
-//! out. What is encoded first is kept, up to a bound; of what comes after it only the length is, and it is encoded once more
-//! when its turn has come. A list shows one moment, so it is the same both times.
+//! The envelope has the length of the list before its first item, so everything must be encoded before the first byte
+//! is sent. The beginning is kept, up to `RequestLimits::protobuf_bytes`; of the rest only the length is, and it is
+//! encoded once more when it is sent. A list shows one revision, so both passes give the same bytes. Text forms are
+//! `text.rs`, single documents [`crate::respond`].
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::registry::Resource;
 use crate::request::negotiate::ResponseShape;
 use crate::verbs::list::source::ListObjects;
 
-/// Writes items.
+/// Encodes the items of a list; the JSON of one object at a time is held beside the output.
 pub(crate) struct ProtobufListEncoder {
     resource: Arc<Resource>,
     shape: ResponseShape,

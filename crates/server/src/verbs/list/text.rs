@@ -1,6 +1,8 @@
-//! The text of a list in its encoding, piece by piece: compact JSON, JSON over lines, YAML.
+//! The text of a list, piece by piece: compact JSON, indented JSON, YAML. Pure.
 //!
-//! However long a list is, one item and one piece of output are held at a time. Pure.
+//! One item and one piece of output are held at a time, however long the list is. YAML sorts keys, so fields of the
+//! list that come after `items` are kept until the end. Compact JSON is a copy of stored bytes; the other forms are
+//! encoded beside the async workers by the caller ([`super`]).
 
 use bytes::BytesMut;
 use listwatch_wire::json::{Map, Value};
