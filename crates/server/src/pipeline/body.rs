@@ -1,6 +1,12 @@
-//! From the bytes of a request to an object of the right kind.
+//! Decoding of request bodies: JSON, YAML or protobuf to a tree of the expected kind, with strict-decoding errors.
 //!
-//! One parse, in place: the tree that comes out here is the one that is defaulted, validated and written.
+//! The body is parsed once; the tree that comes out is the one that is defaulted, validated and written.
+//! `fieldValidation` decides if duplicate and unknown fields are ignored, warned of or rejected. Messages repeat
+//! Go's, including types and registry names that mean nothing here, because clients and recorded tests compare them.
+//! An error shows at most 30 bytes of the body.
+//!
+//! Types are checked by a function of the strategy ([`crate::registry`]); identity is checked by `target.rs`, patches
+//! are `patch.rs`.
 
 use std::borrow::Cow;
 

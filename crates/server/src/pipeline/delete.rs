@@ -1,7 +1,11 @@
-//! Deletion of one object: it goes at once, or is marked and goes when nothing holds it any more.
+//! Deletion of one object: removed at once, or marked and removed when nothing holds it any more.
 //!
-//! An object with finalizers is only marked; the owner of the last finalizer removes it and thereby the object. A Pod on a
-//! node is marked with its grace period. Everything else is removed at once. `verbs/delete.rs` reads the request.
+//! An object with finalizers is only marked; removing the last finalizer removes the object (`change.rs`, `is_done`).
+//! A Pod on a node is marked with its grace period and removed by its kubelet. Namespaces and
+//! CustomResourceDefinitions are marked and emptied by controllers first. `propagationPolicy` becomes a finalizer of
+//! the garbage collector. Dry runs and preconditions are checked on each attempt.
+//!
+//! `verbs/delete.rs` reads the request; the commit is `transaction.rs`.
 
 use jiff::{SignedDuration, Timestamp};
 use listwatch_kinds::tree::Tree;

@@ -1,7 +1,10 @@
 //! Writes that the server makes on its own behalf: bootstrap objects, finalizers, conditions.
 //!
-//! They are made by `system:apiserver`, a member of `system:masters`. A creation takes the steps of a client's,
-//! admission included, so that nothing is stored that a client could not have stored.
+//! The user is `system:apiserver`, a member of `system:masters`. Creations and deletions take the steps of a client's
+//! request, admission included, so that nothing is stored that a client could not have stored; [`amend`] changes an
+//! object as it is stored, without admission, for status and finalizers only. Kinds with a conversion webhook are
+//! written in their stored version, so that the server depends on no webhook. The callers are the controllers in
+//! `lifecycle/`.
 
 use std::sync::Arc;
 
