@@ -1,5 +1,10 @@
-//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who may approve and sign requests for certificates,
-//! and for whom nobody may have one. The rules are in [`crate::auth::certificates`].
+//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: permission to approve and sign
+//! CertificateSigningRequests.
+//!
+//! Three plugins because three subresources are concerned: `approval` needs `approve` on the signer, `status` needs
+//! `sign`, and a new request may not ask for `system:masters`. Permission on the signer is separate from permission
+//! on the resource, so that a controller may sign for its own signer only. The rules are in
+//! [`crate::auth::certificates`]; the strategy that fills in the requester is called from `pipeline/change.rs`.
 
 use async_trait::async_trait;
 use listwatch_wire::Status;

@@ -1,5 +1,9 @@
-//! OwnerReferencesPermissionEnforcement: who changes the owners of an object must be allowed to delete it, and who
-//! lets it hold up the deletion of its owner must be allowed to set finalizers there. Off by default.
+//! OwnerReferencesPermissionEnforcement: permission to change owner references. Off by default.
+//!
+//! Changing the owners of an object can delete it, by garbage collection, so it needs permission to delete it;
+//! `blockOwnerDeletion` holds up the deletion of the owner, so it needs permission to update the owner's
+//! `finalizers`. Creations need no permission to delete. The status and bindings cannot change owners and are
+//! skipped. Owners themselves are followed by `lifecycle/garbage.rs`.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

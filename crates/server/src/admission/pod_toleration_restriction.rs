@@ -1,6 +1,9 @@
-//! PodTolerationRestriction: Pods get the tolerations that annotations of their namespace name, and have no others
-//! than those allow. Off by default. The configuration file of kube-apiserver, which has the same for the whole
-//! cluster, is not read.
+//! PodTolerationRestriction: merges default tolerations of the namespace into Pods, and rejects tolerations outside
+//! of its whitelist. Off by default.
+//!
+//! Both lists are annotations of the namespace, as in kube-apiserver. Pods with requests or limits tolerate memory
+//! pressure as well. The cluster-wide configuration file of kube-apiserver's plugin is not read. A namespace without
+//! the annotations restricts nothing.
 
 use async_trait::async_trait;
 use listwatch_kinds::prepare::qos_class;

@@ -1,7 +1,9 @@
-//! Privilege escalation: a user may only grant permissions they already hold, unless they have `escalate` or `bind`.
+//! Privilege-escalation check: a user may only grant permissions they already hold, unless they have `escalate` or
+//! `bind`.
 //!
-//! kube-apiserver checks this in the storage of roles and bindings, between mutating admission and validation; here it is the
-//! last of the mutating plugins, and cannot be disabled.
+//! kube-apiserver checks this in the storage of roles and bindings, between mutating admission and validation; here
+//! it is the last of the mutating plugins, which is the same point of a write, and it cannot be disabled. The cache
+//! is waited for first: permissions withdrawn or granted a moment ago count. The rules are [`crate::auth::grant`].
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

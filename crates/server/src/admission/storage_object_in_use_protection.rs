@@ -1,7 +1,8 @@
-//! StorageObjectInUseProtection: claims, volumes and classes of their attributes get a finalizer, so that they stay while
-//! something uses them.
+//! StorageObjectInUseProtection: adds a protection finalizer to claims, volumes and VolumeAttributesClasses, so that
+//! they stay while something uses them.
 //!
-//! The finalizer is removed by `lifecycle/protection`, or by the controller manager of a cluster.
+//! Without it, a claim could be deleted while a Pod has it mounted. The finalizer is removed by
+//! `lifecycle/protection.rs`, or by the controller manager of a cluster; [`finalizer`] is shared with the former.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

@@ -1,7 +1,10 @@
-//! NodeRestriction: kubelets change only their own Node and the Pods on it.
+//! NodeRestriction: kubelets change only their own Node, the Pods on it and what belongs to them.
 //!
-//! The Node authorizer decides by the path of a request; this plugin looks at the objects. [`nodes`] has the rules for Nodes and
-//! what else bears a node's name, [`pods`] those for Pods, [`tokens`] those for tokens and certificates of Pods.
+//! It completes the Node authorizer ([`crate::auth::node`]): that one decides by the path before the body is read,
+//! this plugin by the objects. Together they keep a compromised node from taking over others. [`nodes`] has the rules
+//! for Nodes and objects named after one, [`pods`] those for Pods, [`tokens`] those for tokens and certificates.
+//! Users who are not kubelets pass at once. Where another object decides, the cache is waited for first, so that a
+//! Pod bound a moment ago counts.
 
 mod nodes;
 mod pods;

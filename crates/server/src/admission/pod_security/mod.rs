@@ -1,7 +1,10 @@
-//! PodSecurity: Pods conform to the Pod Security Standard that the labels of their namespace name.
+//! PodSecurity: checks Pods against the Pod Security Standards that the labels of their namespace name.
 //!
-//! The labels are read in [`policy`], the standards are in [`checks`]. Pods are rejected, audited or warned of; templates of
-//! Pods in workloads are only audited and warned of.
+//! Labels are read in [`policy`], the standards are in [`checks`]. Pods are rejected (`enforce`), recorded (`audit`)
+//! or warned of (`warn`); workloads with Pod templates are only recorded and warned of, so that a Deployment can be
+//! created and its Pods fail with a clear message. An update of a Pod is checked only if images or ephemeral
+//! containers change. A namespace whose level becomes stricter gets warnings about existing Pods, at most 3000 of
+//! them.
 
 mod checks;
 mod policy;
