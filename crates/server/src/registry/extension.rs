@@ -1,7 +1,9 @@
-//! [`ExtensionServers`]: groups and versions that extension API servers serve, as APIServices say.
+//! [`ExtensionServers`]: groups and versions that extension API servers serve, from APIServices.
 //!
-//! `lifecycle/api_services.rs` reads them and looks after them, `chain/proxy.rs` forwards requests, discovery and
-//! OpenAPI show them.
+//! The controller `lifecycle/api_services.rs` publishes them and keeps their discovery documents; `chain/proxy.rs`
+//! forwards requests, discovery and OpenAPI show them. Reading takes no lock. A server without documents is known but
+//! not available: requests get a 503 instead of a 404. Group versions that are built in are never routed to an
+//! extension server.
 
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use crate::outbound::WebhookAddress;
 use crate::outbound::tls::{FrontProxyIdentity, Trust};
 
 /// All groups and versions served elsewhere. Reading takes no lock.
+#[doc(alias = "APIAggregator")]
 #[derive(Debug, Default)]
 pub(crate) struct ExtensionServers(ArcSwap<Vec<Arc<ExtensionServer>>>);
 

@@ -1,7 +1,7 @@
-//! [`Tracking`]: the part of a request that `metadata.managedFields` records.
+//! [`Tracking`]: the part of a request that `metadata.managedFields` records: manager, version, subresource, time.
 //!
-//! The sets of fields, and what server-side apply does with them, are in [`listwatch_merge::apply`].
-//! `pipeline/managed.rs` makes a `Tracking` from a request.
+//! It is in this room because strategies take it; `pipeline/managed.rs` makes one from a request. The sets of fields,
+//! and what server-side apply does with them, are in [`listwatch_merge::apply`].
 
 use listwatch_merge::apply::{FieldManager, FieldSet};
 use listwatch_merge::patch::Schema;

@@ -1,7 +1,12 @@
-//! [`Strategy`]: how objects of one kind are treated on the way into the store.
+//! [`Strategy`]: how objects of one kind are decoded, defaulted, prepared, validated and merged on the way into the
+//! store.
 //!
-//! The verbs in this directory are the same for all kinds; everything that differs between kinds is behind this trait. Built-in
-//! kinds answer from the tables of `listwatch_kinds`, custom ones from their definition.
+//! Everything that differs between kinds is behind this trait; the write pipeline is the same for all. Built-in kinds
+//! ([`Builtin`]) answer from the tables of `listwatch_kinds`, custom ones from their definition
+//! (`registry/custom/rules.rs`). Methods that get the stored object may skip what the new one shares with it: it has
+//! passed before. A rule that needs other objects is not part of a strategy: that is admission.
+//!
+//! The order of the calls is `pipeline/change.rs`.
 
 use std::fmt::Debug;
 

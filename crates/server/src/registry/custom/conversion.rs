@@ -1,6 +1,9 @@
-//! [`Conversion`]: the conversion webhook of a definition, as one of its versions uses it.
+//! [`Conversion`]: the conversion webhook of a CustomResourceDefinition, as one of its versions uses it.
 //!
-//! The request and the fields that a response may change are decided here; `api/convert.rs` makes the calls.
+//! It makes ConversionReviews and checks their answers: number, kind, version and identity must fit, and of the
+//! metadata only labels and annotations may change, as in kube-apiserver. Converted objects are kept up to 16 MiB per
+//! version, so that watchers of one version share a call per event. The calls themselves are made by
+//! `api/convert.rs`, because a registry entry must not wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;

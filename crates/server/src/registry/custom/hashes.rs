@@ -1,7 +1,9 @@
-//! [`Hashes`]: what the documents of custom groups hash to, without writing them for each who asks.
+//! [`Hashes`]: hashes of the OpenAPI documents of custom groups, without writing the documents for each request.
 //!
-//! The index of documents is fetched by every client that looks for new kinds, and names the hash of each document. A document
-//! says what its resources say, and those never change: another definition makes other resources.
+//! Every client that looks for new kinds fetches the index, which names the hash of each document. Resources never
+//! change (another definition makes another [`Resource`]), so a hash is valid for exactly the resources it was
+//! computed from; they are held weakly, so that a definition that is gone can be freed. `endpoints/openapi.rs` is the
+//! caller.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

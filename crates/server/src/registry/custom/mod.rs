@@ -1,7 +1,9 @@
-//! Custom kinds: from a definition to resources that are served like any other.
+//! Custom resources: from a CustomResourceDefinition to resources that are served like any other.
 //!
-//! The meaning of a definition is in `listwatch_custom`; when one is accepted, and what happens when it goes, is in
-//! `lifecycle/definitions`. Here the two meet the registry.
+//! The meaning of a definition (schemas, pruning, rules) is in `listwatch_custom`; accepting names and deleting
+//! objects is `lifecycle/definitions.rs`. Here each served version becomes a [`Resource`]: `rules` is its strategy,
+//! `stages` and `conversion` translate between versions, [`openapi`] describes it. Objects written before a change of
+//! the definition are completed when they are shown, without being written again, as in kube-apiserver.
 
 mod conversion;
 mod hashes;

@@ -1,7 +1,9 @@
-//! Type checks of ValidatingAdmissionPolicies against the schemas of the kinds that they match, as warnings for their status.
+//! Type checks of ValidatingAdmissionPolicies against the schemas of the kinds that they match.
 //!
-//! A policy is compiled with `object` of any type, because it may match many kinds; what is wrong for one of them shows here.
-//! Warnings never change what a policy does.
+//! A policy is compiled with `object` of dynamic type, because it may match many kinds; a field that one of them does
+//! not have shows only here, as a warning in the policy's status. Warnings never change what a policy does. At most
+//! ten kinds per rule are checked, as in kube-apiserver, and wildcards not at all. The status is written by
+//! `lifecycle/policies.rs`.
 
 use std::sync::Arc;
 
