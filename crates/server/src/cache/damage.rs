@@ -1,7 +1,9 @@
 //! [`Damage`]: the keys whose stored values cannot be read.
 //!
-//! Nothing is shown of such an object, and nothing may look as if it were not there: an informer would tell its controllers that
-//! it was deleted. So a read of it, and a list that should have it, fails with its key until it is deleted or written anew.
+//! An unreadable object must not look as if it did not exist: an informer would report a deletion and controllers
+//! would act on it. So a read of it, and a list that should contain it, fails with a 500 that names the key, until it
+//! is deleted or written anew. The count is zero on healthy servers and checked without a lock. The feeder records
+//! keys; `/readyz` and a metric report them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,9 @@
-//! The delta form of an event: a patch of the version that its watchers hold, or nothing but the name of what is gone.
+//! The delta form of an event: a patch of the version that watchers hold, or the name of what was deleted.
 //!
-//! A watcher that has been told everything up to an event holds the version before it, so there is one delta for all of
-//! them. It is made from the stored bytes of the two versions when the first watcher asks for it, and kept with the event.
+//! A watcher that has received everything up to an event holds the version before it, so one delta serves all of
+//! them. It is made from the canonical stored bytes of both versions when the first watcher asks, and kept with the
+//! event. A patch that is not much smaller than the object is not sent. The format is `listwatch_wire::delta` and
+//! `docs/delta-watch.md`.
 
 use bytes::{Bytes, BytesMut};
 use listwatch_wire::Revision;
