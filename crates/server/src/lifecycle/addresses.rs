@@ -1,7 +1,9 @@
-//! Repair of IPAddress objects: one for each address that a Service has.
+//! Repair of IPAddress objects: one for each cluster IP of a Service.
 //!
-//! They are the claims that are written and deleted with their Services (`allocate/claims.rs`). A Service from before
-//! there were any, or whose claim somebody deleted, gets one here, and one that its Service left behind goes.
+//! IPAddresses are written and deleted with their Services, in one transaction (`allocate/claims.rs`). This task
+//! handles what that cannot: Services from before there were claims, claims that somebody deleted, and claims left
+//! behind. It compares both sides in the cache after waiting for it, so that a repeated task is harmless. In
+//! kube-apiserver this is the Service IP repair controller.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,6 +39,7 @@ pub(super) fn ip_address(address: &str, namespace: &str, service: &str) -> Value
 }
 
 /// Makes the IPAddress of an address fit what a Service has by now.
+#[doc(alias = "RepairIPAddress")]
 pub(super) async fn reconcile(api: &Api, address: &str, path: &str) -> Result<(), Status> {
     let Some((namespace, name)) = path.split_once('/') else { return Ok(()) };
     let find = |group, plural| api.registry.find(group, "v1", plural);

@@ -1,7 +1,10 @@
-//! APIServices with a Service: the extension API servers behind them are asked whether they are available, and what they serve.
+//! The controller of APIServices: asks extension API servers if they are available and what they serve.
 //!
-//! Each server asks for itself and forwards requests by what it found; the condition in the status is for people and other
-//! programs. Reasons and messages are those of kube-apiserver.
+//! kube-apiserver's aggregator. Each server asks for itself and routes by its own result; the `Available` condition
+//! is for users and tools, and several servers may write it. Checks run concurrently, every 10 seconds, every second
+//! while one fails, and after changes of APIServices, Services or endpoints. Results are published to
+//! [`crate::registry::extension`], which `chain/proxy.rs` and discovery read. Reasons and messages are
+//! kube-apiserver's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
 /// Follows APIServices and asks the servers behind them.
+#[doc(alias = "kube-aggregator")]
+#[doc(alias = "AvailableConditionController")]
 #[derive(Debug)]
 pub(crate) struct ApiServices {
     api: Arc<Api>,

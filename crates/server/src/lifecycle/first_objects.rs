@@ -1,5 +1,9 @@
-//! Objects beside namespaces and rights that kube-apiserver writes at its start: the APIServices of the built-in groups, the
-//! priority classes of the system, and the range of Service addresses.
+//! Bootstrap objects besides namespaces and RBAC: APIServices of the built-in groups, system priority classes, the
+//! ServiceCIDR, and the `extension-apiserver-authentication` ConfigMap.
+//!
+//! Data, as kube-apiserver writes it at its start. The ConfigMap tells extension API servers which CA signs clients
+//! and which one signs the front proxy, and with it whose `X-Remote-*` headers to trust. Written by
+//! [`super::bootstrap`].
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, json};

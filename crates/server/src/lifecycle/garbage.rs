@@ -1,7 +1,12 @@
-//! Garbage collection: dependents follow their owners.
+//! Garbage collection: deletes dependents whose owners are gone, and carries out foreground and orphan deletion.
 //!
-//! *Background*: when an owner is gone, what named it and has no other owner goes too. *Foreground*: the owner waits, held by a
-//! finalizer, until its dependents are gone. *Orphan*: the owner waits until its dependents no longer name it.
+//! *Background*: when an owner is gone, objects that name it and have no other owner are deleted. *Foreground*: the
+//! owner waits, held by a finalizer, until its blocking dependents are gone. *Orphan*: the owner waits until its
+//! dependents no longer name it. Owners are matched by uid, and looked up in the store, never in the cache: a
+//! deletion must not follow from stale data. An owner of a kind that is not served counts as existing, since its
+//! definition may come back.
+//!
+//! Dependents are found in [`super::graph`]; tasks are queued by [`super::driver`].
 
 use std::collections::HashSet;
 
@@ -39,6 +44,8 @@ pub(super) fn waits(value: &[u8]) -> bool {
 ///
 /// # Errors
 /// If the store fails, or the object changed meanwhile: try again.
+#[doc(alias = "GarbageCollector")]
+#[doc(alias = "attemptToDeleteItem")]
 pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) -> Result<(), Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(()) };
     let Some(object) = read(api, key).await? else { return Ok(()) };

@@ -1,6 +1,8 @@
-//! [`OwnerGraph`]: who depends on whom, by uid.
+//! [`OwnerGraph`]: dependents by the uid of their owners.
 //!
-//! Only objects with owners are in it; everything else costs a search for one word in its bytes.
+//! Only objects with owner references are in it; for all others a change costs one search for a word in their bytes,
+//! because the graph sees every change of every kind. It is rebuilt from the cache when the log is lost.
+//! [`super::garbage`] decides on it, and checks everything in the store before it acts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,6 +15,7 @@ type Uid = Arc<str>;
 type StorageKey = Arc<str>;
 
 /// The graph of owners and dependents.
+#[doc(alias = "uidToNode")]
 #[derive(Debug, Default)]
 pub(super) struct OwnerGraph {
     dependents: HashMap<Uid, HashSet<StorageKey>>,

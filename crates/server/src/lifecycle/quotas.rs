@@ -1,7 +1,9 @@
-//! The status of resource quotas: what they limit, and how much of it is used.
+//! The status of ResourceQuotas: `hard` as the spec has it, and usage counted anew.
 //!
-//! Admission charges quotas for what is written. What goes, or ends, is noticed here: the usage is counted anew. A quota
-//! that is charged meanwhile has another revision and is left for the next time.
+//! Admission only ever adds to usage, in the transaction of a write (`admission/resource_quota`). Deletions and Pods
+//! that end are noticed here, after a delay that gathers many of them. Counting is optimistic: a quota that is
+//! charged meanwhile has another revision and is left for the next time. The measurement is the same as admission's,
+//! or usage would drift.
 
 use listwatch_kinds::quantity::Quantity;
 use listwatch_kinds::tree::Tree;
