@@ -1,6 +1,9 @@
-//! The `scale` subresource: how many, without knowing of what.
+//! The `scale` subresource: reads and changes replicas without knowing the kind.
 //!
-//! A Scale is made from its target on every read and never stored. Writing one changes the target's `spec.replicas`.
+//! A Scale is made from its target on every read and never stored; writing one changes the field at [`ScalePaths`].
+//! Admission sees the Scale, not the target, as in kube-apiserver, while the target is prepared and validated by its
+//! own strategy. Server-side apply of a Scale owns the one field of the target that it sets. HorizontalPodAutoscalers
+//! and `kubectl scale` are the users.
 
 use listwatch_kinds::columns::selector_text;
 use listwatch_kinds::tree::Tree;
