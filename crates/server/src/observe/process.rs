@@ -1,6 +1,7 @@
-//! The process as the system sees it, under the names that every Prometheus client library uses.
+//! Process metrics: memory, CPU time, file descriptors, start time, under the names that every Prometheus client
+//! library uses.
 //!
-//! Read from `/proc` at each scrape. Systems without it have no such samples.
+//! Read from `/proc` at each scrape and not sampled in between. Systems without it have the families but no samples.
 
 use std::fmt::Write as _;
 use std::fs;

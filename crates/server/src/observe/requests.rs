@@ -1,7 +1,9 @@
-//! [`RequestMetrics`]: how many requests there were, how long they took, and how many are being served.
+//! [`RequestMetrics`]: counts and latencies of requests by labels, and the number being served.
 //!
-//! Names and labels are those of kube-apiserver. A request finds its [`RequestSeries`] by a hash of its labels in a table that is
-//! replaced, never changed, so that counting takes no lock and no memory; only the first request of a kind makes a new table.
+//! Names, labels and buckets are kube-apiserver's. A request finds its [`RequestSeries`] by a hash of its labels in a
+//! table that is replaced, never changed, so that counting takes no lock and allocates nothing; only the first
+//! request with new labels makes a new table. The number of series is bounded: beyond it requests are counted with
+//! their verb alone. `chain/service.rs` counts; a watch counts when it ends.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
