@@ -1,7 +1,9 @@
-//! [`Reinvocation`]: which mutating webhooks and policies are called a second time.
+//! [`Reinvocation`]: decides which mutating webhooks and policies are called a second time.
 //!
-//! If one of them changes the object, the whole mutating chain runs once more, and those that ask for it and were called
-//! before are called again.
+//! If one of them changes the object, the whole mutating chain runs once more, and those with `reinvocationPolicy:
+//! IfNeeded` that were called before the change are called again. There is never a third pass, as in kube-apiserver:
+//! two webhooks that undo each other would not end. State is per attempt of a write and lives in the
+//! [`super::AdmissionRecord`]; the passes are driven by `api/chain.rs`.
 
 use std::collections::HashSet;
 
