@@ -1,7 +1,8 @@
-//! Encryption at rest: chosen resources are stored encrypted, as kube-apiserver's EncryptionConfiguration says.
+//! Encryption at rest: chosen resources are stored encrypted, by kube-apiserver's EncryptionConfiguration.
 //!
-//! [`config`] reads the configuration, [`transform`] encrypts and decrypts values, and [`engine`] is a store in front of another
-//! that does so on the way in and out. Everything above it sees plain objects.
+//! [`config`] reads the configuration, [`transform`] encrypts and decrypts values, and [`engine`] is a storage engine
+//! in front of another one. Everything above it sees plain objects, the watch cache in memory included: this protects
+//! disks and backups, not the process. Existing objects are rewritten when they are next updated.
 
 mod config;
 mod engine;
