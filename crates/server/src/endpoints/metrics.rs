@@ -1,7 +1,9 @@
-//! `/metrics`, in the text form of Prometheus.
+//! `/metrics`, in Prometheus text form.
 //!
 //! Every family is written with its HELP and TYPE lines even while it has no samples, so that dashboards and
-//! `docs/reference/metrics.md`, which is made from this text, know all of them from the start.
+//! `docs/reference/metrics.md`, which is made from this text, know all of them from the start. The counters live
+//! where the work is done ([`crate::observe`], [`crate::fairness`]); this file adds those of the cache and the store.
+//! To add a metric: count it where the work is, write its family in one of these.
 
 use std::fmt::Write as _;
 

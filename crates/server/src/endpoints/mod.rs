@@ -1,5 +1,8 @@
-//! Endpoints that are no verbs of a resource: discovery, OpenAPI, health, metrics,
-//! debug pages and the web console.
+//! Endpoints outside of resources: discovery, OpenAPI, health, metrics, OpenID, debug pages and the web console.
+//!
+//! `chain/route.rs` chooses one by its path, after authentication and authorization as a non-resource URL; the
+//! console is served before both, since its files are public. Each returns a whole document, made on request from the
+//! registry, the cache or counters. Nothing here changes state.
 
 pub(crate) mod console;
 pub(crate) mod debug;

@@ -1,6 +1,9 @@
-//! OpenAPI documents: an index with hashes, one document per group and version, and the old document of everything.
+//! OpenAPI documents: v3, one per group version with an index of hashes, and v2, one for everything.
 //!
-//! As in kube-apiserver, these paths take any method.
+//! Documents are written on request on a blocking thread: they take milliseconds and are rarely fetched twice, since
+//! the URL in the index contains the hash and clients may keep what it names for ever. Built-in groups come from
+//! tables in `listwatch_kinds::openapi`, custom ones from their schemas ([`crate::registry::custom::openapi`]), those
+//! of extension servers from their own documents. As in kube-apiserver these paths take any method.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
