@@ -1,7 +1,9 @@
-//! [`SecretStore`]: the CA key, the token-signing key and the administrator's token, which must outlive a process or be shared by
-//! several servers.
+//! [`SecretStore`]: where the CA keys, the token-signing key and the administrator's token are kept.
 //!
-//! Not for Secrets of the API: those are objects like all others.
+//! They must outlive a process, or every client certificate, token and kubeconfig would be worthless after a restart;
+//! and several servers on one store must share them. In the store they are under `/bootstrap/`, outside of everything
+//! that the API serves, and are encrypted at rest if anything is. Of several servers that start at once, one creates
+//! a secret and the others read it. Secrets of the API are ordinary objects and have nothing to do with this.
 
 use std::path::PathBuf;
 use std::sync::Arc;
