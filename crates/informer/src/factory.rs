@@ -21,7 +21,7 @@ use crate::object::Keep;
 use crate::sync::Mutex;
 use crate::warm::WarmOptions;
 
-/// Which objects an informer is about. Equal scopes share an informer.
+/// The selection of objects that an informer caches. Equal scopes share an informer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     resource: ResourceKind,

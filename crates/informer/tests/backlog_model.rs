@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a handler believes: key to uid and revision. Every event must fit what it believes.
+/// The state that a handler derives from its events: key to uid and revision. Every event must fit it.
 #[derive(Default)]
 struct Belief(BTreeMap<String, (String, u64)>);
 

@@ -58,7 +58,7 @@ fn list(version: &str, names: &[String]) -> Value {
     json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": items})
 }
 
-/// Where the server says that resource version 5 is too old.
+/// The place in which the server says that resource version 5 is too old.
 #[derive(Clone, Copy)]
 enum Expired {
     /// In the status line.
@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-/// What a stream yields for a long time, in words.
+/// The items that a stream yields for a long time, in words.
 async fn words<T>(stream: impl Stream<Item = T>, word: impl Fn(T) -> String) -> Vec<String> {
     let mut stream = pin!(stream);
     let mut words = Vec::new();

@@ -45,7 +45,7 @@ fn owned_map(name: &str, owner: &str) -> Value {
     json!({"metadata": {"namespace": "x", "name": name, "uid": name, "ownerReferences": [owner]}})
 }
 
-/// What was reconciled, in order.
+/// The reconciled objects, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

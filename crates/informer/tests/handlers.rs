@@ -67,7 +67,8 @@ async fn a_stuck_handler_delays_only_itself() {
     assert!(told.last().unwrap().ends_with(&format!("-> {last}")), "{told:?}");
 }
 
-/// What came and went meanwhile is not told; what was replaced under its name is told as gone and new.
+/// Objects that came and went meanwhile are not reported. An object that was replaced under its name is reported as
+/// deleted and added.
 #[tokio::test(start_paused = true)]
 async fn a_slow_handler_hears_a_consistent_shorter_history() {
     let (source, informer) = synced(&["kept", "recreated", "deleted"]).await;

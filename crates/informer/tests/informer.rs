@@ -115,7 +115,7 @@ async fn several_namespaces_make_one_cache_and_fail_apart() {
     informer.stop().await;
 }
 
-/// What an index cannot place is reported, not swallowed; the object is cached all the same.
+/// An object that an index cannot place is reported, not dropped: it is cached all the same.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_an_index_cannot_place_is_reported() {
     let source = InMemory::new(10);

@@ -356,7 +356,7 @@ async fn what_cannot_be_read_is_not_quoted_unless_it_is_a_web_page() {
     assert!(all_events(&page).await.unwrap_err().to_string().contains("Bad gateway"));
 }
 
-/// What cannot be read was reported only when something else came after it, which may take a minute.
+/// A line that cannot be read was reported only when something else came after it, which may take a minute.
 #[tokio::test(start_paused = true)]
 async fn a_malformed_line_is_reported_at_once() {
     let good = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"5"}}}"#;

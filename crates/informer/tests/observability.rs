@@ -1,4 +1,4 @@
-//! What an informer tells about itself: problems, metrics, the debug page.
+//! The observability of an informer: problems, metrics, the debug page.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

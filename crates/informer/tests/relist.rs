@@ -1,4 +1,4 @@
-//! What a list that follows a lost watch leads to.
+//! The consequences of a list that follows a lost watch.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

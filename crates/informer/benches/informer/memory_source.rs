@@ -85,8 +85,8 @@ fn making(size: usize) -> f64 {
     })
 }
 
-/// What any cache must pay, which is not taken off: making them and keeping the last version of each, in an array
-/// that knows where each belongs without looking.
+/// The cost that any cache must pay and that is not subtracted: making the objects and keeping the last version of
+/// each, in an array that knows where each belongs without looking.
 fn keeping(size: usize) -> f64 {
     let mut at = 0;
     let mut kept: Vec<_> = (0..OBJECTS).map(|number| object(number, number + 1)).collect();

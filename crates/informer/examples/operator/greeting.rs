@@ -14,7 +14,7 @@ pub(crate) const NAME: &str = "greeter.example.com";
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// How often an object was reconciled, for the benchmark.
+/// The number of reconciliations, for the benchmark.
 pub(crate) static RECONCILES: AtomicU64 = AtomicU64::new(0);
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize)]

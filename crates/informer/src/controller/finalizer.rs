@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::lister_watcher::InMemory;
 use crate::object::{Object, Raw};
 
-/// Why finalizers were not written. The object is reconciled again later.
+/// The reason that finalizers were not written. The object is reconciled again later.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {

@@ -31,7 +31,7 @@ use crate::informer::{InformerError, SharedInformer};
 use crate::leader_election::Outcome as Term;
 use crate::object::{Object, Raw};
 
-/// Why a controller ended, or did not begin.
+/// The reason that a controller ended, or did not begin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {

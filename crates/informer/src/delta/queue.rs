@@ -71,7 +71,7 @@ pub struct Closed;
 /// A batch: some deltas of one source.
 #[derive(Debug)]
 pub struct Batch<K = Raw> {
-    /// Which source they are of: its position among the informer's [`Sources`](crate::lister_watcher::Sources).
+    /// The source they are of: its position among the informer's [`Sources`](crate::lister_watcher::Sources).
     pub source: usize,
     /// The deltas, in order.
     pub deltas: Vec<Delta<K>>,
@@ -79,7 +79,7 @@ pub struct Batch<K = Raw> {
     pub revision: Option<Revision>,
 }
 
-/// Where a source stands after these deltas, which are in order.
+/// The resource version of a source after these deltas, which are in order.
 pub(crate) fn last_revision<'a, K: 'a>(
     deltas: impl IntoIterator<Item = &'a Delta<K>, IntoIter: DoubleEndedIterator>,
 ) -> Option<Revision> {
@@ -113,7 +113,7 @@ impl<K> Queued<K> {
         }
     }
 
-    /// Where the source stands once these deltas have been applied.
+    /// The resource version of the source once these deltas have been applied.
     fn revision(&self, deltas: &[Delta<K>]) -> Option<Revision> {
         match self {
             Self::InOrder(_) => last_revision(deltas),
@@ -141,7 +141,7 @@ impl<K> Queued<K> {
 struct DeltaState<K> {
     /// One queue per source, so that a barrier of one source holds up no other.
     sources: Vec<Queued<K>>,
-    /// Where to look first next time, so that no source starves another.
+    /// The source to look at first next time, so that no source starves another.
     turn: usize,
     closed: bool,
     /// Sources that were taken away and whose position has not been given to another.

@@ -87,7 +87,7 @@ pub struct Occurrence {
     pub regarding: ObjectReference,
     /// Another object that has to do with it.
     pub related: Option<ObjectReference>,
-    /// Why, in one word for programs: `FailedMount`.
+    /// The reason in one word, for programs: `FailedMount`.
     pub reason: String,
     /// The action, in one word for programs: `Mounting`.
     pub action: String,
@@ -126,7 +126,7 @@ impl Occurrence {
 pub struct Reporter {
     /// The program: `example.com/widget-controller`.
     pub controller: String,
-    /// Which copy of it: the name of the pod.
+    /// The copy of the program: the name of the Pod.
     pub instance: String,
 }
 

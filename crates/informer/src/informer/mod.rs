@@ -56,7 +56,8 @@ use roster::Roster;
 /// The time that [`SharedInformer::stop`] waits beyond a handler's grace for it to report its end.
 const STOP_SLACK: Duration = Duration::from_millis(100);
 
-/// Why an informer did not do what it was asked.
+/// The error of a request to an informer. Lists and watches that fail are retried and reported as problems instead,
+/// unless they can never succeed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InformerError {

@@ -110,8 +110,8 @@ impl Positions {
         !self.awaiting && self.active().all(|position| position.current)
     }
 
-    /// Where the slowest source stands. Those that have no state yet count only until the informer has `synced`: a
-    /// namespace that is added later holds up nobody who waits for a change of another.
+    /// The resource version that the slowest source has reached. Sources without a state count only until the informer
+    /// has `synced`: a namespace that is added later holds up nobody who waits for a change of another.
     pub(super) fn slowest(&self, synced: bool) -> Option<Revision> {
         if !synced && self.active().any(|position| position.revision.is_none()) {
             return None;

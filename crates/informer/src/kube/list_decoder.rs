@@ -14,7 +14,7 @@ pub struct ListHead {
     pub kind: String,
     /// The state that it shows.
     pub resource_version: String,
-    /// Where the next page begins; empty on the last.
+    /// The `continue` token of the next page; empty on the last.
     pub continue_token: String,
 }
 
@@ -153,7 +153,7 @@ impl ListDecoder {
         Ok(())
     }
 
-    /// Where the items begin, if the head is complete.
+    /// The position at which the items begin, if the head is complete.
     fn read_head(&mut self) -> Result<Option<usize>, ListError> {
         let bytes = self.partial.as_slice();
         let first = raw::skip_space(bytes, 0);

@@ -57,7 +57,7 @@ pub struct Observed {
     pub version: Value,
 }
 
-/// Why a record was not read or written.
+/// The error of reading or writing the record of an election.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {

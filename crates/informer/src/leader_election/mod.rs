@@ -339,7 +339,7 @@ impl<L: LeaseLock> LeaderElection<L> {
     }
 }
 
-/// Why a leader does not renew any more.
+/// The reason that a leader no longer renews.
 enum LostReason<T> {
     Ended(Result<T, JoinError>),
     Lost(Term),

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The factor by which the wait of a candidate may exceed the retry period, so that candidates do not act in step.
 pub(super) const JITTER: f64 = 1.2;
 
-/// Why these options do not make an election.
+/// The reason that these options do not make an election. Most of these are checks of client-go's `NewLeaderElector`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {

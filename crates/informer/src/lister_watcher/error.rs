@@ -11,7 +11,7 @@ use std::time::Duration;
 use listwatch_wire::delta::DeltaError;
 use listwatch_wire::status::{Status, StatusReason};
 
-/// Why a list or a watch failed.
+/// The failure of a list or a watch, by the reaction that it needs.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {

@@ -141,7 +141,7 @@ pub struct ListRequest {
     pub version: ListVersion,
     /// Objects per page; none for all at once.
     pub limit: Option<u32>,
-    /// Where the previous page ended.
+    /// The `continue` token of the previous page; none for the first.
     pub continue_token: Option<String>,
 }
 
@@ -171,7 +171,7 @@ pub struct Page {
     pub objects: Vec<Object<Raw>>,
     /// The state that the list shows.
     pub revision: Revision,
-    /// Where the next page begins; none on the last.
+    /// The `continue` token of the next page; none on the last.
     pub continue_token: Option<String>,
     /// Items that could not be used, with the reason. They are reported, and do not spoil the rest.
     pub unusable: Vec<String>,

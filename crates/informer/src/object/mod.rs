@@ -31,7 +31,7 @@ use scan::{ObjectSpan, Spots};
 #[derive(Clone, Copy, Debug)]
 pub enum Raw {}
 
-/// Why bytes are not an object, or not one of the expected type.
+/// The error of bytes that are not an object, or not one of the expected type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
@@ -316,7 +316,8 @@ impl<K> Object<K> {
         Self { inner: Arc::new(inner), kind: PhantomData }
     }
 
-    /// Where the labels begin in the next version: where they did, unless the metadata before them has changed its length.
+    /// The offset of the labels in the next version. It is unchanged unless the metadata before them has changed its
+    /// length.
     fn labels_in(&self, json: &[u8], moved: bool) -> u32 {
         let at = self.inner.spots.labels;
         let before =

@@ -89,7 +89,7 @@ pub struct HandlerOptions {
     pub resync: Option<Duration>,
     /// The time to wait after a panic, so that one that panics always does not spin. Default 1 s.
     pub panic_pause: Duration,
-    /// Where to run it, if it is synchronous.
+    /// The place to run it, if it is synchronous.
     pub run_on: RunOn,
     /// The time a call may go on after the handler was removed or the informer stopped. Then an asynchronous call is
     /// dropped at its next await, and a synchronous one is no longer waited for. Default 5 s: long enough to finish a

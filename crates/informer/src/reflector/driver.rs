@@ -60,7 +60,7 @@ pub(crate) type Apply<K> = dyn FnMut(Vec<Delta<K>>) + Send + Sync;
 pub struct Reflector<K = Raw> {
     source: Arc<dyn ListerWatcher>,
     queue: Arc<DeltaQueue<K>>,
-    /// Which source of the queue it feeds.
+    /// The source of the queue that it feeds.
     position: usize,
     machine: Machine<K>,
     transform: Option<Arc<Transform<K>>>,

@@ -81,7 +81,7 @@ pub(super) enum NextStep {
 pub(super) enum CatchUp {
     /// It is there, or there was nothing to restore.
     Done,
-    /// Where the present is has yet to be read.
+    /// The latest resource version has yet to be read.
     Probing,
     /// The present was here.
     Until(Revision),
@@ -107,7 +107,8 @@ pub struct Machine<K = Raw> {
     /// The last watch did not end at its time. The server may have been restored from a backup meanwhile, and would then
     /// stay silent: what it has to tell is older than what was seen.
     pub(super) interrupted: bool,
-    /// Where the watch expired last. If it does so twice at one place, the lists in between were no newer.
+    /// The resource version at which the watch expired last. If that happens twice at one version, the lists in between
+    /// were no newer.
     pub(super) expired_at: Option<Revision>,
     /// The server has sent a bookmark, so its silence means that the connection is dead.
     pub(super) bookmarks: bool,

@@ -60,7 +60,7 @@ pub enum Problem {
     /// A consistent read is older than what was seen: the server was restored from a backup, or replaced.
     #[error("the history of the server restarted: at {got}, when {seen} was seen already")]
     HistoryRestarted {
-        /// Where the server is.
+        /// The server's present resource version.
         got: Revision,
         /// The revision seen before.
         seen: Revision,

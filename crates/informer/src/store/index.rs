@@ -27,7 +27,7 @@ pub type IndexValues<V> = SmallVec<[V; 1]>;
 
 pub(crate) type Extract<K, V> = dyn Fn(&Object<K>) -> Result<IndexValues<V>, IndexError> + Send + Sync;
 
-/// Why an index could not be added, asked or filled.
+/// The error of adding, querying or filling an index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {

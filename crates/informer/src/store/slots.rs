@@ -30,7 +30,7 @@ impl<T> SlotNode<T> {
     }
 }
 
-/// Which child of a node of this level leads to the place.
+/// The child of a node of this level that leads to the place.
 fn step(place: usize, level: usize) -> usize {
     (place >> (BITS * level)) % WIDTH
 }

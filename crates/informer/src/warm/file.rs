@@ -74,7 +74,7 @@ pub(super) struct FileHead {
     pub(super) blocks: Vec<ObjectBlock>,
 }
 
-/// Where the files of one informer are.
+/// The paths of the files of one informer.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     directory: PathBuf,

@@ -145,7 +145,7 @@ impl Freshness {
     }
 }
 
-/// Why a saved cache was not used, or could not be written.
+/// The reason that a saved cache was not used or could not be written. It is never fatal: the informer lists instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WarmError {

@@ -13,7 +13,7 @@ use super::object;
 
 pub(crate) type Informer = SharedInformer<Value>;
 
-/// What a handler heard, one line per event.
+/// The events of a handler, one line each.
 #[derive(Clone, Default)]
 pub(crate) struct Log(pub(crate) Arc<Mutex<Vec<String>>>);
 

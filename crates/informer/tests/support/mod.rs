@@ -1,4 +1,4 @@
-//! What the test files share: objects from a word, and the runner of script files.
+//! Shared parts of the test files: objects from a word, and the runner of script files.
 #![allow(dead_code, clippy::missing_panics_doc, reason = "each test file uses a part of it")]
 
 pub(crate) mod informer;
