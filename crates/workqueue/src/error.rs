@@ -4,7 +4,7 @@
 //! bounded queue adds a second reason and a producer must be able to tell them apart: a full queue is worth waiting
 //! for, a closed one is not. Retries of known keys are never refused for lack of room.
 
-/// Why a key was not accepted. The key comes back, so that nothing is lost by accident.
+/// The reason that a key was not accepted. The key comes back, so that nothing is lost by accident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError<K> {

@@ -1,4 +1,4 @@
-//! How much a flood by one tenant is felt by the others. Simulated time, so these figures are exact and repeatable.
+//! The effect of a flood by one tenant on the others. Simulated time, so these figures are exact and repeatable.
 
 use std::time::Duration;
 

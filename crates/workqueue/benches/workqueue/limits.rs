@@ -1,5 +1,6 @@
-//! What the machine and the standard collections cost for the same keys, so that the queue's figures can be judged: a cost that grows
-//! with the number of keys in [`memory`], too, is the price of memory that is not in the cache.
+//! The cost of the machine and of the standard collections for the same keys, so that the queue's figures can be
+//! judged: a cost that grows with the number of keys in [`memory`], too, is the price of memory that is not in the
+//! cache.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};

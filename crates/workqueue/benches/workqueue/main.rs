@@ -1,4 +1,4 @@
-//! What the queue costs: CPU time (of the whole process, all threads) per key, and memory per delayed key.
+//! The cost of the queue: CPU time (of the whole process, all threads) per key, and memory per delayed key.
 //!
 //! `cargo bench -p listwatch-workqueue`; with arguments after `--`, only the rows that contain one of them. The figures of client-go 1.37
 //! come from the same kind of machine (2 cores). Rows that begin with "limit" measure the machine and what any queue
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How many keys go through the queue in each run.
+/// The number of keys that go through the queue in each run.
 const ADDS: u64 = 2_000_000;
 /// Each figure is the least of so many runs: noise only ever adds.
 const RUNS: usize = 5;

@@ -10,7 +10,7 @@ use listwatch_workqueue::{Job, Options, Outcome, Parallel, Priority, Queue, Runn
 
 use crate::{ADDS, Report, per_key, scatter};
 
-/// How far producers run ahead of workers, where that is limited.
+/// The lead of producers over workers, where that is limited.
 const LEAD: u64 = 10_000;
 
 pub(crate) fn rows(report: &Report) {

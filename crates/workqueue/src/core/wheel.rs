@@ -63,7 +63,7 @@ pub(crate) struct Wheel {
     read: usize,
 }
 
-/// Where the next timers to look at are.
+/// The bucket of the next timers to look at.
 struct NextTimers {
     level: u32,
     bucket: usize,

@@ -27,7 +27,7 @@ use crate::{Drained, Item, Key, KeyState, Queue};
 pub struct Job<K, R = ()> {
     /// The key to work on.
     pub key: K,
-    /// Why, if the queue carries reasons.
+    /// The reason of the key's adds, merged, if the queue carries reasons.
     pub reason: R,
     /// The number of times this key has failed since its last success.
     pub retries: u32,

@@ -47,7 +47,7 @@ struct PieceWork<F> {
     function: F,
     pieces: usize,
     chunk: usize,
-    /// Where the next chunk begins.
+    /// The start of the next chunk.
     next: AtomicUsize,
     stopped: AtomicBool,
 }

@@ -197,7 +197,7 @@ fn threads_and_tasks_serve_the_same_queue_and_each_key_is_processed_alone() {
     assert_eq!(queue.known(), 0);
 }
 
-/// How long it sleeps if none has fallen due is tested next to the source.
+/// The time it sleeps if none has fallen due is tested next to the source.
 #[tokio::test(start_paused = true)]
 async fn a_blocking_consumer_gets_delayed_keys_that_have_fallen_due() {
     let queue = queue();

@@ -37,13 +37,13 @@ pub(crate) struct Scenario {
     pub(crate) fair: bool,
     pub(crate) in_flight_max: u32,
     pub(crate) flood: f64,
-    /// Which part of the time the workers are busy when nobody floods.
+    /// The part of the time that the workers are busy when nobody floods.
     pub(crate) load: f64,
     /// Simulated nanoseconds.
     pub(crate) lasts: u64,
 }
 
-/// What the tenants other than the first experience.
+/// The waits of the tenants other than the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) mean: Duration,
