@@ -1,5 +1,5 @@
-//! What the engines cost. `cargo bench -p listwatch-storage [-- PART …]`, with the parts
-//! `puts`, `reads`, `replay`, `million`, `scale`; all without.
+//! The cost of the engines. `cargo bench -p listwatch-storage [-- PART …]`, with the parts `puts`, `reads`, `replay`,
+//! `million`, `scale`; all without.
 //!
 //! CPU time is that of the whole process, the tasks that ask included, so the figures are an upper bound of what the
 //! engine itself takes. Files go to a directory under the target directory, which is on a disk where `/tmp` may not be;

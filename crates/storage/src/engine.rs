@@ -321,7 +321,7 @@ pub trait Engine: Send + Sync + Debug + 'static {
     /// [`Error::Compacted`]. Compacting to where history already begins, or before, does nothing.
     async fn compact(&self, upto: Revision) -> Result<(), Error>;
 
-    /// Where history begins: the oldest revision that can be read, and after which the log can be read.
+    /// The begin of history: the oldest revision that can be read, and after which the log can be read.
     async fn compacted(&self) -> Result<Revision, Error>;
 
     /// Returns the last known state of the store without asking it: cheap enough for every readiness probe.

@@ -160,7 +160,7 @@ fn cut(batch: &Batch, after: Revision) -> Batch {
 }
 
 impl RecentChanges {
-    /// Where the first batch stands that reaches further than `after`.
+    /// The index of the first batch that reaches further than `after`.
     fn first_after(&self, after: Revision) -> usize {
         self.batches.partition_point(|batch| batch.upto <= after)
     }
@@ -209,7 +209,7 @@ fn cost(batch: &Batch) -> usize {
     CHANGE_OVERHEAD + batch.changes.iter().map(one).sum::<usize>()
 }
 
-/// Where a cursor that fell behind the tail reads on.
+/// The source from which a cursor that fell behind the tail reads on.
 #[async_trait]
 pub(crate) trait LogBacklog: Send + Sync + Debug {
     /// Some changes after `after`, at least one or a later `upto`.

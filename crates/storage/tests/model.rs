@@ -11,7 +11,7 @@ use listwatch_storage::{
 };
 use proptest::prelude::*;
 
-/// What the model is told to do. Positions and keys are picked relative to what there is.
+/// The operations of the model. Positions and keys are picked relative to what there is.
 #[derive(Clone, Debug)]
 enum Op {
     Put(u8, Condition),

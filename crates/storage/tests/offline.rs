@@ -1,4 +1,4 @@
-//! What a person does with a store, and what opening refuses.
+//! Offline operations on a store, and the stores that opening refuses.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

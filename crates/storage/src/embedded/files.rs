@@ -62,7 +62,7 @@ impl Directory {
     }
 }
 
-/// Where the database of a directory is.
+/// The path of the database of a directory.
 pub(super) fn database_in(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }

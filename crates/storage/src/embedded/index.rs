@@ -1,4 +1,4 @@
-//! Where each key's newest change is, for the keys changed since the table of keys was last brought up to date.
+//! The position of each key's newest change, for the keys changed since the table of keys was last brought up to date.
 //!
 //! The writer alone changes this, after a commit, so whatever a reader finds here is durable. The index and the tables
 //! belong together: `epoch` counts the changes of the latter, and a reader whose transaction shows another epoch than the
@@ -29,9 +29,9 @@ pub(super) struct KeyHead {
 pub(super) struct StoreIndex {
     /// The newest durable revision.
     pub(super) upto: Revision,
-    /// Where readable history begins.
+    /// The oldest readable revision.
     pub(super) compacted: Revision,
-    /// Which state of the tables this belongs to.
+    /// The state of the tables that this belongs to.
     pub(super) epoch: i64,
     recent: BTreeMap<Arc<str>, KeyHead>,
 }

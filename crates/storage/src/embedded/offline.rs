@@ -31,7 +31,7 @@ pub enum Keys {
 pub struct Report {
     /// The newest revision.
     pub revision: Revision,
-    /// Where readable history begins.
+    /// The oldest readable revision.
     pub compacted: Revision,
     /// The number of keys.
     pub keys: u64,

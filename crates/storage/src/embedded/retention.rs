@@ -13,7 +13,7 @@ const MARK_EVERY_MS: u64 = 10_000;
 /// … and by bytes. Both are the grain of retention: a thousandth of the default.
 const MARK_EVERY_BYTES: u64 = 4 << 20;
 
-/// Where the store was at some time.
+/// The position of the store at some time, from which the age and size of history are known later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RetentionMark {
     /// The newest revision then.

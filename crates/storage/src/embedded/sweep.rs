@@ -24,7 +24,7 @@ type Doomed = (Revision, Option<Arc<str>>);
 pub(super) struct Sweep {
     /// Everything up to here is cleared, as the database says.
     swept: Revision,
-    /// Where reading the span goes on.
+    /// The revision at which reading the span goes on.
     next: Revision,
     /// The rows that the span marked, the first to delete at the end.
     doomed: Vec<Doomed>,

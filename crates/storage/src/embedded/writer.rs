@@ -48,7 +48,7 @@ pub(super) struct EngineWriter<'c> {
     /// Roughly how much the write-ahead log has that is not in its place.
     pub(super) unmoved_bytes: u64,
     wave: Wave,
-    /// Why writes are refused, if they are.
+    /// The reason that writes are refused, if they are.
     broken: Option<String>,
     /// The disk is full: deletions are taken, on the space of the reserve, and history is given up.
     full: bool,

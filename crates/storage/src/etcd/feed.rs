@@ -54,7 +54,7 @@ impl std::fmt::Debug for ClientBox {
     }
 }
 
-/// Why a watch ended.
+/// The reason that a watch ended.
 enum WatchEnd {
     /// Its position is gone.
     Compacted,

@@ -1,4 +1,4 @@
-//! Where our keys are in etcd: under a prefix, so that etcd can be shared with others.
+//! The place of our keys in etcd: under a prefix, so that etcd can be shared with others.
 //!
 //! Our keys start with a slash, so the prefix itself followed by one is free. That key is the *marker*: it is within what
 //! the watch covers but before all data, and writing to it moves the log on.

@@ -9,7 +9,7 @@ use rand::Rng;
 use crate::verify::{Counts, notes, verify};
 use crate::worker::{DIRECTORY, NOTES};
 
-/// How many times to kill: `LISTWATCH_CRASHES`, or 20.
+/// The number of kills: `LISTWATCH_CRASHES`, or 20.
 fn rounds() -> usize {
     std::env::var("LISTWATCH_CRASHES").map_or(20, |rounds| rounds.parse().expect("a number"))
 }

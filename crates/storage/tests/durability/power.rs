@@ -15,10 +15,10 @@ use rand::{Rng, SeedableRng};
 use crate::verify::{Counts, Note, notes, verify};
 use crate::worker::{DIRECTORY, NOTES, WRITES};
 
-/// What a disk writes at once.
+/// The unit that a disk writes at once.
 const SECTOR: usize = 512;
 
-/// How many times the power fails: `LISTWATCH_POWER_CUTS`, or 60.
+/// The number of power failures: `LISTWATCH_POWER_CUTS`, or 60.
 fn cuts() -> u64 {
     std::env::var("LISTWATCH_POWER_CUTS").map_or(60, |cuts| cuts.parse().expect("a number"))
 }
@@ -35,9 +35,9 @@ enum Event {
 struct OnDisk {
     durable: Vec<u8>,
     pending: Vec<Pending>,
-    /// Whether the directory was synced since the file was made: otherwise it may be missing.
+    /// The directory was synced since the file was made: otherwise it may be missing.
     listed: bool,
-    /// Whether it was removed since the directory was synced: it may still be there.
+    /// It was removed since the directory was synced: it may still be there.
     removed: bool,
 }
 
@@ -71,7 +71,8 @@ impl OnDisk {
         }
     }
 
-    /// What is left after the power failed. `kept` of ten unsynced sectors arrived, and some of the others are garbage.
+    /// The bytes left after the power failed. `kept` of ten unsynced sectors arrived, and some of the others are
+    /// garbage.
     fn after_loss(&self, chance: &mut StdRng, kept: u32) -> Vec<u8> {
         let mut content = self.durable.clone();
         for pending in &self.pending {
@@ -208,7 +209,7 @@ async fn a_power_loss_loses_nothing_acknowledged() {
     assert!(some_loss_is_noticed(&events).await, "the simulation does not notice when syncs are missing");
 }
 
-/// Whether the same check fails for a store that does not sync its write-ahead log.
+/// Returns true if the same check fails for a store that does not sync its write-ahead log.
 async fn some_loss_is_noticed(events: &[Event]) -> bool {
     for seed in 0..10 {
         let (directory, notes) = lose_power(events, seed);

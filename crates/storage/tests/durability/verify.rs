@@ -1,4 +1,4 @@
-//! What must be true of a store after a crash.
+//! The properties that a store must have after a crash.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn parse(line: &str) -> Note {
     }
 }
 
-/// What a verification looked at.
+/// The amounts that a verification looked at.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) acknowledged: usize,

@@ -12,7 +12,7 @@ use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, Expect, Revisio
 /// Names the directory for the worker; everything else in this program is the parent.
 pub(crate) const DIRECTORY: &str = "LISTWATCH_TEST_WORKER";
 
-/// How many writes each of its tasks does, if not killed before.
+/// Names the variable for the number of writes of each of its tasks, if it is not killed before.
 pub(crate) const WRITES: &str = "LISTWATCH_TEST_WRITES";
 
 /// The file with notes, in the directory of the store.

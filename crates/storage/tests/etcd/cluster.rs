@@ -28,8 +28,8 @@ impl Drop for Cluster {
     }
 }
 
-/// Whether there is an etcd to test with. Without one, tests say so and pass, unless `LISTWATCH_REAL` is set, as
-/// `cargo xtask test` does: then they fail.
+/// Returns true if there is an etcd to test with. Without one, tests say so and pass, unless `LISTWATCH_REAL` is set,
+/// as `cargo xtask test` does: then they fail.
 pub(crate) fn available() -> bool {
     let found =
         Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -130,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// Which member leads, by its own word.
+    /// The leader's index, as it says itself.
     pub(crate) async fn leader(&self) -> usize {
         for _ in 0..100 {
             for (n, member) in self.members.iter().enumerate() {

@@ -244,7 +244,7 @@ async fn everything_resumes_when_etcd_comes_back() {
     assert_eq!(engine.health(), Health::Ready);
 }
 
-/// What others compacted is an error for those who need it, and for nobody else.
+/// A compaction by others is an error for those who need the lost history, and for nobody else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn compaction_by_others_is_noticed() {
     if !available() {
