@@ -174,8 +174,8 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
-/// Which of two versions is preferred: stable before beta before alpha, then the higher number; names of another form
-/// come last. The preferred one is the greater.
+/// Orders two versions by preference: stable before beta before alpha, then the higher number; names of another form
+/// come last. The preferred one is the greater. apimachinery calls it `CompareKubeAwareVersionStrings`.
 ///
 /// ```
 /// use listwatch_wire::gvk::version_order;

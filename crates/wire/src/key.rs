@@ -27,7 +27,7 @@ use std::sync::Arc;
 #[doc(alias = "ObjectRef")]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// Where the name starts: zero for cluster-scoped objects, else just behind the slash.
+    /// The offset of the name: zero for cluster-scoped objects, else just behind the slash.
     name_at: u32,
 }
 

@@ -83,7 +83,7 @@ pub fn compare<'a>(before: &[u8], after: &'a [u8], max_bytes: usize) -> Compared
 
 /// A container that the walk is inside of.
 struct OpenContainer {
-    /// Where it begins in the old and in the new version.
+    /// Its begin in the old and in the new version.
     start: usize,
     other: usize,
     /// The number of operations before it.
@@ -117,7 +117,7 @@ struct Comparison<'a, 'b> {
     b: &'a [u8],
     /// The position up to which the old version has been read.
     at: usize,
-    /// Where the same place is in the new version: so much further.
+    /// The offset from a place in the old version to the same place in the new one.
     shift: isize,
     frames: Vec<OpenContainer>,
     edits: Vec<Edit<'a>>,

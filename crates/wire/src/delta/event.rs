@@ -12,7 +12,7 @@ use super::splice;
 use crate::Revision;
 use crate::event::EventType;
 
-/// Why a delta cannot be used. The object is asked for as a whole then.
+/// The reason that a delta cannot be used. The object is then read as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltaError {

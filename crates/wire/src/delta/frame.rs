@@ -20,16 +20,16 @@ pub struct Insertion {
     pub skipped: usize,
     /// So many bytes are sent in its place.
     pub prefix: usize,
-    /// Where in the stored form the resourceVersion is inserted.
+    /// The position in the stored form at which the resourceVersion is inserted.
     pub splice: usize,
     /// The number of bytes that this adds to the base.
     pub spliced: usize,
-    /// Where in those bytes the number begins.
+    /// The offset of the number in those bytes.
     pub number: usize,
 }
 
 impl Insertion {
-    /// Where a byte of the stored form is in what clients see.
+    /// The position that a byte of the stored form has in what clients see.
     fn seen(&self, at: usize) -> usize {
         let shifted = (at + self.prefix).saturating_sub(self.skipped);
         if at >= self.splice { shifted + self.spliced } else { shifted }

@@ -14,7 +14,7 @@ use super::compare::{Edit, EditOp, MAX_EDITS, push_index, push_key, shorten};
 /// Containers this deep inside a changed one are replaced rather than entered: recursion must end before the stack does.
 const MAX_DEPTH: usize = 64;
 
-/// Where a comparison of members stands.
+/// The place of a comparison of members.
 #[derive(Clone, Copy)]
 pub(super) struct ComparedPlace<'p> {
     pub(super) path: &'p [u8],
@@ -176,7 +176,7 @@ struct ArrayPosition {
     new: usize,
     /// The index in the array as it is patched so far.
     index: usize,
-    /// Where the base goes on.
+    /// The position at which the base goes on.
     end: usize,
 }
 

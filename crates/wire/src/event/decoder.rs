@@ -36,7 +36,7 @@ pub struct Event {
     pub is_delta: bool,
 }
 
-/// Why a stream is no watch stream. Nothing more can be decoded; connect again.
+/// The reason that a stream is no watch stream. Nothing more can be decoded; connect again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {

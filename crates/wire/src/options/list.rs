@@ -68,7 +68,7 @@ pub struct ListOptions {
     pub timeout_seconds: Option<u32>,
     /// At most so many items; zero for all.
     pub limit: u64,
-    /// Where to go on; the token of the previous page.
+    /// The `continue` token of the previous page; empty for the first.
     pub continue_token: String,
     /// Start a watch with the present state.
     pub send_initial_events: Option<bool>,

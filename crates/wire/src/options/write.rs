@@ -61,7 +61,7 @@ impl PatchType {
     }
 }
 
-/// Which write the options belong to; the rules differ a little.
+/// The write that the options belong to; the rules differ a little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     /// POST.

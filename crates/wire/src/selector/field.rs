@@ -1,6 +1,6 @@
 //! [`FieldSelector`]: conditions on a few chosen fields, such as `metadata.name=a,status.phase!=Running`.
 //!
-//! Which fields a resource offers is decided by the server; this parses, prints and evaluates.
+//! The server decides which fields a resource offers; this parses, prints and evaluates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +34,7 @@ pub struct FieldTerm {
     pub negated: bool,
 }
 
-/// Why a field selector was refused; the texts are kube-apiserver's.
+/// The error of a field selector; the texts are kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseFieldSelectorError {

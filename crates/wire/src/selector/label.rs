@@ -26,7 +26,7 @@ pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
-/// Why a label selector was refused; the text is kube-apiserver's.
+/// The error of a label selector; the text is kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseLabelSelectorError(pub String);
