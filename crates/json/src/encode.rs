@@ -38,7 +38,7 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
 pub struct Encoded {
     /// The canonical bytes.
     pub bytes: Vec<u8>,
-    /// Where the object's containers are in them.
+    /// The positions of the object's containers in them.
     pub spans: Spans,
     /// True if parsing the bytes yields the same tree. A float without a fraction reads back as an integer.
     pub exact: bool,

@@ -29,7 +29,7 @@ pub struct Parsed {
     pub duplicates: Vec<String>,
 }
 
-/// Why bytes are not acceptable JSON.
+/// The reason for refusing bytes: they are not JSON, or exceed a bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -99,7 +99,7 @@ pub fn check_syntax(bytes: &[u8]) -> Result<(), ParseError> {
     JsonParser::new(bytes).document().map(drop)
 }
 
-/// Where the parser is, as a list on the stack: paths are needed only for duplicates, which are rare.
+/// The path of the parser's position, as a list on the stack: paths are needed only for duplicates, which are rare.
 #[derive(Clone, Copy)]
 struct ParsePath<'p> {
     parent: Option<&'p ParsePath<'p>>,

@@ -62,7 +62,7 @@ pub struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Where the walk stands: after the last field, at the brace that closes the object.
+    /// The position that the walk has reached: after the last field, at the brace that closes the object.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at

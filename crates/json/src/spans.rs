@@ -6,13 +6,14 @@
 /// Below this many bytes a container is written as quickly as it is found.
 const WORTH_IT: usize = 128;
 
-/// Where the larger containers of a tree are in its bytes. Means something only together with that tree, kept alive, and
-/// those bytes: while the tree holds a container, no other one has its address.
+/// The positions of the larger containers of a tree in its bytes. They are valid only together with that tree, kept
+/// alive, and those bytes: while the tree holds a container, no other one has its address.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
     /// In the order in which they end, so that what is inside a container stands right before it.
     spans: Vec<ContainerSpan>,
-    /// Where in that order a container is, by its address. Large objects have thousands, each of which is looked for.
+    /// The position of a container in that order, by its address. Large objects have thousands, each of which is looked
+    /// for.
     places: Vec<(usize, usize)>,
 }
 
@@ -63,7 +64,7 @@ impl Spans {
 pub struct Written<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Where its containers are in them.
+    /// The positions of its containers in them.
     pub spans: &'a Spans,
 }
 

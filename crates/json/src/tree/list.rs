@@ -20,7 +20,7 @@ impl List {
         Arc::unwrap_or_clone(self.0)
     }
 
-    /// Where it is, to tell it from others while both exist.
+    /// The address of its elements, to tell it from other lists while both exist.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

@@ -53,7 +53,7 @@ impl Map {
         }
     }
 
-    /// Where the fields are, to tell them from others while both exist.
+    /// The address of its fields, to tell it from other maps while both exist.
     pub(crate) fn address(&self) -> usize {
         self.0.as_ref().map_or(0, |fields| Arc::as_ptr(fields).addr())
     }
