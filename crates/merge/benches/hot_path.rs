@@ -1,4 +1,4 @@
-//! What each write and each read costs in this crate: `cargo bench -p listwatch-wire`.
+//! The cost of each write and each read in this crate: `cargo bench -p listwatch-merge`.
 //!
 //! Prints nanoseconds per operation, the least of several rounds: other work on the machine only ever adds.
 

@@ -40,7 +40,7 @@ pub enum ApplyError {
     /// The configuration does not fit the schema: a 500, as in kube-apiserver.
     #[error("failed to create typed patch object ({object}): {}", join(.errors))]
     Untypable {
-        /// Which object.
+        /// The object, as the message names it.
         object: String,
         /// Every complaint with its path.
         errors: Vec<String>,

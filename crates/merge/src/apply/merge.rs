@@ -62,7 +62,7 @@ fn merge_lists<S: Schema>(live: List, config: &[Value], list: S) -> Vec<Value> {
     out
 }
 
-/// Where each element is; repeated ones, which cannot be told apart, are nowhere.
+/// The index of each element; none for repeated ones, which cannot be told apart.
 fn places(ids: &[String]) -> HashMap<&str, Option<usize>> {
     let mut places = HashMap::with_capacity(ids.len());
     for (i, id) in ids.iter().enumerate() {

@@ -6,7 +6,7 @@
 
 use listwatch_wire::Status;
 
-/// Why a patch was refused, by the class of the answer.
+/// The refusal of a patch, by the class of the response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {

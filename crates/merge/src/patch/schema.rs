@@ -27,7 +27,7 @@ pub enum MapKind {
     Struct,
 }
 
-/// Which JSON a value must be, as far as an applied configuration is checked before it is merged.
+/// The JSON type that a value must have, as far as an applied configuration is checked before it is merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Anything.
@@ -75,7 +75,7 @@ pub trait Schema: Copy {
     /// The strategy of a strategic merge patch for this field.
     fn patch_strategy(self) -> PatchStrategy;
 
-    /// Which JSON stands here; [`Shape::Any`] leaves it to later validation.
+    /// The JSON type of this place; [`Shape::Any`] leaves it to later validation.
     fn shape(self) -> Shape {
         Shape::Any
     }
