@@ -28,7 +28,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-/// How long a round waits for its first fault.
+/// The time in which the first fault of a round must occur.
 const FAULTS_WITHIN: Duration = Duration::from_secs(3);
 /// The time a healed informer may take: longer than any backoff it may sit in.
 const CONVERGES_WITHIN: Duration = Duration::from_secs(60);

@@ -25,8 +25,8 @@ use tokio::time::timeout;
 /// Longer than anything here takes on a busy machine; without it a missing line would hang the test.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Where cargo puts the examples: beside the folder of this test. `cargo test --workspace` builds both; a run of this
-/// package alone builds them now.
+/// The path of an example: beside the folder of this test, where cargo puts it. `cargo test --workspace` builds both; a
+/// run of this package alone builds them now.
 fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let profile = own.ancestors().nth(2).unwrap();

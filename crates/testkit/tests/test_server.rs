@@ -1,4 +1,4 @@
-//! What tests may expect of a test server.
+//! The properties that tests may rely on in a test server.
 
 #![allow(
     clippy::unwrap_used,

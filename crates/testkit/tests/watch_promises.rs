@@ -19,7 +19,7 @@ use std::time::Duration;
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
 use listwatch_testkit::{Etcd, Raw, Store, TestServer, Workload, with_real_parts};
 
-/// How many histories the long form asks for.
+/// The number of histories of the long form.
 fn long() -> Option<u64> {
     std::env::var("LISTWATCH_SEEDS").ok().map(|text| text.parse().expect("LISTWATCH_SEEDS is a number"))
 }

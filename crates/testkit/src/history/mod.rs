@@ -39,7 +39,7 @@ pub use truth::{Change, Truth};
 /// An object as it was seen at one revision. The content leaves the resourceVersion out: that is the revision's job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// Which object.
+    /// The object's key.
     pub key: ObjectKey,
     /// Its resourceVersion.
     pub revision: Revision,
@@ -97,9 +97,9 @@ pub enum Start {
 pub struct Watch {
     /// The watcher, for the message.
     pub name: String,
-    /// Which changes were asked for.
+    /// The selection of the watch.
     pub filter: Filter,
-    /// Where it was asked to begin.
+    /// The position from which the watch was asked to begin.
     pub start: Start,
     /// Everything it delivered, in order.
     pub frames: Vec<Frame>,
@@ -112,7 +112,7 @@ pub struct Watch {
 pub struct List {
     /// The lister, for the message.
     pub name: String,
-    /// Which objects were asked for.
+    /// The selection of the list.
     pub filter: Filter,
     /// The newest revision that was acknowledged to anybody before the request was sent, if a consistent list was asked for.
     pub not_older_than: Revision,
@@ -125,13 +125,13 @@ pub struct List {
 /// A write that a client was told to be done.
 #[derive(Clone, Debug)]
 pub struct Acknowledged {
-    /// Which object.
+    /// The object's key.
     pub key: ObjectKey,
     /// The object that the answer carried; `None` for a deletion, whose answer carries no revision.
     pub object: Option<Seen>,
 }
 
-/// Which objects a watch or a list asks for.
+/// The objects that a watch or a list selects.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Only this namespace.

@@ -17,7 +17,7 @@ use super::{Acknowledged, Filter, Violation};
 /// One committed change: what a key held before and holds after it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Which object.
+    /// The object that changed.
     pub key: ObjectKey,
     /// Its content before, if it existed.
     pub before: Option<Value>,

@@ -93,7 +93,7 @@ fn advance(place: Place, data: &[u8]) -> BodyProgress {
     }
 }
 
-/// Where the given number of lines ends, or how many are still to come.
+/// The position at which the given number of lines ends, or the number of those still to come.
 fn after_lines(lines: u64, data: &[u8]) -> Result<usize, u64> {
     if lines == 0 {
         return Ok(0);

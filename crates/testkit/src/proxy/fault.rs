@@ -26,14 +26,14 @@ pub enum Fault {
     Delay(Duration),
     /// The answer's body breaks off.
     Break {
-        /// Where.
+        /// The place of the fault in the body.
         place: Place,
         /// The manner.
         then: Then,
     },
 }
 
-/// Where a body breaks off.
+/// The place at which a body breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// After so many bytes.

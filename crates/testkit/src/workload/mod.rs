@@ -82,9 +82,9 @@ impl Record {
 /// The part shared by the actors of one run.
 #[derive(Debug)]
 struct WorkloadStage {
-    /// Where writes go: a way without faults, for only a write that was answered can be judged.
+    /// The client for writes. Its way has no faults, since only a write that was answered can be judged.
     writes: Raw,
-    /// Where lists and watches go: any way, however bad.
+    /// The client for lists and watches. Its way may have any fault.
     reads: Raw,
     collection: Collection,
     workload: Workload,
