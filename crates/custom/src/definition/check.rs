@@ -215,7 +215,8 @@ fn schemas(versions: &[Value]) -> Vec<FieldError> {
     errors
 }
 
-/// Where status is written by itself it is checked by itself, so the root may say nothing about the whole.
+/// Restricts the root of a schema whose status subresource is enabled. Object and status are then validated apart, so
+/// that keywords about the whole object cannot hold.
 fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
     const LOST: [&str; 9] = [
         "allOf",

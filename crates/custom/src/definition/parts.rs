@@ -40,8 +40,8 @@ pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
     errors
 }
 
-/// Where kube-apiserver reports on a part of versions: once, at the old place of a shared part, if all versions have the
-/// same; else at each version.
+/// The paths at which kube-apiserver reports on a part of versions: once, at the old place of a shared part, if all
+/// versions have the same; else at each version.
 pub(super) fn places<'a>(versions: &'a [Value], part: &str, shared: &str) -> Vec<(String, &'a Value)> {
     let alike = versions.windows(2).all(|pair| matches!(pair, [a, b] if a.get(part) == b.get(part)));
     match (alike, versions.first()) {

@@ -27,7 +27,7 @@ pub(super) fn errors(root: &RuleNode, schema: &Value, path: &str) -> Vec<FieldEr
     check.finish(path)
 }
 
-/// Where in a schema rules are checked.
+/// The place in a schema at which rules are checked.
 #[derive(Clone)]
 struct CostPlace {
     path: String,

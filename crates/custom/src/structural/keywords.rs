@@ -27,11 +27,11 @@ const STRUCTURE: [&str; 9] = [
 ];
 /// The fields that every object has, whatever its schema.
 const META_FIELDS: [&str; 3] = ["metadata", "kind", "apiVersion"];
-/// Why a rule may say it refuses.
+/// The values that `reason` of a validation rule may have.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// Where the walk is.
+/// The place of the walk in the schema.
 #[derive(Clone, Copy, Default)]
 struct SchemaPlace {
     depth: usize,
