@@ -14,7 +14,7 @@ use crate::meter::Meter;
 use crate::plan::{EvalPlan, FoldOp, Op, OpId};
 use crate::value::{Map, OwnedMap, Struct, Value, compare};
 
-/// Where expressions find the values of their variables.
+/// The values of the variables of an expression, after cel-go's `Activation`.
 pub trait Activation<'a> {
     /// The value of a variable, or `None` if it has none.
     ///

@@ -42,7 +42,7 @@ pub struct AccessRequest {
 pub struct AccessDecision {
     /// True if the request is allowed.
     pub allowed: bool,
-    /// Why.
+    /// The authorizer's reason, which `authorizer…reason()` returns.
     pub reason: String,
     /// The error in deciding.
     pub error: Option<String>,
