@@ -46,7 +46,7 @@ impl Scene {
         command
     }
 
-    /// What a command prints that ends by itself.
+    /// The output of a command that ends by itself.
     async fn output(&self, arguments: &[&str]) -> String {
         let mut command = self.command(arguments);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();

@@ -98,7 +98,7 @@ impl Connection {
         serde_json::from_slice(&self.call("GET", path, "").await).unwrap()
     }
 
-    /// How many bytes a GET answers; none of them are kept.
+    /// The number of bytes in the response to a GET; none of them are kept.
     pub(crate) async fn size(&mut self, path: &str) -> usize {
         self.send("GET", path, "").await;
         let mut size = 0;

@@ -1,4 +1,4 @@
-//! What a change of the status of a Pod costs: the write that controllers and kubelets make most.
+//! The cost of a change of the status of a Pod: the write that controllers and kubelets make most.
 //!
 //! Sixteen writers, each with a Pod of its own of about ten kilobytes, every patch acknowledged after it is on the disk. What is
 //! measured is the server's processor time, kernel included.

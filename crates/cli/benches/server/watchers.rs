@@ -52,7 +52,7 @@ pub(crate) async fn run() {
     report(&arms, rounds);
 }
 
-/// What one round showed.
+/// The results of one round.
 struct Round {
     latencies: Latencies,
     cpu_micros: f64,
@@ -100,13 +100,13 @@ struct Stage {
     /// For looking at the server's own view of things.
     observer: Connection,
     stuck: Vec<Connection>,
-    /// Where those who do not read begin.
+    /// The resource version at which those who do not read begin.
     before_backlog: String,
     epoch: Instant,
     expected: usize,
 }
 
-/// What the readers have seen.
+/// The events that the readers have seen.
 struct Audience {
     seen: Vec<Mutex<Vec<u64>>>,
     count: AtomicUsize,
@@ -192,7 +192,7 @@ impl Stage {
         timeout(PATIENCE, quiet).await.expect("the ten are stuck and nobody else is");
     }
 
-    /// How many watch, and of those that lag: where they are and what was sent to them.
+    /// The number of watches and, of those that lag, their position and the events sent to them.
     async fn lagging(&mut self) -> (usize, Vec<(u64, u64)>) {
         lagging(&self.observer.json("/debug/listwatch/watches").await)
     }

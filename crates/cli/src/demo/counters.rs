@@ -40,7 +40,7 @@ struct Latency {
     recent: Option<Histogram<u64>>,
 }
 
-/// Which handler.
+/// The handler that is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
     Quick,

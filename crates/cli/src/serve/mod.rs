@@ -242,7 +242,7 @@ impl ServeArguments {
     }
 }
 
-/// Where the kubeconfig was written.
+/// The path of the written kubeconfig.
 struct Kubeconfig {
     path: PathBuf,
     /// Removed with its content when the server stops: without a data directory nothing is kept.
