@@ -1,4 +1,4 @@
-//! What the walks over the schema table cost: `cargo run --release -p listwatch-kinds --example cost`.
+//! Measures the walks over the schema table: `cargo run --release -p listwatch-kinds --example cost`.
 //!
 //! Two objects stand for the rest: a ConfigMap of 1.2 KB, which is one large map, and a Pod of 10 KB, which is many small
 //! structs. Cloning the object is part of each figure that changes it, and is printed beside them.

@@ -4,7 +4,7 @@
 //! computed here. Messages are the parser's, because they appear in field errors. `TZ=` and `CRON_TZ=` prefixes parse,
 //! but validation of CronJobs refuses them elsewhere.
 
-/// Why a schedule cannot be read.
+/// The error of a schedule that `robfig/cron` would not parse. The texts are that parser's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// There are five fields: minute, hour, day of month, month, day of week.

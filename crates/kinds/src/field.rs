@@ -1,4 +1,4 @@
-//! Where in an object a rule was broken, and the list of such complaints.
+//! Field paths and the list of field errors of a validation, after apimachinery's `field.Path` and `field.ErrorList`.
 //!
 //! A [`Path`] is a chain on the stack; it becomes text only when there is something to complain about, so a valid object
 //! pays nothing for its paths.

@@ -1,4 +1,4 @@
-//! Which names and keys are well-formed, in the words of kube-apiserver.
+//! Validation of names and keys, with the messages of kube-apiserver.
 //!
 //! The forms that selectors need too are in [`listwatch_wire::names`]; here are the rule each kind names, and the keys and
 //! names that occur inside objects. Every check returns its complaints; an empty list means the text is fine.

@@ -12,7 +12,7 @@ pub(super) const COMPRESSED: &[u8] = include_bytes!("../schema/docs.txt.gz");
 /// The texts, unpacked; dropped when the document is written.
 pub(super) struct Docs {
     text: String,
-    /// Where each line starts.
+    /// The offset at which each line starts.
     lines: Vec<u32>,
 }
 

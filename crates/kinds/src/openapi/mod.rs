@@ -175,7 +175,7 @@ fn put_security(out: &mut Vec<u8>) {
     put_bytes(out, 13, &definitions);
 }
 
-/// Where something stands in the v2 document.
+/// The sections of the v2 document that are written in parts.
 #[derive(Clone, Copy)]
 enum Section {
     Paths,

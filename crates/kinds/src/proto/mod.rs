@@ -28,7 +28,8 @@ pub const MAGIC: [u8; 4] = *b"k8s\0";
 /// The depth to which messages may nest. Built-in types need about 20; only JSON schemas nest without bound.
 pub const MAX_DEPTH: u32 = 128;
 
-/// Why bytes are no object, or an object has no bytes.
+/// An error of decoding or encoding. The texts of malformed messages are those of Go's protobuf, which clients see in
+/// 400 responses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The body does not start with the magic bytes: it is something else, whatever its content type says.

@@ -81,7 +81,7 @@ struct TypeWalk {
     unknown_bytes: usize,
 }
 
-/// Where a value stands, for messages: the struct around it and the Go type it should have.
+/// The place of a value, for messages: the struct around it and the Go type it should have.
 #[derive(Clone, Copy)]
 struct ValuePlace<'a> {
     path: &'a StackPath<'a>,

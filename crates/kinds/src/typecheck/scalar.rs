@@ -15,7 +15,7 @@ use listwatch_wire::json::{Number, Value};
 use crate::schema::Type;
 use crate::{quantity, time};
 
-/// Why a value is refused.
+/// The reason for refusing a value.
 pub(super) enum ScalarFault {
     /// It is of another type; the text is what Go calls the value.
     Kind(Cow<'static, str>),
