@@ -8,10 +8,11 @@
 //! Custom resources are published by `lifecycle/definitions.rs`. Indexes of the cache are chosen here, since they
 //! must exist before objects are loaded.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
+use hashbrown::{Equivalent, HashMap};
 use listwatch_kinds::Kind;
 use parking_lot::Mutex;
 
@@ -34,13 +35,24 @@ pub struct Registry {
 /// One state of the registry: immutable, shared by the requests that began with it.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
-    resources: HashMap<ResourcePath, Arc<Resource>>,
+    resources: HashMap<ResourcePath, Arc<Resource>, RandomState>,
     /// In the order of discovery.
     order: Vec<Arc<Resource>>,
 }
 
 /// Group, version, plural.
-type ResourcePath = (Arc<str>, Arc<str>, Arc<str>);
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ResourcePath(Arc<str>, Arc<str>, Arc<str>);
+
+/// The same, borrowed: admission looks up a dozen resources for each write.
+#[derive(Hash)]
+struct BorrowedPath<'a>(&'a str, &'a str, &'a str);
+
+impl Equivalent<ResourcePath> for BorrowedPath<'_> {
+    fn equivalent(&self, path: &ResourcePath) -> bool {
+        self.2 == &*path.2 && self.0 == &*path.0 && self.1 == &*path.1
+    }
+}
 
 impl Registry {
     /// Makes a registry of the built-in kinds, and their collections in the cache. To be called before
@@ -105,8 +117,7 @@ impl Served {
     /// The resource served there.
     #[must_use]
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
-        // Borrowed lookups in a map with a tuple of owned keys are not to be had; the key is short.
-        self.resources.get(&(group.into(), version.into(), plural.into())).cloned()
+        self.resources.get(&BorrowedPath(group, version, plural)).cloned()
     }
 
     /// Returns true if anything is served under the group.
@@ -134,7 +145,8 @@ impl Served {
     }
 
     fn insert(&mut self, resource: Arc<Resource>) {
-        let path = (Arc::clone(&resource.group), Arc::clone(&resource.version), Arc::clone(&resource.plural));
+        let part = Arc::<str>::clone;
+        let path = ResourcePath(part(&resource.group), part(&resource.version), part(&resource.plural));
         if self.resources.insert(path, Arc::clone(&resource)).is_some() {
             self.order.retain(|r| !same_path(r, &resource));
         }
