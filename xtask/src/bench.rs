@@ -44,6 +44,8 @@ enum Which {
     Patches,
     /// A decision with a thousand roles and 5,000 bindings, and a change of them
     Rights,
+    /// A write that no plugin matches, one that a policy decides about, and one that a webhook decides about
+    Admission,
     /// A stream of Pods as whole objects, as gzip of them and as deltas: bytes and CPU of both ends
     Delta,
     /// The whole server as a process: CPU per request and per delivered event; needs --driver
@@ -67,7 +69,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Which::Memory => bench("listwatch-cli", &["memory"])?,
             Which::Flood => bench("listwatch-cli", &["flood"])?,
             Which::Patches => bench("listwatch-cli", &["patches"])?,
-            Which::Rights => bench("listwatch-server", &[])?,
+            Which::Rights => bench("listwatch-server", &["rights"])?,
+            Which::Admission => bench("listwatch-server", &["admission"])?,
             Which::Delta => bench("listwatch-cli", &["delta"])?,
             Which::Server => match &arguments.driver {
                 Some(driver) => server(driver)?,

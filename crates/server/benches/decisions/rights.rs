@@ -1,30 +1,16 @@
-//! The cost of rights: a decision with many roles and bindings, and a change of them, alone and as a request.
-//!
-//! `cargo xtask bench rights`. Times are of the processor, of all threads of this process, the client's among them: on a shared
-//! machine the clock on the wall tells more of the neighbours. Each line that compares is measured in turns with its counterpart.
-
-#![allow(
-    clippy::print_stdout,
-    clippy::indexing_slicing,
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::cast_precision_loss,
-    missing_docs,
-    reason = "a benchmark"
-)]
-
-#[path = "../tests/common/mod.rs"]
-mod common;
+//! Rights: a decision with many roles and bindings, and a change of them, alone and as a request.
 
 use std::hint::black_box;
 
-use common::{Client, start_on};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use listwatch_server::auth::rbac::{Binding, Policy};
 use listwatch_server::auth::{Attributes, Decision};
 use listwatch_server::{Handle, Options};
 use serde_json::{Value, json};
+
+use crate::common::{Client, start_on};
+use crate::{cpu, made};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -35,12 +21,7 @@ const DECISIONS: usize = 200_000;
 const WRITES: usize = 400;
 const ROUNDS: usize = 5;
 
-fn main() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(run());
-}
-
-async fn run() {
+pub(crate) async fn run() {
     changes();
     let [few, many] = [server(FEW).await, server(MANY).await];
     println!("\n{ROLES} roles, {MANY} bindings: CPU µs per request that is authenticated and authorized");
@@ -50,13 +31,6 @@ async fn run() {
         let (small, large) = (writes(&few).await, writes(&many).await);
         println!("  round {round}: {small:6.1} with {FEW} bindings, {large:6.1} with {MANY}");
     }
-}
-
-/// Nanoseconds of processor time of this process.
-fn cpu() -> f64 {
-    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux");
-    let times = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok());
-    times.filter_map(|text| text.split(' ').next()?.parse::<f64>().ok()).sum()
 }
 
 fn role(number: usize) -> Value {
@@ -121,11 +95,6 @@ async fn server(bindings: usize) -> Handle {
         made(&mut client, &path, &binding(number)).await;
     }
     server
-}
-
-async fn made(client: &mut Client, path: &str, object: &Value) {
-    let answer = client.call("POST", path, Some(object)).await;
-    assert!(matches!(answer.status, 201 | 409), "{} {}", answer.status, answer.json());
 }
 
 /// A request of each kind of credentials: who it is, and whether they may, as every request asks.
