@@ -163,7 +163,7 @@ fn change(
     definition: &PolicyDefinition,
     form: &MatchForm,
     mutation: &Mutation,
-    objects: &PolicyObjects,
+    objects: &PolicyObjects<'_>,
 ) -> Result<Json, MutationFailure> {
     let scope = PolicyScope::new(objects, Access::new(request), &definition.variables);
     scope.close();

@@ -26,28 +26,43 @@ use crate::registry::expressions::CompiledExpression;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// The objects that expressions see, in the version that the policy matched.
-#[derive(Debug)]
-pub(crate) struct PolicyObjects {
-    pub(crate) request: Json,
+/// The objects that expressions see, in the version that the policy matched. Those that few expressions read are made when one
+/// does: making them costs more than most expressions.
+pub(crate) struct PolicyObjects<'r> {
+    attributes: &'r Attributes<'r>,
+    form: &'r MatchForm,
     pub(crate) object: Json,
     pub(crate) old: Json,
     pub(crate) params: Json,
-    pub(crate) namespace: Json,
+    request: OnceLock<Json>,
+    namespace: OnceLock<Json>,
 }
 
-impl PolicyObjects {
+impl fmt::Debug for PolicyObjects<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyObjects").field("name", &self.attributes.name).finish_non_exhaustive()
+    }
+}
+
+impl<'r> PolicyObjects<'r> {
     /// The objects of a request in the form of a policy.
-    pub(crate) fn new(request: &Attributes<'_>, form: &MatchForm, object: Json, old: Json) -> Self {
-        let is_namespace = request.is("", "namespaces");
-        let namespace = request.namespace_object().filter(|_| !is_namespace);
-        Self {
-            request: request_document(request, form),
-            object,
-            old,
-            params: Json::Null,
-            namespace: namespace.map(|namespace| visible_namespace(&namespace)).unwrap_or_default(),
-        }
+    pub(crate) fn new(attributes: &'r Attributes<'r>, form: &'r MatchForm, object: Json, old: Json) -> Self {
+        let (request, namespace) = (OnceLock::new(), OnceLock::new());
+        Self { attributes, form, object, old, params: Json::Null, request, namespace }
+    }
+
+    /// The variable `request`.
+    fn request(&self) -> &Json {
+        self.request.get_or_init(|| request_document(self.attributes, self.form))
+    }
+
+    /// The variable `namespaceObject`; null for objects without a namespace, and for namespaces.
+    fn namespace(&self) -> &Json {
+        self.namespace.get_or_init(|| {
+            let is_namespace = self.attributes.is("", "namespaces");
+            let namespace = self.attributes.namespace_object().filter(|_| !is_namespace);
+            namespace.map(|namespace| visible_namespace(&namespace)).unwrap_or_default()
+        })
     }
 }
 
@@ -162,7 +177,7 @@ impl Authorizer for Access {
 /// The variables of the expressions of one policy for one request. Those of the policy are computed when they are first
 /// read, and once.
 pub(crate) struct PolicyScope<'a> {
-    objects: &'a PolicyObjects,
+    objects: &'a PolicyObjects<'a>,
     access: Arc<dyn Authorizer>,
     variables: &'a [(String, CompiledExpression)],
     computed: Vec<OnceLock<Result<Value<'a>, EvalError>>>,
@@ -178,7 +193,7 @@ impl fmt::Debug for PolicyScope<'_> {
 impl<'a> PolicyScope<'a> {
     /// A scope without access to `variables`; [`PolicyScope::close`] adds it, since the scope has to refer to itself.
     pub(crate) fn new(
-        objects: &'a PolicyObjects,
+        objects: &'a PolicyObjects<'a>,
         access: Arc<dyn Authorizer>,
         variables: &'a [(String, CompiledExpression)],
     ) -> Self {
@@ -220,9 +235,9 @@ impl<'a> Activation<'a> for PolicyScope<'a> {
         Ok(Some(match name {
             "object" => Value::from_json(&self.objects.object),
             "oldObject" => Value::from_json(&self.objects.old),
-            "request" => Value::from_json(&self.objects.request),
+            "request" => Value::from_json(self.objects.request()),
             "params" => Value::from_json(&self.objects.params),
-            "namespaceObject" => Value::from_json(&self.objects.namespace),
+            "namespaceObject" => Value::from_json(self.objects.namespace()),
             "authorizer" => Value::authorizer(Arc::clone(&self.access)),
             "authorizer.requestResource" => {
                 Value::resource_check(Arc::clone(&self.access), self.own_access())
@@ -238,7 +253,7 @@ impl<'a> Activation<'a> for PolicyScope<'a> {
 
 impl PolicyScope<'_> {
     fn own_access(&self) -> AccessRequest {
-        let request = &self.objects.request;
+        let request = self.objects.request();
         let resource = request.at("requestResource");
         let text = |value: &str| value.to_owned();
         AccessRequest {

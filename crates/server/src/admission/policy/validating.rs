@@ -176,7 +176,7 @@ struct PolicyOutcome {
 fn evaluate(
     request: &Attributes<'_>,
     definition: &PolicyDefinition,
-    objects: &PolicyObjects,
+    objects: &PolicyObjects<'_>,
 ) -> PolicyOutcome {
     let mut verdict = PolicyOutcome::default();
     let scope = PolicyScope::new(objects, Access::new(request), &definition.variables);
