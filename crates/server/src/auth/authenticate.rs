@@ -130,7 +130,7 @@ impl Authenticator {
             return;
         }
         if let Ok(Some(token)) = bearer::token(headers) {
-            self.prepare_token(&token, &[ISSUER]).await;
+            Box::pin(self.prepare_token(&token, &[ISSUER])).await;
         }
     }
 

@@ -103,7 +103,7 @@ async fn resource(
     }
     match target.info.verb {
         Verb::Get if target.info.subresource.is_none() => get::read(&service.api, &target).await,
-        Verb::List => list::list(&service.api, &target).await,
+        Verb::List => Box::pin(list::list(&service.api, &target)).await,
         Verb::Watch => watch::watch(&service.api, &target).await,
         _ => write::write(&service.api, target, body).await,
     }

@@ -93,7 +93,8 @@ impl Service {
         let audit = self.api.audit.as_ref().map(|log| Arc::new(draft(log, &request, peer, &audit_id)));
         let request = Arc::new(RequestInfo::new(request, &self.api.registry, audit));
         let mut known = RequestFacts::default();
-        let answered = contain(self.answer(&request, peer, body, &mut known)).await;
+        // Boxed: a future that is awaited is copied into the one that awaits it, at each level.
+        let answered = contain(Box::pin(self.answer(&request, peer, body, &mut known))).await;
         let message = match &answered {
             Ok(Err(status)) if status.code >= 400 => Some(status.message.clone()),
             _ => None,

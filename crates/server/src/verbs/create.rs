@@ -17,10 +17,10 @@ use crate::subresources;
 /// The Status of the response: 400, 403, 404, 409, 422 or 5xx.
 pub(crate) async fn create(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     if let Some(name) = request.subresource.as_deref() {
-        return subresources::create(api, &request, name).await;
+        return Box::pin(subresources::create(api, &request, name)).await;
     }
     if request.resource.builtin.is_some_and(|kind| !kind.flags.stored) {
-        return subresources::create_unstored(api, &request).await;
+        return Box::pin(subresources::create_unstored(api, &request)).await;
     }
     pipeline::create::create(api, &request).await
 }

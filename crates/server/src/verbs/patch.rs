@@ -36,7 +36,7 @@ use crate::subresources::scale;
 pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let (kind, options) = read_options(&request)?;
     if request.subresource.as_deref() == Some("scale") {
-        return scale::patch(api, &request, kind, &options).await;
+        return Box::pin(scale::patch(api, &request, kind, &options)).await;
     }
     let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
     let resource = &*request.resource;

@@ -32,7 +32,7 @@ use crate::subresources::scale;
 /// 5xx.
 pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     if request.subresource.as_deref() == Some("scale") {
-        return scale::update(api, &request).await;
+        return Box::pin(scale::update(api, &request)).await;
     }
     let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
     let resource = &*request.resource;

@@ -107,16 +107,8 @@ async fn perform(
     request: &Request,
 ) -> Result<Response, Status> {
     let record = Arc::clone(&writing.record);
-    let answer = match verb {
-        _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
-        Verb::Get => subresources::read_subresource(api, writing).await,
-        Verb::Create => create::create(api, writing).await,
-        Verb::Update => update::update(api, writing).await,
-        Verb::Patch => patch::patch(api, writing).await,
-        Verb::Delete => delete::delete(api, writing).await,
-        Verb::DeleteCollection => delete_collection::delete_collection(api, writing).await,
-        Verb::List | Verb::Watch | Verb::Unknown => Err(Status::method_not_allowed()),
-    };
+    // Boxed, so that this is the only copy of the large futures: see `Service::serve`.
+    let answer = Box::pin(perform_verb(api, verb, writing)).await;
     let warnings = record.warnings();
     match answer {
         Ok(mut answer) => {
@@ -131,6 +123,19 @@ async fn perform(
             respond::warn(&mut response, warnings.iter().map(String::as_str));
             Ok(response)
         }
+    }
+}
+
+async fn perform_verb(api: &Api, verb: Verb, writing: WriteRequest) -> Result<Answer, Status> {
+    match verb {
+        _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
+        Verb::Get => subresources::read_subresource(api, writing).await,
+        Verb::Create => create::create(api, writing).await,
+        Verb::Update => update::update(api, writing).await,
+        Verb::Patch => patch::patch(api, writing).await,
+        Verb::Delete => delete::delete(api, writing).await,
+        Verb::DeleteCollection => delete_collection::delete_collection(api, writing).await,
+        Verb::List | Verb::Watch | Verb::Unknown => Err(Status::method_not_allowed()),
     }
 }
 
@@ -187,7 +192,8 @@ async fn respond_with(
             respond::full(code, form.content_type(), encode::document(json, form)?)
         }
         AnswerBody::List(list) => {
-            let body = list.body(api, resource, form, table::Include::wanted(form, request)?).await?;
+            let include = table::Include::wanted(form, request)?;
+            let body = Box::pin(list.body(api, resource, form, include)).await?;
             respond::with_type(code, form.content_type(), body)
         }
         AnswerBody::Empty => respond::empty(code),
