@@ -131,7 +131,9 @@ impl AdmissionOptions {
     /// use listwatch_server::AdmissionOptions;
     ///
     /// let options = AdmissionOptions { enable: vec!["NoSuchPlugin".to_owned()], ..AdmissionOptions::default() };
-    /// assert!(options.check().is_err()); assert!(AdmissionOptions::default().check().is_ok()); ```
+    /// assert!(options.check().is_err());
+    /// assert!(AdmissionOptions::default().check().is_ok());
+    /// ```
     ///
     /// # Errors
     /// The first name that is not known. A plugin that kube-apiserver has and this server does not may be disabled,

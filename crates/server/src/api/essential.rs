@@ -16,7 +16,8 @@ const LEASE_BYTES: usize = 4 << 10;
 /// use listwatch_server::is_essential;
 ///
 /// assert!(is_essential("/registry/leases.coordination.k8s.io/kube-node-lease/a", b"{}"));
-/// assert!(!is_essential("/registry/configmaps/default/a", b"{\"metadata\":{}}")); ```
+/// assert!(!is_essential("/registry/configmaps/default/a", b"{\"metadata\":{}}"));
+/// ```
 #[must_use]
 pub fn is_essential(key: &str, value: &[u8]) -> bool {
     let lease = key.starts_with("/registry/leases.coordination.k8s.io/") && value.len() <= LEASE_BYTES;

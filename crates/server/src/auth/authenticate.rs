@@ -29,12 +29,16 @@ use crate::auth::{ServiceAccounts, Token, User, bearer};
 /// use http::header::AUTHORIZATION;
 /// use listwatch_server::auth::{Authenticator, parse_token_file};
 ///
-/// let tokens = parse_token_file("secret,alice,uid-1,\"devs\"").unwrap(); let authenticator =
-/// Authenticator::new(tokens, true); let user = |headers: &HeaderMap| authenticator.authenticate(headers).map(|user|
-/// user.name.clone()); let mut headers = HeaderMap::new(); assert_eq!(user(&headers).as_deref(),
-/// Some("system:anonymous")); headers.insert(AUTHORIZATION, "Bearer secret".parse().unwrap());
-/// assert_eq!(user(&headers).as_deref(), Some("alice")); headers.insert(AUTHORIZATION, "Bearer
-/// wrong".parse().unwrap()); assert_eq!(user(&headers), None); ```
+/// let tokens = parse_token_file("secret,alice,uid-1,\"devs\"").unwrap();
+/// let authenticator = Authenticator::new(tokens, true);
+/// let user = |headers: &HeaderMap| authenticator.authenticate(headers).map(|user| user.name.clone());
+/// let mut headers = HeaderMap::new();
+/// assert_eq!(user(&headers).as_deref(), Some("system:anonymous"));
+/// headers.insert(AUTHORIZATION, "Bearer secret".parse().unwrap());
+/// assert_eq!(user(&headers).as_deref(), Some("alice"));
+/// headers.insert(AUTHORIZATION, "Bearer wrong".parse().unwrap());
+/// assert_eq!(user(&headers), None);
+/// ```
 #[doc(alias = "AuthenticateRequest")]
 #[doc(alias = "TokenAuthenticator")]
 #[derive(Default)]

@@ -65,10 +65,14 @@ use crate::CacheLimits;
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), listwatch_storage::Error> {
-/// let cache = Arc::new(Cache::new(Arc::new(MemoryEngine::default()), CacheLimits::default())); let feeder =
-/// cache.start().await?; let pods = cache.collection("pods", &[]); let (snapshot, revision) = cache.read(&pods); let
-/// watcher = cache.watch(&pods, Filter::default(), revision); assert!(snapshot.is_empty());
-/// assert_eq!(watcher.position(), revision); feeder.abort();
+/// let cache = Arc::new(Cache::new(Arc::new(MemoryEngine::default()), CacheLimits::default()));
+/// let feeder = cache.start().await?;
+/// let pods = cache.collection("pods", &[]);
+/// let (snapshot, revision) = cache.read(&pods);
+/// let watcher = cache.watch(&pods, Filter::default(), revision);
+/// assert!(snapshot.is_empty());
+/// assert_eq!(watcher.position(), revision);
+/// feeder.abort();
 /// # Ok(())
 /// # }
 /// ```
@@ -178,7 +182,7 @@ impl Cache {
     /// `patience`. It makes reads from the cache linearizable at the price of one question to the engine.
     ///
     /// # Errors
-    /// The engine cannot tell its current revision.
+    /// The engine cannot be asked for its current revision.
     pub async fn sync(&self, patience: Duration) -> Result<bool, Error> {
         let current = self.engine.current().await?;
         Ok(self.position.wait_for(current, patience).await)

@@ -60,8 +60,9 @@ impl EncryptionConfig {
     /// ```
     /// use listwatch_server::encryption::EncryptionConfig;
     ///
-    /// let problem = EncryptionConfig::parse("kind: Something").unwrap_err(); assert_eq!(problem, "expected an
-    /// apiserver.config.k8s.io/v1 EncryptionConfiguration"); ```
+    /// let problem = EncryptionConfig::parse("kind: Something").unwrap_err();
+    /// assert_eq!(problem, "expected an apiserver.config.k8s.io/v1 EncryptionConfiguration");
+    /// ```
     ///
     /// # Errors
     /// The problem with the configuration; never a secret.

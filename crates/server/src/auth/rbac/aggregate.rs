@@ -12,7 +12,7 @@ use imbl::OrdSet;
 use crate::auth::rbac::object::Role;
 use crate::auth::rbac::policy::Policy;
 
-/// A ClusterRole, and what it is made of.
+/// A ClusterRole with the roles that it aggregates.
 #[derive(Debug)]
 pub(super) struct ClusterRole {
     role: Arc<Role>,
@@ -56,7 +56,7 @@ impl Policy {
         others.map(|other| Arc::clone(&other.role.metadata.name)).collect()
     }
 
-    /// Lets the roles that aggregate know that a role changed: whether they take it, and that what they found no longer holds.
+    /// Updates the members of all aggregating roles after a role changed, and drops their cached results.
     fn tell_aggregating(&mut self, name: &str, role: Option<&Role>) {
         for other in self.aggregating.clone() {
             let Some(known) = self.cluster_roles.get(&other) else { continue };

@@ -19,9 +19,11 @@ const MAX_ATOMS: usize = 1 << 16;
 /// ```
 /// use listwatch_server::auth::rbac::{PolicyRule, uncovered};
 ///
-/// let held = [PolicyRule::resources("", &["pods"], &["get", "list"])]; let wanted = [PolicyRule::resources("",
-/// &["pods"], &["get", "delete"])]; let missing = uncovered(&held, &wanted).unwrap(); assert_eq!(missing,
-/// [PolicyRule::resources("", &["pods"], &["delete"])]); ```
+/// let held = [PolicyRule::resources("", &["pods"], &["get", "list"])];
+/// let wanted = [PolicyRule::resources("", &["pods"], &["get", "delete"])];
+/// let missing = uncovered(&held, &wanted).unwrap();
+/// assert_eq!(missing, [PolicyRule::resources("", &["pods"], &["delete"])]);
+/// ```
 #[doc(alias = "Covers")]
 #[must_use]
 pub fn uncovered(held: &[PolicyRule], wanted: &[PolicyRule]) -> Option<Vec<PolicyRule>> {

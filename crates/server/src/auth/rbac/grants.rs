@@ -13,14 +13,15 @@ use crate::auth::User;
 use crate::auth::rbac::object::{Binding, Principal, RbacSubject, RoleRef};
 use crate::auth::rbac::policy::{Policy, PolicyMap};
 
-/// The bindings of one namespace, or those of the whole cluster, by whom they are for.
+/// The bindings of one namespace, or those of the whole cluster, by subject.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GrantScope {
     users: PolicyMap<Arc<str>, GrantedRoles>,
     groups: PolicyMap<Arc<str>, GrantedRoles>,
 }
 
-/// The roles somebody was given, and by which bindings: many bindings of one role cost one look at it.
+/// The roles of a subject, each with the bindings that grant it: a role is evaluated once however many bindings there
+/// are.
 type GrantedRoles = OrdMap<RoleRef, OrdSet<Arc<str>>>;
 
 /// A role that a user was given.

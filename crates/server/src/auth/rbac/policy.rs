@@ -23,10 +23,10 @@ use crate::auth::{Attributes, User};
 /// A persistent hash map: a clone shares all nodes, so that publishing a changed policy costs the path to the change.
 pub(super) type PolicyMap<K, V> = imbl::GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
 
-/// The roles and bindings of the whole server, kept for look-up.
+/// The roles and bindings of the whole server, indexed for decisions.
 ///
-/// A copy costs a few pointers, and a change costs as much as the object that changed is long, however many others there are:
-/// whoever asks works with a copy, so that a request is judged by one moment.
+/// A clone costs a few pointers, and a change costs as much as the changed object is long, however many others there
+/// are. Decisions are made on a clone, so that each sees one consistent state.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     pub(super) cluster_roles: PolicyMap<Arc<str>, Arc<ClusterRole>>,

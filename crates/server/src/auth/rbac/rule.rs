@@ -65,10 +65,12 @@ impl PolicyRule {
     /// use listwatch_server::auth::Attributes;
     /// use listwatch_server::auth::rbac::PolicyRule;
     ///
-    /// let rule = PolicyRule::resources("", &["pods"], &["get", "list"]); let wanted = |verb, subresource| Attributes
-    /// { verb, resource: "pods", subresource, ..Attributes::default() }; assert!(rule.allows(&wanted("get", "")));
-    /// assert!(!rule.allows(&wanted("delete", ""))); assert!(!rule.allows(&wanted("get", "status")), "a resource does
-    /// not include its subresources"); ```
+    /// let rule = PolicyRule::resources("", &["pods"], &["get", "list"]);
+    /// let wanted = |verb, subresource| Attributes { verb, resource: "pods", subresource, ..Attributes::default() };
+    /// assert!(rule.allows(&wanted("get", "")));
+    /// assert!(!rule.allows(&wanted("delete", "")));
+    /// assert!(!rule.allows(&wanted("get", "status")), "a resource does not include its subresources");
+    /// ```
     #[must_use]
     pub fn allows(&self, wanted: &Attributes<'_>) -> bool {
         let Attributes { verb, group, resource, subresource, name, path, .. } = *wanted;
@@ -125,7 +127,7 @@ fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
     owner == "*" || owner == resource
 }
 
-/// Exactly, or by what stands before the stars at the end.
+/// Matches a path exactly, or by the prefix before a `*` at the end of the rule.
 pub(super) fn path_matches(rule: &str, path: &str) -> bool {
     rule == path || (rule.ends_with('*') && path.starts_with(rule.trim_end_matches('*')))
 }
