@@ -36,8 +36,8 @@ pub(crate) trait Connect: Send + Sync + 'static {
     /// Answers the requests of one connection.
     type Handler: Handler;
 
-    /// Returns the handler for a connection from `peer`, which presented this chain of certificates, its own first.
-    /// The client has proven that it holds the key; nobody has verified who signed the chain.
+    /// Returns the handler for a connection from `peer`. `certificates` is the chain that the client presented, its
+    /// own first: possession of the key has been verified, the signer has not.
     fn connect(
         self: &Arc<Self>,
         peer: SocketAddr,

@@ -45,7 +45,7 @@ pub(crate) struct Tls {
 pub(crate) enum CertificateSource {
     /// Issued by our own CA for these names.
     Issued(Authority, Vec<String>),
-    /// Files that somebody else renews.
+    /// Files that an external program renews.
     Files {
         /// The chain, the server's own first.
         certificate: PathBuf,
@@ -75,8 +75,8 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// Lets clients show any certificate, or none: the authenticator decides what it proves, so that a request with a
-/// certificate of an unknown CA is answered 401 instead of with a broken handshake. That the client has the key is verified here.
+/// Accepts any client certificate or none. The authenticator verifies the chain, so that one of an unknown CA ends in
+/// a 401 instead of a failed handshake; possession of the key is verified here.
 #[derive(Debug)]
 struct Anybody(Arc<dyn ClientCertVerifier>);
 
