@@ -85,7 +85,7 @@ pub(crate) enum Body {
     Watch(Box<dyn WatchBody>),
     /// The same over a WebSocket.
     WebSocket(Box<dyn WatchBody>),
-    /// Bytes both ways, after an upgrade that somebody else has accepted: HTTP/1.1 only.
+    /// Bytes in both directions, after an upgrade that an extension API server has accepted. HTTP/1.1 only.
     Tunnel(Box<dyn Duplex>),
 }
 

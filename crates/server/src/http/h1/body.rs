@@ -20,7 +20,7 @@ use crate::http::request::{BodyProblem, BodySource};
 /// closed instead.
 const DRAIN_BYTES: u64 = 256 << 10;
 
-/// A chunk-size line is a few hex digits and perhaps an extension nobody uses.
+/// The longest chunk-size line or trailer: a few hex digits, and room for an extension.
 const CHUNK_LINE_BYTES: usize = 256;
 
 /// The body of the request at hand. Reading it takes bytes from the connection's buffer first.
@@ -35,7 +35,7 @@ pub(crate) struct RequestBody<'a, S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
-    /// Reads past a body that nobody asked for. False if the connection cannot be used again.
+    /// Reads past a body that the handler did not read. Returns false if the connection cannot be used again.
     pub(crate) async fn finish(&mut self) -> bool {
         if self.done || self.framing == Framing::Length(0) {
             return true;

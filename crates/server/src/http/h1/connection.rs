@@ -42,7 +42,7 @@ enum AfterRequest {
     Linger,
     /// The connection now belongs to a watch.
     Watch(Box<dyn WatchBody>, ConnectionFlow),
-    /// The connection now belongs to whoever is behind this server.
+    /// The connection is now a tunnel to an extension API server.
     Tunnel(Box<dyn Duplex>),
 }
 

@@ -48,9 +48,9 @@ pub(crate) enum Refused {
     TooLarge,
     /// 505: a version that is not ours.
     Version,
-    /// 400: HTTP/1.1 says whom it is for.
+    /// 400: an HTTP/1.1 request without `Host`.
     NoHost,
-    /// 400: and says so once.
+    /// 400: several `Host` headers, of which a proxy might use another one than this server.
     SeveralHosts,
 }
 

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 /// A body a little above the limit, over a slow line, comes to its end within this time; a client that reads while it
 /// sends needs one round trip.
 const TIME: Duration = Duration::from_secs(10);
-/// Several times the longest body allowed. Who sends more has been told, and a socket that is always full costs us as
-/// much as one that is read for a purpose.
+/// The most bytes that are read and discarded: several times the longest body allowed. A client that sends more has
+/// had time to read the response.
 const BYTES: u64 = 16 << 20;
 /// The bytes that are discarded at a time.
 const BUFFER: usize = 16 << 10;

@@ -69,7 +69,7 @@ impl OutBody {
         Frame::data(ResponsePiece::new(bytes, &self.waiting))
     }
 
-    /// Nothing more comes; what is under way has this long.
+    /// Ends the source. Pieces that are not written yet have this long.
     fn last_call(&mut self) {
         let patience = if matches!(self.source, BodyState::Watch(_)) { WRITE_GRACE } else { STALL };
         self.turn.ends_before(Instant::now() + patience);
