@@ -25,7 +25,7 @@ pub(super) struct RequestOutcome<'a> {
     pub(super) user: Option<&'a User>,
 }
 
-/// Logs a server error as a warning and a slow request as information; keeps what was refused or failed.
+/// Logs a server error as a warning and a slow request as information, and adds errors to the list of recent ones.
 pub(super) fn report(api: &Api, request: &Request, outcome: RequestOutcome<'_>) {
     let slow = outcome.took >= api.options.requests.slow;
     if !slow && !RecentErrors::keeps(outcome.code) {

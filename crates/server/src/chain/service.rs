@@ -52,7 +52,7 @@ const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prio
 struct RequestFacts {
     user: Option<Arc<User>>,
     classified: Option<FlowHeaders>,
-    /// The request was refused before anybody looked at what it asks for.
+    /// The request was refused by authorization, before its handler.
     refused: bool,
 }
 
