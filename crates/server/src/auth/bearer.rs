@@ -17,10 +17,11 @@ pub(crate) const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io."
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The token a request carries; `None` if it carries none.
+/// Returns the bearer token of a request; `None` if it has none.
 ///
 /// # Errors
-/// If it carries something that can be no token. It must not count as none: who sends wrong credentials is nobody, not anybody.
+/// [`Malformed`] for credentials that cannot be a token. They must not count as absent, or a broken client would act
+/// as `system:anonymous`.
 pub(super) fn token(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
     match authorization(headers)? {
         Some(token) => Ok(Some(token)),

@@ -41,7 +41,7 @@ pub(crate) struct SigningKey {
 /// A public key that tokens are verified with: that of the signing key, or of one that signed before a rotation.
 #[derive(Clone, Debug)]
 pub(crate) struct VerifyingKey {
-    /// Names the key in each token, so that others can tell which one of several to check with.
+    /// The key ID (`kid`) that each token names, so that verifiers find the key among several.
     id: String,
     /// The public point, uncompressed.
     point: Vec<u8>,

@@ -34,7 +34,7 @@ pub struct Reviewer<'a> {
 }
 
 impl Reviewer<'_> {
-    /// Learns what is needed to answer a TokenReview.
+    /// Fetches what a TokenReview needs, as [`Authenticator::prepare`] does for a request.
     pub(crate) async fn prepare(&self, review: &Value) {
         let spec = review.at("spec");
         self.authenticator.prepare_token(spec.text("token"), &audiences(spec)).await;

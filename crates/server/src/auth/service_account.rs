@@ -18,8 +18,8 @@ use crate::cache::{Cache, Collection};
 /// The issuer of the tokens, which is also the audience of this server.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Tokens whose signature is known to be good. A program sends the same token with each request, and checking a signature
-/// costs more than most requests. Beyond so many, all are forgotten: what is lost is one check each.
+/// Verified tokens that are remembered. A program sends the same token with each request, and verifying a signature
+/// costs more than most requests. Beyond this number all are forgotten, which costs one verification each.
 const VERIFIED_TOKENS: usize = 4096;
 
 /// Seconds that something may have been deleted before tokens bound to it no longer hold.
@@ -91,7 +91,7 @@ struct Kubernetes {
     serviceaccount: Identity,
 }
 
-/// A token whose signature is good, and whom it stands for.
+/// The claims of a token with a good signature, and its user.
 #[derive(Debug)]
 struct Verified {
     claims: Claims,
@@ -105,7 +105,7 @@ struct Verified {
 #[derive(Debug)]
 pub struct ServiceAccounts {
     key: SigningKey,
-    /// Keys that signed before, and are still believed.
+    /// Keys that signed before a rotation, and are still accepted.
     former: Vec<VerifyingKey>,
     accounts: Arc<Collection>,
     pods: Arc<Collection>,
@@ -157,7 +157,7 @@ impl ServiceAccounts {
     /// Returns the user of a token that is valid now for one of these audiences, and those audiences.
     ///
     /// # Errors
-    /// Why the token is not believed.
+    /// The reason the token is rejected, for TokenReviews and logs.
     pub fn check(
         &self,
         token: &str,

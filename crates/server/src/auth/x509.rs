@@ -27,9 +27,9 @@ pub(crate) struct ClientCertificates {
 /// The result of verifying the certificate of a connection, kept for all of its requests.
 #[derive(Clone, Debug)]
 pub(crate) enum CertificateUser {
-    /// It is this user's, until that second.
+    /// The user, until the certificate expires at this second.
     User(Arc<User>, i64),
-    /// Nothing: nobody we know has signed it, or it does not hold now.
+    /// Not a user: signed by an unknown CA, or outside of its validity.
     None,
 }
 

@@ -19,14 +19,13 @@ use crate::auth::{Attributes, Authorizer, User};
 use mode::Mode;
 pub(crate) use wanted::Impersonation;
 
-/// Users of whom it is remembered how they last impersonated. Beyond so many, all are forgotten: what is lost is the order in
-/// which the modes are tried.
+/// Users whose last successful mode is remembered. Beyond it all are forgotten, which costs some authorizations.
 const REMEMBERED: usize = 10_000;
 
-/// Decides who may act as whom.
+/// Decides if users may act as others.
 #[derive(Debug, Default)]
 pub(crate) struct Impersonator {
-    /// The mode that last allowed a user to act as somebody. It is tried first, and if all fail, its refusal is told.
+    /// The mode that last worked for each user. It is tried first, and its 403 is the one returned if all fail.
     last: Mutex<HashMap<String, Mode>>,
 }
 

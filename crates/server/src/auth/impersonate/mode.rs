@@ -12,10 +12,10 @@ use crate::auth::{Attributes, Authorizer, MASTERS, User, quoted};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
-/// From so many groups or claims on, a right to all of them is looked for first.
+/// Number of groups or extra values from which a permission for all of them (`*`) is tried before single ones.
 const MANY: usize = 4;
 
-/// A way in which somebody may be allowed to act as another.
+/// A way in which impersonation can be permitted, each with verbs of its own. Names are kube-apiserver's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// A service account as the node its Pod runs on.
@@ -207,7 +207,8 @@ fn claim<'a>(verb: &'a str, group: &'a str, resource: &'a str) -> Attributes<'a>
     Attributes { verb, group, version: "v1", resource, ..Attributes::default() }
 }
 
-/// The error in a claim about a user, for those who may only claim what is well-formed.
+/// Returns the reason why an extra key or value is refused in the constrained modes, which accept well-formed ones
+/// only.
 fn odd_extra(key: &str, values: &[String]) -> Option<String> {
     if key.is_empty() {
         return Some("impersonating the empty string key in extra is not allowed".to_owned());

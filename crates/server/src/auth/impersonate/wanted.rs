@@ -24,8 +24,8 @@ pub(crate) struct Impersonation {
 }
 
 impl Impersonation {
-    /// Reads the headers; `None` if they do not ask for it. A header that is there counts or the request is refused: to pass
-    /// over one would be to act as somebody else than was asked for.
+    /// Reads the `Impersonate-*` headers; `None` if there are none. A header that cannot be used fails the request:
+    /// ignoring it would make the request act as another user than was meant.
     ///
     /// # Errors
     /// 400 for claims without a user name, for text that is not UTF-8, and for too many claims.

@@ -89,7 +89,7 @@ pub(crate) fn volume_claims(pod: &Value) -> Vec<String> {
     claims.collect()
 }
 
-/// The ResourceClaims of a Pod. One that is made from a template has the name that the status tells.
+/// The ResourceClaims of a Pod. For one made from a template, the name is in the Pod's status.
 fn resource_claims(pod: &Value) -> Vec<&str> {
     let made = pod.at("status").list("resourceClaimStatuses");
     let wanted =

@@ -110,7 +110,7 @@ fn uid(issuer: &OidcIssuer, claims: &Claims) -> Result<String, String> {
     })
 }
 
-/// Which token it was, for audit logs to tell.
+/// The `credential-id` of the token, for audit logs.
 fn extra(claims: &Claims) -> BTreeMap<String, Vec<String>> {
     let id = text(claims, "jti").filter(|id| !id.is_empty());
     let credential = id.map(|id| vec![format!("JTI={id}")]);

@@ -17,8 +17,8 @@ use serde::Deserialize;
 /// Keys of a set that are looked at. Issuers have one to three.
 const MAX_KEYS: usize = 100;
 
-/// The algorithms that can be allowed. What a token says must be one of those that were, so that an issuer's key is never
-/// taken for another kind of secret.
+/// The signing algorithms that options may allow. All are asymmetric, so that a public key can never pass as a shared
+/// secret.
 pub(super) const ALGORITHMS: [&str; 8] =
     ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384"];
 

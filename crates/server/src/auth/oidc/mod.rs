@@ -29,7 +29,7 @@ use crate::auth::User;
 /// Bytes of the longest token that is looked at. Real ones have a few KB at most.
 const MAX_BYTES: usize = 16 << 10;
 
-/// Tokens whose signature is known to be good. Beyond so many, all are forgotten: what is lost is one check each.
+/// Verified tokens that are remembered. Beyond it all are forgotten, which costs one verification each.
 const VERIFIED_TOKENS: usize = 4096;
 
 /// Verifies the tokens of one issuer. Verified tokens are remembered until the keys change, since a signature costs
@@ -139,7 +139,7 @@ impl Oidc {
         known.insert(token.into(), Arc::clone(claims));
     }
 
-    /// Uses these keys from now on; what others signed is no longer believed.
+    /// Replaces the keys. Tokens that were verified with the old ones are verified again.
     fn replace_keys(&self, keys: KeySet) {
         let mut known = self.verified.lock();
         self.keys.store(Some(Arc::new(keys)));

@@ -20,7 +20,7 @@ pub struct OidcIssuer {
     pub url: String,
     /// Where its configuration is, if not below that URL.
     pub discovery_url: Option<String>,
-    /// The CAs that vouch for it, in PEM; those of the system if it is empty.
+    /// The CAs that the issuer's certificate is verified with, in PEM; those of the system if empty.
     pub ca: String,
     /// The audiences, of which a token must have one: the client ID.
     pub audiences: Vec<String>,

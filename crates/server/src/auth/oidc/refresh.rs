@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The shortest time between two fetches: a stranger can name unknown keys as often as they like, and must not make this server
 /// call the issuer as often.
 const AT_MOST_EVERY: Duration = Duration::from_secs(10);
-/// The interval at which keys are fetched although nobody asks, so that those that were withdrawn are forgotten.
+/// The interval at which keys are fetched in any case, so that withdrawn keys are forgotten.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(15 * 60);
 /// The longest wait of a request for keys that are being fetched.
 const WAIT: Duration = Duration::from_secs(5);

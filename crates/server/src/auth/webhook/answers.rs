@@ -20,10 +20,10 @@ type Digest = [u8; 32];
 #[doc(alias = "cachedTokenAuthenticator")]
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// Makes digests that nobody else can.
+    /// A random key of this process, so that digests are of no use elsewhere.
     key: hmac::Key,
     bound: usize,
-    /// Those who are somebody, and those who are not.
+    /// Accepted tokens, and rejected ones in a table of their own.
     known: Mutex<Remembered>,
     unknown: Mutex<Remembered>,
 }

@@ -32,10 +32,10 @@ pub struct TokenWebhookOptions {
     pub version: TokenReviewVersion,
     /// The time for which an answer is cached; zero for no longer than the request.
     pub cache_ttl: Duration,
-    /// Answers that are remembered, those that know somebody and the others by themselves: whoever makes up tokens pushes
-    /// out nobody's who has a good one.
+    /// Verdicts that are cached, of accepted and of rejected tokens separately: invented tokens must not push out
+    /// those of users.
     pub answers: usize,
-    /// Questions that are asked at the same time. More wait: the webhook is not to be overrun by whoever makes up tokens.
+    /// Calls at the same time. More wait, so that invented tokens cannot overload the webhook.
     pub concurrent: usize,
     /// The longest time for an answer, with all retries.
     pub timeout: Duration,
