@@ -30,7 +30,7 @@ use crate::cache::{Cache, Collection, Filter, Snapshot};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
-/// The answer to whoever is turned away, in kube-apiserver's words.
+/// The message of a 429, in kube-apiserver's words. The chain recognises it and answers in plain text.
 pub(crate) const TOO_MANY: &str = "Too many requests, please try again later.";
 
 /// Turns of a round: the processors have work while the next round begins, and no more than that.
@@ -95,7 +95,7 @@ pub(crate) struct PriorityLevelState {
 /// The flow of a classified request: its level and its hash. It holds no seats yet; [`Flow::enter`] takes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
-    /// Where it waits for its turn, and as whom. Users that need no seats take turns as well.
+    /// Where the request waits for its turn, and the hash of its user. Exempt users take turns as well.
     turns: Option<(Arc<Turns>, u64)>,
     level: Option<Arc<PriorityLevelState>>,
     hash: u64,
@@ -321,7 +321,7 @@ impl PriorityLevelState {
     }
 }
 
-/// Tells those whose turn has come. Whoever has gone meanwhile finds out when its wait is dropped.
+/// Wakes the requests whose turn has come. One that was dropped meanwhile frees its seats when its wait is dropped.
 fn call(turns: Vec<(oneshot::Sender<()>, SeatPlace)>) {
     for (waiting, _) in turns {
         let _ = waiting.send(());

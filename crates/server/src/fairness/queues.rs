@@ -16,7 +16,7 @@ const GUESS: f64 = 0.003;
 /// The queue settings of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueueSettings {
-    /// The number of queues; zero if nobody waits and what does not fit is rejected.
+    /// The number of queues; zero if requests that do not fit are rejected at once.
     pub(super) queues: usize,
     /// The queues of one flow.
     pub(super) hand: usize,

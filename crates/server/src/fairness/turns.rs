@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-/// A round that nobody waits in is over by then.
+/// The time after which a round without waiting requests has ended.
 const ROUND: Duration = Duration::from_micros(500);
 
 /// The order of turns.
