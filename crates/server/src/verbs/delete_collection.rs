@@ -16,10 +16,11 @@ use crate::request::selectors;
 use crate::verbs::delete::read_options;
 use crate::verbs::list;
 
-/// DELETE of a collection. The answer is the list that was deleted, as it was; those that something holds are only marked.
+/// Deletes the objects that a list with the same options has. The response is that list, as it was before; objects
+/// that finalizers hold are only marked.
 ///
 /// # Errors
-/// The Status to answer with. What was deleted before an error stays deleted.
+/// That of the first deletion that fails; objects deleted before it stay deleted.
 pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let listing = ListOptions::parse(&request.query)?;
     listing.check()?;

@@ -26,11 +26,11 @@ use crate::request::history::HistoryPart;
 use crate::request::selectors::parse_version;
 use crate::respond;
 
-/// Versions of a page without a limit: what a person looks at.
+/// Versions of a page if the request has no limit.
 const DEFAULT_LIMIT: usize = 50;
 /// The largest limit.
 const MAX_LIMIT: usize = 500;
-/// No further version once a page has so many bytes: a page of large objects must fit into memory many times over.
+/// Bytes after which no further version is added to a page, since many pages may be in memory at once.
 const PAGE_BYTES: usize = 4 << 20;
 
 /// Answers a request for the history of an object.
@@ -91,7 +91,7 @@ fn bytes_of(versions: &[KeyVersion]) -> usize {
     versions.iter().filter_map(|version| version.value.as_ref()).map(Bytes::len).sum()
 }
 
-/// One version: who wrote it when, as far as it says so itself, and what it was.
+/// Writes one version: revision, field manager, time and object.
 async fn describe(
     api: &Api,
     object: &Target<'_>,

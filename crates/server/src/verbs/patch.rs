@@ -81,7 +81,7 @@ impl Decide for &mut PatchWork<'_> {
     }
 }
 
-/// A patch is read only once there is something to change, so that the absence of that is told first.
+/// Returns the error of a patch that could not be parsed: 404 if the object does not exist, which is reported first.
 async fn refusal(api: &Api, target: &Target<'_>, kind: PatchType, status: Status) -> Result<Status, Status> {
     let missing = kind != PatchType::Apply && fresh(api, target).await?.is_none();
     Ok(if missing { target.not_found() } else { status })

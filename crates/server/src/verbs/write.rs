@@ -81,7 +81,7 @@ pub(crate) async fn write(
     answer
 }
 
-/// The larger of the body and the stored object: what a write costs grows with both.
+/// The larger of the body and the stored object: the cost of a write grows with both.
 fn weight(writing: &WriteRequest) -> usize {
     let stored = writing.name.as_deref().and_then(|name| {
         let key = writing.resource.key(writing.namespace.as_deref(), name);
@@ -91,7 +91,7 @@ fn weight(writing: &WriteRequest) -> usize {
     sent.max(stored.unwrap_or(0))
 }
 
-/// Returns true if a body is YAML that may say a thing once and mean it many times: its length tells nothing.
+/// Returns true for YAML with anchors, which can expand to many times its length.
 fn has_anchors(writing: &WriteRequest) -> bool {
     let yaml = writing.content_type.as_deref().is_some_and(|kind| kind.contains("yaml"));
     yaml && memchr::memchr(b'&', &writing.body).is_some()
@@ -157,7 +157,7 @@ fn is_answered_only(target: &ResourceRequest) -> bool {
         || matches!(target.info.subresource.as_deref(), Some("binding" | "eviction" | "token"))
 }
 
-/// The room that a body needs: all that may come if it does not tell.
+/// The memory to reserve for a body: its declared length, or the limit if it is chunked.
 fn body_bytes(api: &Api, body: &dyn BodySource) -> usize {
     let limit = api.options.requests.body_bytes;
     body.most().and_then(|most| usize::try_from(most).ok()).map_or(limit, |most| most.min(limit))

@@ -96,7 +96,7 @@ impl ProtobufListEncoder {
         }
     }
 
-    /// The items that were not kept, and what stands behind them.
+    /// The items that were not kept, encoded again, and the end of the list.
     fn again(self, rest: ListObjects, bytes: usize) -> impl Stream<Item = Result<Bytes, Broken>> {
         stream::unfold(Some((self, rest)), move |state| async move {
             let (mut encoder, mut objects) = state?;

@@ -71,11 +71,11 @@ enum ListMoment {
     Exactly(Revision),
 }
 
-/// Decides which state the options ask for, and waits for it if need be.
+/// Decides which state the options ask for, and waits for it.
 ///
 /// # Errors
-/// 400 for what cannot be understood, 500 if something of it cannot be read, 410 for what is forgotten, 504 for what
-/// does not come.
+/// 400 for invalid options or tokens, 500 if an object of it cannot be read, 410 for a compacted revision, 504 for a
+/// revision that does not come in time.
 pub(crate) async fn resolve(
     api: &Api,
     collection: &Arc<Collection>,

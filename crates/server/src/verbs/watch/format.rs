@@ -32,7 +32,7 @@ pub(crate) struct EventFormat {
     include: Include,
     /// Changes are sent as patches where they are smaller.
     delta: bool,
-    /// Columns are told once, in the first event of a stream.
+    /// True once the columns of a table were sent: they are in the first event only.
     columns_told: bool,
     broken: bool,
 }
@@ -118,7 +118,8 @@ impl EventFormat {
         });
     }
 
-    /// Appends an event about the JSON that `object` writes. If it has no protobuf form, the watcher is told.
+    /// Appends an event with the JSON that `object` writes. If it has no protobuf form, an error event is appended
+    /// and the stream marked as broken.
     fn put(&mut self, kind: EventType, out: &mut BytesMut, object: impl FnOnce(&mut Self, &mut BytesMut)) {
         if !self.is_binary() {
             return frame(kind, out, |out| object(self, out));

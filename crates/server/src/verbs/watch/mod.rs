@@ -200,7 +200,7 @@ pub(crate) struct ServedWatch {
     deadline: Instant,
     /// When the next bookmark is due; `None` if the watcher does not want any.
     next_bookmark: Option<Instant>,
-    /// The newest version the watcher has been told.
+    /// The newest revision that the watcher has received. Bookmarks are sent only beyond it.
     told: Revision,
     /// Compresses what is written, if the client takes it.
     gzip: Option<gzip::GzipMember>,
