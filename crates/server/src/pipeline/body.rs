@@ -52,7 +52,7 @@ pub(crate) struct Decoded {
     pub(crate) warnings: Vec<String>,
 }
 
-/// A tree and what a strict reader would have refused.
+/// A parsed body with its duplicate keys.
 struct ParsedBody {
     value: Value,
     repeated: Repeated,
@@ -164,7 +164,8 @@ fn protobuf(bytes: &[u8], expected: Expected<'_>) -> Result<Value, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Says what the object is, after checking that it does not say otherwise; the version it named.
+/// Sets `kind` and `apiVersion`, after checking that the body names no others. Returns the version that the body
+/// named.
 fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result<String, Status> {
     if object.is_null() {
         *object = Value::Object(listwatch_wire::json::Map::new());

@@ -24,7 +24,7 @@ use crate::pipeline::transaction::Verdict;
 use crate::pipeline::{WriteRequest, now};
 use crate::registry::view::View;
 
-/// A write of one object: what is the same for every attempt.
+/// A write of one object: everything that stays the same over all attempts.
 #[doc(alias = "BeforeCreate")]
 #[doc(alias = "BeforeUpdate")]
 pub(crate) struct ObjectChange<'a> {
@@ -160,7 +160,7 @@ pub(crate) fn prepare(
     target.valid(&rules.validate_update(view, new, old))
 }
 
-/// Returns what is to be done with a valid successor.
+/// Decides about a valid successor: keep, write, or remove if it is being deleted and nothing holds it.
 pub(crate) fn verdict(
     target: &Target<'_>,
     view: View,

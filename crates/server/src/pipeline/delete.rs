@@ -95,7 +95,7 @@ pub(crate) async fn delete_target(
     Ok(done)
 }
 
-/// Takes away what has been marked and has no time left.
+/// Removes an object that is marked and whose grace period is over.
 async fn remove_marked(api: &Api, target: &Target<'_>) -> Result<Done, Status> {
     change(api, target, false, |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| target.not_found())?;
@@ -249,7 +249,7 @@ fn begin_end_of_definition(stored: &Value, finalizer: &str, now: Timestamp) -> V
     object
 }
 
-/// Marks an object as going, or shortens the time it has.
+/// Sets the deletion timestamp and grace period, or shortens the grace period of a marked object.
 fn mark(object: &mut Value, grace: i64, now: Timestamp) {
     let Some(meta) = object.inner_or_new("metadata") else { return };
     let marked = meta.has("deletionTimestamp");
@@ -268,8 +268,8 @@ fn is_namespace(object: &Value) -> bool {
     object.text("kind") == "Namespace" && object.text("apiVersion") == "v1"
 }
 
-/// The first deletion of a namespace only says that it is going, even when nothing holds it. It has no time of grace, and
-/// unlike other objects it does not say so either.
+/// Marks a namespace as terminating, even if nothing holds it. It has no grace period, and unlike other objects no
+/// `deletionGracePeriodSeconds`.
 fn begin_end_of_namespace(stored: &Value, options: &DeleteOptions, now: Timestamp) -> Value {
     let mut object = stored.clone();
     set_finalizers(&mut object, options.propagation().or_else(|| default_policy(stored)));

@@ -25,7 +25,7 @@ use crate::pipeline::transaction::{Done, Verdict, change};
 use crate::pipeline::{WriteRequest, WriteUser, create};
 use crate::registry::Resource;
 
-/// The manager of what the server writes itself.
+/// The field manager of the server's own writes.
 const AGENT: &str = "listwatch";
 
 /// The user of the server's own writes.

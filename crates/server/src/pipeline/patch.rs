@@ -60,7 +60,7 @@ pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<ParsedPat
     Ok(ParsedPatch { patch, complaints })
 }
 
-/// An applied configuration, which must say what it is.
+/// Reads an apply configuration, whose type must be that of the resource.
 fn applied(request: &WriteRequest) -> Result<yaml::YamlDocument, Status> {
     let text = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
     let document = match listwatch_wire::json::parse(&request.body) {

@@ -13,7 +13,11 @@ use crate::registry::Resource;
 pub(crate) use crate::registry::target::Target;
 
 impl Target<'_> {
-    /// Name and namespace of a body must be those of the path; what is left out is filled in, except the name.
+    /// Checks that name and namespace of a body are those of the path, and fills in the namespace. The name must be
+    /// there.
+    ///
+    /// # Errors
+    /// 400.
     pub(crate) fn check_identity(&self, object: &mut Value) -> Result<(), Status> {
         let name = object.at("metadata").text("name");
         if name.is_empty() {

@@ -28,7 +28,7 @@ pub(crate) enum Verdict {
     Create(Value),
     /// Store a changed object.
     Write(Value),
-    /// Store an object that is going: however large it is, it can be marked and let go.
+    /// Store an object that is being deleted. The size limit does not apply, or it could never be deleted.
     Mark(Value),
     /// Take the object away; this is its last state.
     Remove(Value),
@@ -77,9 +77,9 @@ pub(crate) trait Decide: Send {
 /// The reason why a commit did not take place.
 #[derive(Debug)]
 pub(crate) enum CommitConflict<T> {
-    /// The object is not what it was: this stands there instead.
+    /// The object is at another revision: this is it, or `None` if it is gone.
     Object(Option<T>),
-    /// A quota that was to be charged has changed, or what was chosen for a Service is another's.
+    /// A quota or claim that was to be written in the same transaction has changed.
     Charge,
 }
 
@@ -134,7 +134,7 @@ pub(crate) async fn change(
     }
 }
 
-/// One try; the inner error is what stands there instead.
+/// Tries to commit a decision. The inner error is the conflict.
 async fn attempt(
     api: &Api,
     target: &Target<'_>,
@@ -181,7 +181,7 @@ impl CommitConflict<KeyValue> {
     }
 }
 
-/// Leaves an object as it is, or writes the same again if the store keeps it in a form that is going out of use.
+/// Leaves an object as it is, except that it is rewritten if the store encrypts it with an outdated key.
 async fn keep(
     api: &Api,
     target: &Target<'_>,
@@ -330,8 +330,11 @@ async fn put_charged(
     })
 }
 
-/// Takes away an object that cannot be read: nothing of it can be marked, and nobody could let it go. `None` if it can be
-/// read, or is not there.
+/// Removes an object that cannot be read, without its finalizers: it can be neither marked nor updated. `None` if it
+/// can be read or does not exist.
+///
+/// # Errors
+/// Those of `check`, 409 if the object changed meanwhile, 5xx.
 pub(crate) async fn remove_unreadable(
     api: &Api,
     target: &Target<'_>,
@@ -351,7 +354,7 @@ pub(crate) async fn remove_unreadable(
     }
 }
 
-/// Takes away an object whose bytes are not what was written.
+/// Removes an object whose stored bytes are corrupt.
 async fn remove_damaged(
     api: &Api,
     target: &Target<'_>,

@@ -13,7 +13,7 @@ use listwatch_wire::json::Value;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
 
-/// A tree and what a strict reader would have refused.
+/// A parsed document with its duplicate keys.
 #[derive(Debug)]
 pub(crate) struct YamlDocument {
     pub(crate) value: Value,
@@ -21,7 +21,7 @@ pub(crate) struct YamlDocument {
     pub(crate) repeated: Vec<String>,
 }
 
-/// The most repetitions that are told; more would only make the answer large.
+/// The most duplicate keys that are reported; more would only make the response large.
 const MAX_REPEATED: usize = 100;
 
 /// The first document of a YAML stream.
