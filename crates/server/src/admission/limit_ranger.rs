@@ -68,8 +68,8 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// The containers of a Pod are fixed, except for their sizes, which have their own subresource. What is being deleted is
-/// left alone.
+/// Returns false for plain updates of Pods, whose resources change through `resize` only, and for objects that are
+/// being deleted.
 fn is_checked(request: &Attributes<'_>) -> bool {
     let plain_pod_update =
         request.is("", "pods") && request.operation == Operation::Update && request.subresource.is_empty();
@@ -109,7 +109,7 @@ fn set_defaults(pod: &mut Value, range: &Value) {
     }
 }
 
-/// Adds what a resource list lacks; returns the names, sorted.
+/// Adds the defaults that a resource list lacks; returns their names, sorted.
 fn fill(container: &mut listwatch_wire::json::Map, which: &str, defaults: &Value) -> Vec<String> {
     let given = container.at("resources").at(which);
     let mut missing: Vec<(String, Value)> = defaults

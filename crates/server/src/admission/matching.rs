@@ -188,8 +188,8 @@ impl MatchRule {
     }
 }
 
-/// Resources that no webhook or policy sees: those that configure them, so that nobody locks themselves out, and questions
-/// about rights and identities.
+/// Resources that no webhook or policy is called for: their own configuration, so that a broken one can always be
+/// deleted, and access and token reviews.
 pub(super) fn is_exempt(resource: &Resource) -> bool {
     let plural = &*resource.plural;
     match &*resource.group {

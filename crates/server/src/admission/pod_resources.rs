@@ -14,7 +14,7 @@ use listwatch_wire::json::Value;
 /// order.
 pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
-/// Reads a resource list. What is no quantity counts as nothing.
+/// Reads a resource list. A value that is not a quantity counts as zero: validation reports it.
 pub(crate) fn amounts(list: &Value) -> Amounts {
     let fields = list.as_object().into_iter().flatten();
     fields.map(|(name, text)| (name.to_string(), quantity(text))).collect()

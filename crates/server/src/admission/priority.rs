@@ -111,7 +111,10 @@ fn read(class: &Value) -> Class {
     }
 }
 
-/// Writes the class into the Pod, which may only repeat what the class says.
+/// Writes name, value and preemption policy of the class into the Pod.
+///
+/// # Errors
+/// The Pod has other values than its class.
 fn settle(pod: &mut Value, class: &Class) -> Result<(), String> {
     let Some(spec) = pod.inner_or_new("spec") else { return Ok(()) };
     let computed = |what: &str, asked: &str, value: &str| {

@@ -81,7 +81,7 @@ fn is_mirror(pod: &Value) -> bool {
     pod.at("metadata").at("annotations").has(MIRROR)
 }
 
-/// A mirror of what a kubelet runs by itself depends on nothing in the API.
+/// Checks that a mirror Pod refers to no ServiceAccount, Secret or token: the kubelet runs it without the API.
 fn check_mirror(pod: &Value) -> Result<(), &'static str> {
     let spec = pod.at("spec");
     if !spec.text("serviceAccountName").is_empty() {

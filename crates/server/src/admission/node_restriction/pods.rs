@@ -40,7 +40,7 @@ const LOCAL_SOURCES: [&str; 22] = [
     "vsphereVolume",
 ];
 
-/// Volume sources that need an object, and what is said about them.
+/// Volume sources that need an API object, with the text that the error has for them.
 const API_SOURCES: [(&str, &str); 7] = [
     ("configMap", "configmaps (via configmap volumes)"),
     ("secret", "secrets (via secret volumes)"),
@@ -167,7 +167,8 @@ fn volume_needs(volume: &Value) -> Result<Option<&'static str>, String> {
     Ok(None)
 }
 
-/// A kubelet tells the state of its Pods, not what else decides about them.
+/// A kubelet may report the status of Pods on its node. Labels and claim statuses, which others decide by, must stay
+/// as they are.
 pub(super) fn admit_status(by: &ByNode<'_>) -> Result<(), Status> {
     let node = quote(by.node);
     let Some(old) = by.request.old.filter(|_| by.request.operation == Operation::Update) else {
@@ -204,7 +205,7 @@ pub(super) fn admit_eviction(by: &ByNode<'_>) -> Result<(), Status> {
     })
 }
 
-/// A kubelet that grew a volume tells so in the claim's status.
+/// A kubelet that has expanded a volume may update sizes and conditions in the status of the claim, and nothing else.
 pub(super) fn admit_claim_status(by: &ByNode<'_>) -> Result<(), Status> {
     let Some(old) = by.request.old.filter(|_| by.request.operation == Operation::Update) else {
         return by.unexpected();
@@ -218,7 +219,8 @@ pub(super) fn admit_claim_status(by: &ByNode<'_>) -> Result<(), Status> {
     })
 }
 
-/// A claim without what a kubelet may change, and what changes with every write.
+/// Returns a claim without the fields that a kubelet may change and those that change with every write, for
+/// comparison.
 fn without_sizes(claim: &Value) -> Value {
     let mut claim = claim.clone();
     if let Some(metadata) = claim.inner("metadata") {

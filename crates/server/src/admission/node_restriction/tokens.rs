@@ -68,7 +68,7 @@ fn check_audience(by: &ByNode<'_>, pod: &Value) -> Result<(), Status> {
     })
 }
 
-/// A right that is asked for under the name of what is wanted.
+/// Asks the authorizer for a custom verb on the audience or signer, which stands in place of the resource.
 fn may(by: &ByNode<'_>, verb: &str, resource: &str, name: &str) -> bool {
     let request = by.request;
     let wanted = auth::Attributes {
@@ -149,7 +149,8 @@ pub(super) fn admit_node_certificate(by: &ByNode<'_>) -> Result<(), Status> {
     by.require(named, || format!("can only create a node CSR with CN={own}"))
 }
 
-/// A certificate for a Pod is for one that runs on the node as the service account that is told, and asks for it.
+/// A PodCertificateRequest must be for a Pod that runs on the node, as the ServiceAccount named in it, and that
+/// mounts a certificate of the signer.
 pub(super) fn admit_pod_certificate(by: &ByNode<'_>) -> Result<(), Status> {
     let request = by.request;
     if request.operation != Operation::Create {

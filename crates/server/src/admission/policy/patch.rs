@@ -13,7 +13,7 @@ use listwatch_wire::json::{self, Value as Json};
 use crate::registry::Resource;
 use crate::registry::managed::Tracking;
 
-/// Parts of what a mutation returns. The largest object has fewer.
+/// The most values that the result of a mutation may consist of; the largest object has fewer.
 const PATCH_NODES: usize = 1_000_000;
 
 /// Merges an apply configuration into an object, by the merge keys of its schema.
