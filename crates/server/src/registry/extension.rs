@@ -113,7 +113,7 @@ impl ExtensionServer {
         self.documents.load_full()
     }
 
-    /// Takes note of what it says, or that it says nothing.
+    /// Sets the discovery document; `None` makes the server unavailable.
     pub(crate) fn set(&self, documents: Option<Documents>) {
         self.documents.store(documents.map(Arc::new));
     }

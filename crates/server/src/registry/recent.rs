@@ -26,8 +26,8 @@ pub(crate) struct RecentWrites {
     generations: Mutex<Generations>,
 }
 
-/// Two generations stand for an order by age: when the young one is half of what is allowed, the old one is dropped
-/// and the young one takes its place. What is used again moves to the young one.
+/// Two generations approximate an order by age: when the young one reaches half of the limit it becomes the old one,
+/// which is dropped. A tree that is used again moves to the young one.
 #[derive(Debug, Default)]
 struct Generations {
     young: Trees,

@@ -30,11 +30,11 @@ use crate::registry::view::View;
 #[doc(alias = "RESTUpdateStrategy")]
 #[doc(alias = "RESTDeleteStrategy")]
 pub(crate) trait Strategy: Debug + Send + Sync {
-    /// Checks types, drops what the schema does not know, and writes scalars in their canonical form. What the object
-    /// shares with the stored one, if it was made from it, has been through this.
+    /// Checks types, prunes unknown fields and writes scalars in their canonical form. Parts that the object shares
+    /// with `stored` have passed before and are skipped.
     fn decode(&self, object: &mut Value, stored: Option<&Value>) -> TypeReport;
 
-    /// Fills in defaults, but for what is shared with the stored object.
+    /// Fills in defaults, except in parts that are shared with `stored`.
     fn complete(&self, object: &mut Value, stored: Option<&Value>);
 
     /// Resets what clients may not set on a new object, such as `status` and `generation` (`PrepareForCreate`).

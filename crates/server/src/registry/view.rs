@@ -12,7 +12,7 @@ use listwatch_kinds::prepare::bump_generation;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value};
 
-/// The object itself, or a subresource that shows the same object but takes only a part of what it is sent.
+/// The object itself, or a subresource that shows the same object but writes only a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     /// Everything but the status.

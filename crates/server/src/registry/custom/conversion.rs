@@ -30,7 +30,7 @@ pub(crate) struct Conversion {
     pub(crate) api_version: String,
     /// `group/version` of the version that is stored.
     pub(crate) stored_api_version: String,
-    /// The place of the webhook, or what is wrong with its configuration.
+    /// The webhook, or the problem with its configuration, which shows at the first call.
     pub(crate) endpoint: Result<Endpoint, String>,
     /// `apiVersion` of reviews: the first the webhook accepts that this server has.
     review: Option<&'static str>,

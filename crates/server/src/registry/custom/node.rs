@@ -18,7 +18,7 @@ pub(super) enum CustomNode<'a> {
     Known(&'a Schema),
     /// A value of a type that all objects share: metadata and what is in it.
     Builtin(builtin::Node),
-    /// A value nobody described, kept as it is.
+    /// A value without a schema, kept as it is.
     Free,
 }
 

@@ -39,8 +39,8 @@ impl Stages {
                 == Some(self.api_version.as_bytes())
     }
 
-    /// Makes an object of this version one of the version that is stored, which drops what it does not know and adds what
-    /// it has for everything that it reads.
+    /// Converts an object of this version to the stored version: unknown fields are pruned, defaults of the stored
+    /// version added.
     pub(super) fn store(&self, object: &mut Value, stored_as: &str) {
         if stored_as != self.api_version {
             rename(object, stored_as);
