@@ -40,8 +40,8 @@ pub struct Collection {
 /// Keeps derived state (RBAC policy, node graph) in step with a collection. It is called before the new state is
 /// readable and before watchers see the events, in the task that feeds the cache: it must be quick and must not wait.
 pub(crate) trait Follower: Send + Sync + std::fmt::Debug {
-    /// The whole state was loaded, at the start or after a gap in history. `before` is what the follower was told so
-    /// far.
+    /// The whole state was loaded, at the start or after a gap in history. `before` is the state that the follower
+    /// knows.
     fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot);
 
     /// These changes were made, in this order.
@@ -192,8 +192,8 @@ impl Collection {
         &self.fields
     }
 
-    /// Publishes a state and the events that led to it. Views are told, their watchers are left to be woken by the
-    /// caller, once per batch rather than once per event.
+    /// Publishes a state and the events that led to it: followers first, then the snapshot, then the views. Views
+    /// with new events are added to `wake`; the caller wakes their watchers once per batch.
     pub(crate) fn publish(&self, snapshot: Snapshot, events: &[Arc<Event>], wake: &mut Vec<Arc<View>>) {
         self.followers.lock().iter().for_each(|follower| follower.changed(events));
         self.snapshot.store(Arc::new(snapshot));
@@ -219,7 +219,7 @@ impl Collection {
         Some(oldest)
     }
 
-    /// Lets views go of what the log let go of; they do so by themselves only when something new comes.
+    /// Drops from views the events that the log has dropped. Views do so themselves only when a new event arrives.
     pub(crate) fn trim_views(&self) {
         let log = self.log.lock();
         log.views.iter().for_each(|view| view.trim(log.floor));

@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 /// The keys whose stored values cannot be read.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
-    /// Nearly always zero, so that nearly nobody takes the lock.
+    /// The number of keys. Nearly always zero, so that readers rarely take the lock.
     count: AtomicUsize,
     keys: RwLock<BTreeSet<Arc<str>>>,
 }

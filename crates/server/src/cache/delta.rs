@@ -55,7 +55,7 @@ fn head<'a>(event: &Event, before: &'a Object) -> Option<DeltaFrame<'a>> {
     })
 }
 
-/// Where clients see what the stored bytes have not.
+/// The places where written objects differ from stored bytes: the type at the beginning and the resourceVersion.
 fn insertion(before: &Object, type_prefix: &[u8]) -> Insertion {
     let (skipped, splice) = before.seams();
     Insertion {

@@ -38,13 +38,13 @@ pub struct Event {
     counted: AtomicUsize,
 }
 
-/// The event is no longer in the log: what it keeps is no longer counted.
+/// Marks an event that is no longer in the log: frames made for it are not counted any more.
 const LEFT: usize = usize::MAX;
 
 /// The frames of ADDED, MODIFIED and DELETED.
 type EventFrames = [OnceLock<Bytes>; 3];
 
-/// The forms of an event that are made only if somebody asks for them.
+/// The forms of an event that are made only when a watcher asks for them.
 #[derive(Debug, Default)]
 struct OtherForms {
     protobuf: EventFrames,
@@ -89,8 +89,8 @@ impl Event {
         }
     }
 
-    /// The whole object, as it is stored, as a line of JSON. Whoever comes first decides for which version of the kind
-    /// it is kept; watchers of another one get their own.
+    /// Returns the event as a line of JSON with the whole object. It is kept in the version of the first caller;
+    /// callers of other versions get a frame of their own.
     #[must_use]
     pub fn frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {
         let shared = change.slot(&self.frames).get_or_init(|| self.make_frame(change, type_prefix));
@@ -98,7 +98,7 @@ impl Event {
         if object.starts_with(type_prefix) { shared.clone() } else { self.make_frame(change, type_prefix) }
     }
 
-    /// The whole object as protobuf, if somebody has made it.
+    /// The event in protobuf, if a watcher has made it.
     pub(crate) fn protobuf(&self, change: Change) -> Option<&Bytes> {
         change.slot(&self.others.get()?.protobuf).get()
     }
@@ -111,8 +111,8 @@ impl Event {
         if kept { self.count(bytes) } else { 0 }
     }
 
-    /// The event as a delta, and how many bytes that adds to the log. Whoever comes first decides for which version of the
-    /// kind it is kept.
+    /// Returns the event as a delta, `None` if the whole object is to be sent, and the bytes that were added to the
+    /// log. It is kept in the version of the first caller.
     pub(super) fn delta(&self, change: Change, type_prefix: &Bytes) -> (Option<Bytes>, usize) {
         let [modified, deleted] = &self.others.get_or_init(Box::default).deltas;
         let slot = match change {
@@ -138,7 +138,7 @@ impl Event {
         counted.map_or(0, |_| bytes)
     }
 
-    /// The log lets go of the event. How many bytes had been added to it.
+    /// Marks the event as dropped from the log. Returns the bytes of late frames that were counted for it.
     pub(super) fn leave_log(&self) -> usize {
         self.counted.swap(LEFT, Ordering::Relaxed)
     }

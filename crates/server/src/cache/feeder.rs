@@ -30,12 +30,12 @@ const RETRY: Duration = Duration::from_millis(200);
 /// The interval at which views without new events drop old ones.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
-/// Follows the engine's log and publishes what it says.
+/// The task that follows the engine's log and publishes its changes to the collections. There is one per cache.
 pub(crate) struct Feeder {
     cache: Arc<Cache>,
     /// Everything up to here has been published.
     upto: Revision,
-    /// The events in memory, oldest first, with what they weigh. Their sum is what `log_bytes` bounds.
+    /// The events in memory, oldest first, with their weights, whose sum `log_bytes` bounds.
     kept: VecDeque<(Arc<Collection>, usize)>,
     kept_bytes: usize,
     trimmed: Instant,
@@ -62,8 +62,8 @@ impl Feeder {
         Ok(feeder)
     }
 
-    /// Follows the log for ever. A break in the engine is waited out; a gap, if the engine forgot history that was never
-    /// read, is bridged by loading the state anew, and watchers from before it are told that their history has ended.
+    /// Follows the log until the engine is closed. Errors of the engine are retried. If the engine compacted history
+    /// that was never read, the state is loaded again, and watchers from before the gap end with 410.
     pub(crate) async fn run(mut self) {
         loop {
             let mut error = self.follow().await;
@@ -84,7 +84,7 @@ impl Feeder {
         }
     }
 
-    /// Publishes what comes, until the log breaks off.
+    /// Publishes batches until the log fails; returns the error.
     async fn follow(&mut self) -> Error {
         let mut changes = match self.cache.engine.changes(self.upto).await {
             Ok(changes) => changes,

@@ -25,8 +25,8 @@ pub struct FieldLookup {
     pub absent: Arc<str>,
 }
 
-/// Which objects of a collection somebody wants to see. Compiled once per request; watches with equal filters share
-/// one [`super::View`].
+/// The objects of a collection that a list or watch selects. Compiled once per request; watches with equal filters
+/// share one [`super::View`].
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Only this namespace.
@@ -42,8 +42,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Narrows by selectors. What the field selector says about name and namespace becomes part of the key range;
-    /// `known` tells how the others are found.
+    /// Compiles selectors. Exact conditions on name and namespace become a range of keys; `known` has the selectable
+    /// fields of the kind.
     #[must_use]
     pub fn new(
         namespace: Option<&str>,

@@ -38,7 +38,7 @@ impl LateFrames {
         frame
     }
 
-    /// The log has let go of an event.
+    /// Subtracts the late frames of an event that the log has dropped.
     pub(crate) fn forget(&self, event: &Event) {
         self.0.fetch_sub(event.leave_log().cast_signed(), Ordering::Relaxed);
     }

@@ -17,8 +17,8 @@ use crate::cache::event::Event;
 use crate::cache::filter::Filter;
 use crate::cache::view::{Portion, Sight, Sights};
 
-/// A watcher that lags reads the engine's log, as far as it likes and as fast as it can, until it has caught up with
-/// what is in memory. What it reads is its own: old events are asked for rarely and by few.
+/// A reader of the engine's log for one watcher that is behind, until it has caught up with the events in memory.
+/// Nothing of it is shared.
 #[derive(Debug)]
 pub(crate) struct History {
     changes: Box<dyn Changes>,

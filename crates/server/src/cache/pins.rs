@@ -61,7 +61,7 @@ impl Pins {
         });
     }
 
-    /// Lets go of those older than `age`.
+    /// Drops snapshots that were pinned longer than `age` ago.
     pub(crate) fn expire(&self, age: Duration) {
         let mut pins = self.pins.lock();
         while pins.front().is_some_and(|pin| pin.since.elapsed() >= age) {

@@ -120,7 +120,7 @@ impl Snapshot {
         self.objects.get(key).map(|object| &object.0)
     }
 
-    /// Puts an object or takes it away, and returns what was there.
+    /// Inserts, replaces or removes an object, in the map and in all indexes. Returns the previous version.
     pub(crate) fn apply(
         &mut self,
         revision: Revision,

@@ -35,9 +35,9 @@ pub type Sights = SmallVec<[Sight; 8]>;
 /// the memory of a slow watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portion {
-    /// At most so many events.
+    /// The most events of a portion.
     pub events: usize,
-    /// No further event once there are so many bytes of objects. One event is always handed out.
+    /// Bytes of objects after which no further event is added. A portion has at least one event.
     pub bytes: usize,
 }
 
@@ -163,7 +163,7 @@ impl View {
         self.wake();
     }
 
-    /// Forgets everything: what comes after `floor` is all it will have.
+    /// Drops all events: the view has every event after `floor` from now on.
     pub(crate) fn reset(&self, floor: Revision) {
         let mut recent = self.recent.lock();
         recent.sights.clear();
@@ -199,7 +199,7 @@ impl View {
         recent.floor = recent.floor.min(floor);
     }
 
-    /// Lets go of events that the log has let go of.
+    /// Drops the events that the log has dropped.
     pub(crate) fn trim(&self, keep_after: Revision) {
         self.recent.lock().trim(keep_after);
     }

@@ -13,7 +13,7 @@ use crate::cache::object::Object;
 use crate::cache::snapshot::IndexedField;
 use crate::cache::view::View;
 
-/// Under what a view is filed.
+/// The narrowest condition of a filter, which a view is looked up by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ViewKey {
     /// Views that may see any change.
