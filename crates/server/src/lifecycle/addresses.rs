@@ -38,7 +38,7 @@ pub(super) fn ip_address(address: &str, namespace: &str, service: &str) -> Value
     })
 }
 
-/// Makes the IPAddress of an address fit what a Service has by now.
+/// Creates or removes the IPAddress of an address, by what the Service has now.
 #[doc(alias = "RepairIPAddress")]
 pub(super) async fn reconcile(api: &Api, address: &str, path: &str) -> Result<(), Status> {
     let Some((namespace, name)) = path.split_once('/') else { return Ok(()) };

@@ -87,7 +87,7 @@ async fn publish(api: &Api, trusted: &Authorities) -> Result<(), Status> {
     .await
 }
 
-/// Writes a default role or binding, or gives one that is there what it lacks.
+/// Creates a default role or binding, or adds what a stored one lacks.
 async fn grant(api: &Api, plural: &str, wanted: Value) -> Result<(), Status> {
     let resource = api.registry.find(RBAC, "v1", plural).ok_or_else(Status::no_such_path)?;
     let (namespace, name) = (wanted.at("metadata").text("namespace"), wanted.at("metadata").text("name"));

@@ -35,7 +35,8 @@ fn marked(object: &Value) -> Value {
     object
 }
 
-/// The stored object with what it lacks; `None` if it lacks nothing or is to be left alone.
+/// Returns the stored object with the missing labels, rules and subjects; `None` if nothing is missing or
+/// `autoupdate` is off.
 pub(super) fn repaired(stored: &Value, wanted: &Value) -> Option<Value> {
     if stored.at("metadata").at("annotations").text(AUTOUPDATE) == "false"
         || stored.at("roleRef") != wanted.at("roleRef")

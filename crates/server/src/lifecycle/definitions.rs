@@ -47,7 +47,7 @@ impl Definitions {
         Self { api, collection, known: KnownDefinitions::default() }
     }
 
-    /// Serves what was established before the server stopped, so that no request after the start misses a kind.
+    /// Serves the definitions that were established before, so that no request after a restart misses a kind.
     pub(crate) fn restore(&mut self) {
         self.update();
         let established = self.known.each().filter(|stored| stored.definition.established);
@@ -131,7 +131,8 @@ impl Definitions {
         accepted
     }
 
-    /// Deletes what is left of a definition that is going; returns whether it is gone.
+    /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns true if nothing
+    /// is left.
     async fn finish(&self, stored: &StoredDefinition) -> bool {
         let collection = self.api.cache.collection(&stored.definition.name, &[]);
         let walk = collection.walk(&Filter::default(), None);
@@ -164,7 +165,7 @@ impl Definitions {
         true
     }
 
-    /// Tells whoever waits for the end of a definition what it waits for.
+    /// Sets the `Terminating` condition while objects are being deleted.
     async fn say_terminating(&self, stored: &StoredDefinition) {
         let Ok(mut object) = Value::read(stored.object.stored()) else { return };
         let (reason, message) = ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
@@ -172,7 +173,7 @@ impl Definitions {
         self.write(&stored.object, Some(object)).await;
     }
 
-    /// Deletes an object of a kind that goes away, or marks it if somebody holds it.
+    /// Deletes an object of a kind whose definition is deleted, or marks it if it has finalizers.
     async fn remove(&self, object: &Arc<Object>) {
         let Ok(mut value) = Value::read(object.stored()) else {
             // Nobody could mark it or let it go.

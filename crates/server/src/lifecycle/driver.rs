@@ -30,7 +30,7 @@ const LOG_PAUSE: Duration = Duration::from_secs(1);
 enum LifecycleTask {
     /// Decide about an object that names owners.
     Dependent(Arc<str>),
-    /// Do what a finalizer of the collector asks for.
+    /// Carry out foreground or orphan deletion of an owner.
     Owner(Arc<str>),
     /// Empty a namespace.
     Namespace(Arc<str>),
@@ -96,7 +96,7 @@ impl Driver {
         }
     }
 
-    /// Starts from what is stored now and follows what comes.
+    /// Loads the state of the cache, then follows the log from that revision.
     async fn follow(&mut self) -> Result<std::convert::Infallible, Error> {
         let position = self.load();
         let mut log = self.api.engine.changes(position).await?;

@@ -22,7 +22,8 @@ pub(crate) struct Authorities {
     pub(crate) front_proxy: String,
 }
 
-/// The ConfigMap that tells extension API servers whom to trust.
+/// The `extension-apiserver-authentication` ConfigMap: which CAs extension API servers trust, for clients and for the
+/// front proxy.
 pub(super) fn authentication(trusted: &Authorities) -> Value {
     json!({
         "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},

@@ -26,7 +26,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnerState {
-    /// There, and staying; or of a kind nobody here knows.
+    /// It exists and is not waiting for this dependent, or its kind is not served.
     Solid,
     /// On its way out, waiting for this dependent.
     Waiting,
@@ -135,10 +135,10 @@ pub(super) enum OwnerProgress {
     WaitFor(Vec<std::sync::Arc<str>>),
 }
 
-/// Does what the finalizers of an owner ask for.
+/// Carries out the `orphan` or `foregroundDeletion` finalizer of an owner.
 ///
 /// # Errors
-/// If the store fails: try again.
+/// The store fails: try again.
 pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(OwnerProgress::Done) };
     let Some(object) = read(api, key).await? else { return Ok(OwnerProgress::Done) };

@@ -36,7 +36,7 @@ impl StoredDefinition {
 }
 
 impl KnownDefinitions {
-    /// Brings it in step with these objects; what has not changed keeps its place and what is known about it.
+    /// Updates the definitions to these objects. Those at the same revision keep their compiled form and state.
     pub(super) fn update<'a>(&mut self, objects: impl Iterator<Item = &'a Arc<Object>>) {
         let mut before = std::mem::take(&mut self.0);
         let mut moved = HashSet::new();

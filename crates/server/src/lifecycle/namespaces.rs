@@ -25,10 +25,11 @@ pub(super) fn terminating(value: &[u8]) -> bool {
     super::graph::mentions(value, "\"deletionTimestamp\"")
 }
 
-/// Deletes what is in a terminating namespace and, once nothing is left, lets the namespace go; whether it is done with it.
+/// Deletes the contents of a terminating namespace and, once nothing is left, removes its finalizer. Returns true if
+/// nothing more is to be done.
 ///
 /// # Errors
-/// If the store fails: try again.
+/// The store fails or an object could not be removed: try again.
 #[doc(alias = "NamespacedResourcesDeleter")]
 pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(true) };
