@@ -186,7 +186,7 @@ async fn mark_disrupted(api: &Api, target: &Target<'_>, options: &mut DeleteOpti
     Ok(())
 }
 
-/// A Pod that has ended or is going anyway, or never began, disturbs nobody.
+/// Returns false for Pods whose eviction disrupts nothing: ended, not yet running, or already being deleted.
 fn needs_budget(pod: &Value) -> bool {
     !matches!(pod.at("status").text("phase"), "Succeeded" | "Failed" | "Pending")
         && !pod.at("metadata").has("deletionTimestamp")

@@ -260,7 +260,7 @@ fn negative(target: &Target<'_>, replicas: i64) -> Status {
     Status::invalid(SCALE.group, SCALE.kind, target.name, &[error])
 }
 
-/// The Scale of what was written.
+/// Returns the Scale of the written object.
 fn shown(paths: &ScalePaths, done: Done) -> Result<Answer, Status> {
     let (object, revision) = match done {
         Done::Stored { object, .. } | Done::Removed { object, .. } => {
