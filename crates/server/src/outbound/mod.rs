@@ -173,7 +173,7 @@ const HEADER_KEY: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUME
     .remove(b'|')
     .remove(b'~');
 
-/// Connections that nobody uses at present.
+/// Connections that are not in use, by target and trust.
 #[derive(Debug, Default)]
 struct Idle(Mutex<HashMap<String, Vec<WebhookConnection>>>);
 

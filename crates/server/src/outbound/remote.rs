@@ -27,10 +27,10 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// The service at the URL, which these CAs (in PEM; the system's if there are none) vouch for.
+    /// A service at a URL, verified with these CAs (in PEM; the system's if empty).
     ///
     /// # Errors
-    /// If the URL is not one of HTTPS, or what is shown cannot be used.
+    /// The URL is not HTTPS or has credentials in it, or the CA or client certificate cannot be used.
     pub(crate) fn new(url: &str, ca: &str, identity: &ClientIdentity) -> Result<Self, String> {
         let uri: Uri = url.parse().map_err(|_| format!("{url:?} is no URL"))?;
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
