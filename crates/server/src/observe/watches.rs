@@ -216,7 +216,7 @@ impl WatchTicket {
         self.totals.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The present state of an object, so many bytes of it.
+    /// Counts an event of the initial state, of this many bytes.
     pub(crate) fn initial(&self, bytes: usize) {
         self.watch.events.fetch_add(1, Ordering::Relaxed);
         self.series.initial.fetch_add(1, Ordering::Relaxed);
