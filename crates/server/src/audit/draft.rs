@@ -99,7 +99,7 @@ impl AuditDraft {
         }
     }
 
-    /// The request is served as somebody else.
+    /// Records the user that the request acts as.
     pub(crate) fn impersonated(&self, user: &Arc<User>) {
         drop(self.impersonated.set(Arc::clone(user)));
     }
@@ -111,12 +111,12 @@ impl AuditDraft {
         }
     }
 
-    /// Admission has said what it has to say.
+    /// Records the audit annotations of admission.
     pub(crate) fn annotate(&self, annotations: Vec<(String, String)>) {
         drop(self.annotations.set(annotations));
     }
 
-    /// The request was answered; a stream that begins is told of when it does, and when it is over.
+    /// Writes the event of a response. For streams this is `ResponseStarted`, with the code and no body.
     pub(crate) fn answered(&self, stage: AuditStage, code: StatusCode, body: Option<&Bytes>) {
         let body = body.filter(|_| self.level() == AuditLevel::RequestResponse).cloned();
         self.write(stage, Some(code), body);

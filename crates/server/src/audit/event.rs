@@ -99,7 +99,7 @@ impl AuditEvent {
     }
 }
 
-/// A body as JSON; of what is none, or too long, only its length.
+/// Returns a body as JSON, or only its length if it is not JSON or too long.
 fn shown(body: &Bytes) -> Value {
     let omitted = || json!({"omittedBytes": body.len()});
     if body.len() > MAX_BODY { omitted() } else { Value::read(body).unwrap_or_else(|_| omitted()) }

@@ -89,7 +89,7 @@ impl AuditLog {
     }
 }
 
-/// Writes until nobody can send any more. What was sent is flushed whenever nothing waits.
+/// Writes events until all senders are gone. The file is flushed whenever the queue is empty.
 fn run(events: &Receiver<AuditEvent>, mut file: LogFile, counters: &AuditCounters) {
     while let Ok(first) = events.recv() {
         file.follow();

@@ -64,7 +64,7 @@ struct Resources {
 pub(super) struct AuditDecision {
     pub(super) level: AuditLevel,
     pub(super) omitted: Vec<String>,
-    /// Bodies are told without `metadata.managedFields`.
+    /// Bodies are recorded without `metadata.managedFields`.
     pub(super) omit_managed_fields: bool,
 }
 
