@@ -19,7 +19,7 @@ pub(crate) struct Heavy {
 }
 
 impl Heavy {
-    /// Takes what has more than `above` bytes, at most `threads` at a time.
+    /// Takes work on more than `above` bytes, at most `threads` pieces at a time.
     pub(crate) fn new(above: usize, threads: usize) -> Self {
         Self { above, room: Arc::new(Semaphore::new(threads.max(1))) }
     }

@@ -57,9 +57,9 @@ pub struct Api {
     pub authorizer: Arc<dyn Authorizer>,
     /// The admission plugins.
     pub(crate) admission: Chain,
-    /// Where is told who asked for what.
+    /// The audit log; `None` if none is configured.
     pub(crate) audit: Option<Arc<AuditLog>>,
-    /// Decides who may act as whom.
+    /// Decides about impersonation.
     pub(crate) impersonator: Impersonator,
     /// Connections to webhooks and extension API servers.
     pub(crate) webhooks: WebhookClient,
