@@ -22,7 +22,7 @@ use crate::cache::{Cache, Collection};
 use crate::registry::Resource;
 use crate::registry::target::Target;
 
-/// An address or a node port.
+/// A value that at most one Service may have: a cluster IP or a node port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Thing {
     Address(IpAddr),
@@ -43,7 +43,7 @@ impl Claims {
         Self { addresses: collection("ipaddresses.networking.k8s.io"), ports: collection("ranges") }
     }
 
-    /// Returns true if somebody else than the Service has it.
+    /// Returns true if another Service has a claim on it.
     pub(super) fn has(&self, thing: &Thing, target: &Target<'_>) -> bool {
         let (key, collection) = (self.key(thing), self.collection(thing));
         collection.snapshot().get(&key).is_some_and(|claim| !is_of(claim.stored(), target))

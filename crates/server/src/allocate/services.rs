@@ -47,7 +47,7 @@ impl Allocator {
         Self { claims, given: Mutex::default() }
     }
 
-    /// Takes the first free thing; nobody else gets it until it is given back.
+    /// Reserves the first free candidate. Other writes do not get it until it is given back.
     fn take(
         &self,
         taken: impl Fn(&Thing) -> bool,
@@ -64,7 +64,8 @@ impl Allocator {
     }
 }
 
-/// The addresses and ports given to one write, until it is over. By then its Service has claims on them, or nobody has.
+/// The addresses and ports reserved for one write. Dropping it gives them back: by then they are claimed by the
+/// committed Service, or free.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     allocator: &'a Allocator,
@@ -170,7 +171,8 @@ pub(crate) fn allocate(
     assign(reservation, target, service, &Value::Null)
 }
 
-/// Gives a Service what it needs. What it has had before, in `old`, it may keep, whether the cache knows of it yet or not.
+/// Chooses addresses and ports for a Service. Values that it had before, in `old`, are kept even if the cache has not
+/// seen them yet.
 fn assign(
     reservation: &Reservation<'_>,
     target: &Target<'_>,
