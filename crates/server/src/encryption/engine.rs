@@ -25,7 +25,7 @@ pub struct Encrypted {
 }
 
 impl Encrypted {
-    /// Encrypts what goes into the engine, and decrypts what comes out.
+    /// Encrypts values on the way into `inner` and decrypts them on the way out.
     #[must_use]
     pub fn new(inner: Arc<dyn Engine>, config: EncryptionConfig) -> Self {
         Self { inner, config: Arc::new(config) }

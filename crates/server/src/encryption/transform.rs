@@ -96,7 +96,10 @@ impl ValueTransform {
         }
     }
 
-    /// The value that was stored. What is not encrypted is taken as it is: it was written before encryption was switched on.
+    /// Decrypts a stored value. One without a prefix is plain text, written before encryption was switched on.
+    ///
+    /// # Errors
+    /// None of the keys can decrypt it.
     pub(super) fn read(&self, place: &str, stored: Bytes) -> Result<Bytes, String> {
         if !stored.starts_with(b"k8s:enc:") {
             return Ok(stored);
