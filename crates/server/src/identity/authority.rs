@@ -59,8 +59,8 @@ impl Authority {
         Self::named(keep, "ca", "listwatch-ca").await
     }
 
-    /// The CA of the certificate that requests are forwarded with. It signs nothing else, so that nobody whose certificate is of
-    /// the other CA can claim to forward requests.
+    /// The CA of the front-proxy client certificate. It signs nothing else, so that no certificate of the other CA is
+    /// accepted as a front proxy.
     pub(crate) async fn front_proxy(keep: &SecretStore) -> Result<Self, Error> {
         Self::named(keep, "front-proxy-ca", "front-proxy-ca").await
     }

@@ -76,7 +76,8 @@ fn in_file(path: PathBuf, make: impl FnOnce() -> Result<String, Error>) -> Resul
     Ok(secret)
 }
 
-/// Of several servers that start at once, one is first and the others take what it made.
+/// Reads a secret from the store or creates it. Of several servers that start at once, one creates it and the others
+/// read it.
 async fn in_store(
     engine: &dyn Engine,
     name: &str,
