@@ -32,8 +32,9 @@ pub struct Options {
     pub serving: ServingOptions,
     /// Keys and CAs that credentials are verified with.
     pub identity: IdentityOptions,
-    /// The authorizers, in the order they are asked; what none allows is refused. Kubelets are limited to what their Pods
-    /// need, as in clusters made by kubeadm; kube-apiserver itself allows everything unless it is told otherwise.
+    /// The authorizers, in the order they are asked. A request that none allows is refused. With `Node`, kubelets are
+    /// limited to what their Pods need, as in clusters made by kubeadm; kube-apiserver's own default allows
+    /// everything.
     pub authorization: Vec<AuthorizationMode>,
     /// The audit log; none if there is nothing here.
     pub audit: Option<AuditOptions>,
@@ -89,22 +90,23 @@ pub enum KeepKeys {
 pub struct ServingOptions {
     /// Names and addresses that the serving certificate covers besides those that are known.
     pub names: Vec<String>,
-    /// The address that clients are told to use.
+    /// The address that kubeconfigs and the certificate name, if it differs from the one listened on.
     pub advertise: Option<IpAddr>,
 }
 
 /// Keys and CAs that credentials are verified with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityOptions {
-    /// CAs whose client certificates are believed, besides the server's own.
+    /// CAs whose client certificates are accepted, besides the server's own.
     pub client_ca_file: Option<PathBuf>,
     /// The private key that signs tokens of service accounts; without one it is made and kept.
     pub signing_key_file: Option<PathBuf>,
-    /// Keys, private or public, whose tokens of service accounts are believed as well: those that signed before.
+    /// Keys, private or public, whose service account tokens are accepted as well: those that signed before a
+    /// rotation.
     pub key_files: Vec<PathBuf>,
-    /// Issuers of OpenID Connect tokens that are believed.
+    /// Issuers of OpenID Connect tokens that are accepted.
     pub oidc: Vec<OidcIssuer>,
-    /// A webhook that is asked about tokens that nobody else knows.
+    /// A webhook that is asked about tokens that no other authenticator accepts.
     pub token_webhook: Option<TokenWebhookOptions>,
     /// The longest that a token of a service account may hold. kube-apiserver has no bound but 2^32 seconds; a token that
     /// outlives everybody who knows of it is of no use to anyone but a thief.
@@ -133,27 +135,27 @@ pub struct AuditOptions {
     pub log_file: PathBuf,
 }
 
-/// The controllers that run inside the server. In a cluster most of this is the work of a controller manager; switch
-/// off what one does for you.
+/// The controllers that run inside the server. In a cluster most of this is done by kube-controller-manager: switch
+/// off what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifecycleOptions {
-    /// The namespaces, roles and the Service that every cluster has are written at the first start.
+    /// Writes the bootstrap objects at the start: namespaces, RBAC roles, the `kubernetes` Service.
     pub first_objects: bool,
-    /// When namespaces get their default ServiceAccount and `kube-root-ca.crt`.
+    /// The time at which namespaces get their default ServiceAccount and `kube-root-ca.crt`.
     pub namespace_objects: NamespaceObjects,
-    /// A deleted namespace is emptied and goes.
+    /// Empties deleted namespaces and removes their finalizer.
     pub empty_namespaces: bool,
-    /// Dependents follow their owners.
+    /// Collects garbage: deletes dependents whose owners are gone.
     pub collect_garbage: bool,
-    /// Deleted claims and volumes that nothing uses go.
+    /// Removes the protection finalizer of deleted claims and volumes that are not in use.
     pub storage_protection: bool,
-    /// The status of quotas is recalculated when objects go.
+    /// Recalculates the status of ResourceQuotas when objects are deleted.
     pub quota_status: bool,
-    /// Addresses of Services have IPAddress objects.
+    /// Maintains the IPAddress objects of Service addresses.
     pub service_addresses: bool,
-    /// The types in ValidatingAdmissionPolicies are checked, and their status says what is wrong.
+    /// Expressions of ValidatingAdmissionPolicies are type-checked, with warnings in their status.
     pub policy_status: bool,
-    /// Events are deleted so long after their last change, as by kube-apiserver's `--event-ttl`.
+    /// The time after its last change at which an Event is deleted (`--event-ttl`); `None` keeps them.
     pub event_ttl: Option<Duration>,
     /// The delay before a change is acted on, so that a client still sees the deletion mark of what it deleted, and owners
     /// may be written after their dependents.
@@ -161,7 +163,7 @@ pub struct LifecycleOptions {
 }
 
 impl LifecycleOptions {
-    /// Nothing happens by itself: only the API.
+    /// All controllers off: only the API.
     #[must_use]
     pub fn off() -> Self {
         Self {
@@ -261,11 +263,11 @@ pub struct RequestLimits {
     pub bodies_bytes: usize,
     /// The part of it that one user has at most, so that others find room.
     pub user_bodies_bytes: usize,
-    /// Bytes of an object as it is stored; what is larger is refused. etcd's default for a request, on which users of
-    /// kube-apiserver rely without knowing: everything that handles objects handles ones of this size.
+    /// Bytes of a stored object; larger ones are refused. It is etcd's default limit of a request, which clients of
+    /// kube-apiserver rely on: everything that handles objects handles ones of this size.
     pub object_bytes: usize,
-    /// Objects and bodies above this many bytes are worked on beside the async workers, each of which answers nobody
-    /// meanwhile. What is smaller takes less time than the way to another thread and back is worth.
+    /// Bytes of a body or object above which it is worked on by blocking threads, because an async worker answers no
+    /// other request meanwhile. Below it the work takes less time than the switch.
     pub heavy_above: usize,
     /// The longest time for an ordinary request (504 after it).
     pub timeout: Duration,
@@ -278,7 +280,7 @@ pub struct RequestLimits {
     pub in_flight: usize,
     /// Answers above this are compressed for clients that allow it. Below it the gain is not worth the time.
     pub gzip_above: usize,
-    /// Bytes of a list in protobuf that are kept while its length is found out, which comes first. What is longer is
+    /// Bytes of a protobuf list that are kept while its length, which precedes it, is computed. Longer lists are
     /// encoded twice, so this is above the lists of most clusters.
     pub protobuf_bytes: usize,
     /// The size of one piece of a streamed answer: big enough to fill TLS records, small enough to stay in the CPU's
@@ -311,12 +313,12 @@ pub struct WatchLimits {
     pub min_timeout: Duration,
     /// The interval of bookmarks, for watches that asked for them.
     pub bookmark_every: Duration,
-    /// A last bookmark comes so long before the deadline.
+    /// The time before the deadline of a watch at which its last bookmark is sent.
     pub bookmark_before_end: Duration,
     /// The interval at which a watch is authorized again: it ends when its user's rights were withdrawn or its token
     /// no longer holds. kube-apiserver never looks again; `None` does as it does.
     pub recheck_every: Option<Duration>,
-    /// Bytes of objects a watcher takes at a time when it has much to catch up with: what one that does not read holds.
+    /// Bytes of objects that a watcher takes at a time. A client that does not read holds that much.
     pub batch_bytes: usize,
     /// Events a watcher takes at a time, together with `batch_bytes`.
     pub batch_events: usize,
