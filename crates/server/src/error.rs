@@ -35,7 +35,7 @@ pub enum Error {
         /// The problem with the content.
         problem: String,
     },
-    /// An issuer or a webhook that is to tell who somebody is cannot be used: correct its options.
+    /// An OpenID Connect issuer or a token webhook cannot be used: correct its options.
     #[error("{0}")]
     Identity(String),
     /// Certificates could not be made or loaded.
