@@ -28,7 +28,7 @@ pub struct Sample<'a> {
     pub name: &'static str,
     /// One sentence about it.
     pub help: &'static str,
-    /// True if it only grows.
+    /// Counter or gauge, which exporters need to declare.
     pub kind: MetricKind,
     /// Of what: names and values.
     pub labels: &'a [(&'static str, &'a str)],
@@ -49,7 +49,7 @@ pub struct Figure<T> {
     pub name: &'static str,
     /// One sentence about it.
     pub help: &'static str,
-    /// True if it only grows.
+    /// Counter or gauge, which exporters need to declare.
     pub kind: MetricKind,
     /// Reads it.
     pub value: fn(&T) -> f64,

@@ -18,7 +18,8 @@ pub(crate) struct ProblemLog {
 }
 
 impl ProblemLog {
-    /// True if to write about this one; then, how many were left out before it.
+    /// Returns the number of problems of this kind that were left out of the log before this one, if this one is to be
+    /// written.
     pub(crate) fn admit(&mut self, kind: &'static str, now: Instant) -> Option<u64> {
         let Some((_, last, left_out)) = self.kinds.iter_mut().find(|(name, ..)| *name == kind) else {
             // There are as many kinds as the code names, about a dozen.

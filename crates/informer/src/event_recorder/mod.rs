@@ -42,7 +42,7 @@ pub struct RecorderOptions {
     pub backoff: BackoffOptions,
     /// The time [`EventRecorder::shut_down`] goes on writing what is left. Default five seconds.
     pub flush: Duration,
-    /// An occurrence that becomes an event.
+    /// The rules by which occurrences become events, series or nothing.
     pub correlator: CorrelatorOptions,
 }
 
@@ -72,7 +72,8 @@ pub struct RecorderStats {
     pub dropped: u64,
     /// Occurrences that no API server would accept: without a reason, say.
     pub invalid: u64,
-    /// Writes given up.
+    /// Writes given up after [`tries`](RecorderOptions::tries) attempts, or because the server refused the event for
+    /// good.
     pub failed: u64,
 }
 
