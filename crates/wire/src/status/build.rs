@@ -27,7 +27,8 @@ fn about(group: &str, kind: &str, name: &str) -> StatusDetails {
 }
 
 impl Status {
-    /// Any failure; the constructors below are preferred.
+    /// Any failure, for codes and reasons without a constructor. Prefer the constructors below: their texts are those
+    /// that clients match on.
     #[must_use]
     pub fn failure(code: u16, reason: StatusReason, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), ..Self::default() }
@@ -63,20 +64,24 @@ impl Status {
         Self { status: Outcome::Success, ..Self::default() }.with_details(details)
     }
 
-    /// 400: the request cannot be understood or contradicts itself.
+    /// 400: the request cannot be understood or contradicts itself. Repeating it unchanged is useless.
     #[must_use]
+    #[doc(alias = "NewBadRequest")]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, StatusReason::BadRequest, message)
     }
 
-    /// 401: no valid credential.
+    /// 401: no credential, or none that an authenticator accepts. The text never says which.
     #[must_use]
+    #[doc(alias = "NewUnauthorized")]
     pub fn unauthorized() -> Self {
         Self::failure(401, StatusReason::Unauthorized, "Unauthorized")
     }
 
-    /// 403: authorisation or admission says no. An empty resource stands for a path outside the resource tree.
+    /// 403: refused by authorization or admission, with the reason in `why`. An empty resource stands for a path
+    /// outside the resource tree.
     #[must_use]
+    #[doc(alias = "NewForbidden")]
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let qualified = qualified(group, resource);
         let message = match (qualified.is_empty(), name.is_empty()) {
@@ -87,15 +92,18 @@ impl Status {
         Self::failure(403, StatusReason::Forbidden, message).with_details(about(group, resource, name))
     }
 
-    /// 404: no such object.
+    /// 404: the resource is served, but has no object of that name. client-go's `IsNotFound` is true for it.
     #[must_use]
+    #[doc(alias = "NewNotFound")]
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {} not found", qualified(group, resource), go::quote(name));
         Self::failure(404, StatusReason::NotFound, message).with_details(about(group, resource, name))
     }
 
-    /// 404: no such path.
+    /// 404: nothing is served at the path. It names no object, by which clients tell a missing API from a missing
+    /// object.
     #[must_use]
+    #[doc(alias = "NewGenericServerResponse")]
     pub fn no_such_path() -> Self {
         Self::failure(404, StatusReason::NotFound, "the server could not find the requested resource")
             .with_details(StatusDetails::default())
@@ -108,8 +116,9 @@ impl Status {
         Self::failure(405, StatusReason::MethodNotAllowed, message).with_details(StatusDetails::default())
     }
 
-    /// 405: the kind does not have the verb.
+    /// 405: the kind does not have the verb, though its path is served.
     #[must_use]
+    #[doc(alias = "NewMethodNotSupported")]
     pub fn method_not_supported(group: &str, resource: &str, verb: &str) -> Self {
         let message = format!(
             "{verb} is not supported on resources of kind {}",
@@ -125,15 +134,18 @@ impl Status {
         Self::failure(406, StatusReason::NotAcceptable, message)
     }
 
-    /// 409: the name is taken.
+    /// 409: a create found the name taken. Clients tell it from [`conflict`](Self::conflict) by the reason, since the
+    /// code is the same.
     #[must_use]
+    #[doc(alias = "NewAlreadyExists")]
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {} already exists", qualified(group, resource), go::quote(name));
         Self::failure(409, StatusReason::AlreadyExists, message).with_details(about(group, resource, name))
     }
 
-    /// 409: no free name was found for a `generateName`.
+    /// 409: no free name was found for a `generateName`. The client is asked to try again after a second.
     #[must_use]
+    #[doc(alias = "NewGenerateNameConflict")]
     pub fn generate_name_exhausted(group: &str, resource: &str, name: &str) -> Self {
         let message = format!(
             "{} {} already exists, the server was not able to generate a unique name for the object",
@@ -145,33 +157,38 @@ impl Status {
             .with_retry_after(1)
     }
 
-    /// 409: the request rests on something that is no longer so.
+    /// 409: a precondition of the request no longer holds, such as its uid. A client reads the object again before it
+    /// retries.
     #[must_use]
+    #[doc(alias = "NewConflict")]
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let target = qualified(group, resource);
         let message = format!("Operation cannot be fulfilled on {target} {}: {why}", go::quote(name));
         Self::failure(409, StatusReason::Conflict, message).with_details(about(group, resource, name))
     }
 
-    /// 409: the resource version in the request is not the current one.
+    /// 409: the resourceVersion in the request is not the current one: optimistic concurrency lost. client-go's
+    /// `RetryOnConflict` waits for this one.
     #[must_use]
     pub fn modified(group: &str, resource: &str, name: &str) -> Self {
         Self::conflict(group, resource, name, MODIFIED)
     }
 
-    /// 410: history no longer reaches the position asked for.
+    /// 410: history no longer reaches the resourceVersion or `continue` token asked for. A reflector lists again.
     #[must_use]
+    #[doc(alias = "NewResourceExpired")]
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, StatusReason::Expired, message)
     }
 
-    /// 413: the body, or the number of patch operations, is over the limit.
+    /// 413: the body, or the number of patch operations, exceeds its bound.
     #[must_use]
+    #[doc(alias = "NewRequestEntityTooLargeError")]
     pub fn too_large(why: &str) -> Self {
         Self::failure(413, StatusReason::RequestEntityTooLarge, format!("Request entity too large: {why}"))
     }
 
-    /// 415: the content type is not understood.
+    /// 415: the `Content-Type` of the body is none that this endpoint decodes. A client may repeat the request in JSON.
     #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let accepted = accepted.join(", ");
@@ -181,7 +198,8 @@ impl Status {
         Self::failure(415, StatusReason::UnsupportedMediaType, message)
     }
 
-    /// 422: validation failed. The kind is the kind, not the plural.
+    /// 422: validation failed, with one cause per field error. The kind is the kind, not the plural. Errors beyond the
+    /// bounds of [`FieldErrors`] are left out.
     ///
     /// ```
     /// use listwatch_wire::status::{FieldError, Status};
@@ -190,6 +208,7 @@ impl Status {
     /// assert_eq!(status.message, r#"Deployment.apps "d" is invalid: spec.selector: Required value"#);
     /// ```
     #[must_use]
+    #[doc(alias = "NewInvalid")]
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut told = FieldErrors::new();
         let errors: Vec<&FieldError> = errors.iter().take_while(|error| told.takes(error)).collect();
@@ -205,7 +224,7 @@ impl Status {
         Self::failure(422, StatusReason::Invalid, message).with_details(details)
     }
 
-    /// 422: request options failed validation.
+    /// 422: the query parameters or the body of options (`ListOptions`, `PatchOptions`, …) failed validation.
     #[must_use]
     pub fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
         Self::invalid("meta.k8s.io", kind, "", errors)
@@ -218,14 +237,16 @@ impl Status {
         Self::failure(422, StatusReason::Invalid, message).with_details(StatusDetails::default())
     }
 
-    /// 429: come back later.
+    /// 429: overload or a disruption budget. client-go repeats the request after the given seconds by itself.
     #[must_use]
+    #[doc(alias = "NewTooManyRequests")]
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
         Self::failure(429, StatusReason::TooManyRequests, message).with_retry_after(retry_after_seconds)
     }
 
     /// 500 with a known origin, whose text is repeated as a cause.
     #[must_use]
+    #[doc(alias = "NewInternalError")]
     pub fn internal(error: impl std::fmt::Display) -> Self {
         let text = error.to_string();
         Self::failure(500, StatusReason::InternalError, format!("Internal error occurred: {text}"))

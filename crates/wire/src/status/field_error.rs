@@ -13,7 +13,8 @@ use crate::json::Value;
 use super::StatusCause;
 use crate::go;
 
-/// The kind of a complaint; decides the text before the detail and the reason of the cause.
+/// The type of a field error. It decides the text before the detail, the reason of the cause, and whether the value is
+/// shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "ErrorType")]
 pub enum FieldErrorKind {
@@ -40,7 +41,7 @@ pub enum FieldErrorKind {
 }
 
 impl FieldErrorKind {
-    /// The machine-readable reason in a status cause.
+    /// The reason of the cause in a [`Status`](super::Status), such as `FieldValueInvalid`: what programs compare.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
@@ -76,7 +77,7 @@ impl FieldErrorKind {
     }
 }
 
-/// One complaint about one field.
+/// One error about one field of an object or of request options.
 ///
 /// ```
 /// use listwatch_wire::status::FieldError;
@@ -113,20 +114,21 @@ impl FieldError {
         Self { kind, field: field.into(), value: value.into(), detail: detail.into(), omitted: false }
     }
 
-    /// Leaves the value out of the text.
+    /// Leaves the value out of the text, because it is large or says nothing.
     #[must_use]
     pub fn without_value(mut self) -> Self {
         self.omitted = true;
         self
     }
 
-    /// A malformed value.
+    /// A value that breaks a rule of its field, with the rule in `detail`. Prints `Invalid value`.
     #[must_use]
     pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(FieldErrorKind::Invalid, field, value, detail)
     }
 
-    /// A value of the wrong type.
+    /// A value of another JSON type than the schema declares. It prints like [`invalid`](Self::invalid) and has a
+    /// reason of its own.
     #[must_use]
     pub fn type_invalid(
         field: impl Into<String>,
@@ -136,31 +138,32 @@ impl FieldError {
         Self::new(FieldErrorKind::TypeInvalid, field, value, detail)
     }
 
-    /// A missing field.
+    /// A field that is absent or empty and must not be. Prints no value.
     #[must_use]
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(FieldErrorKind::Required, field, Value::Null, detail)
     }
 
-    /// A field that must not be set.
+    /// A field that must not be set here, or not be changed. Prints no value.
     #[must_use]
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(FieldErrorKind::Forbidden, field, Value::Null, detail)
     }
 
-    /// Something that is there twice.
+    /// A value that occurs twice where it must be unique. The path is that of the second.
     #[must_use]
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(FieldErrorKind::Duplicate, field, value, "")
     }
 
-    /// Something referred to that is not there.
+    /// A reference to something that is not there, such as the name of an undeclared volume.
     #[must_use]
     pub fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(FieldErrorKind::NotFound, field, value, "")
     }
 
-    /// A value outside of the supported ones.
+    /// A value outside an enumeration. The supported values are printed in the order given, so callers sort them where
+    /// kube-apiserver does.
     #[must_use]
     pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|s| go::quote(s)).collect();
@@ -169,13 +172,13 @@ impl FieldError {
         Self::new(FieldErrorKind::NotSupported, field, value, detail)
     }
 
-    /// More bytes than allowed.
+    /// A text of more than `max` bytes. The value is not printed, since it is too long.
     #[must_use]
     pub fn too_long(field: impl Into<String>, max: usize) -> Self {
         Self::new(FieldErrorKind::TooLong, field, Value::Null, format!("may not be more than {max} bytes"))
     }
 
-    /// More elements than allowed.
+    /// A list of more than `max` elements. It prints the number of elements in place of the value.
     #[must_use]
     pub fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
         let items = if max == 1 { "item" } else { "items" };
@@ -193,7 +196,7 @@ impl FieldError {
         self.field.len() + value + self.detail.len()
     }
 
-    /// The text without the field.
+    /// The text without the path: the message of the cause, whose field names the path.
     #[must_use]
     pub fn body(&self) -> String {
         let mut out = self.kind.text().to_owned();
