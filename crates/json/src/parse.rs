@@ -91,7 +91,7 @@ impl Value {
     }
 }
 
-/// Returns true if the bytes have the syntax of JSON, whatever their encoding.
+/// Checks that the bytes have the syntax of JSON, whatever their encoding.
 ///
 /// # Errors
 /// See [`ParseError`].
