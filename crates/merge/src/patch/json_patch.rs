@@ -157,7 +157,7 @@ impl PatchBudget {
         }
     }
 
-    /// Returns true if a value of this depth may stand at a path.
+    /// Refuses a value of this depth at a path if the whole would be nested too deeply.
     fn allows(&self, path: &Pointer, depth: usize) -> PatchResult {
         if path.0.len() + depth > self.depth { failed("exceeded max depth") } else { Ok(()) }
     }
