@@ -22,19 +22,19 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// For example `secrets` in `default`.
+    /// A resource of the core group in one namespace, for example `secrets` in `default`.
     #[must_use]
     pub fn core(resource: &str, namespace: &str) -> Self {
         Self { resource: resource.to_owned(), namespace: namespace.to_owned() }
     }
 
-    /// Its path in the API.
+    /// The path of the collection in the API.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/api/v1/namespaces/{}/{}", self.namespace, self.resource)
     }
 
-    /// The namespace.
+    /// The namespace that all its objects are in.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Seen;
 
-/// One call of a handler.
+/// One call of an informer's handler, as the recording kept it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// An object appeared.

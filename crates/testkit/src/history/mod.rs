@@ -92,7 +92,7 @@ pub enum Start {
     Initial(Revision),
 }
 
-/// The events of one watch stream.
+/// The record of one watch stream, from its request to the last frame that was read.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// The watcher, for the message.
@@ -141,7 +141,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// True if an object is asked for.
+    /// Returns true if a watch or list with this filter must show an object with this content.
     #[must_use]
     pub fn matches(&self, key: &ObjectKey, content: &Value) -> bool {
         let labels = content.pointer("/metadata/labels");

@@ -9,7 +9,7 @@ use listwatch_wire::Revision;
 use super::{Filter, List, Seen, Truth, Violation};
 
 impl List {
-    /// Everything this list did wrong.
+    /// Returns every promise that this list broke.
     #[must_use]
     pub fn check(&self, truth: &Truth) -> Vec<Violation> {
         let mut broken = Vec::new();

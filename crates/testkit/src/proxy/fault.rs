@@ -55,7 +55,7 @@ pub enum Then {
     Stall(Duration),
 }
 
-/// An answer that the server never gave.
+/// A response that the proxy sends in the server's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     code: u16,

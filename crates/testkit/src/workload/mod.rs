@@ -22,14 +22,14 @@ use crate::collection::Collection;
 use crate::history::{Acknowledged, Filter, List, Truth, Violation, Watch};
 use crate::raw::{Raw, RawError};
 
-/// The amount of work.
+/// The size of a run: actors, writes and the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     /// Everything random comes from here.
     pub seed: u64,
     /// Each writes its own keys, so that it knows what it may expect.
     pub writers: usize,
-    /// Writes per writer.
+    /// The number of writes that each writer makes.
     pub writes: usize,
     /// Keys per writer: few, so that objects come, change and go often.
     pub keys: usize,
@@ -55,7 +55,7 @@ impl Default for Workload {
     }
 }
 
-/// Everything that happened.
+/// Everything that was recorded in a run, ready to be checked.
 #[derive(Debug, Default)]
 pub struct Record {
     /// The commits of the store.
@@ -69,7 +69,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Every broken promise.
+    /// Returns every promise that the server broke in this run.
     #[must_use]
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = self.truth.check_acknowledged(&self.acknowledged);
