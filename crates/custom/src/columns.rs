@@ -26,14 +26,15 @@ struct CustomColumn {
 }
 
 impl Columns {
-    /// Reads `additionalPrinterColumns` of a version.
+    /// Reads `additionalPrinterColumns` of a version. Columns that cannot be read were refused with the definition;
+    /// without any, there is the age.
     #[must_use]
     pub fn read(declared: Option<&Value>) -> Self {
         let columns: Vec<CustomColumn> = declared.and_then(|v| v.to_type().ok()).unwrap_or_default();
         Self(if columns.is_empty() { vec![CustomColumn::age()] } else { columns })
     }
 
-    /// The `columnDefinitions` of a Table.
+    /// The `columnDefinitions` of a Table, the name first.
     pub fn definitions(&self) -> impl Iterator<Item = Value> {
         let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0,
             "description": "Name must be unique within a namespace."});

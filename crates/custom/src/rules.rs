@@ -61,7 +61,7 @@ struct CompiledRule {
     max_cost: u64,
 }
 
-/// Errors and warnings of an evaluation.
+/// The result of evaluating the rules on a write, with ratcheting: what an update did not change only warns.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Rules that are broken.
@@ -83,7 +83,7 @@ impl Rules {
         Self { root: compile::root(schema, &Env::new(Version::New)) }
     }
 
-    /// Returns true if there are no rules.
+    /// Returns true if there are no rules, so that a write need not build variables for them.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.is_none()

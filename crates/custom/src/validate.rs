@@ -119,7 +119,7 @@ impl ValidateWalk {
         }
     }
 
-    /// Returns true if a number fits the range of its format. As with types, kube-apiserver reports no path.
+    /// Refuses a number outside the range of its format. As with types, kube-apiserver reports no path.
     fn number_format(&mut self, schema: &Schema, number: f64) {
         let fits = match schema.format.as_str() {
             "int32" => (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number),
