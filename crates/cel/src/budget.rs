@@ -11,7 +11,7 @@ pub const OBJECT_BUDGET: u64 = 10_000_000;
 /// The budget of all match conditions of one webhook or policy binding.
 pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 
-/// The cost that is left for evaluations.
+/// The cost that is left for the evaluations of one request. It is passed from expression to expression.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget(Option<u64>);
 
@@ -22,7 +22,7 @@ impl Budget {
         Self(Some(total))
     }
 
-    /// Takes a cost out; whether there was enough. Once there was not, nothing is left.
+    /// Takes a cost out and returns true if there was enough. Once there was not, nothing is left.
     pub fn spend(&mut self, cost: u64) -> bool {
         self.0 = self.0.and_then(|left| left.checked_sub(cost));
         self.0.is_some()
@@ -33,7 +33,7 @@ impl Budget {
         self.0 = None;
     }
 
-    /// Returns true if it was overspent.
+    /// Returns true if it was overspent: the expressions that follow fail without being evaluated.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.0.is_none()

@@ -94,7 +94,7 @@ impl Env {
         self
     }
 
-    /// The type of a variable.
+    /// The declared type of a variable; `None` if expressions may not use it.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&Type> {
         self.variables.get(name)

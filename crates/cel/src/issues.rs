@@ -12,7 +12,7 @@ const MAX_ERRORS: usize = 100;
 /// Lines longer than this many bytes are not shown.
 const MAX_SNIPPET: usize = 16384;
 
-/// One error of compilation.
+/// One error of parsing or checking, such as `undeclared reference to 'x'`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// The offset in code points, if the error has a place.

@@ -15,7 +15,7 @@ use crate::ast::{Ast, AstKind, Id, Literal, MapEntry};
 use crate::issues::Issues;
 use lexer::{LexToken, Lexeme};
 
-/// Bounds on what is parsed.
+/// Bounds on what is parsed. Expressions come from users, and everything after the parser recurses over the tree.
 #[derive(Clone, Copy, Debug)]
 pub struct ParserLimits {
     /// The longest expression in code points; cel-go's default.

@@ -45,7 +45,7 @@ impl Env {
 }
 
 impl Expression {
-    /// The type of its value.
+    /// The type of its value, which a host compares with what it needs: `bool` for a rule, `string` for a message.
     #[must_use]
     pub fn output_type(&self) -> &Type {
         self.checked.ty(self.checked.ast.root)

@@ -75,7 +75,7 @@ impl Decl {
         read(schema, resource, "selfType").map(Arc::new)
     }
 
-    /// The type for the checker.
+    /// The type that the checker uses for a variable of this declaration.
     #[must_use]
     pub fn ty(&self) -> &Type {
         &self.ty

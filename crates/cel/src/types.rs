@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use listwatch_wire::json::Text;
 
-/// The type of an expression.
+/// The type of an expression, as the checker infers it.
 #[derive(Clone, Debug)]
 pub enum Type {
     /// Anything; checked at run time.
@@ -54,7 +54,7 @@ pub enum Type {
     Error,
 }
 
-/// A named type with fields.
+/// A named type with fields, such as the object of a schema. Two are equal if their names are.
 #[derive(Debug)]
 pub struct ObjectType {
     /// The name, as errors show it.
@@ -75,19 +75,19 @@ impl ObjectType {
 }
 
 impl Type {
-    /// A list of elements of a type.
+    /// The type of a list whose elements have this type.
     #[must_use]
     pub fn list(element: Type) -> Self {
         Self::List(Arc::new(element))
     }
 
-    /// A map.
+    /// The type of a map from keys to values; keys of JSON objects are strings.
     #[must_use]
     pub fn map(key: Type, value: Type) -> Self {
         Self::Map(Arc::new((key, value)))
     }
 
-    /// An optional value of a type.
+    /// The type of an optional value, which `?` and `optional.of` make.
     #[must_use]
     pub fn optional(value: Type) -> Self {
         Self::Optional(Arc::new(value))

@@ -42,7 +42,7 @@ pub trait HostObject: fmt::Debug + Send + Sync {
     fn field<'s>(&'s self, name: &str, meter: &mut Meter) -> Result<Option<Value<'s>>, EvalError>;
 }
 
-/// A constructed object, such as `JSONPatch{op: "add"}`.
+/// An object that an expression constructed, such as `JSONPatch{op: "add"}` in a mutating policy.
 #[derive(Clone, Debug)]
 pub struct Struct<'a> {
     /// The name of its type.
@@ -109,13 +109,13 @@ impl<'a> Value<'a> {
         Self::String(text.into())
     }
 
-    /// A list of values.
+    /// A list that is not part of any object.
     #[must_use]
     pub fn list(items: Vec<Value<'a>>) -> Self {
         Self::List(List::from(items))
     }
 
-    /// An optional value.
+    /// An optional that holds a value. The empty one is `Value::Optional(None)`.
     #[must_use]
     pub fn some(value: Value<'a>) -> Self {
         Self::Optional(Some(Arc::new(value)))

@@ -19,9 +19,9 @@ pub struct AccessRequest {
     pub service_account: Option<(String, String)>,
     /// The path of a request that is not for a resource.
     pub path: Option<String>,
-    /// The API group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// The resource.
+    /// The resource, in the plural.
     pub resource: String,
     /// The subresource, or nothing.
     pub subresource: String,
@@ -33,7 +33,7 @@ pub struct AccessRequest {
     pub field_selector: String,
     /// The label selector, or nothing.
     pub label_selector: String,
-    /// The verb.
+    /// The verb, as in RBAC rules: `get`, `create`, `use`.
     pub verb: String,
 }
 

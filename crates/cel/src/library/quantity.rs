@@ -16,7 +16,8 @@ const NANOS: i128 = 1_000_000_000;
 /// The largest quantity.
 const MAX: i128 = i64::MAX as i128 * NANOS;
 
-/// A quantity of Kubernetes, in billionths.
+/// A quantity for calculations in expressions, in billionths. `listwatch-kinds` has its own, which also keeps the
+/// notation.
 #[derive(Clone, Debug)]
 pub struct Quantity {
     nanos: i128,

@@ -32,7 +32,7 @@ impl Timestamp {
         (at >= Self::ZERO.0).then_some(Self(at))
     }
 
-    /// The seconds since 1970.
+    /// The whole seconds since 1970, rounded down: negative before.
     #[must_use]
     pub fn seconds(self) -> i64 {
         let since = self.0.duration_since(EPOCH);
