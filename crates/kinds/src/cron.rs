@@ -42,7 +42,7 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// Checks a schedule.
+/// Checks the syntax of a schedule; a day that no month has, such as 31 February, is accepted.
 ///
 /// # Errors
 /// The problem with the expression.

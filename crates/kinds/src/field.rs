@@ -16,15 +16,17 @@ enum FieldStep<'a> {
     Key(&'a str),
 }
 
-/// A place in an object, such as `spec.ports[0].name` or `data[key]`.
+/// A place in an object, such as `spec.ports[0].name` or `data[key]`. It borrows its parent, so that it costs nothing
+/// to extend and is printed only for an error.
 #[derive(Clone, Copy, Debug)]
+#[doc(alias = "field.Path")]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     step: FieldStep<'a>,
 }
 
 impl<'a> Path<'a> {
-    /// A field of the object itself.
+    /// A top-level field, such as `spec`. Validation begins here and extends the path as it descends.
     #[must_use]
     pub const fn root(name: &'a str) -> Self {
         Path { parent: None, step: FieldStep::Name(name) }
@@ -36,13 +38,13 @@ impl<'a> Path<'a> {
         Path { parent: None, step: FieldStep::Name("") }
     }
 
-    /// A field below.
+    /// A field of this struct: `spec` becomes `spec.ports`.
     #[must_use]
     pub const fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
         Path { parent: Some(self), step: FieldStep::Name(name) }
     }
 
-    /// Another field of the same struct.
+    /// Another field of the same struct, for errors that name a field other than the one being checked.
     #[must_use]
     pub const fn sibling<'b>(&'b self, name: &'b str) -> Path<'b> {
         Path { parent: self.parent, step: FieldStep::Name(name) }
@@ -54,13 +56,13 @@ impl<'a> Path<'a> {
         self.parent.copied().unwrap_or(Path::object())
     }
 
-    /// An element below.
+    /// An element of this list: `spec.ports` becomes `spec.ports[0]`.
     #[must_use]
     pub const fn index(&self, index: usize) -> Path<'_> {
         Path { parent: Some(self), step: FieldStep::Index(index) }
     }
 
-    /// An entry of a map below.
+    /// An entry of this map: `data` becomes `data[tls.crt]`.
     #[must_use]
     pub const fn key<'b>(&'b self, key: &'b str) -> Path<'b> {
         Path { parent: Some(self), step: FieldStep::Key(key) }
@@ -88,18 +90,20 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Complaints in the order they were found, as many as are told.
+/// The field errors of one object, in the order they were found and bounded in number and size. Methods add an error;
+/// those named after a condition add one only if it does not hold.
 #[derive(Debug, Default)]
+#[doc(alias = "ErrorList")]
 pub struct Errors(FieldErrors);
 
 impl Errors {
-    /// No complaints yet.
+    /// An empty list: the object is valid so far.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All complaints.
+    /// Returns the errors without repetitions, for [`Status::invalid`](listwatch_wire::Status::invalid).
     #[must_use]
     pub fn into_vec(self) -> Vec<FieldError> {
         let mut kept = self.0.into_vec();
@@ -130,7 +134,7 @@ impl Errors {
         self.into_vec().into_iter().map(|error| error.field).collect()
     }
 
-    /// Returns true if there are no errors.
+    /// Returns true if the object is valid so far. Later checks run only then, as in kube-apiserver.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -140,12 +144,12 @@ impl Errors {
         self.0.push(FieldError::new(kind, path.to_string(), value, detail));
     }
 
-    /// The field must be there.
+    /// Adds an error for a field that is absent or empty and must not be.
     pub fn required(&mut self, path: &Path<'_>, detail: impl Into<String>) {
         self.push(FieldErrorKind::Required, path, Value::Null, detail);
     }
 
-    /// The field's value breaks a rule.
+    /// Adds an error for a value that breaks the rule in `detail`.
     pub fn invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) {
         self.push(FieldErrorKind::Invalid, path, value.into(), detail);
     }
@@ -155,39 +159,40 @@ impl Errors {
         self.push(FieldErrorKind::Internal, path, Value::Null, detail);
     }
 
-    /// The field may not be set here and now.
+    /// Adds an error for a field that may not be set here, or not be changed now.
     pub fn forbidden(&mut self, path: &Path<'_>, detail: impl Into<String>) {
         self.push(FieldErrorKind::Forbidden, path, Value::Null, detail);
     }
 
-    /// The value occurs twice where it may occur once.
+    /// Adds an error for a value that occurs twice where it must be unique; `path` is that of the second.
     pub fn duplicate(&mut self, path: &Path<'_>, value: impl Into<Value>) {
         self.push(FieldErrorKind::Duplicate, path, value.into(), "");
     }
 
-    /// The value refers to something that is not there.
+    /// Adds an error for a reference to something that the object does not declare.
     pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<Value>) {
         self.push(FieldErrorKind::NotFound, path, value.into(), "");
     }
 
-    /// The value is too long in bytes.
+    /// Adds an error for a text of more than `max` bytes.
     pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
         self.0.push(FieldError::too_long(path.to_string(), max));
     }
 
-    /// There are too many elements.
+    /// Adds an error for a list of more than `max` elements.
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
         self.0.push(FieldError::too_many(path.to_string(), actual, max));
     }
 
-    /// The value is none of the words known here.
+    /// Adds an error for a value outside an enumeration. The supported values are sorted, as kube-apiserver prints
+    /// them.
     pub fn not_supported(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
         let mut words = supported.to_vec();
         words.sort_unstable();
         self.0.push(FieldError::not_supported(path.to_string(), value, &words));
     }
 
-    /// One complaint per text.
+    /// Adds one error per message, for checks that return several: see [`crate::names`].
     pub fn invalid_all<T: Into<String>>(
         &mut self,
         path: &Path<'_>,
@@ -199,21 +204,21 @@ impl Errors {
         }
     }
 
-    /// The field must keep the value it has.
+    /// Adds an error if an update changes the field.
     pub fn immutable(&mut self, path: &Path<'_>, new: &Value, old: &Value) {
         if new != old {
             self.invalid(path, new.clone(), "field is immutable");
         }
     }
 
-    /// The text must be one of the words.
+    /// Adds an error unless the text is one of the supported values.
     pub fn one_of(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
         if !supported.contains(&value) {
             self.not_supported(path, value, supported);
         }
     }
 
-    /// The text must be there and one of the words.
+    /// Adds an error unless the text is there and one of the supported values.
     pub fn required_one_of(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
         if value.is_empty() {
             self.required(path, "");
@@ -222,14 +227,14 @@ impl Errors {
         }
     }
 
-    /// The number must not be negative.
+    /// Adds an error if the number is negative. An absent number is fine.
     pub fn non_negative(&mut self, path: &Path<'_>, value: Option<i64>) {
         if let Some(value) = value.filter(|value| *value < 0) {
             self.invalid(path, value, "must be greater than or equal to 0");
         }
     }
 
-    /// The number must be above zero.
+    /// Adds an error unless the number is greater than zero. An absent number is fine.
     pub fn positive(&mut self, path: &Path<'_>, value: Option<i64>) {
         if let Some(value) = value.filter(|value| *value <= 0) {
             self.invalid(path, value, "must be greater than 0");

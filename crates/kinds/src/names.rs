@@ -61,7 +61,7 @@ fn mask_trailing_dash(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// One segment of a path.
+/// Checks that a name fits into one segment of a URL path, with nothing to escape. RBAC names may have colons.
 #[must_use]
 pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     let mut found = Vec::new();
@@ -76,7 +76,7 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     found
 }
 
-/// A key of a ConfigMap or Secret.
+/// Checks a key of a ConfigMap or Secret. Keys become file names in volumes, hence no slash and no leading `..`.
 #[must_use]
 pub fn config_key(text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -94,7 +94,7 @@ pub fn config_key(text: &str) -> Vec<String> {
     found
 }
 
-/// The name of an environment variable.
+/// Checks the name of an environment variable: any printable ASCII except `=`.
 #[must_use]
 pub fn env_name(text: &str) -> Vec<String> {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=') {
@@ -136,7 +136,7 @@ pub(crate) fn canonical_cidr(text: &str) -> String {
     format!("{address}/{bits}")
 }
 
-/// Returns true if a CIDR is part of another one, but not all of it.
+/// Returns true if a CIDR is part of another one, but not all of it, as the exceptions of a NetworkPolicy must be.
 #[must_use]
 pub fn is_strict_subset(inner: &str, outer: &str) -> bool {
     match (range(inner), range(outer)) {
@@ -161,7 +161,7 @@ fn prefix(address: std::net::IpAddr, bits: u32) -> u128 {
     number.checked_shr(size.saturating_sub(bits)).unwrap_or(0)
 }
 
-/// The name of a header in a request.
+/// Checks the name of a header that a probe or hook sends.
 #[must_use]
 pub fn http_header(text: &str) -> Vec<String> {
     const RULE: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
@@ -169,7 +169,7 @@ pub fn http_header(text: &str) -> Vec<String> {
     if fits { Vec::new() } else { vec![RULE.to_owned()] }
 }
 
-/// The name of a port: an IANA service name.
+/// Checks the name of a container or Service target port: an IANA service name of at most 15 characters.
 #[must_use]
 pub fn port_name(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();

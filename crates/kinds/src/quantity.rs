@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The text is no quantity.
+/// The error of a text that is no quantity. The message is apimachinery's and ends up in field errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
 pub struct InvalidQuantity;
@@ -64,7 +64,7 @@ fn is_canonical(text: &str) -> bool {
         }
 }
 
-/// Compares two quantities by amount.
+/// Compares two quantities by amount: `1000m` equals `1`.
 ///
 /// # Errors
 /// When one of the texts is no quantity.
@@ -73,7 +73,8 @@ pub fn compare(a: &str, b: &str) -> Result<Ordering, InvalidQuantity> {
     Ok(a.cmp(&b))
 }
 
-/// An amount to calculate with. Two of them are equal if their amounts are, however they were written.
+/// An amount to calculate with, exact to a billionth. Two of them are equal if their amounts are, however they were
+/// written.
 ///
 /// ```
 /// use listwatch_kinds::quantity::Quantity;
@@ -82,6 +83,7 @@ pub fn compare(a: &str, b: &str) -> Result<Ordering, InvalidQuantity> {
 /// assert!(sum > Quantity::whole(1));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
+#[doc(alias = "resource.Quantity")]
 pub struct Quantity {
     finest: i128,
     format: QuantityFormat,
@@ -97,7 +99,7 @@ impl Quantity {
         Ok(Self { finest: amount.in_finest(), format: amount.format })
     }
 
-    /// A whole number.
+    /// The quantity of a whole number, such as a count of objects in a ResourceQuota.
     #[must_use]
     pub fn whole(number: i64) -> Self {
         Self { finest: i128::from(number).saturating_mul(1_000_000_000), format: QuantityFormat::DecimalSi }
@@ -116,13 +118,13 @@ impl Quantity {
         self.plus(Self { finest: other.finest.saturating_neg(), ..other })
     }
 
-    /// True if it is nothing.
+    /// Returns true if the amount is zero, in whatever unit it was written.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.finest == 0
     }
 
-    /// True if it is less than nothing.
+    /// Returns true if the amount is below zero: requests, limits and quotas may not be.
     #[must_use]
     pub fn is_negative(self) -> bool {
         self.finest < 0

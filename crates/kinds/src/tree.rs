@@ -9,7 +9,7 @@ use listwatch_wire::json::{Map, Text, Value};
 /// The value of an absent field.
 static NULL: Value = Value::Null;
 
-/// Reading and filling in fields by name.
+/// Reading and filling in fields by name, for values whose types have been checked. Wrong types read as absent.
 pub trait Tree {
     /// The object's fields, if it is an object.
     fn fields(&self) -> Option<&Map>;

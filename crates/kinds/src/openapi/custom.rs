@@ -26,13 +26,13 @@ const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 pub struct CustomResource<'a> {
     /// The API group, which every custom resource has; it is part of the definition's name.
     pub group: &'a str,
-    /// Version.
+    /// The version that this schema is of; each served version is a resource of its own here.
     pub version: &'a str,
-    /// Kind.
+    /// The `kind` of its objects, which names the definition in the document.
     pub kind: &'a str,
     /// Kind of its lists.
     pub list_kind: &'a str,
-    /// Name in paths.
+    /// The resource name in paths.
     pub plural: &'a str,
     /// True if paths have a namespace.
     pub namespaced: bool,

@@ -97,7 +97,8 @@ pub fn v3(name: &str) -> Option<Vec<u8>> {
     Some(write_v3("Kubernetes", VERSION, &paths, &components, true))
 }
 
-/// The v3 document of the custom resources of one group and version.
+/// The v3 document of the custom resources of one group and version. They have documents of their own, so that a
+/// changed definition changes no other.
 #[must_use]
 pub fn custom_v3(resources: &[CustomResource<'_>]) -> Vec<u8> {
     let paths: Vec<PathItem> = resources.iter().flat_map(CustomResource::paths).collect();
@@ -109,7 +110,8 @@ pub fn custom_v3(resources: &[CustomResource<'_>]) -> Vec<u8> {
     write_v3("Kubernetes CRD Swagger", "v0.1.0", &paths, &components, false)
 }
 
-/// The v2 (Swagger) document of all built-in kinds and some custom resources.
+/// The v2 (Swagger) document of all built-in kinds and some custom resources, as `/openapi/v2` serves it. It is several
+/// megabytes, and written part by part.
 #[must_use]
 pub fn v2(custom: &[CustomResource<'_>]) -> Vec<u8> {
     let (mut paths, mut definitions, mut parameters) =
@@ -131,7 +133,7 @@ pub fn v2(custom: &[CustomResource<'_>]) -> Vec<u8> {
     out
 }
 
-/// The same in protobuf, as gnostic's `openapi.v2.Document`.
+/// The document of [`v2`] in protobuf, as gnostic's `openapi.v2.Document`: the form in which kubectl asks for it.
 #[must_use]
 pub fn v2_protobuf(custom: &[CustomResource<'_>]) -> Vec<u8> {
     let (mut paths, mut definitions, mut parameters) = (Vec::new(), Vec::new(), Vec::new());

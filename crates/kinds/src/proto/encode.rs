@@ -149,7 +149,8 @@ impl ListWriter {
         Ok(Self { item, envelope: envelope_head(api_version, &kind), head })
     }
 
-    /// The bytes before the items, which have so many bytes.
+    /// The bytes before the items. `items` is the sum of their encoded sizes, which the envelope and the list state in
+    /// front.
     #[must_use]
     pub fn begin(&self, items: u64) -> Vec<u8> {
         let mut out = self.envelope.clone();
@@ -167,7 +168,7 @@ impl ListWriter {
         put_nested(out, 2, |out| encode_message(self.item, object, out))
     }
 
-    /// The bytes after the items.
+    /// The rest of the envelope. A client that does not get it sees a truncated message.
     #[must_use]
     pub fn end(&self) -> &'static [u8] {
         ENVELOPE_END

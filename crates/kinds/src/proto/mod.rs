@@ -22,7 +22,8 @@ use wire::{WireReader, put_bytes, put_string};
 
 pub use encode::ListWriter;
 
-/// The magic bytes of every object.
+/// The prefix of every object, `k8s\0`. Readers tell protobuf from JSON by it, since no JSON begins with these
+/// bytes.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
 /// The depth to which messages may nest. Built-in types need about 20; only JSON schemas nest without bound.
@@ -87,14 +88,15 @@ pub enum Error {
     },
 }
 
-/// An opened envelope.
+/// An opened `runtime.Unknown`: the kind and the message, which is still encoded.
 #[derive(Debug, PartialEq)]
+#[doc(alias = "runtime.Unknown")]
 pub struct Envelope<'a> {
     /// `apiVersion`, empty if the sender left it out.
     pub api_version: &'a str,
     /// `kind`, empty if the sender left it out.
     pub kind: &'a str,
-    /// The message.
+    /// The message of the kind, without the envelope.
     pub raw: &'a [u8],
 }
 
@@ -159,7 +161,7 @@ pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, Error> {
     Ok(object)
 }
 
-/// Decodes a bare message of a type.
+/// Decodes a bare message of a type, such as the object inside an envelope.
 ///
 /// # Errors
 /// When the bytes are no such message.
@@ -180,7 +182,7 @@ pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, 
     Ok(envelope(api_version, kind, &message))
 }
 
-/// Appends the bare message of an object.
+/// Appends the bare message of an object, such as one item of a list. Fields that its type does not have are left out.
 ///
 /// # Errors
 /// When the object is not of that type.
@@ -191,7 +193,7 @@ pub fn encode_message(node: Node, object: &Value, out: &mut Vec<u8>) -> Result<(
     }
 }
 
-/// Puts a message into an envelope.
+/// Puts a message into an envelope with the magic bytes. The message is copied once, since its length stands before it.
 #[must_use]
 pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut out = envelope_head(api_version, kind);
@@ -215,7 +217,8 @@ fn envelope_head(api_version: &str, kind: &str) -> Vec<u8> {
 /// Content encoding and content type (fields 3 and 4). kube-apiserver always writes both, empty.
 const ENVELOPE_END: &[u8] = &[0x1a, 0, 0x22, 0];
 
-/// One event of a watch: four bytes of length, then type and object. The object is an envelope, the event itself is not.
+/// One event of a watch: four bytes of length, big-endian, then type and object. The object is an envelope, the event
+/// itself is not.
 #[must_use]
 pub fn watch_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(object.len() + 6);

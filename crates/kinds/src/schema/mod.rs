@@ -57,7 +57,7 @@ pub enum Type {
     Map(ElementId),
 }
 
-/// Index of a struct.
+/// The index of a struct in the [`Schema`]. Only the table makes ids, so a lookup by one cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StructId(u16);
 
@@ -65,7 +65,7 @@ pub struct StructId(u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ElementId(u16);
 
-/// One field of a struct.
+/// One field of a struct, with everything that decoding, encoding, merging and messages need to know about it.
 #[derive(Debug)]
 pub struct Field {
     /// Name in JSON.
@@ -102,7 +102,7 @@ pub struct Field {
     pub(crate) doc: u32,
 }
 
-/// One struct.
+/// One struct: a Go type of the API, as its OpenAPI definition describes it.
 #[derive(Debug)]
 pub struct Struct {
     /// Name of its OpenAPI definition.
@@ -117,8 +117,9 @@ pub struct Struct {
     pub(crate) doc: u32,
 }
 
-/// The struct behind a group, version and kind.
+/// The struct behind a group, version and kind: one line of the registry that apimachinery calls a `runtime.Scheme`.
 #[derive(Debug)]
+#[doc(alias = "runtime.Scheme")]
 pub struct KindEntry {
     /// API group.
     pub group: &'static str,
@@ -130,7 +131,7 @@ pub struct KindEntry {
     pub id: StructId,
 }
 
-/// The whole table.
+/// The whole table. There is one, which [`schema`] returns; it is read-only and never freed.
 #[derive(Debug)]
 pub struct Schema {
     structs: Vec<Struct>,
@@ -140,7 +141,7 @@ pub struct Schema {
     schema_props: StructId,
 }
 
-/// The table, read on first use.
+/// Returns the table, reading it on first use. The first caller waits for that, some milliseconds.
 #[must_use]
 pub fn schema() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(|| load::load(include_str!("table.txt")));
@@ -199,7 +200,8 @@ impl Schema {
         self.fields.get(s.first as usize..(s.first + s.count) as usize).unwrap_or_default()
     }
 
-    /// One field of a struct.
+    /// A field of a struct by its JSON name, case-sensitive: a binary search, which every key of every body goes
+    /// through.
     #[must_use]
     pub fn field(&self, id: StructId, name: &str) -> Option<&Field> {
         let fields = self.fields(id);
@@ -234,13 +236,13 @@ impl Schema {
 }
 
 impl Struct {
-    /// The struct's own name: `PodSpec`.
+    /// The Go name without its package, such as `PodSpec`: what `json: cannot unmarshal` errors show.
     #[must_use]
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 
-    /// The name Go prints: `v1.PodSpec`.
+    /// The Go name with its package, such as `v1.PodSpec`.
     #[must_use]
     pub fn go_name(&self) -> &'static str {
         let mut dots = self.name.rmatch_indices('.').map(|(at, _)| at);
@@ -269,7 +271,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// The type of the value here.
+    /// The declared type of the value here, for a walk that decides by it.
     #[must_use]
     pub fn ty(self) -> Type {
         self.ty
@@ -281,7 +283,7 @@ impl Node {
         self.field
     }
 
-    /// The struct here, if it is one.
+    /// The struct here; `None` for scalars, lists and maps.
     #[must_use]
     pub fn as_struct(self) -> Option<&'static Struct> {
         match self.ty {

@@ -26,7 +26,8 @@ use path::StackPath;
 pub use fill::fill;
 pub(crate) use scalar::BASE64;
 
-/// The result of a walk.
+/// The result of [`decode`]. The request's `fieldValidation` decides what unknown fields lead to: nothing, warnings or
+/// a 400.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeReport {
     /// Paths of fields the schema does not have, such as `spec.containers[0].foo`; they are no longer in the object.
