@@ -1,4 +1,9 @@
-//! Claims of devices.
+//! Validation of ResourceClaims and ResourceClaimTemplates (dynamic resource allocation).
+//!
+//! The checks here follow references inside a claim: constraints and configuration name requests, or one of their
+//! alternatives as `request/subrequest`, and an attribute is named with the domain of its driver. The devices that
+//! exist are in ResourceSlices, and whether a claim can be satisfied is the scheduler's decision; neither is looked at.
+//! The use of a claim by a container is checked in `resources`.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,9 @@
-//! The environment of a container, and the downward API that it shares with volumes.
+//! Validation of a container's environment, and of the downward API that it shares with volumes.
+//!
+//! The environment and volumes may name different fields of the Pod: labels and annotations as a whole only fit into a
+//! file. A field that can be named nowhere is an error of conversion in kube-apiserver, with another text than one that
+//! is not supported here, hence two lists. Divisors are a closed set of units. The environment is not expanded here;
+//! references such as `$(NAME)` are the kubelet's.
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_key_errors;

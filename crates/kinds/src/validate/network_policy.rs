@@ -1,4 +1,8 @@
-//! Network policies.
+//! Validation of NetworkPolicies: port ranges and address blocks.
+//!
+//! `endPort` only has a meaning beside a numeric `port`, and exceptions must be strict subsets of their block.
+//! Selectors and names of peers are rows of the tables in `rules`. Nothing enforces a policy in this project; that is
+//! the network plugin's.
 
 use listwatch_wire::json::Value;
 

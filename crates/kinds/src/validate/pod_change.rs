@@ -1,4 +1,9 @@
-//! Changes of a Pod that exists.
+//! Validation of changes of a Pod that exists: ordinary updates, ephemeral containers and resizing.
+//!
+//! A kubelet may have started the Pod, so almost everything is immutable. The rule is applied as kube-apiserver does:
+//! the fields that may change are set back to their old values in a copy, and the rest must be equal. A Pod with
+//! scheduling gates is not scheduled yet; its node selector and node affinity may still be narrowed. The subresources
+//! `ephemeralcontainers` and `resize` have functions of their own, which skip the freeze.
 
 use std::collections::{HashMap, HashSet};
 

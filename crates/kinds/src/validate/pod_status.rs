@@ -1,4 +1,9 @@
-//! The status of a Pod, as kubelets and the scheduler write it.
+//! Validation of a Pod's status, as kubelets and the scheduler write it.
+//!
+//! The new status is compared with the stored one: a terminated container may not run again unless its restart policy
+//! or one of its restart rules says so, and there is at most one address per IP family. Addresses that were stored
+//! before are accepted again, so that an old object stays writable. The spec is the stored one and was validated when
+//! it was written.
 
 use std::net::IpAddr;
 

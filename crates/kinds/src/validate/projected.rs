@@ -1,4 +1,8 @@
-//! Projected volumes: files from several sources in one place.
+//! Validation of projected volumes: several sources write files into one directory.
+//!
+//! Two sources must not write the same path; only paths that the spec names are compared, since the keys of a ConfigMap
+//! or Secret are not known here. kube-apiserver reports errors about the path of a service account token at the volume
+//! instead of at its source, and so does this.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,9 @@
-//! Quotas and limit ranges.
+//! Validation of ResourceQuotas and LimitRanges.
+//!
+//! Scopes restrict which resources a quota may count: most of them only make sense for Pods and what they request.
+//! Scopes are immutable, because usage was counted with them. For a LimitRange, `min`, `defaultRequest`, `default` and
+//! `max` must be in that order for each resource. Counting and enforcing are admission plugins of the server, not part
+//! of validation.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;

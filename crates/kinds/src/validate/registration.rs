@@ -1,4 +1,8 @@
-//! API services.
+//! Validation of APIServices.
+//!
+//! The name must be `version.group`, which makes it unique for a group and version without an index. The empty group is
+//! the legacy `v1` API. The service behind an APIService is not contacted here; availability is a condition that the
+//! server's aggregator writes.
 
 use listwatch_wire::names::subdomain_errors;
 

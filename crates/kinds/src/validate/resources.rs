@@ -1,4 +1,9 @@
-//! Amounts that containers and Pods ask for and are limited to.
+//! Validation of `resources`: requests and limits of containers and Pods, their overhead, and device claims.
+//!
+//! Native resources (`cpu`, `memory`, …) may be overcommitted; huge pages and extended resources may not, so that their
+//! limit must be set and equal the request. Huge pages need cpu or memory beside them. Amounts of countable resources
+//! are whole numbers. Quotas and nodes use the same checks of an amount. The capacity of nodes is the scheduler's
+//! business.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;

@@ -1,4 +1,8 @@
-//! Label selectors inside objects: well-formed, and whether they take a set of labels.
+//! Validation and evaluation of `LabelSelector` structs inside objects (`matchLabels`, `matchExpressions`).
+//!
+//! They are not the text form of the query parameter, which is `listwatch_wire::selector`. Validity and matching are
+//! apart: a stored selector that is not usable must still be handled, and matches nothing it cannot evaluate. `matches`
+//! is public because the server evaluates selectors of policies and disruption budgets with it.
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_key_errors, label_value_errors};

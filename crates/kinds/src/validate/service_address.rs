@@ -1,4 +1,9 @@
-//! Addresses and address families of Services.
+//! Validation of a Service's cluster IPs, IP families and their policy.
+//!
+//! [`before_allocation`] runs before every other rule, and its errors are the whole response, because kube-apiserver
+//! allocates addresses before it validates. There is one range of addresses, IPv4, so dual-stack policies and IPv6 are
+//! refused, except for a headless Service without a selector, whose endpoints somebody else writes. Allocation itself
+//! is in the server.
 
 use std::collections::HashSet;
 use std::net::IpAddr;

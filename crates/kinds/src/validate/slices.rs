@@ -1,4 +1,8 @@
-//! Endpoints and their slices, and ranges of addresses for Services.
+//! Validation of Endpoints, EndpointSlices and ServiceCIDRs.
+//!
+//! The addresses of a slice must be of its `addressType`, and may not be unspecified, loopback or link-local, which
+//! would lead a Service's traffic to the node itself. A ServiceCIDR holds one range per IP family; a second one may be
+//! added later, but ranges never change, since addresses were allocated from them.
 
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -1,4 +1,9 @@
-//! Volumes and claims.
+//! Validation of PersistentVolumes and PersistentVolumeClaims.
+//!
+//! Most of it is about changes: a claim may be bound (`volumeName` filled in), given a class, and, once bound, grow; it
+//! may only shrink to what is above its actual capacity, which is how a failed expansion is taken back. The source of a
+//! volume is immutable. Binding and expansion are done by controllers; validation only keeps the fields consistent for
+//! them.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,7 @@
-//! Storage classes, CSI drivers and attachments.
+//! Validation of StorageClasses, CSIDrivers, CSINodes and VolumeAttachments.
+//!
+//! Parameters are passed to drivers unread, so only their number and size are bounded. Of a driver on a CSINode only
+//! `allocatable` may change, because the kubelet registers it once. Claims and volumes are in `storage`.
 
 use std::collections::{HashMap, HashSet};
 

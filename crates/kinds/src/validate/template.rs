@@ -1,4 +1,9 @@
-//! Templates that Pods are made from, and the selectors that take them back.
+//! Validation of Pod templates and of the selectors that must match them.
+//!
+//! A workload whose selector does not match its own template would create Pods for ever without finding them, so
+//! kube-apiserver refuses it. The kinds differ in details that are kept: an absent selector, an empty one and one that
+//! cannot be evaluated lead to different errors in a Deployment, a DaemonSet and a Job. The Pod spec inside the
+//! template is checked by the rows for Pods.
 
 use listwatch_wire::json::{Value, json};
 

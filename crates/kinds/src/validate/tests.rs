@@ -1,4 +1,7 @@
-//! Complaints about whole objects, as users read them.
+//! Validation of whole objects: field errors as users read them.
+//!
+//! Each case is an object and its complete list of errors, so that an additional error fails the test as well as a
+//! missing one. Defaults are applied first, as in a request. Single rules are tested beside the tables in `rules`.
 
 use listwatch_wire::json::json;
 

@@ -1,4 +1,8 @@
-//! Volumes of a pod spec.
+//! Validation of the volumes of a Pod spec together with the mounts and devices that refer to them.
+//!
+//! Checks that concern several fields run after those of single volumes: a volume with errors is not offered to mounts,
+//! so that kube-apiserver's further "not found" error appears too. The claims of a StatefulSet count as volumes of its
+//! template. Projected sources are in `projected`, PersistentVolumes in `storage`.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};

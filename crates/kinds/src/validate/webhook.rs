@@ -1,4 +1,8 @@
-//! Webhook configurations.
+//! Validation of admission webhook configurations: review versions, resource rules and the client's address.
+//!
+//! A configuration that the server could not call would block every write that it matches, so URLs must be plain
+//! `https` without user, query or fragment, and service paths must be clean. Certificates are checked only when the
+//! webhook is called. Match conditions are compiled by the server, which has the CEL environment.
 
 use std::collections::HashSet;
 
