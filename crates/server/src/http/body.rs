@@ -75,15 +75,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 pub(crate) enum Body {
     /// Nothing.
     Empty,
-    /// All of it.
+    /// Bytes that are all there.
     Full(Bytes),
-    /// No bytes, but the length they would have: the answer to HEAD.
+    /// No bytes, but the length that they would have: the response to HEAD.
     Head(usize),
     /// Piece by piece.
     Pieces(PieceStream),
     /// Events until the watch ends.
     Watch(Box<dyn WatchBody>),
-    /// The same over a WebSocket.
+    /// A watch over a WebSocket, one message per event.
     WebSocket(Box<dyn WatchBody>),
     /// Bytes in both directions, after an upgrade that an extension API server has accepted. HTTP/1.1 only.
     Tunnel(Box<dyn Duplex>),

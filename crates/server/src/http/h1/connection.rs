@@ -38,7 +38,7 @@ const HEAD_BUFFER: usize = 2048;
 enum AfterRequest {
     Again,
     Close,
-    /// The same, though the client may still be sending.
+    /// Close, although the client may still be sending: unread bytes are discarded first.
     Linger,
     /// The connection now belongs to a watch.
     Watch(Box<dyn WatchBody>, ConnectionFlow),

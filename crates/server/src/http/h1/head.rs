@@ -18,7 +18,7 @@ use crate::HttpLimits;
 /// The delimitation of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// So many bytes; zero if there is no body.
+    /// This many bytes; zero if there is no body.
     Length(u64),
     /// Chunks until an empty one.
     Chunked,
@@ -39,7 +39,7 @@ pub(crate) struct RequestHead {
     pub(crate) version: Version,
 }
 
-/// Why a head is refused; the connection is closed after the answer.
+/// The reason a head is refused. The connection is closed after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// 400: not HTTP, or contradictory.
@@ -146,7 +146,8 @@ fn check_host(headers: &HeaderMap, version: Version) -> Result<(), Refused> {
     }
 }
 
-/// Both ways of delimiting at once, or either of them twice, is how requests are smuggled past proxies: refused.
+/// Reads the framing of the body. `Content-Length` together with `Transfer-Encoding`, or either of them twice, is
+/// refused: that is how requests are smuggled past proxies.
 fn framing(headers: &HeaderMap) -> Result<Framing, Refused> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();

@@ -18,9 +18,9 @@ tokio::task_local! {
     static TURN: Turn;
 }
 
-/// When the stream of a task ends whether its peer reads or not; at first never.
+/// The time at which the stream of a task ends whether its peer reads or not; none at first.
 ///
-/// The lock is never waited for: a turn is only touched by the task it belongs to.
+/// The lock is never contended: a turn is only touched by its own task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Turn(Arc<Mutex<Option<Instant>>>);
 
