@@ -30,7 +30,7 @@ pub(crate) enum Encoding {
 /// need no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseShape {
-    /// All of it.
+    /// The object as it is.
     Whole,
     /// Rows and columns for people.
     Table(MetaVersion),
