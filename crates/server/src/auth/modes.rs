@@ -11,7 +11,15 @@ use crate::auth::rbac::{PolicyRule, RoleRef};
 use crate::auth::{Attributes, Authorizer, Decision, MASTERS, NodeAuthorizer, Roles, User};
 use crate::cache::Cache;
 
-/// A way to decide, by kube-apiserver's names (`--authorization-mode`). Ways that allow everything are not offered.
+/// An authorization mode, by kube-apiserver's names (`--authorization-mode`). Modes that allow everything are not
+/// offered.
+///
+/// ```
+/// use listwatch_server::auth::AuthorizationMode;
+///
+/// assert_eq!("RBAC".parse::<AuthorizationMode>(), Ok(AuthorizationMode::Rbac));
+/// assert!("AlwaysAllow".parse::<AuthorizationMode>().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthorizationMode {
     /// `Node`: kubelets may read what the Pods on their node need.

@@ -25,9 +25,9 @@ pub fn is_review(group: &str, plural: &str) -> bool {
 /// The user that asks, and the authorizer that answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Reviewer<'a> {
-    /// Knows the rights.
+    /// Answers access and rules reviews.
     pub authorizer: &'a dyn Authorizer,
-    /// Knows the identities.
+    /// Answers token reviews.
     pub authenticator: &'a Authenticator,
     /// The user that asks.
     pub user: &'a User,
@@ -40,10 +40,11 @@ impl Reviewer<'_> {
         self.authenticator.prepare_token(spec.text("token"), &audiences(spec)).await;
     }
 
-    /// Puts the answer into the question's `status`.
+    /// Writes the answer into the `status` of the review.
     ///
     /// # Errors
-    /// 422 for a question that asks nothing, or two things at once.
+    /// 422 for a review that asks about nothing or about two things, 400 for one without a token or namespace where
+    /// that is needed.
     pub fn answer(&self, plural: &str, namespace: Option<&str>, review: &mut Value) -> Result<(), Status> {
         let spec = review.get("spec").cloned().unwrap_or_default();
         check_metadata(plural, review.get("metadata").unwrap_or(&Value::Null))?;

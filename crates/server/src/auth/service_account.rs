@@ -54,15 +54,15 @@ pub struct Ticket {
     pub namespace: String,
     /// The account.
     pub account: Identity,
-    /// Whom the token is for.
+    /// The audiences that it is valid for.
     pub audiences: Vec<String>,
     /// The object that it is bound to.
     pub bound: Option<(Bound, Identity)>,
     /// The node that the Pod it is bound to runs on.
     pub runs_on: Option<Identity>,
-    /// From when it holds, in seconds since 1970.
+    /// The time from which it is valid, in seconds since 1970.
     pub issued: i64,
-    /// Until when.
+    /// The time of its expiry, in seconds since 1970.
     pub expires: i64,
 }
 

@@ -78,7 +78,7 @@ impl NodeGraph {
         self.placed.insert(object, (node, references));
     }
 
-    /// Forgets an object and what it refers to.
+    /// Removes an object and its references.
     pub(super) fn remove(&mut self, object: &Vertex) {
         let Some((node, references)) = self.placed.remove(object) else { return };
         for vertex in &references {

@@ -18,7 +18,7 @@ use super::keys::ALGORITHMS;
 pub struct OidcIssuer {
     /// Its URL, as tokens name it.
     pub url: String,
-    /// Where its configuration is, if not below that URL.
+    /// The URL of its discovery document, if that is not below `url`.
     pub discovery_url: Option<String>,
     /// The CAs that the issuer's certificate is verified with, in PEM; those of the system if empty.
     pub ca: String,
@@ -85,7 +85,21 @@ impl OidcIssuer {
         self.discovery_url.clone().unwrap_or_else(standard)
     }
 
-    /// The issuers of an AuthenticationConfiguration, in YAML.
+    /// Reads the issuers of an AuthenticationConfiguration, in YAML.
+    ///
+    /// ```
+    /// use listwatch_server::auth::OidcIssuer;
+    ///
+    /// let text = r#"
+    /// apiVersion: apiserver.config.k8s.io/v1
+    /// kind: AuthenticationConfiguration
+    /// jwt:
+    /// - issuer: {url: "https://issuer.example.com", audiences: [my-app]}
+    ///   claimMappings: {username: {claim: email, prefix: "oidc:"}}
+    /// "#;
+    /// let issuers = OidcIssuer::parse_configuration(text).unwrap();
+    /// assert_eq!(issuers[0].username_claim, "email");
+    /// ```
     ///
     /// # Errors
     /// The problem with the configuration. Expressions are not supported; they are refused rather than ignored.

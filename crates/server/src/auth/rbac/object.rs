@@ -55,7 +55,7 @@ pub(super) struct RbacMetadata {
     pub(super) labels: Option<BTreeMap<String, String>>,
 }
 
-/// Which ClusterRoles are aggregated: those that any selector takes.
+/// The selectors of the ClusterRoles that are aggregated: a role is taken if any of them matches.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Aggregation {

@@ -32,11 +32,11 @@ pub struct Policy {
     pub(super) cluster_roles: PolicyMap<Arc<str>, Arc<ClusterRole>>,
     /// The ClusterRoles that aggregate others.
     pub(super) aggregating: OrdSet<Arc<str>>,
-    /// By namespace, then name: a binding only ever looks for the roles of its own namespace.
+    /// Roles by namespace and name: a binding only refers to roles of its own namespace.
     roles: PolicyMap<Arc<str>, PolicyMap<Arc<str>, Arc<Role>>>,
     /// The grants, by the namespace they hold in; the empty one is the whole cluster.
     pub(super) scopes: PolicyMap<Arc<str>, GrantScope>,
-    /// By namespace, then name.
+    /// All bindings, by namespace and name.
     bindings: PolicyMap<Arc<str>, PolicyMap<Arc<str>, Arc<Binding>>>,
 }
 
