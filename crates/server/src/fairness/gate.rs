@@ -36,7 +36,7 @@ pub(crate) const TOO_MANY: &str = "Too many requests, please try again later.";
 /// Turns of a round: the processors have work while the next round begins, and no more than that.
 const TURNS_PER_PROCESSOR: usize = 2;
 
-/// When to come again, in seconds.
+/// The `Retry-After` of a 429, in seconds.
 const RETRY_AFTER: u32 = 1;
 
 /// The seats of the server and who gets them.

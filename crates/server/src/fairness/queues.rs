@@ -27,9 +27,9 @@ pub(super) struct QueueSettings {
 /// The result of the arrival of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It has its seats.
+    /// The request has its seats.
     Runs(SeatPlace),
-    /// It waits; the token is handed out when its turn has come.
+    /// The request waits, under this identity; its token is returned when its turn has come.
     Waits(SeatPlace, u64),
     /// There are no queues and no seats.
     NoSeat,
@@ -37,7 +37,7 @@ pub(super) enum Arrival {
     QueueFull,
 }
 
-/// Where a request is accounted for.
+/// The queue and the seats that a request is accounted for with. It must be given back exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SeatPlace {
     queue: usize,
@@ -89,7 +89,7 @@ pub(super) struct Queues<T> {
     busy: usize,
     virtual_time: f64,
     now: Instant,
-    /// Where the search for the next queue begins, so that equals take turns.
+    /// The queue at which the search for the next one begins, so that equal queues take turns.
     robin: usize,
     next_id: u64,
     meter: DemandMeter,
@@ -224,7 +224,7 @@ impl<T> Queues<T> {
         self.meter.note(demand);
     }
 
-    /// Lets virtual time pass: as fast as each busy queue is served.
+    /// Advances virtual time, at the rate at which each busy queue is served.
     fn advance(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.now).as_secs_f64();
         self.now = self.now.max(now);

@@ -26,7 +26,7 @@ struct Order<T> {
     turns: usize,
     taken: usize,
     since: Instant,
-    /// Those who wait, by user, and the users in the order of their turns.
+    /// Waiting requests by user, and the users in the order of their turns.
     waiting: HashMap<u64, VecDeque<T>, foldhash::fast::RandomState>,
     users: VecDeque<u64>,
 }
@@ -81,7 +81,7 @@ impl<T> Order<T> {
     }
 }
 
-/// Where requests wait for their turns.
+/// The queue in which requests of users wait for their turns, and the state machine that orders them.
 #[derive(Debug)]
 pub(crate) struct Turns {
     order: Mutex<Order<oneshot::Sender<()>>>,
