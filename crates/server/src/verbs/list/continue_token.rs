@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use listwatch_wire::json;
 
-/// Takes trailing bits that a strict decoder refuses, as Go does.
+/// A base64 decoder that ignores trailing bits, as Go does.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 const VERSION: &str = "meta.k8s.io/v1";
@@ -24,7 +24,7 @@ pub(crate) struct ContinueToken {
     start: String,
 }
 
-/// Which version a list goes on with.
+/// The version that a continued list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenVersion {
     /// The version of the first page.
@@ -33,7 +33,7 @@ pub(crate) enum TokenVersion {
     Latest,
 }
 
-/// Why a token was refused; sent as a 400 behind `invalid continue token: `.
+/// The reason a token is refused, sent in a 400 after `invalid continue token: `.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ContinueTokenError {

@@ -351,7 +351,7 @@ impl ListPieces {
 /// A list whose large objects are encoded beside the async workers.
 struct Steady {
     pieces: ListPieces,
-    /// Where that is; `None` if nothing has to be encoded.
+    /// The threads for encoding; `None` if bytes are only copied.
     heavy: Option<Heavy>,
 }
 

@@ -40,7 +40,7 @@ struct MeasuredList {
 }
 
 impl ProtobufListEncoder {
-    /// For a list with its own metadata, in JSON.
+    /// An encoder of a list of this resource. `metadata` is that of the list, in JSON.
     pub(crate) fn new(
         resource: &Arc<Resource>,
         shape: ResponseShape,

@@ -43,7 +43,7 @@ pub(crate) struct ListSource {
     token: Option<ContinueToken>,
 }
 
-/// Goes through a state in key order.
+/// A walk over a state in key order. A clone walks the same state from the same position.
 #[derive(Clone, Debug)]
 pub(crate) enum Walker {
     /// In memory.
@@ -56,7 +56,7 @@ pub(crate) enum Walker {
 #[derive(Clone, Debug)]
 pub(crate) struct ListObjects {
     ready: std::vec::IntoIter<Arc<Object>>,
-    /// Where more come from, until the end.
+    /// The source of further objects, until its end.
     walker: Option<Walker>,
     filter: Filter,
     /// The resource that shows them, if a webhook converts them.
@@ -181,12 +181,12 @@ impl ListSource {
 }
 
 impl ListObjects {
-    /// Those at hand, then what matches of those to come.
+    /// The objects in `ready`, then those of the walk that match.
     pub(crate) fn new(ready: Vec<Arc<Object>>, walker: Option<Walker>, filter: Filter) -> Self {
         Self { ready: ready.into_iter(), walker, filter, converted: None }
     }
 
-    /// Those to come are shown as the resource has them.
+    /// Converts objects that are read later to the version of the resource, if a webhook does that.
     pub(crate) fn converted_for(mut self, api: &Arc<Api>, resource: &Arc<Resource>) -> Self {
         let wanted = resource.conversion.is_some();
         self.converted = wanted.then(|| (Arc::clone(api), Arc::clone(resource)));

@@ -12,11 +12,11 @@ use crate::respond::encode::{Pretty, yaml};
 
 /// The text form of a list.
 pub(super) enum Text {
-    /// As it comes.
+    /// Compact JSON: a copy of the bytes.
     Compact,
     /// Spread over lines.
     Pretty(Box<Pretty>),
-    /// As YAML, whose keys are sorted: some fields of the list come after its items.
+    /// YAML, whose keys are sorted: some fields of the list come after its items.
     Yaml { items: &'static str, after: Map },
 }
 

@@ -77,7 +77,7 @@ pub(crate) async fn watch(api: &Arc<Api>, target: &ResourceRequest) -> Result<Re
     })
 }
 
-/// Where a watch begins.
+/// The revision that a watch begins at, and whether the state comes first.
 #[derive(Clone, Copy, Debug)]
 struct WatchStart {
     version: Option<Revision>,
@@ -195,10 +195,10 @@ pub(crate) struct ServedWatch {
     format: EventFormat,
     stage: WatchStage,
     ticket: WatchTicket,
-    /// Goes off at the next bookmark or at the end, whichever is sooner.
+    /// Fires at the next bookmark, recheck or the deadline, whichever is first.
     timer: Pin<Box<Sleep>>,
     deadline: Instant,
-    /// When the next bookmark is due; `None` if the watcher does not want any.
+    /// The time of the next bookmark; `None` if the watcher wants none.
     next_bookmark: Option<Instant>,
     /// The newest revision that the watcher has received. Bookmarks are sent only beyond it.
     told: Revision,
@@ -319,7 +319,7 @@ impl ServedWatch {
         (!out.is_empty()).then(|| smallvec![out.freeze()])
     }
 
-    /// The same where a webhook converts the objects.
+    /// Returns the next batch of the initial state, converted by a webhook.
     async fn initial_converted(&mut self) -> Option<FrameBytes> {
         let WatchStage::Initial(initial) = &mut self.stage else { return None };
         let (mut looked, limit) = (0, self.api.options.watch.batch_events);
