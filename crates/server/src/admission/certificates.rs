@@ -18,15 +18,15 @@ fn is_request(resource: &Resource) -> bool {
     (&*resource.group, &*resource.plural) == ("certificates.k8s.io", "certificatesigningrequests")
 }
 
-/// Approval takes `approve` on the signer.
+/// Requires `approve` on the signer for writes of `approval`.
 #[derive(Debug)]
 pub(super) struct CertificateApproval;
 
-/// A certificate takes `sign` on the signer.
+/// Requires `sign` on the signer for writes of certificates and conditions.
 #[derive(Debug)]
 pub(super) struct CertificateSigning;
 
-/// No client certificate is for `system:masters`.
+/// Rejects requests for client certificates in the group `system:masters`, which would bypass authorization.
 #[derive(Debug)]
 pub(super) struct CertificateSubjectRestriction;
 

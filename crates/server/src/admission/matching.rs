@@ -33,7 +33,7 @@ pub(super) struct Matcher {
 /// The version of the object that a webhook or policy is shown.
 #[derive(Clone, Debug)]
 pub(super) enum MatchForm {
-    /// As it was sent.
+    /// In the version of the request.
     Sent,
     /// In another version of its resource.
     Converted(Arc<Resource>),

@@ -73,7 +73,7 @@ fn annotated(request: &Attributes<'_>, key: &str) -> Result<Option<Vec<Value>>, 
     Ok(Some(read.as_array().map(|list| list.to_vec()).unwrap_or_default()))
 }
 
-/// Both lists without those that others of them cover.
+/// Merges both lists, leaving out tolerations that others cover.
 fn merge(own: &[Value], extra: &[Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for toleration in own.iter().chain(extra) {

@@ -196,7 +196,7 @@ fn secrets_of(container: &Value) -> impl Iterator<Item = (Option<&str>, &str)> {
     single.chain(whole)
 }
 
-/// Why a Pod may not use a secret that its account does not name, if it does.
+/// Returns the error for a Secret that the Pod uses and its account does not list, if there is one.
 fn foreign_secret(pod: &Value, account: &Value, only_ephemeral: bool) -> Option<String> {
     let (spec, owner) = (pod.at("spec"), account.at("metadata").text("name"));
     let names = |key: &str, name: &str| account.list(key).iter().any(|secret| secret.text("name") == name);

@@ -51,7 +51,7 @@ const API_SOURCES: [(&str, &str); 7] = [
     ("azureFile", "secrets (via azureFile volumes)"),
 ];
 
-/// The same within projected volumes.
+/// Sources of projected volumes that need an API object, with the text that the error has for them.
 const API_PROJECTIONS: [(&str, &str); 5] = [
     ("configMap", "configmaps (via projected volumes)"),
     ("secret", "secrets (via projected volumes)"),

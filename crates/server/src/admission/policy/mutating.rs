@@ -37,7 +37,7 @@ impl Default for MutatingPolicies {
     }
 }
 
-/// Why a mutation failed.
+/// The reason a mutation failed, by what decides about it.
 enum MutationFailure {
     /// A matter of the failure policy.
     Policy(String),

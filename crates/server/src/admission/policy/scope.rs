@@ -201,7 +201,8 @@ impl<'a> PolicyScope<'a> {
         Self { objects, access, variables, computed, own: OnceLock::new() }
     }
 
-    /// Lets expressions read the variables of the policy.
+    /// Makes the scope refer to itself, so that expressions can read `variables`. To be called once it has its final
+    /// place.
     pub(crate) fn close(&'a self) {
         let _ = self.own.set(self);
     }

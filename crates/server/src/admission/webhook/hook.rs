@@ -44,7 +44,7 @@ pub(super) struct Webhook {
     conditions: Vec<CompiledExpression>,
     /// Requests are rejected if it cannot be called.
     fail_closed: bool,
-    /// It may be called for dry runs.
+    /// True if the webhook may be called for dry runs: it has no side effects then.
     dry_run: bool,
     timeout: i64,
     /// The first version of reviews it accepts that this server has.
@@ -55,9 +55,9 @@ pub(super) struct Webhook {
 /// The failure of a call of a webhook.
 #[derive(Debug)]
 pub(in crate::admission) enum WebhookFailure {
-    /// It could not be called, or its answer could not be used: a matter of the failure policy.
+    /// The webhook could not be called, or its answer could not be used: subject to the failure policy.
     Call(String),
-    /// It rejected the request, or the request cannot be shown to it.
+    /// The webhook rejected the request, or the request cannot be shown to it: never ignored.
     Rejected(Status),
 }
 
