@@ -54,7 +54,7 @@ impl ExtensionServers {
         self.0.load().iter().find(|remote| &*remote.group == group && &*remote.version == version).cloned()
     }
 
-    /// All of them, those of higher priority first.
+    /// All extension API servers, those of higher group priority first.
     pub(crate) fn all(&self) -> Arc<Vec<Arc<ExtensionServer>>> {
         self.0.load_full()
     }

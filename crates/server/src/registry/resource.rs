@@ -61,7 +61,7 @@ pub struct Resource {
     pub(crate) rules: Arc<dyn Strategy>,
     /// Group and version its objects are stored in.
     pub stored_as: (Arc<str>, Arc<str>),
-    /// Where its objects are: shared by all versions of one kind.
+    /// The collection of its objects, shared by all versions of the kind.
     pub collection: Arc<Collection>,
     /// The conversion from stored objects to this version; `None` if they are shown as they are stored.
     pub present: Option<Presenter>,
@@ -89,7 +89,7 @@ impl Presenter {
         Self(Arc::new(present))
     }
 
-    /// For a built-in kind whose objects are stored in another version.
+    /// Converts objects of a built-in kind that is stored in another version.
     fn converting(kind: &'static Kind) -> Self {
         Self::new(move |object| {
             let mut value = listwatch_wire::json::Value::read(object.stored()).ok()?;

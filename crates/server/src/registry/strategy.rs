@@ -78,7 +78,7 @@ pub(crate) trait Strategy: Debug + Send + Sync {
         None
     }
 
-    /// Where the numbers of the `scale` subresource are, if it has one.
+    /// The fields behind the `scale` subresource, if the kind has one.
     fn scale(&self) -> Option<ScalePaths>;
 
     /// Merges a strategic merge patch into an object.

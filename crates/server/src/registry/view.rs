@@ -75,7 +75,7 @@ impl View {
     }
 }
 
-/// Takes over a field, or its absence.
+/// Copies a field, or removes it if it is absent.
 fn adopt(into: &mut Map, from: &Value, key: &str) {
     if from.has(key) {
         into.put(key, from.at(key).clone());

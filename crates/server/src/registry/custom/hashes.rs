@@ -52,7 +52,7 @@ impl Hashes {
         hash
     }
 
-    /// Forgets those whose group and version are not served.
+    /// Drops the hashes of groups and versions that are not served any more.
     pub(crate) fn retain(&self, served: impl Fn(&str, &str) -> bool) {
         self.0.lock().retain(|(group, version), _| served(group, version));
     }

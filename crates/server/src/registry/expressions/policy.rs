@@ -58,11 +58,11 @@ impl CompiledExpression {
 /// The environments of the expressions of a policy.
 #[derive(Debug)]
 pub(crate) struct Environments {
-    /// Of match conditions, which have no variables of the policy.
+    /// The environment of match conditions, which have no variables of the policy.
     pub(crate) conditions: Env,
-    /// Of validations and mutations.
+    /// The environment of validations and mutations.
     pub(crate) full: Env,
-    /// Of messages and audit annotations.
+    /// The environment of messages and audit annotations.
     pub(crate) without_authorizer: Env,
     pub(crate) variables: Vec<(String, CompiledExpression)>,
     /// The errors of the expressions of variables, with their places.
