@@ -44,7 +44,7 @@ pub(crate) trait Follower: Send + Sync + std::fmt::Debug {
     /// knows.
     fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot);
 
-    /// These changes were made, in this order.
+    /// Applies these events, in revision order.
     fn changed(&self, events: &[Arc<Event>]);
 }
 

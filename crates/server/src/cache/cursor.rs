@@ -24,7 +24,7 @@ pub enum Lost {
     Expired {
         /// The position.
         asked: Revision,
-        /// Where history begins.
+        /// The oldest revision that history reaches back to.
         oldest: Revision,
     },
     /// The watch is to end in good order: the server stops, or the kind is gone.

@@ -27,7 +27,7 @@ pub struct Event {
     pub object: Option<Arc<Object>>,
     /// The object before the change; `None` if it was created.
     pub previous: Option<Arc<Object>>,
-    /// When the cache learnt of it.
+    /// The time at which the cache applied it. Lag of watches is measured from it.
     pub seen: Instant,
     /// With the whole object as JSON, each made for the first watcher that needs it.
     frames: EventFrames,

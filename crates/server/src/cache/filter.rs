@@ -17,9 +17,9 @@ use crate::cache::object::Object;
 pub struct FieldLookup {
     /// The name in the selector.
     pub label: Arc<str>,
-    /// Where the value is, dots between field names.
+    /// The path of the value in stored objects, with dots between field names.
     pub path: Arc<str>,
-    /// Where else to look when it is not there.
+    /// The path to use if the value at `path` is absent or empty.
     pub fallback: Option<Arc<str>>,
     /// The value of an absent field as selectors see it.
     pub absent: Arc<str>,

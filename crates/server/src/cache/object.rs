@@ -23,17 +23,17 @@ pub struct Object {
     key: Arc<str>,
     value: Bytes,
     revision: Revision,
-    /// Where `namespace/name`, or `name`, begins in the key.
+    /// Offset of `namespace/name`, or `name`, in the key.
     path: u16,
-    /// Where the name begins in the key.
+    /// Offset of the name in the key.
     name: u16,
-    /// Where the key `metadata` begins: all before it is kind and apiVersion.
+    /// Offset of the key `metadata`; kind and apiVersion are before it.
     type_end: u32,
-    /// Where the resourceVersion goes: just after the name.
+    /// Offset at which the resourceVersion is inserted: just after the name.
     splice: u32,
-    /// Where the labels begin; zero if there are none.
+    /// Offset of the labels in the value; zero if there are none.
     labels: u32,
-    /// Where the values of the indexed fields are; none for most kinds.
+    /// Ranges of the values of the indexed fields; empty for most kinds.
     indexed: Box<[Option<(u32, u32)>]>,
 }
 
@@ -155,7 +155,8 @@ impl Object {
         self.write_at(self.revision, type_prefix, out);
     }
 
-    /// The same with the revision of its deletion.
+    /// Writes the object as [`Object::write`] does, with another resourceVersion: the last state of a deleted object
+    /// has that of its deletion.
     pub fn write_at(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
         out.extend_from_slice(type_prefix);
         self.spliced(revision, self.type_end as usize, self.value.len(), out);
@@ -191,7 +192,8 @@ impl Object {
         with(&[type_prefix, part(start..splice), &version, part(splice..self.value.len())])
     }
 
-    /// Where in the stored bytes that begins which clients see, and where the resourceVersion goes.
+    /// The offsets in the stored bytes at which the part that clients see begins, and at which the resourceVersion is
+    /// inserted.
     pub(super) fn seams(&self) -> (usize, usize) {
         (self.type_end as usize, self.splice as usize)
     }
@@ -206,7 +208,7 @@ impl Object {
     }
 }
 
-/// Where the key `metadata` and its value begin. It is the third field at the latest.
+/// Returns the offsets of the key `metadata` and of its value. It is the third field at the latest.
 fn metadata(value: &[u8]) -> Option<(usize, usize)> {
     let mut fields = raw::fields(value, 0)?;
     for _ in 0..3 {
@@ -219,8 +221,8 @@ fn metadata(value: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Where the labels begin, or zero, and where the name ends. Stored objects begin their metadata with the name and
-/// have the rest in order, so that what comes after the labels, such as the large `managedFields`, is not looked at.
+/// Returns the offset of the labels, or zero, and the end of the name. Stored metadata begins with the name and has
+/// its fields in order, so that nothing after the labels, such as the large `managedFields`, is scanned.
 fn labels_and_splice(value: &[u8], metadata: usize) -> Option<(usize, usize)> {
     let mut fields = raw::fields(value, metadata)?;
     let (mut labels, mut splice) = (0, None);

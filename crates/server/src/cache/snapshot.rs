@@ -71,11 +71,12 @@ type FieldIndex = OrdMap<(Arc<str>, Arc<str>), Arc<Object>>;
 pub struct IndexedField {
     /// The name in selectors.
     pub label: Arc<str>,
-    /// Where the value is.
+    /// The path of its value in stored objects.
     pub path: Arc<str>,
 }
 
-/// Where a walk through a snapshot stands: keys from `start` on, before `end`.
+/// A range of keys, or of an index, that is walked in steps: it remembers where to continue, so that no iterator has
+/// to be held across an await.
 #[derive(Clone, Debug)]
 pub struct Walk {
     next: Bound<Arc<str>>,
