@@ -9,7 +9,7 @@ use listwatch_wire::json::{Value, json};
 
 use crate::auth::rbac::{PolicyRule, uncovered};
 
-/// As kube-apiserver 1.37 answers for objects with the label below, without that label and the annotation.
+/// The bootstrap policy as kube-apiserver 1.37 returns it, without the label and the annotation that mark it.
 const POLICY: &str = include_str!("bootstrap_policy.json");
 const LABEL: &str = "kubernetes.io/bootstrapping";
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";

@@ -112,7 +112,7 @@ impl Driver {
         }
     }
 
-    /// Takes note of everything in the cache; the revision it stands for.
+    /// Rebuilds the owner graph and queues tasks from the cache. Returns the revision to follow from.
     fn load(&mut self) -> Revision {
         self.graph = OwnerGraph::default();
         let position = self.api.cache.position().get();

@@ -111,7 +111,7 @@ fn condition((kind, reason, message): (&str, &str, &str)) -> Value {
     json!({"type": kind, "status": "True", "reason": reason, "message": message})
 }
 
-/// Gives an object without conditions its first one.
+/// Adds the first condition to an object that has none.
 pub(super) fn with_condition(stored: &Value, condition: &Value, now: &str) -> Option<Value> {
     if stored.at("status").count("conditions") > 0 {
         return None;

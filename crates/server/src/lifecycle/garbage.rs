@@ -108,7 +108,7 @@ async fn owner_state(api: &Api, dependent: &ObjectPlace, reference: &Value) -> R
     Ok(if waiting { OwnerState::Waiting } else { OwnerState::Solid })
 }
 
-/// Takes owners out of an object's references.
+/// Removes owner references from an object.
 async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();
@@ -131,7 +131,7 @@ async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<
 pub(super) enum OwnerProgress {
     /// Nothing.
     Done,
-    /// These must go first.
+    /// These dependents block the deletion.
     WaitFor(Vec<std::sync::Arc<str>>),
 }
 

@@ -23,7 +23,7 @@ pub(super) struct OwnerGraph {
 }
 
 impl OwnerGraph {
-    /// Takes note of what an object is now; whether it has owners that are news.
+    /// Records the owners of an object. Returns true if it has owners and they changed.
     pub(super) fn set(&mut self, key: &StorageKey, value: &[u8]) -> bool {
         let owners = owner_uids(value);
         if self.owners.get(key).map(Vec::as_slice).unwrap_or_default() == owners {
@@ -40,7 +40,7 @@ impl OwnerGraph {
         true
     }
 
-    /// Forgets an object; the uids of its owners.
+    /// Removes an object; returns the uids of its owners.
     pub(super) fn remove(&mut self, key: &StorageKey) -> Vec<Uid> {
         let owners = self.owners.remove(key).unwrap_or_default();
         for uid in &owners {

@@ -56,7 +56,7 @@ impl KnownDefinitions {
         touched.for_each(|stored| stored.settled = false);
     }
 
-    /// All of them, to look at each beside the others.
+    /// All definitions, to check the names of one against the others.
     pub(super) fn definitions(&self) -> Vec<Arc<Definition>> {
         self.0.values().map(|stored| Arc::clone(&stored.definition)).collect()
     }

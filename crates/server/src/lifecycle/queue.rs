@@ -10,9 +10,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// Pieces of work by the time they are due; each is in it at most once.
+/// Tasks by the time they are due, each at most once.
 ///
-/// Its size is bounded by the number of distinct pieces of work, which is bounded by the number of objects.
+/// Its size is bounded by the number of distinct tasks, which is bounded by the number of objects.
 #[derive(Debug)]
 pub(super) struct TaskQueue<T> {
     due: BTreeSet<(Instant, u64)>,
@@ -36,7 +36,7 @@ impl<T: Clone + Eq + Hash> TaskQueue<T> {
         }
     }
 
-    /// Adds a piece of work; if it is there already, the earlier time counts.
+    /// Adds a task; if it is there already, the earlier time counts.
     pub(super) fn add(&mut self, task: T, at: Instant) {
         if let Some((planned, id)) = self.places.get(&task).copied() {
             if planned <= at {
@@ -57,7 +57,7 @@ impl<T: Clone + Eq + Hash> TaskQueue<T> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Takes a piece that is due.
+    /// Takes a task that is due.
     pub(super) fn take(&mut self, now: Instant) -> Option<T> {
         let (at, id) = *self.due.first().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, id));
@@ -74,7 +74,7 @@ impl<T: Clone + Eq + Hash> TaskQueue<T> {
         self.add(task, now + wait.min(MAX_BACKOFF));
     }
 
-    /// Forgets the failures of a piece that went well.
+    /// Resets the backoff of a task that succeeded.
     pub(super) fn succeeded(&mut self, task: &T) {
         self.failures.remove(task);
     }
