@@ -24,10 +24,12 @@ pub(crate) fn is_connection(request: &WriteRequest) -> bool {
         && request.resource.subresource(name).is_some()
 }
 
-/// As far as it goes without a node.
+/// Answers a request for logs, exec, attach, port-forward or proxy, as far as possible without a kubelet: all checks
+/// are made, then the connection is refused.
 ///
 /// # Errors
-/// The Status to answer with.
+/// The first check that fails, in kube-apiserver's order; otherwise an error that says that this server does not
+/// connect to kubelets or Pods.
 pub(crate) async fn connect(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let name = request.name.as_deref().unwrap_or_default();
     admit(api, &request, name).await?;
@@ -137,7 +139,7 @@ fn check_log_options(query: &Query<'_>, name: &str) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid("", "PodLogOptions", name, &errors)) }
 }
 
-/// Which container is meant; only one that is alone need not be named.
+/// Checks the `container` parameter. It may be absent only if the Pod has one container.
 fn container(query: &Query<'_>, pod: &Value) -> Result<(), Status> {
     let (wanted, pod_name) = (query.text("container"), pod.at("metadata").text("name"));
     let names = |key: &str| -> Vec<&str> {
@@ -163,7 +165,7 @@ fn container(query: &Query<'_>, pod: &Value) -> Result<(), Status> {
     Err(Status::bad_request(format!("container {wanted} is not valid for pod {pod_name}")))
 }
 
-/// Why the node of a Pod cannot be asked.
+/// Returns the error about the node of a Pod.
 async fn no_connection(api: &Api, pod: &Value) -> Result<Status, Status> {
     let Some(nodes) = api.registry.find("", "v1", "nodes") else { return Err(Status::no_such_path()) };
     let target = Target::new(&nodes, None, pod.at("spec").text("nodeName"));
@@ -171,7 +173,7 @@ async fn no_connection(api: &Api, pod: &Value) -> Result<Status, Status> {
     Ok(node.map_or_else(|| target.not_found(), |node| no_kubelet(&node.value)))
 }
 
-/// Why a node's kubelet is not asked. Of a node without addresses kube-apiserver says the same.
+/// Returns the error for a connection to a kubelet. For a node without addresses it is kube-apiserver's.
 fn no_kubelet(node: &Value) -> Status {
     if node.at("status").count("addresses") == 0 {
         return Status::unforeseen("no preferred addresses found; known addresses: []");
@@ -188,7 +190,7 @@ fn unreachable(address: &str) -> Status {
     ))
 }
 
-/// Why a Service cannot be reached.
+/// Returns the error about a Service: it does not exist, has no endpoints, or is not connected to.
 async fn service(api: &Api, request: &WriteRequest, name: &str) -> Result<Status, Status> {
     object(api, request, name).await?;
     let Some(endpoints) = api.registry.find("", "v1", "endpoints") else {
