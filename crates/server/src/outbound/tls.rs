@@ -27,10 +27,10 @@ pub(crate) fn client_config(bundle: &[u8]) -> Result<Arc<ClientConfig>, String> 
     config(verified(bundle)?, None)
 }
 
-/// The same for a client that shows a certificate: its chain and its key, in PEM.
+/// Returns a configuration that also shows a client certificate: its chain and its key, in PEM.
 ///
 /// # Errors
-/// If the bundle, the chain or the key cannot be used.
+/// The bundle, the chain or the key cannot be used.
 pub(crate) fn client_config_as(
     bundle: &[u8],
     identity: Option<(&str, &str)>,
@@ -123,8 +123,8 @@ fn verified(bundle: &[u8]) -> Result<Accepted, String> {
 enum Accepted {
     /// Any, where an APIService asks for that.
     Any,
-    /// Those that verify as usual, and one that is in the bundle itself even if it is a CA's: webhooks under test often serve a
-    /// self-signed certificate.
+    /// Certificates that verify as usual, and one that is in the bundle itself even if it is a CA certificate:
+    /// webhooks under test often serve a self-signed one.
     Verified { verifier: Arc<WebPkiServerVerifier>, bundle: Vec<CertificateDer<'static>> },
 }
 
