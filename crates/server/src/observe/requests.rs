@@ -66,7 +66,7 @@ pub(crate) struct InFlight {
 }
 
 impl RequestMetrics {
-    /// Where a request with these labels is counted.
+    /// Returns the series of these labels. Beyond the bound on series it is that of the verb alone.
     pub(crate) fn series(&self, labels: &Labels<'_>) -> Arc<RequestSeries> {
         let key = self.hasher.hash_one(labels);
         match self.table.load().get(&key) {
@@ -126,7 +126,7 @@ impl RequestSeries {
 pub(crate) struct Seat<'a>(&'a AtomicUsize);
 
 impl InFlight {
-    /// Takes a place, and says how many were taken before.
+    /// Counts a request as being served until the seat is dropped. Returns the number that were served before.
     pub(crate) fn enter(&self, mutating: bool) -> (Seat<'_>, usize) {
         let (mine, other) =
             if mutating { (&self.mutating, &self.read_only) } else { (&self.read_only, &self.mutating) };

@@ -50,7 +50,7 @@ pub struct OpenWatch {
     position: AtomicU64,
     events: AtomicU64,
     bytes: AtomicU64,
-    /// When something was last sent, in milliseconds since `opened`.
+    /// The time of the last bytes sent, in milliseconds since `opened`.
     last: AtomicU64,
     opened: Instant,
 }
@@ -115,7 +115,7 @@ pub struct Watches {
     open: Arc<Mutex<HashMap<u64, Arc<OpenWatch>>>>,
     next: AtomicU64,
     totals: Arc<Totals>,
-    /// By labels. Only the opening of a watch looks here; the watch keeps what it finds.
+    /// Series by labels. Looked up when a watch opens, which then keeps its series.
     series: Mutex<BTreeMap<String, Arc<WatchSeries>>>,
 }
 
@@ -123,7 +123,7 @@ pub struct Watches {
 #[derive(Debug)]
 pub(crate) struct WatchSeries {
     pub(crate) labels: String,
-    /// Of every event, bookmarks and errors included.
+    /// Sizes of all events, bookmarks and errors included.
     pub(crate) sizes: LatencyHistogram<8>,
     /// The number of events that were the initial state of an object.
     pub(crate) initial: AtomicU64,
