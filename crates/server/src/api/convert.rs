@@ -79,12 +79,12 @@ async fn call_for_one(
     Ok(())
 }
 
-/// Which of the objects that were converted for others may be shown.
+/// The rule for reusing conversions that were made for other requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConversionFreshness {
-    /// Those of lists and watches are converted once for all, as in the watch cache of kube-apiserver.
+    /// Objects of lists and watches: a conversion is shared by all of them, as in kube-apiserver's watch cache.
     Shared,
-    /// An object that is read by its name or was just written is converted anew.
+    /// An object that is read by its name, or was just written, is converted anew.
     Own,
 }
 

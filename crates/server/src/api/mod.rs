@@ -42,14 +42,15 @@ pub(crate) use heavy::Heavy;
 pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
 
-/// The shared state of all request handlers: the store, the cache, the registry, and the rules for using them.
+/// The shared state of all request handlers: the store, the cache, the registry, and the components around them. One
+/// per server, built by [`crate::Server::start`]; embedding programs reach it through [`crate::Handle::api`].
 #[derive(Debug)]
 pub struct Api {
     /// The durable store. Writes go here; the cache follows.
     pub engine: Arc<dyn Engine>,
-    /// The current state of everything.
+    /// The watch cache, from which everything is read.
     pub cache: Arc<Cache>,
-    /// Which kinds exist.
+    /// The resources that are served.
     pub registry: Registry,
     /// Authenticates requests.
     pub authenticator: Authenticator,
@@ -67,7 +68,7 @@ pub struct Api {
     pub(crate) front_proxy: Option<FrontProxyIdentity>,
     /// The configuration of the server.
     pub options: Options,
-    /// Which addresses and ports Services were given lately.
+    /// Cluster IPs and node ports that are reserved for writes under way.
     pub(crate) allocator: Allocator,
     /// The hashes of the OpenAPI documents of custom kinds.
     pub(crate) openapi: Hashes,
@@ -75,7 +76,7 @@ pub struct Api {
     pub(crate) fairness: Fairness,
     /// The memory of request bodies.
     pub(crate) bodies: Bodies,
-    /// Where large objects are worked on.
+    /// The threads for work on large objects.
     pub(crate) heavy: Heavy,
     /// The trees of objects written lately.
     pub(crate) recent: RecentWrites,
@@ -84,7 +85,11 @@ pub struct Api {
 }
 
 impl Api {
-    /// Waits until the cache is as new as asked for, at most as long as requests may wait for a version.
+    /// Waits until the cache is at least at this version, or for `None` until it has every write acknowledged before
+    /// the call.
+    ///
+    /// # Errors
+    /// 504 after `RequestLimits::version_wait`, 5xx if the store fails.
     pub(crate) async fn wait_for(&self, version: Option<Revision>) -> Result<(), Status> {
         self.cache.wait_until_fresh(version, self.options.requests.version_wait).await
     }

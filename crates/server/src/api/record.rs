@@ -55,7 +55,7 @@ impl AdmissionRecord {
         self.reinvocation.lock()
     }
 
-    /// Takes the writes of quotas out.
+    /// Takes out the quota writes of the last attempt, for its commit.
     pub(crate) fn take_charges(&self) -> Vec<Write> {
         std::mem::take(&mut self.charges.lock())
     }

@@ -14,7 +14,7 @@ use listwatch_wire::json::Value;
 pub(crate) struct Reinvocation {
     second: bool,
     needed: bool,
-    /// Those that were called and want to be called again after changes.
+    /// Webhooks and policies with `IfNeeded` that were called since the last change.
     called: HashSet<String>,
     /// Those that the second pass calls.
     due: HashSet<String>,
