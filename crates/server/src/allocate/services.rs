@@ -23,7 +23,7 @@ use crate::registry::target::Target;
 const RANGE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 /// Addresses in the range; the first and last are not used, the one after the first is `default/kubernetes`.
 const RANGE_SIZE: u32 = 1 << 16;
-/// The same, as a ServiceCIDR names it.
+/// The service range as the bootstrap ServiceCIDR has it.
 pub(crate) const RANGE_CIDR: &str = "10.0.0.0/16";
 /// The cluster IP of `default/kubernetes`: the first usable address of the range, as in kube-apiserver. Serving
 /// certificates name it.
@@ -88,7 +88,7 @@ impl<'a> Reservation<'a> {
         Some(thing)
     }
 
-    /// Gives back what an earlier attempt of the same write was given.
+    /// Gives back what an earlier attempt of the same write reserved.
     fn start_over(&self) {
         let things = std::mem::take(&mut *self.things.lock());
         things.into_iter().for_each(|thing| self.allocator.give_back(thing));
