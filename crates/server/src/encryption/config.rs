@@ -13,7 +13,8 @@ use serde::Deserialize;
 
 use crate::encryption::transform::{EncryptionKey, ValueTransform};
 
-/// Which resources are encrypted, and with which keys.
+/// An EncryptionConfiguration: the resources that are encrypted, and their keys. The first entry that names a
+/// resource applies.
 #[derive(Debug)]
 pub struct EncryptionConfig {
     parts: Vec<(Vec<String>, ValueTransform)>,
