@@ -51,7 +51,7 @@ const START_HOOKS: [&str; 26] = [
 /// One thing that can be wrong.
 struct HealthCheck {
     name: &'static str,
-    /// Why it fails; `None` if it does not.
+    /// The reason for its failure, for the log; `None` if it passes.
     failure: Option<String>,
 }
 
