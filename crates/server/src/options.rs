@@ -16,17 +16,29 @@ use std::time::Duration;
 use crate::admission::AdmissionOptions;
 use crate::auth::{AuthorizationMode, OidcIssuer, TokenWebhookOptions};
 
-/// The configuration of a server. `Options::default()` is a server on a free loopback port with TLS and a CA that lives in
-/// memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
+/// The configuration of a server. `Options::default()` is a server on a free loopback port with TLS and a CA that
+/// lives in memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
+///
+/// ```
+/// use listwatch_server::{LifecycleOptions, Options, Security};
+///
+/// let options = Options {
+///     bind: "127.0.0.1:0".parse().unwrap(),
+///     security: Security::InsecureHttp,
+///     lifecycle: LifecycleOptions::off(),
+///     ..Options::default()
+/// };
+/// assert!(options.token_file.is_none());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen. Port 0 takes any free one.
+    /// The address to listen on. Port 0 takes any free one.
     pub bind: SocketAddr,
     /// The protection of connections.
     pub security: Security,
     /// A CSV of static tokens in the form of kube-apiserver: `token,user,uid,"group1,group2"`.
     pub token_file: Option<PathBuf>,
-    /// Where the keys that make identities are kept, unless [`Security::SelfMade`] names a directory.
+    /// The place for CA and signing keys, unless [`Security::SelfMade`] names a directory.
     pub keys: KeepKeys,
     /// The names and addresses under which clients reach the server.
     pub serving: ServingOptions,
@@ -73,7 +85,7 @@ impl Default for BuildInfo {
     }
 }
 
-/// Where the keys that make identities are kept: the CA's, the administrator's token, the one that signs tokens.
+/// The place for the CA keys, the administrator's token and the token-signing key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum KeepKeys {
     /// In the process: they are gone with it.
@@ -198,14 +210,14 @@ impl Default for LifecycleOptions {
     }
 }
 
-/// When a namespace gets its default ServiceAccount and the CA bundle for its Pods.
+/// The time at which a namespace gets its default ServiceAccount and the CA bundle for its Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceObjects {
     /// Not at all.
     Never,
     /// With the first Pod, the first thing that uses them: a namespace that only holds other objects stays as it was made.
     WithFirstPod,
-    /// As soon as it is made, as in a cluster with a controller manager.
+    /// When it is created, as in a cluster with a controller manager.
     AtOnce,
 }
 
@@ -215,7 +227,7 @@ pub enum Security {
     /// TLS with a CA and a serving certificate made at the first start. With a directory they are kept there (mode
     /// 0600) and found again; without one they live as long as the process.
     SelfMade {
-        /// Where the CA, the admin token and the key that signs tokens of service accounts are kept.
+        /// The directory for the CA, the administrator's token and the token-signing key.
         dir: Option<PathBuf>,
     },
     /// TLS with given PEM files.
