@@ -267,7 +267,7 @@ impl Handle {
         self.address
     }
 
-    /// Where clients reach it, as a URL.
+    /// The URL at which clients reach it: the advertised address, or loopback if it listens on all addresses.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.ca_pem.is_some() { "https" } else { "http" };
@@ -275,13 +275,14 @@ impl Handle {
         format!("{scheme}://{address}")
     }
 
-    /// The CA that vouches for it; `None` for plain HTTP.
+    /// The CA of its serving certificate, in PEM, for clients to verify it with; `None` for plain HTTP.
     #[must_use]
     pub fn ca_pem(&self) -> Option<&str> {
         self.ca_pem.as_deref()
     }
 
-    /// A bearer token of an administrator.
+    /// A bearer token of a member of `system:masters`. It is kept with the CA, so it outlives a restart unless keys
+    /// are in memory only.
     #[must_use]
     pub fn admin_token(&self) -> &str {
         &self.admin_token
