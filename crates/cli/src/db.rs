@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use listwatch_storage::Revision;
 use listwatch_storage::embedded::offline::{self, Keys, Report};
 
 use crate::owner;
@@ -39,6 +40,9 @@ enum DbCommand {
     Restore {
         /// The backup
         file: PathBuf,
+        /// The state as of this resourceVersion, which must be within the history of the backup; its newest state otherwise
+        #[arg(long, value_name = "VERSION")]
+        revision: Option<u64>,
     },
     /// Drop all history and give the space back; no server may be using the store
     Compact,
@@ -57,7 +61,7 @@ pub(crate) fn run(arguments: &DbArguments) -> anyhow::Result<ExitCode> {
             let keys = if *without_keys { Keys::LeftOut } else { Keys::Included };
             offline::backup(directory, file, keys)
         }
-        DbCommand::Restore { file } => offline::restore(file, directory),
+        DbCommand::Restore { file, revision } => offline::restore(file, directory, revision.map(Revision)),
         DbCommand::Compact => offline::compact(directory),
     };
     let report = report.map_err(|error| owner::explain(error.into(), directory))?;

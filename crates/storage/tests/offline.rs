@@ -154,8 +154,8 @@ async fn backup_of_a_running_store_can_be_restored() {
     let again = offline::backup(&directory.path().join("one"), &copy, Keys::LeftOut);
     assert!(matches!(again, Err(Error::Unavailable(_))), "never over an existing file: {again:?}");
     let target = directory.path().join("two");
-    assert!(offline::restore(&copy, &target).unwrap().revision > report.revision);
-    assert!(offline::restore(&copy, &target).is_err(), "never over an existing store");
+    assert!(offline::restore(&copy, &target, None).unwrap().revision > report.revision);
+    assert!(offline::restore(&copy, &target, None).is_err(), "never over an existing store");
     let restored = open(&target).await;
     let at = Range { at: Some(report.revision), ..Range::prefix("/k/") };
     let expected = engine.range(at).await.unwrap();
@@ -173,7 +173,7 @@ async fn a_damaged_backup_is_refused() {
     let middle = bytes.len() / 2;
     bytes.splice(middle..middle + 8192, vec![0; 8192]);
     std::fs::write(&copy, bytes).unwrap();
-    let outcome = offline::restore(&copy, &directory.path().join("two"));
+    let outcome = offline::restore(&copy, &directory.path().join("two"), None);
     assert!(matches!(outcome, Err(Error::Corrupt(_))), "{outcome:?}");
     assert!(!directory.path().join("two/store.db").exists());
 }
@@ -306,7 +306,7 @@ async fn a_restored_store_ends_every_watch_from_before() {
     offline::backup(&path("one"), &path("copy"), Keys::LeftOut).unwrap();
     let seen = set(&engine, "/k/1", "lost by the restore").await;
     engine.close().await.unwrap();
-    offline::restore(&path("copy"), &path("two")).unwrap();
+    offline::restore(&path("copy"), &path("two"), None).unwrap();
     let engine = open(&path("two")).await;
     assert!(engine.current().await.unwrap() > seen);
     assert!(matches!(engine.changes(seen).await.map(drop), Err(Error::Compacted { .. })));
@@ -317,7 +317,7 @@ async fn a_restored_store_ends_every_watch_from_before() {
     offline::check(&path("two")).unwrap();
     // A backup of a restored store can be restored in turn.
     offline::backup(&path("two"), &path("copy2"), Keys::LeftOut).unwrap();
-    assert!(offline::restore(&path("copy2"), &path("three")).unwrap().revision > next);
+    assert!(offline::restore(&path("copy2"), &path("three"), None).unwrap().revision > next);
 }
 
 /// A backup without the CA and keys made every kubeconfig useless after a restore.
@@ -334,12 +334,44 @@ async fn keys_come_along_with_a_backup() {
     assert_eq!(std::fs::metadata(path("copy")).unwrap().permissions().mode() & 0o777, 0o600);
     std::fs::create_dir_all(path("two")).unwrap();
     std::fs::write(path("two/admin.token"), "another").unwrap();
-    assert!(offline::restore(&path("copy"), &path("two")).is_err(), "never over another key");
+    assert!(offline::restore(&path("copy"), &path("two"), None).is_err(), "never over another key");
     std::fs::remove_file(path("two/admin.token")).unwrap();
-    offline::restore(&path("copy"), &path("two")).unwrap();
+    offline::restore(&path("copy"), &path("two"), None).unwrap();
     for (file, content) in [("two/pki/ca.key", "secret"), ("two/admin.token", "token")] {
         assert_eq!(std::fs::read_to_string(path(file)).unwrap(), content);
         assert_eq!(std::fs::metadata(path(file)).unwrap().permissions().mode() & 0o777, 0o600);
     }
     assert_eq!(open(&path("two")).await.range(Range::prefix("/k/")).await.unwrap().count, 19);
+}
+
+/// A mistake that was made before the backup could not be undone: the backup had its history and nothing could use it.
+#[tokio::test]
+async fn a_backup_can_be_restored_as_of_any_revision_of_its_history() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let engine = open(&path("one")).await;
+    fill(&engine).await;
+    set(&engine, "/k/gone", "deleted later").await;
+    let good = set(&engine, "/k/1", "before the mistake").await;
+    let expected = engine.range(Range::prefix("/k/")).await.unwrap().items;
+    engine.write(Write { key: "/k/gone".into(), value: None, expect: Expect::Any }).await.unwrap();
+    set(&engine, "/k/0", "there was none then").await;
+    let newest = set(&engine, "/k/1", "the mistake").await;
+    engine.close().await.unwrap();
+    offline::backup(&path("one"), &path("copy"), Keys::LeftOut).unwrap();
+    offline::restore(&path("copy"), &path("two"), Some(good)).unwrap();
+    let restored = open(&path("two")).await;
+    assert_eq!(restored.range(Range::prefix("/k/")).await.unwrap().items, expected);
+    assert!(
+        set(&restored, "/k/2", "new").await > newest,
+        "no revision of the lost changes is given out again"
+    );
+    restored.close().await.unwrap();
+    offline::check(&path("two")).unwrap();
+    let future = offline::restore(&path("copy"), &path("three"), Some(newest.next()));
+    assert!(
+        matches!(&future, Err(Error::Invalid(why)) if why.contains("history from revision")),
+        "{future:?}"
+    );
+    assert!(!path("three").exists(), "nothing is left of a restore that was refused");
 }

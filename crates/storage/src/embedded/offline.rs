@@ -82,10 +82,14 @@ pub fn backup(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error
 /// out after the backup was made must never name anything else, so that every watch from before the restore ends with 410
 /// and its client lists again.
 ///
+/// With a revision, the store is as it was then: a backup brings its history along, so that a mistake can be undone that was made
+/// before the backup.
+///
 /// # Errors
-/// [`Error::Corrupt`] if the backup is damaged, [`Error::Unavailable`] if the directory has a store or cannot be used.
-pub fn restore(from: &Path, directory: &Path) -> Result<Report, Error> {
-    check_backup(from)?;
+/// [`Error::Corrupt`] if the backup is damaged, [`Error::Invalid`] if its history does not reach back to the revision,
+/// [`Error::Unavailable`] if the directory has a store or cannot be used.
+pub fn restore(from: &Path, directory: &Path, at: Option<Revision>) -> Result<Report, Error> {
+    must_have(at, &check_backup(from)?)?;
     let target = database_in(directory);
     if target.exists() {
         return Err(Error::Unavailable(format!(
@@ -100,7 +104,7 @@ pub fn restore(from: &Path, directory: &Path) -> Result<Report, Error> {
     private(&staged)?;
     fs::copy(from, &staged).map_err(|error| file("copy to", &staged, &error))?;
     private(&staged)?;
-    let report = begin_anew(&staged)?;
+    let report = begin_anew(&staged, at)?;
     attachments::extract(&staged, directory)?;
     sync(&staged)?;
     for companion in companions(&target) {
@@ -127,20 +131,48 @@ pub fn compact(directory: &Path) -> Result<Report, Error> {
     inspect(&connection)
 }
 
+fn must_have(at: Option<Revision>, backup: &Report) -> Result<(), Error> {
+    match at {
+        Some(at) if at < backup.compacted || at > backup.revision => Err(Error::Invalid(format!(
+            "the backup has history from revision {} to {}, not of {at}",
+            backup.compacted, backup.revision
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Gives a restored store a revision beyond every one that was handed out, by a change of a key of its own.
-fn begin_anew(database: &Path) -> Result<Report, Error> {
+fn begin_anew(database: &Path, at: Option<Revision>) -> Result<Report, Error> {
     let mut connection = connect(database, ConnectionRole::Writer)?;
     prepare(&mut connection)?;
+    let newest = recover(&connection)?.index.upto;
+    if let Some(at) = at {
+        rewind(&mut connection, at).map_err(|error| writing(&error))?;
+    }
     super::upkeep::forget_all(&mut connection).map_err(|error| writing(&error))?;
-    move_revision(&mut connection).map_err(|error| writing(&error))?;
+    move_revision(&mut connection, newest).map_err(|error| writing(&error))?;
     super::checkpoint::finish(&connection).map_err(|error| writing(&error))?;
     inspect(&connection)
 }
 
-fn move_revision(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Takes back every change after a revision. The log has the newest change of every key up to there: sweeping takes away only what
+/// was replaced before history begins.
+fn rewind(connection: &mut Connection, to: Revision) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    let newest: Option<i64> = transaction.query_row("SELECT max(revision) FROM log", [], |row| row.get(0))?;
-    let at = Revision(super::schema::revision(newest.unwrap_or(0)).0 + RESTORE_LEAP);
+    transaction.execute("DELETE FROM log WHERE revision > ?", [sql(to)])?;
+    transaction.execute("DELETE FROM keys", [])?;
+    transaction.execute(
+        "INSERT INTO keys SELECT key, max(revision), typeof(value) != 'null' FROM log GROUP BY key",
+        [],
+    )?;
+    transaction.execute("UPDATE state SET indexed = ?, epoch = epoch + 1", [sql(to)])?;
+    transaction.execute("DELETE FROM marks WHERE revision > ?", [sql(to)])?;
+    transaction.commit()
+}
+
+fn move_revision(connection: &mut Connection, newest: Revision) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    let at = Revision(newest.0 + RESTORE_LEAP);
     let value: &[u8] = b"{}";
     let previous: Option<i64> = transaction
         .query_row("SELECT revision FROM keys WHERE key = ?", [RESTORED], |row| row.get(0))
