@@ -117,6 +117,7 @@ impl ColumnPath {
     }
 }
 
+/// Parses a path leniently: anything that is no step is a field name that no object has, and the cell stays empty.
 fn parse(text: &str) -> Vec<ColumnStep> {
     let mut steps = Vec::new();
     let mut rest = text.trim_start_matches(['{', '$']).trim_end_matches('}');

@@ -24,6 +24,7 @@ pub fn fill(schema: &Schema, value: &mut Value) {
     }
 }
 
+/// Drops nulls first, so that a dropped field takes its default. Values of defaults are filled in turn.
 fn fill_fields(schema: &Schema, fields: &mut Map) {
     fields.retain(|name, value| !value.is_null() || keeps_null(schema, name));
     for (name, property) in &schema.properties {

@@ -67,6 +67,7 @@ fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>)
     }
 }
 
+/// Requires a type wherever a value is specified: without one, pruning and defaulting would not know what to do.
 fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
     let field = format!("{path}.type");
     let may_be_empty = schema.int_or_string || schema.preserve_unknown || depth == 0;
@@ -91,6 +92,7 @@ fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>
     }
 }
 
+/// Checks the keywords of list and map types, which server-side apply merges by.
 fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     let field = format!("{path}.x-kubernetes-list-type");
     match schema.list_type.as_str() {
@@ -158,6 +160,7 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// A default must itself be a valid value, after defaults inside it are filled in and without unknown fields.
 fn default(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     let Some(default) = &schema.default else { return };
     if has_unknown(schema, default) {

@@ -92,6 +92,7 @@ fn name(object: &Value) -> Vec<FieldError> {
     (name != expected).then_some(wrong).into_iter().collect()
 }
 
+/// Checks the spec in the order of kube-apiserver, because errors are listed in the order they are found.
 fn spec(object: &Value) -> Vec<FieldError> {
     let empty = Map::new();
     let spec = object.get("spec").and_then(Value::as_object).unwrap_or(&empty);
@@ -107,6 +108,7 @@ fn spec(object: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// A group is a domain with a dot: groups without one are reserved for Kubernetes.
 fn group(group: &str) -> Option<FieldError> {
     match group {
         "" => Some(FieldError::required("spec.group", "")),
@@ -128,6 +130,7 @@ fn scope(scope: &str) -> Option<FieldError> {
     }
 }
 
+/// Checks the names. They become path segments and, in discovery, command-line words, hence DNS labels.
 fn names(names: &Value) -> Vec<FieldError> {
     let required = ["plural", "singular", "kind", "listKind"].into_iter();
     let mut errors: Vec<_> = required
@@ -175,6 +178,7 @@ fn storage(versions: &[Value]) -> Option<FieldError> {
     (marked != 1).then(|| FieldError::invalid("spec.versions", versions, detail))
 }
 
+/// Checks the names of versions, which become path segments and must be unique.
 fn version_names(versions: &[Value]) -> Vec<FieldError> {
     let mut seen = HashSet::new();
     let (mut errors, mut unique) = (Vec::new(), true);

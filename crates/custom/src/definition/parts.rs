@@ -57,6 +57,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
+/// Checks `deprecationWarning`, which is sent in a `Warning` header and therefore must be short and printable.
 fn deprecation(version: &Value, field: &str, errors: &mut Vec<FieldError>) {
     let Some(warning) = text(version, "deprecationWarning") else { return };
     let mut refuse = |detail: String| errors.push(FieldError::invalid(field, warning, detail));
@@ -101,6 +102,7 @@ fn simple_path(field: &str, value: &str) -> Option<FieldError> {
     (!value.starts_with('.')).then(|| FieldError::invalid(field, value, detail))
 }
 
+/// Checks one entry of `additionalPrinterColumns`.
 fn column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let get = |key: &str| text(column, key).unwrap_or_default();
     let one_of = |allowed: &[&str]| format!("must be one of {}", allowed.join(","));
@@ -124,6 +126,8 @@ fn column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// Checks `selectableFields`: each path leads to a scalar of the schema, none into `metadata`, whose selectable fields
+/// are fixed.
 fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let empty = Value::Null;
     let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&empty);

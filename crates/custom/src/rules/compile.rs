@@ -83,6 +83,8 @@ fn list_keys(schema: &Value) -> Option<Vec<Text>> {
     Some(keys.iter().filter_map(Value::as_str).map(Text::from).collect())
 }
 
+/// Compiles the rules of one node. A rule with `optionalOldSelf` sees `oldSelf` as an optional and so also runs on
+/// creation; the others are transition rules if they use it, and run on updates only.
 fn compile_rules(rules: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) -> Vec<ExpressionRule> {
     let rules = rules.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
     let ty = decl.map_or(Type::Dyn, |decl| decl.ty().clone());
@@ -97,6 +99,8 @@ fn compile_rules(rules: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) 
         .collect()
 }
 
+/// Compiles one rule and its message expression. Failures are kept in the result, not returned: a stored definition
+/// stays usable, and each object is then refused with the compile error.
 fn compile_rule(rule: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) -> ExpressionRule {
     let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let declares = rule.get("optionalOldSelf").and_then(Value::as_bool);
@@ -135,6 +139,8 @@ fn compile_rule(rule: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) ->
     compiled
 }
 
+/// Compiles an expression and checks the type of its value. `failed` and `wrong_type` are kube-apiserver's texts for
+/// the two failures.
 fn compile(
     source: &str,
     env: &Env,

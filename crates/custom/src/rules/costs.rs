@@ -69,6 +69,8 @@ struct CostCheck {
 }
 
 impl CostCheck {
+    /// Adds up the costs of a node and of everything below it. Children come first, as in kube-apiserver, so that
+    /// errors are in its order.
     fn node(&mut self, node: &RuleNode, schema: &Value, place: &CostPlace) {
         let atomic = schema.get("x-kubernetes-map-type").is_some_and(|kind| *kind == "atomic");
         let empty = Value::Null;
@@ -94,6 +96,8 @@ impl CostCheck {
         }
     }
 
+    /// Checks one rule: its cost times the number of values it may run on, its message expression, and that `oldSelf`
+    /// is used only where old and new values can be correlated.
     fn rule(&mut self, rule: &ExpressionRule, node: &RuleNode, place: &CostPlace, path: &str) {
         let at = format!("{path}.rule");
         match &rule.program {
@@ -134,6 +138,8 @@ impl CostCheck {
         self.errors.push(FieldError::invalid(path, Value::Null, detail).without_value());
     }
 
+    /// Counts a cost towards the whole schema, and remembers the most expensive rules to name them if the whole is too
+    /// much.
     fn cost(&mut self, name: &str, cost: u64, path: String) {
         self.total = self.total.saturating_add(cost);
         if cost > EXPRESSION_LIMIT {

@@ -77,6 +77,8 @@ impl EvaluateWalk {
         self.budget.is_exhausted() || self.verdict.errors.len() >= MAX_ERRORS
     }
 
+    /// Evaluates a node and everything below it. Parents come first, as in kube-apiserver, so that the budget runs out
+    /// at the same rule.
     fn node<'a>(
         &mut self,
         node: &'a RuleNode,
@@ -99,6 +101,8 @@ impl EvaluateWalk {
         }
     }
 
+    /// Pairs new and old elements by the keys of a `map` list. Elements of other lists cannot be correlated and have no
+    /// old value.
     fn items<'a>(
         &mut self,
         node: &'a RuleNode,
@@ -125,6 +129,8 @@ impl EvaluateWalk {
         }
     }
 
+    /// Evaluates named and unnamed fields. Absent fields are skipped: their rules hold, and `required` is the schema's
+    /// business.
     fn fields<'a>(
         &mut self,
         node: &'a RuleNode,
@@ -160,6 +166,7 @@ impl EvaluateWalk {
         self.path.truncate(length);
     }
 
+    /// Evaluates the rules of one place. Values are converted once for all of them.
     fn rules<'a>(
         &mut self,
         node: &'a RuleNode,
@@ -196,10 +203,12 @@ impl EvaluateWalk {
         }
     }
 
+    /// Adds an error that shows the type of the place instead of its value, as in kube-apiserver.
     fn invalid(&mut self, node: &RuleNode, detail: String) {
         self.verdict.errors.push(FieldError::invalid(self.path.clone(), node.type_name.as_str(), detail));
     }
 
+    /// Reports the exhausted budget once and ends the evaluation.
     fn exhausted(&mut self, node: &RuleNode) {
         let detail =
             "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -207,6 +216,8 @@ impl EvaluateWalk {
         self.budget.exhaust();
     }
 
+    /// Evaluates one rule and spends its cost. An error of evaluation refuses the object; ratcheting applies only to a rule
+    /// that evaluates to false.
     fn rule<'a>(
         &mut self,
         node: &RuleNode,

@@ -47,6 +47,7 @@ fn closing_quote(text: &str) -> Option<usize> {
     })
 }
 
+/// Resolves the escapes of Go's rune literals; `None` for unknown ones.
 fn unescaped(text: &str) -> Option<String> {
     let (mut out, mut chars) = (String::new(), text.chars());
     while let Some(c) = chars.next() {

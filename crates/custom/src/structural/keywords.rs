@@ -90,6 +90,7 @@ fn unsupported_below(schema: &Value, path: &str, depth: usize, errors: &mut Vec<
     }
 }
 
+/// Checks the keywords of one schema and of those below. The depth is bounded because definitions come from users.
 fn node(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Vec<FieldError>) {
     if place.depth > MAX_DEPTH {
         return;
@@ -124,6 +125,7 @@ fn children(schema: &Value) -> impl Iterator<Item = (String, Option<&str>, &Valu
     named.chain(unnamed)
 }
 
+/// Refuses the keywords of JSON Schema that structural schemas do not have.
 fn unsupported(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for key in UNSUPPORTED {
         if schema.get(key).is_some() {
@@ -234,6 +236,8 @@ fn alternatives(
     }
 }
 
+/// Checks a schema inside `allOf`, `anyOf`, `oneOf` or `not`. It may restrict values but not define structure, and each
+/// field it names must be defined in the structural part.
 fn restriction(
     value: &Value,
     structure: Option<&Value>,
@@ -289,6 +293,8 @@ fn validations(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// Checks the texts of a rule. A rule of several lines needs a message, because its text would be the message
+/// otherwise.
 fn rule_texts(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let (expression, message) = (text(rule, "rule"), text(rule, "message"));
     let broken = |text: &str| text.trim().contains(['\n', '\r']);
