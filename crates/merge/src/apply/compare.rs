@@ -127,6 +127,8 @@ fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
     !old.is_object() && !old.is_array() && old == new
 }
 
+/// Compares two values where an absent one is possible on either side. Values of different shapes are compared as
+/// leaves.
 fn values<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
     // Null goes with either shape, so that `null` and `{}` can be told from each other but not from nothing inside.
     let map = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));

@@ -57,6 +57,7 @@ fn join(errors: &[String]) -> String {
     }
 }
 
+/// The message of the 409 of a server-side apply, grouped by manager. kubectl prints it and adds its advice.
 fn message(conflicts: &[Conflict]) -> String {
     if let [only] = conflicts {
         return format!("Apply failed with 1 conflict: conflict with {}: {}", only.manager, only.path);

@@ -34,6 +34,8 @@ pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String
     }
 }
 
+/// The path element of an item of a `map` list, such as `k:{"name":"a"}`: keys sorted and encoded canonically, so that
+/// equal identities are equal text.
 fn keyed<S: Schema>(item: &Value, keys: &[&str], list: S) -> Result<String, String> {
     let Value::Object(map) = item else {
         let problem = if item.is_null() { "a null element" } else { "non-map elements" };

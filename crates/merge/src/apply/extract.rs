@@ -71,6 +71,7 @@ impl ExtractWalk {
         result
     }
 
+    /// The field set of a value. Atomic values are one leaf, whatever is inside: they have one owner.
     fn value<S: Schema>(&mut self, value: &Value, schema: S) -> FieldSetNode {
         if let Some(problem) = misfit(value, schema.shape()) {
             self.error(&problem);
@@ -85,6 +86,7 @@ impl ExtractWalk {
         }
     }
 
+    /// The field set of an object. Fields that the schema does not declare are errors, because nobody could own them.
     fn entries<S: Schema>(&mut self, map: &Map, schema: S) -> FieldSetNode {
         let mut node = FieldSetNode::default();
         for (key, value) in map {
@@ -102,6 +104,7 @@ impl ExtractWalk {
         node
     }
 
+    /// The field set of a list whose elements have an identity. Elements without one, and repeated ones, are errors.
     fn items<S: Schema>(&mut self, items: &[Value], list: S) -> FieldSetNode {
         let mut node = FieldSetNode::default();
         let mut seen = HashSet::with_capacity(items.len());

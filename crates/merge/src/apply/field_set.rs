@@ -159,6 +159,8 @@ fn union(a: &mut Trie, b: &Trie) {
     }
 }
 
+/// Unites two nodes. An empty node is a leaf, which is a member without the marker `.`; a node with children needs the
+/// marker to be one.
 fn union_node(a: &mut Trie, b: &Trie) {
     match (a.is_empty(), b.is_empty()) {
         (true, true) => {}
@@ -199,6 +201,8 @@ fn subtract_node(a: &mut Trie, b: &Trie) -> bool {
     member || !a.is_empty()
 }
 
+/// Removes the members of `b` from `a` together with everything below them, unlike `subtract`, which removes single
+/// paths.
 fn subtract_recursive(a: &mut Trie, b: &Trie) {
     for (key, what) in b {
         let (Some(Value::Object(from)), Value::Object(what)) = (a.get_mut(key), what) else { continue };
@@ -221,6 +225,7 @@ fn subtract_recursive(a: &mut Trie, b: &Trie) {
     }
 }
 
+/// The paths that are members of both sets. Walks the smaller one.
 fn intersection(a: &Trie, b: &Trie) -> Trie {
     let (small, large) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let mut out = Map::new();

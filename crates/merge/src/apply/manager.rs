@@ -79,6 +79,8 @@ impl<S: Schema> FieldManager<'_, S> {
         record::put(new, entries);
     }
 
+    /// Moves the changed fields to the writing manager: every other manager loses them, and fields that were removed
+    /// have no owner any more.
     fn take_over(&self, entries: &mut Vec<ManagerEntry>, changes: PathChanges, manager: &str) {
         for entry in entries.iter_mut() {
             entry.fields.subtract(&changes.changed);

@@ -41,6 +41,8 @@ fn with_named_parents<S: Schema>(set: &FieldSet, schema: S) -> FieldSet {
     FieldSet::from_trie(trie)
 }
 
+/// Makes each struct field with members below it a member, so that an emptied struct is removed instead of left as
+/// `{}`.
 fn name_parents<S: Schema>(trie: &mut Map, schema: S) {
     let is_struct = schema.map_kind() == MapKind::Struct;
     for (key, node) in trie.iter_mut() {
@@ -64,6 +66,7 @@ pub(super) fn remove<S: Schema>(value: &mut Value, gone: &FieldSet, schema: S) {
     remove_below(value, gone.trie(), schema);
 }
 
+/// Removes paths from a value. Atomic lists are never entered, since they are owned as a whole.
 fn remove_below<S: Schema>(value: &mut Value, gone: &Map, schema: S) {
     match value {
         Value::Object(map) => remove_entries(map, gone, schema),
@@ -83,6 +86,7 @@ fn remove_below<S: Schema>(value: &mut Value, gone: &Map, schema: S) {
     }
 }
 
+/// Removes fields from an object, and containers that this empties. Containers that were empty before stay.
 fn remove_entries<S: Schema>(map: &mut Map, gone: &Map, schema: S) {
     for (key, node) in gone {
         let (Some(name), Value::Object(node)) = (element::field_name(key), node) else { continue };

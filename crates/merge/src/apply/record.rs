@@ -106,6 +106,7 @@ impl ManagerEntry {
         })
     }
 
+    /// The JSON of an entry of `metadata.managedFields`, without empty fields.
     fn into_value(self) -> Value {
         let mut map = Map::new();
         let mut text = |key: &str, value: String| {

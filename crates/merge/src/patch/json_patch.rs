@@ -179,6 +179,8 @@ impl PatchOperation {
         Ok(Self { op, path, from, value: map.remove("value") })
     }
 
+    /// Applies one operation. Sizes are charged to the budget before anything is copied or moved: a patch of a few
+    /// kilobytes could otherwise double an object with each `copy`.
     fn apply(&self, object: &mut Value, budget: &mut PatchBudget) -> PatchResult {
         let path = Pointer::parse(self.path.as_deref())?;
         match self.op.as_str() {
@@ -334,6 +336,8 @@ fn index(step: &str, length: usize) -> PatchResult<usize> {
     }
 }
 
+/// Adds a member or inserts an element. An insertion is charged with the elements that it shifts, so that a patch
+/// cannot be quadratic for free.
 fn add(object: &mut Value, path: &Pointer, value: Value, budget: &mut PatchBudget) -> PatchResult {
     let (container, step) = path.container(object)?;
     match container {
@@ -350,6 +354,7 @@ fn add(object: &mut Value, path: &Pointer, value: Value, budget: &mut PatchBudge
     Ok(())
 }
 
+/// Replaces a value. A member that does not exist is added, as kube-apiserver's library does; an element must exist.
 fn replace(object: &mut Value, path: &Pointer, value: Value, budget: &mut PatchBudget) -> PatchResult {
     if path.0.is_empty() {
         *object = value;

@@ -52,6 +52,8 @@ pub fn strategic_merge_patch<S: Schema>(
     Ok(())
 }
 
+/// Merges a patch into an object. `$patch` decides about the whole object, so it is looked at first; `$retainKeys` and
+/// `$setElementOrder` must be carried out before the fields.
 fn merge_map<S: Schema>(mut original: Map, mut patch: Map, schema: Option<S>) -> Merged<Map> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
@@ -79,6 +81,8 @@ fn bad_directive(directive: &Value, patch: &Map) -> PatchError {
     PatchError::Unforeseen(format!("unknown patch type: {} in map: {patch}", go::print(directive)))
 }
 
+/// Merges one field: null deletes, objects and lists merge with their own kind, anything else replaces. What replaces
+/// is cleaned of nulls and directives, which have nothing to act on.
 fn merge_field<S: Schema>(original: &mut Map, key: Text, patch: Value, schema: Option<S>) -> Merged<()> {
     if patch.is_null() {
         original.remove(&key);

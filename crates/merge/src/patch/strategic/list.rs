@@ -27,6 +27,8 @@ pub(super) fn merge_field<S: Schema>(
     merge(original, patch, schema)
 }
 
+/// Merges a list with patch strategy `merge`: scalars as a set, objects by their merge key. Elements of mixed types
+/// cannot be merged.
 fn merge<S: Schema>(original: Vec<Value>, patch: Vec<Value>, schema: S) -> Merged<Vec<Value>> {
     if original.iter().chain(&patch).any(Value::is_array) {
         return Err(PatchError::Failed("lists of lists are not supported".to_owned()));

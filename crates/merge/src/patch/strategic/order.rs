@@ -51,6 +51,8 @@ pub(super) fn arrange(
     weave(rest, named, &server_order)
 }
 
+/// Puts the elements that the patch does not name between those that it does, each before the first named element that
+/// followed it on the server.
 fn weave(
     rest: Vec<(String, Value)>,
     named: Vec<(String, Value)>,
