@@ -40,6 +40,8 @@ fn insert(connection: &mut Connection, files: &[(String, Vec<u8>)]) -> rusqlite:
     transaction.commit()
 }
 
+/// Collects the files beside the store, recursively. Depth, number and size are bounded, because a data directory may
+/// hold anything; what is no key file is an error rather than a silent part of the backup.
 fn collect(
     root: &Path,
     directory: &Path,

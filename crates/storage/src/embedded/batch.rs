@@ -144,6 +144,7 @@ impl Staged {
         }
     }
 
+    /// Records a write that will be part of the commit, so that later writes of the same batch see it.
     fn note(
         &mut self,
         at: Revision,

@@ -82,6 +82,8 @@ impl EmbeddedEngine {
         opened.map_err(|error| Error::Unavailable(format!("opening the store was interrupted: {error}")))?
     }
 
+    /// Opens the store: takes the lock of the directory, prepares the tables, recovers the index and starts the
+    /// threads. The lock comes first, since two writers would overwrite each other's log.
     fn open_blocking(directory: &Path, options: EmbeddedOptions) -> Result<Self, Error> {
         let directory = Directory::take(directory)?;
         let path = directory.database()?;

@@ -170,6 +170,8 @@ fn rewind(connection: &mut Connection, to: Revision) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
+/// Writes a marker at a revision far beyond the newest one. Watches and informers then see that history restarted,
+/// instead of taking new changes for ones they have seen.
 fn move_revision(connection: &mut Connection, newest: Revision) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     let at = Revision(newest.0 + RESTORE_LEAP);
@@ -198,6 +200,8 @@ fn must_exist(directory: &Path) -> Result<(), Error> {
     }
 }
 
+/// Writes a consistent copy by `VACUUM INTO`, also of a store in use, and checks it. The file and its directory are
+/// synced: a backup that a power loss can take away is none.
 fn copy(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error> {
     let connection = connect(&database_in(directory), ConnectionRole::Helper)?;
     let name = into.to_str().ok_or_else(|| Error::Invalid("the file name is not UTF-8".to_owned()))?;
@@ -263,6 +267,8 @@ const MUST_BE_EMPTY: [(&str, &str); 5] = [
     ),
 ];
 
+/// Checks everything that must hold: SQLite's own pages, the references between log and keys, the checksum of each
+/// value, and that no revision is missing.
 fn inspect(connection: &Connection) -> Result<Report, Error> {
     let verdict: String = connection
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
@@ -313,6 +319,7 @@ fn verify_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
     verify(super::schema::revision(row.get(0)?), key, value, row.get(3)?)
 }
 
+/// Checks that every revision after the compacted one has a change: the log is the history, and a gap is a lost write.
 fn gapless(connection: &Connection, compacted: Revision, upto: Revision) -> Result<(), Error> {
     let query = "SELECT count(*) FROM log WHERE revision > ?";
     let found: i64 =
@@ -326,6 +333,8 @@ fn gapless(connection: &Connection, compacted: Revision, upto: Revision) -> Resu
     )))
 }
 
+/// Counts keys, changes and bytes. Keys are counted by their newest change, since the table of keys may be behind the
+/// log.
 fn report(connection: &Connection, revision: Revision, compacted: Revision) -> rusqlite::Result<Report> {
     let number = |query: &str| {
         connection

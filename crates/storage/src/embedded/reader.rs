@@ -63,6 +63,8 @@ impl Readers {
         task.await.map_err(|error| Error::Unavailable(format!("the read was lost: {error}")))?
     }
 
+    /// Reads in a transaction that belongs to the same state as the index. The epoch tells: if the tables have moved
+    /// on, the writer is about to publish the index for them, and the read is tried again.
     fn within<S, T>(
         &self,
         connection: &Connection,

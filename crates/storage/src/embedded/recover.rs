@@ -60,6 +60,8 @@ fn check_bounds(recovered: &Recovered) -> Result<(), Error> {
     Ok(())
 }
 
+/// Rebuilds the index from the changes that the table of keys does not have yet. A missing revision after the last
+/// swept one means a damaged file, and the store is not opened.
 fn replay(connection: &Connection, recovered: &mut Recovered) -> Result<(), Error> {
     let gapless_after = recovered.swept.max(recovered.indexed);
     let mut expected = gapless_after.next();

@@ -74,6 +74,8 @@ pub(super) fn connect(path: &Path, role: ConnectionRole) -> Result<Connection, E
     Ok(connection)
 }
 
+/// Sets the pragmas of a connection. `synchronous = FULL` is what makes an acknowledged write durable; everything else
+/// is about cost.
 fn configure(connection: &Connection, role: ConnectionRole) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     // The writer rereads few pages: keys in bulk, and the end of the log.

@@ -59,6 +59,8 @@ impl ReadTransaction<'_> {
         self.chain(key, recent, range, oldest).map_err(|error| reading(&error))
     }
 
+    /// Follows the chain of a key's changes from the newest to older ones. Each change names the one before, so the
+    /// cost is that of the versions read, not of the log.
     fn chain(
         &self,
         key: &Arc<str>,
@@ -110,6 +112,8 @@ impl ReadTransaction<'_> {
         self.collect(range, recent).map_err(|error| reading(&error))
     }
 
+    /// Reads a page from the table of keys merged with the recent keys of the index. At the newest revision the rest is
+    /// only counted; at an older one each key must be resolved, since it may have been created later.
     fn collect(&self, range: &Range, recent: RecentKeys) -> Sql<Page> {
         let limit = if range.limit == 0 { usize::MAX } else { range.limit };
         let mut found = Vec::new();
@@ -203,6 +207,8 @@ impl ReadTransaction<'_> {
         self.read_changes().map_err(|error| reading(&error))
     }
 
+    /// Reads changes with their previous values, up to a bound in bytes, so that a cursor far behind does not hold the
+    /// whole log in memory.
     fn read_changes(&self) -> Sql<Batch> {
         let query = "SELECT l.revision, l.key, l.value, l.checksum, p.revision, p.value, p.checksum
                      FROM log l LEFT JOIN log p ON p.revision = l.previous
@@ -264,6 +270,8 @@ struct Merge {
 }
 
 impl Merge {
+    /// Returns the smaller key of both streams. `stored` is the lookahead of the table, which the caller keeps because
+    /// rows borrow from their statement.
     fn next(&mut self, stored: &mut KeyEntry, mut advance: impl FnMut() -> Sql<KeyEntry>) -> Sql<KeyEntry> {
         let order = match (self.recent.peek(), stored.as_ref()) {
             (Some((recent, _)), Some((stored, _))) => recent.cmp(stored),

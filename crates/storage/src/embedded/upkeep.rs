@@ -146,6 +146,8 @@ impl EngineWriter<'_> {
         }
     }
 
+    /// Writes the newest revisions of some keys to the table and moves the epoch. The index is changed only after the
+    /// commit, so that readers never see it ahead of the tables.
     fn store_heads(&mut self, heads: &[(Arc<str>, KeyHead)]) -> Result<()> {
         let epoch = relaxed(self.connection, |connection| {
             let store = "INSERT INTO keys VALUES (?, ?, ?)

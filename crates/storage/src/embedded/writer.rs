@@ -320,6 +320,7 @@ impl<'c> EngineWriter<'c> {
         self.shared.tail.publish(Batch { changes: staged.changes.into(), upto });
     }
 
+    /// Does what is due after a commit, outside of any caller's wait: upkeep in steps, and a hint to the checkpointer.
     fn after_batch(&mut self, writes: usize) {
         if self.broken.is_some() {
             if self.full {
@@ -371,6 +372,8 @@ impl<'c> EngineWriter<'c> {
         error
     }
 
+    /// Runs at intervals: looks whether a failed disk has recovered, gives up old history, and takes
+    /// the reserve back.
     fn tick(&mut self) {
         if self.broken.is_some() && self.takes_writes() {
             tracing::info!("the disk takes writes again");

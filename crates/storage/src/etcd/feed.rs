@@ -172,6 +172,8 @@ async fn follow(shared: &Arc<EtcdShared>) -> WatchEnd {
     end.err().unwrap_or_else(|| WatchEnd::Broken("etcd ended the watch".to_owned()))
 }
 
+/// Reads a watch until it ends and publishes its batches. Requests for progress are only sent to an etcd that orders
+/// its answers after the events; an older one could claim progress that it has not delivered.
 async fn receive(shared: &EtcdShared, mut stream: WatchStream, ordered: bool) -> Result<(), WatchEnd> {
     let mut wanted = shared.wanted.subscribe();
     wanted.mark_changed();
