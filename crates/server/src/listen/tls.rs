@@ -36,6 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
+    /// The certificate that handshakes resolve to, shared with the renewal.
     shown: Arc<Shown>,
 }
 
