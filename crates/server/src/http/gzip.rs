@@ -88,6 +88,7 @@ const LAST_BLOCK: [u8; 2] = [3, 0];
 /// its own: an idle watch keeps a checksum and a length only.
 #[derive(Debug, Default)]
 pub(crate) struct GzipMember {
+    /// Checksum and length of the plain bytes so far, for the end of the member.
     checksum: Crc,
     stage: MemberStage,
 }

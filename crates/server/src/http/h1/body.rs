@@ -27,8 +27,10 @@ const CHUNK_LINE_BYTES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct RequestBody<'a, S> {
     pub(crate) io: &'a mut S,
+    /// Bytes that were read from the connection after the head: the beginning of the body, perhaps more.
     pub(crate) buf: &'a mut BytesMut,
     pub(crate) framing: Framing,
+    /// True until `100 Continue` was sent to a client that waits for it.
     pub(crate) expects_continue: bool,
     /// Set once the body has been read to its end.
     pub(crate) done: bool,

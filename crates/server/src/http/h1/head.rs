@@ -71,6 +71,7 @@ impl Refused {
 /// would cost the square of the head's length when a client sends byte by byte.
 #[derive(Debug, Default)]
 pub(crate) struct Scanner {
+    /// Bytes that were looked at.
     seen: usize,
     /// True once the first line has been parsed. That is done early: what is not HTTP is rejected at once.
     begun: bool,
