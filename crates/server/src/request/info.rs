@@ -102,12 +102,16 @@ pub(crate) enum RequestTarget {
 /// A request for a resource, by its method and path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceInfo {
+    /// API group; empty for the core group.
     pub(crate) group: String,
     pub(crate) version: String,
+    /// The namespace in the path. For a Namespace itself it is its own name, as in kube-apiserver.
     pub(crate) namespace: Option<String>,
+    /// The plural in the path, which need not be served.
     pub(crate) resource: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// The verb, from method, path and the `watch` parameter.
     pub(crate) verb: Verb,
     /// The old form with `/watch/` in the path.
     pub(crate) legacy_watch: bool,

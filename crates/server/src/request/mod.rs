@@ -19,10 +19,12 @@ use crate::request::info::{RequestInfo, ResourceInfo};
 /// An authorized request for a resource that is served.
 #[derive(Debug)]
 pub(crate) struct ResourceRequest {
+    /// The resource, looked up once: it stays the same if the definition changes meanwhile.
     pub(crate) resource: Arc<Resource>,
     pub(crate) info: Arc<ResourceInfo>,
     /// The rest of what was read of it: headers, query, audit event.
     pub(crate) request: Arc<RequestInfo>,
+    /// The user after impersonation.
     pub(crate) user: Arc<User>,
     /// The flow of API priority and fairness in which it waits for seats.
     pub(crate) flow: Flow,
