@@ -69,6 +69,7 @@ impl RequestFacts {
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) api: Arc<Api>,
+    /// Cancelled when the server stops: connections then close after their present request.
     stop: CancellationToken,
 }
 
