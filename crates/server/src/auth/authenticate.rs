@@ -43,11 +43,15 @@ use crate::auth::{ServiceAccounts, Token, User, bearer};
 #[doc(alias = "TokenAuthenticator")]
 #[derive(Default)]
 pub struct Authenticator {
+    /// Static tokens. Looked up by hash of the whole token, so that timing reveals nothing about it.
     tokens: HashMap<String, Arc<User>>,
     service_accounts: Option<ServiceAccounts>,
     client_certificates: Option<ClientCertificates>,
+    /// The user of requests without credentials; `None` if those are refused.
     anonymous: Option<Arc<User>>,
+    /// Issuers, in the order they are asked. The first whose URL a token names decides.
     oidc: Vec<Arc<Oidc>>,
+    /// Asked last, about tokens that nothing else accepts.
     webhook: Option<Arc<TokenWebhook>>,
 }
 

@@ -23,8 +23,11 @@ pub(crate) struct Recheck {
     verb: &'static str,
     /// Group, version, resource, namespace and name.
     wanted: [Box<str>; 5],
+    /// The field selector, boxed because few watches have one.
     fields: Option<Box<FieldSelector>>,
+    /// The interval between checks.
     every: Duration,
+    /// The time of the next check.
     due: Instant,
 }
 

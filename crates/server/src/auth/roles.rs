@@ -22,6 +22,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 #[doc(alias = "RBACAuthorizer")]
 #[derive(Debug, Default)]
 pub struct Roles {
+    /// The policy that decisions read, without a lock.
     current: ArcSwap<Policy>,
     /// The one that is being changed.
     next: Mutex<Policy>,

@@ -104,13 +104,16 @@ struct Verified {
 #[doc(alias = "TokenGenerator")]
 #[derive(Debug)]
 pub struct ServiceAccounts {
+    /// The key that signs new tokens.
     key: SigningKey,
     /// Keys that signed before a rotation, and are still accepted.
     former: Vec<VerifyingKey>,
+    /// The collections in which accounts and bound objects are looked up at each use of a token.
     accounts: Arc<Collection>,
     pods: Arc<Collection>,
     secrets: Arc<Collection>,
     nodes: Arc<Collection>,
+    /// Tokens whose signature was verified, bounded by [`VERIFIED_TOKENS`]. Held for a lookup or an insertion.
     verified: Mutex<HashMap<Box<str>, Arc<Verified>>>,
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn node_of(user: &User) -> Option<&str> {
 /// Decides for kubelets, and has no opinion about others.
 #[derive(Debug, Default)]
 pub struct NodeAuthorizer {
+    /// Read by every request of a kubelet, written by the task that feeds the cache.
     graph: RwLock<NodeGraph>,
 }
 

@@ -41,6 +41,7 @@ pub(crate) struct Oidc {
     keys: ArcSwapOption<KeySet>,
     /// The claims of tokens that these keys signed.
     verified: Mutex<HashMap<Box<str>, Arc<Claims>>>,
+    /// The connection to the issuer, and the progress of the present fetch.
     fetching: refresh::Fetching,
     /// Wakes the task that fetches keys.
     wanted: Notify,

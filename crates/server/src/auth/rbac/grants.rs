@@ -16,7 +16,9 @@ use crate::auth::rbac::policy::{Policy, PolicyMap};
 /// The bindings of one namespace, or those of the whole cluster, by subject.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GrantScope {
+    /// Roles by user name; service accounts are users.
     users: PolicyMap<Arc<str>, GrantedRoles>,
+    /// Roles by group.
     groups: PolicyMap<Arc<str>, GrantedRoles>,
 }
 

@@ -29,6 +29,7 @@ pub(super) type PolicyMap<K, V> = imbl::GenericHashMap<K, V, RandomState, Defaul
 /// are. Decisions are made on a clone, so that each sees one consistent state.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
+    /// ClusterRoles by name, each with the roles it aggregates.
     pub(super) cluster_roles: PolicyMap<Arc<str>, Arc<ClusterRole>>,
     /// The ClusterRoles that aggregate others.
     pub(super) aggregating: OrdSet<Arc<str>>,

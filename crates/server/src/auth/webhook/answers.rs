@@ -22,6 +22,7 @@ type Digest = [u8; 32];
 pub(super) struct Answers {
     /// A random key of this process, so that digests are of no use elsewhere.
     key: hmac::Key,
+    /// The most verdicts in each table.
     bound: usize,
     /// Accepted tokens, and rejected ones in a table of their own.
     known: Mutex<Remembered>,

@@ -104,6 +104,7 @@ pub(crate) struct TokenWebhook {
     remote: Remote,
     client: WebhookClient,
     options: TokenWebhookOptions,
+    /// Bounds the calls at one time, by [`TokenWebhookOptions::concurrent`].
     slots: Semaphore,
     answers: Answers,
 }
