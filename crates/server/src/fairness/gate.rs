@@ -44,14 +44,17 @@ const RETRY_AFTER: u32 = 1;
 #[doc(alias = "configController")]
 #[derive(Debug)]
 pub(crate) struct Fairness {
+    /// Seats of the server, shared by all levels.
     total: u32,
     /// The longest wait of a request for its seats.
     patience: Duration,
     schemas: Arc<Collection>,
     levels: Arc<Collection>,
+    /// The configuration compiled from the last snapshots of both collections.
     compiled: ArcSwapOption<CompiledConfig>,
     /// The order among users.
     pub(crate) turns: Arc<Turns>,
+    /// Hashes user names with a random key, so that nobody can choose to share the turns of another user.
     keys: foldhash::fast::RandomState,
     /// Held while the configuration is compiled and while seats are dealt out.
     changing: Mutex<()>,
@@ -86,8 +89,11 @@ pub(crate) struct FlowHeaders {
 #[derive(Debug)]
 pub(crate) struct PriorityLevelState {
     config: PriorityLevel,
+    /// Nominal, least and most seats; changed with the shares of any level.
     bounds: Mutex<SeatBounds>,
+    /// Smoothed demand, from one adjustment to the next.
     smooth: Mutex<f64>,
+    /// Held for one step of the algorithm, never while a request waits.
     queues: Mutex<Queues<oneshot::Sender<()>>>,
     pub(super) counts: LevelCounts,
 }

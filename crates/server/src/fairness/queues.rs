@@ -70,8 +70,11 @@ impl<T> FlowQueue<T> {
 /// The demand for seats over a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Demand {
+    /// The highest demand, in seats.
     pub(super) high: f64,
+    /// The average demand over time, in seats.
     pub(super) average: f64,
+    /// The standard deviation over time, in seats.
     pub(super) deviation: f64,
 }
 
@@ -81,17 +84,22 @@ pub(super) struct Demand {
 #[derive(Debug)]
 pub(super) struct Queues<T> {
     settings: QueueSettings,
+    /// Seats that the level has now.
     limit: u32,
+    /// Seats held by running requests; above `limit` for a while after seats were lent.
     in_use: u32,
     waiting: usize,
     waiting_seats: u32,
     queues: Vec<FlowQueue<T>>,
+    /// Queues with waiting or running requests: virtual time is divided among them.
     busy: usize,
+    /// The service in seat-seconds that each busy queue would have had so far under perfect fairness.
     virtual_time: f64,
     now: Instant,
     /// The queue at which the search for the next one begins, so that equal queues take turns.
     robin: usize,
     next_id: u64,
+    /// Measures demand for the next adjustment of seats.
     meter: DemandMeter,
 }
 

@@ -23,8 +23,11 @@ pub(super) struct Share {
 /// The bounds of a level's seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SeatBounds {
+    /// Seats by the configured shares.
     pub(super) nominal: u32,
+    /// Seats that are never lent.
     pub(super) min: u32,
+    /// Seats that the level may have with borrowed ones.
     pub(super) max: u32,
 }
 
