@@ -115,6 +115,7 @@ struct PatchWork<'a> {
     target: &'a Target<'a>,
     options: &'a WriteOptions,
     parsed: ParsedPatch,
+    /// Warnings of the last attempt.
     told: Vec<String>,
 }
 

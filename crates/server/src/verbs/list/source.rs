@@ -55,6 +55,7 @@ pub(crate) enum Walker {
 /// The objects of a list, a few of them at hand and the others still in the state.
 #[derive(Clone, Debug)]
 pub(crate) struct ListObjects {
+    /// Objects that were read and match.
     ready: std::vec::IntoIter<Arc<Object>>,
     /// The source of further objects, until its end.
     walker: Option<Walker>,

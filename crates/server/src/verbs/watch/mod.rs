@@ -7,7 +7,7 @@
 //!
 //! Errors after the start are ERROR events, since the status line has been sent. Authorization is repeated at
 //! intervals ([`crate::auth::Recheck`]). HTTP framing and WebSocket are [`crate::http`]; encoding is
-//! [`format`](self::format).
+//! [`mod@format`].
 
 mod format;
 
@@ -191,12 +191,16 @@ fn duration(api: &Api, asked: Option<u32>) -> Duration {
 #[derive(Debug)]
 pub(crate) struct ServedWatch {
     api: Arc<Api>,
+    /// The position in the log. It is opened before initial events are sent, at their revision.
     cursor: Cursor,
     format: EventFormat,
+    /// Initial events, live events, or a last error.
     stage: WatchStage,
+    /// The entry among the open watches, for metrics and debug pages.
     ticket: WatchTicket,
     /// Fires at the next bookmark, recheck or the deadline, whichever is first.
     timer: Pin<Box<Sleep>>,
+    /// The end of the watch by `timeoutSeconds`, or a random default.
     deadline: Instant,
     /// The time of the next bookmark; `None` if the watcher wants none.
     next_bookmark: Option<Instant>,
