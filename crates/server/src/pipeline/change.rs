@@ -31,7 +31,9 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) api: &'a Api,
     pub(crate) request: &'a WriteRequest,
     pub(crate) options: RequestOptions<'a>,
+    /// Manager and time that are recorded as the owner of changed fields.
     pub(crate) tracking: Tracking<'a>,
+    /// The part of the object that the path lets a client change.
     pub(crate) view: View,
     /// The addresses and ports allocated to the object, if it is a Service.
     pub(crate) reservation: Reservation<'a>,

@@ -31,7 +31,9 @@ struct Deleting<'a> {
     target: &'a Target<'a>,
     options: &'a DeleteOptions,
     writer: WriteUser<'a>,
+    /// True for Pods, which have a grace period.
     graceful: bool,
+    /// The time of the request: the same for every attempt.
     now: Timestamp,
 }
 

@@ -163,9 +163,11 @@ async fn attempt(
 struct Commit<'a> {
     /// The object before.
     before: Option<&'a Stored>,
+    /// The revision at which the object must still be, or its absence.
     expect: Expect,
     /// The bytes it may have.
     room: usize,
+    /// Writes of quotas and claims that are committed with it, or not at all.
     charges: Vec<Write>,
 }
 
