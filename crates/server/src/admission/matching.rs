@@ -23,10 +23,13 @@ use crate::registry::Resource;
 #[derive(Debug)]
 pub(super) struct Matcher {
     rules: Vec<MatchRule>,
+    /// Rules of exclusions, which only policies have.
     excluded: Vec<MatchRule>,
     /// Other versions of a resource count, too.
     equivalent: bool,
+    /// The selector of namespaces; empty for all.
     namespaces: Value,
+    /// The selector of objects, old or new.
     objects: Value,
 }
 

@@ -64,9 +64,12 @@ pub(super) enum Mutation {
 pub(super) struct PolicyDefinition {
     pub(super) name: String,
     pub(super) matcher: Matcher,
+    /// True if errors deny the request (`failurePolicy: Fail`).
     pub(super) fail_closed: bool,
     pub(super) param_kind: Option<ParamKind>,
+    /// Match conditions: all must be true for the policy to be evaluated.
     pub(super) conditions: Vec<CompiledExpression>,
+    /// Named expressions that the others may use, in order.
     pub(super) variables: Vec<(String, CompiledExpression)>,
     pub(super) validations: Vec<Validation>,
     pub(super) annotations: Vec<(String, CompiledExpression)>,
