@@ -33,7 +33,9 @@ pub(crate) struct ExtensionServer {
     pub(crate) service: (String, String, i64),
     /// The part of the APIService that it was made of.
     pub(crate) spec: Value,
+    /// The TLS configuration, or the problem with its CA bundle, which each request reports.
     tls: Result<Arc<ClientConfig>, String>,
+    /// Identifies the TLS configuration among kept connections.
     trust: String,
     /// The last discovery document; `None` while it is not available.
     documents: ArcSwapOption<Documents>,

@@ -21,6 +21,7 @@ const ENTRY_BYTES: usize = 256;
 /// The trees of objects written lately, bounded by the bytes they are stored as.
 #[derive(Debug)]
 pub(crate) struct RecentWrites {
+    /// Bytes of stored objects whose trees are kept.
     limit: usize,
     /// Held for one lookup or insertion. Trees are dropped after it is released.
     generations: Mutex<Generations>,

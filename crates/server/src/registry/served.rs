@@ -25,6 +25,7 @@ use crate::registry::resource::Resource;
 #[doc(alias = "crdHandler")]
 #[derive(Debug)]
 pub struct Registry {
+    /// The present state, replaced as a whole.
     served: ArcSwap<Served>,
     /// Groups and versions that extension API servers serve.
     pub(crate) remotes: ExtensionServers,

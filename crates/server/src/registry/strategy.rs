@@ -107,6 +107,7 @@ pub(crate) trait Strategy: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Builtin {
     kind: &'static Kind,
+    /// The schema of the kind; `None` for kinds without one, which are stored as sent.
     node: Option<Node>,
     /// An object with nothing set, against which a new one is compared.
     zero: Value,

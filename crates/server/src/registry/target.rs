@@ -20,6 +20,7 @@ pub(crate) struct Target<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: &'a str,
+    /// The storage key.
     pub(crate) key: Arc<str>,
 }
 
