@@ -29,11 +29,14 @@ pub struct Collection {
     name: Arc<str>,
     /// `/registry/<name>/`.
     prefix: Arc<str>,
+    /// The indexed fields. Fixed, because every snapshot has an index for each.
     fields: Vec<IndexedField>,
     /// Read by everyone without a lock, replaced by the one feeder.
     snapshot: ArcSwap<Snapshot>,
     /// Held for moments: by the feeder while it appends, by a watcher while it enters or leaves.
     log: Mutex<Log>,
+    /// Followers, called in the order they were added. Held while they run, so that one that is added sees every
+    /// change exactly once.
     followers: Mutex<Vec<Arc<dyn Follower>>>,
 }
 
@@ -51,11 +54,13 @@ pub(crate) trait Follower: Send + Sync + std::fmt::Debug {
 /// The recent events of a collection, and the views on them.
 #[derive(Debug, Default)]
 struct Log {
+    /// Recent events, oldest first. Dropped from the front when the cache exceeds its bound on bytes.
     events: VecDeque<Arc<Event>>,
     /// Every event after this revision is here.
     floor: Revision,
     /// The newest event.
     head: Revision,
+    /// The open views. In the log, so that a view that is opened misses no event that is being appended.
     views: Views,
 }
 

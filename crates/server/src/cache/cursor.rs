@@ -40,9 +40,12 @@ pub enum Lost {
 #[doc(alias = "cacheWatcher")]
 #[derive(Debug)]
 pub struct Cursor {
+    /// For the position of the cache, and for the engine when the cursor is behind.
     cache: Arc<Cache>,
     collection: Arc<Collection>,
+    /// The view shared with all watchers of an equal filter.
     view: Arc<View>,
+    /// Everything up to this revision was returned or does not match.
     position: Revision,
     /// Set while the position is older than what is in memory.
     history: Option<Box<History>>,

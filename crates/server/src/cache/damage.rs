@@ -17,6 +17,7 @@ use parking_lot::RwLock;
 pub(crate) struct Damage {
     /// The number of keys. Nearly always zero, so that readers rarely take the lock.
     count: AtomicUsize,
+    /// The keys in order, so that a list can look for any in its range.
     keys: RwLock<BTreeSet<Arc<str>>>,
 }
 

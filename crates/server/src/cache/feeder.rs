@@ -37,7 +37,9 @@ pub(crate) struct Feeder {
     upto: Revision,
     /// The events in memory, oldest first, with their weights, whose sum `log_bytes` bounds.
     kept: VecDeque<(Arc<Collection>, usize)>,
+    /// The sum of the weights in `kept`.
     kept_bytes: usize,
+    /// The last time at which quiet views dropped old events.
     trimmed: Instant,
 }
 

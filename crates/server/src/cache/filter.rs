@@ -33,7 +33,9 @@ pub struct Filter {
     pub namespace: Option<Arc<str>>,
     /// Only this name.
     pub name: Option<Arc<str>>,
+    /// The label selector; empty if there is none.
     labels: LabelSelector,
+    /// The field selector, including conditions that also became part of the key range.
     fields: FieldSelector,
     /// The paths of the fields named in the selector.
     lookups: Vec<FieldLookup>,

@@ -81,16 +81,22 @@ use crate::CacheLimits;
 #[doc(alias = "WatchCache")]
 #[derive(Debug)]
 pub struct Cache {
+    /// The store that is followed, and asked for older history.
     engine: Arc<dyn Engine>,
     limits: CacheLimits,
+    /// All collections by name. Replaced as a whole when one is added, so that lookups take no lock.
     collections: ArcSwap<Collections>,
     /// Serialises those who add collections.
     adding: Mutex<()>,
+    /// Advanced by the feeder after the states of a batch are published.
     position: Position,
+    /// Snapshots that continue tokens refer to.
     pub(crate) pins: Pins,
+    /// Bytes of protobuf and delta frames, which count against the bound on events.
     pub(crate) frames: LateFrames,
     /// The keys whose values cannot be read.
     pub(crate) damage: Damage,
+    /// Set at shutdown: watches that are opened later end at once.
     closed: AtomicBool,
 }
 

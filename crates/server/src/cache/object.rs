@@ -20,8 +20,11 @@ use crate::cache::snapshot::IndexedField;
 /// halves the memory of a store in memory.
 #[derive(Debug)]
 pub struct Object {
+    /// The storage key, shared with the store and the indexes.
     key: Arc<str>,
+    /// The stored bytes, shared with the store where that keeps them in memory.
     value: Bytes,
+    /// The revision of the write: the resourceVersion, which is not in `value`.
     revision: Revision,
     /// Offset of `namespace/name`, or `name`, in the key.
     path: u16,

@@ -19,7 +19,9 @@ use crate::cache::snapshot::Snapshot;
 /// this is only a shortcut, and a small one suffices.
 #[derive(Debug)]
 pub(crate) struct Pins {
+    /// The most snapshots kept.
     limit: usize,
+    /// Oldest first. There are few, so that a search is cheap.
     pins: Mutex<VecDeque<Pin>>,
 }
 

@@ -14,7 +14,9 @@ use tokio::sync::Notify;
 /// The position of the cache: every change up to this revision is in every collection and view. It never moves back.
 #[derive(Debug, Default)]
 pub struct Position {
+    /// The revision, as a number for atomic access.
     reached: AtomicU64,
+    /// Notified after each advance.
     moved: Notify,
 }
 

@@ -66,8 +66,11 @@ impl Sight {
 /// is nothing. However many watchers there are, a change is matched once and waited for in one place.
 #[derive(Debug)]
 pub struct View {
+    /// The filter of all its watchers.
     filter: Filter,
+    /// Held to append an event or to copy a portion, never across an await.
     recent: Mutex<RecentEvents>,
+    /// Wakes the watchers, once per batch of changes.
     changed: Notify,
     /// The number of watchers of the view; at zero the collection drops it.
     watchers: AtomicUsize,

@@ -32,7 +32,9 @@ type ViewMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 /// looked up by.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
+    /// Views by the identity of their filters, to share them.
     by_identity: ViewMap<String, Arc<View>>,
+    /// Views by their narrowest condition, to find those that a change may concern.
     by_place: ViewMap<ViewKey, Vec<Arc<View>>>,
 }
 
