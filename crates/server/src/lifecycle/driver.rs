@@ -54,7 +54,9 @@ enum LifecycleTask {
 pub(super) struct Driver {
     api: Arc<Api>,
     ca_pem: Option<String>,
+    /// Tasks by due time. In memory only: after a restart they follow from the state again.
     queue: TaskQueue<LifecycleTask>,
+    /// Owners and dependents of all kinds.
     graph: OwnerGraph,
     /// Owners that wait for dependents, by uid.
     waiting: HashMap<Arc<str>, Arc<str>>,

@@ -15,9 +15,12 @@ use std::time::{Duration, Instant};
 /// Its size is bounded by the number of distinct tasks, which is bounded by the number of objects.
 #[derive(Debug)]
 pub(super) struct TaskQueue<T> {
+    /// Due times, with a number that keeps equal times in the order of insertion.
     due: BTreeSet<(Instant, u64)>,
     tasks: HashMap<u64, T>,
+    /// The entry of each task, to move it to an earlier time.
     places: HashMap<T, (Instant, u64)>,
+    /// Consecutive failures of tasks that have any.
     failures: HashMap<T, u32>,
     next: u64,
 }
