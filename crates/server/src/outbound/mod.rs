@@ -202,6 +202,7 @@ impl Idle {
 #[derive(Debug)]
 pub(crate) struct WebhookClient {
     limits: WebhookLimits,
+    /// Connections that are not in use, shared with those that are.
     idle: Arc<Idle>,
 }
 
