@@ -1,7 +1,7 @@
 //! [`Metrics`]: the counters of a server, and their Prometheus text form.
 //!
 //! The text is written by hand instead of by a client library: the samples live as atomics where the work is counted,
-//! and kube-apiserver's names and labels are needed exactly. [`family`] and [`line`](self::line) are used by the
+//! and kube-apiserver's names and labels are needed exactly. [`family`] and [`line()`] are used by the
 //! other writers (cache, storage, fairness, process), which `endpoints/metrics.rs` puts together. Every family has
 //! its HELP and TYPE lines even without samples.
 

@@ -40,6 +40,7 @@ const CODES: [u16; 23] = [
 /// Counters and latencies of requests, by their labels.
 #[derive(Debug, Default)]
 pub(crate) struct RequestMetrics {
+    /// All series by the hash of their labels. Replaced as a whole when one is added.
     table: ArcSwap<Table>,
     /// Serialises those who add to the table.
     adding: Mutex<()>,

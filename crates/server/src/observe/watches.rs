@@ -47,8 +47,11 @@ pub(crate) struct WatchInfo {
 pub struct OpenWatch {
     info: WatchInfo,
     since: Timestamp,
+    /// The revision that its client has reached.
     position: AtomicU64,
+    /// Events sent, without bookmarks.
     events: AtomicU64,
+    /// Bytes sent, before compression.
     bytes: AtomicU64,
     /// The time of the last bytes sent, in milliseconds since `opened`.
     last: AtomicU64,
@@ -112,6 +115,7 @@ impl OpenWatch {
 /// Every open watch, and the sums over those that were.
 #[derive(Debug, Default)]
 pub struct Watches {
+    /// Open watches by number. Locked to open, close and list, never to count an event.
     open: Arc<Mutex<HashMap<u64, Arc<OpenWatch>>>>,
     next: AtomicU64,
     totals: Arc<Totals>,
