@@ -42,6 +42,7 @@ impl AuditStage {
 #[derive(Debug)]
 pub(crate) struct AuditDraft {
     log: Arc<AuditLog>,
+    /// The audit ID, which the response has as a header.
     id: HeaderValue,
     received: Timestamp,
     uri: String,
@@ -49,7 +50,9 @@ pub(crate) struct AuditDraft {
     peer: Option<SocketAddr>,
     /// The decision of the policy and the attributes of the request, known after authentication.
     known: OnceLock<KnownRequest>,
+    /// The user that the request acts as, if it impersonates one.
     impersonated: OnceLock<Arc<User>>,
+    /// The request body, kept only if the level asks for it.
     body: OnceLock<Bytes>,
     /// Annotations of admission.
     annotations: OnceLock<Vec<(String, String)>>,

@@ -1,9 +1,9 @@
 //! [`AuditLog`]: writes audit events to a file, in a thread of its own.
 //!
 //! Requests never wait for the disk: the queue is bounded in events and bytes, and what does not fit is dropped and
-//! counted (`listwatch_audit_dropped_total`), as with kube-apiserver's default batching mode. The file is opened
-//! again when it was renamed, so that logrotate works without a signal. Events are flushed whenever the queue is
-//! empty; they are not synced, so a crash of the machine may lose the last ones.
+//! counted (`listwatch_audit_dropped_total`), as in kube-apiserver's `batch` mode. The file is opened again when it
+//! was renamed, so that logrotate works without a signal. Events are flushed whenever the queue is empty; they are
+//! not synced, so a crash of the machine may lose the last ones.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -31,6 +31,7 @@ const QUEUE_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     policy: AuditPolicy,
+    /// Events on their way to the writer. Sending never blocks.
     queue: SyncSender<AuditEvent>,
     counters: Arc<AuditCounters>,
 }
