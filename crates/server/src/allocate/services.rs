@@ -38,6 +38,7 @@ const TRIES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Allocator {
     pub(crate) claims: Claims,
+    /// Values reserved by writes under way on this server. Those of other servers show at the commit.
     given: Mutex<HashSet<Thing>>,
 }
 
