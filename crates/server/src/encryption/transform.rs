@@ -1,9 +1,9 @@
 //! [`ValueTransform`]: AES-GCM of single values, in kube-apiserver's format (`k8s:enc:aesgcm:v1:<key>:`).
 //!
 //! The storage key is authenticated with the value, so a ciphertext cannot be moved to another object. Nonces are
-//! random, 96 bits: one key is good for about 2^32 writes, after which kube-apiserver's advice to rotate holds here
-//! too. The first provider encrypts, all decrypt; a value without the prefix is plain text from before encryption was
-//! switched on. Which resources are concerned is [`super::config`].
+//! random, so a key must be rotated before they repeat: Kubernetes' documentation asks for it every 200,000 writes,
+//! and the same holds here. The first provider encrypts, all decrypt; a value without the prefix is plain text from
+//! before encryption was switched on. Which resources are concerned is [`super::config`].
 
 use bytes::Bytes;
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -69,6 +69,7 @@ impl EncryptionKey {
 #[doc(alias = "Transformer")]
 #[derive(Debug)]
 pub(super) struct ValueTransform {
+    /// All keys; the first one encrypts.
     keys: Vec<EncryptionKey>,
     /// True if new values are stored in plain text.
     plain: bool,
