@@ -69,13 +69,19 @@ pub struct Server;
 
 /// A running server. Dropping it stops the server at once; [`Handle::shutdown`] does so in good order.
 pub struct Handle {
+    /// The address listened on.
     address: SocketAddr,
+    /// The CA of the serving certificate; `None` for plain HTTP.
     ca_pem: Option<String>,
     admin_token: String,
+    /// A client certificate of the administrator, made at each start.
     admin_certificate: Issued,
     api: Arc<Api>,
+    /// Cancelled when the server stops; everything that runs holds a clone.
     stop: CancellationToken,
+    /// Tracks connections, so that shutdown can wait for them.
     connections: TaskTracker,
+    /// The background tasks, aborted at the end of a shutdown or when the handle is dropped.
     tasks: Vec<tokio::task::AbortHandle>,
 }
 
