@@ -102,6 +102,8 @@ impl Checker<'_> {
         self.set(id, Type::Error);
     }
 
+    /// Infers the type of a node and of everything below it. Errors do not stop the walk: a node with an error has the
+    /// type `Error`, which fits everywhere, so that each mistake is reported once.
     fn check(&mut self, id: Id) {
         match self.checked.ast.kind(id).clone() {
             AstKind::Literal(literal) => self.set(id, literal_type(&literal)),
@@ -150,6 +152,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Types a selection. A dotted name may be a declared variable or type (`a.b`) as a whole, which takes precedence
+    /// over the field of a variable.
     fn select(&mut self, id: Id, operand: Id, field: &str, test: bool) {
         if !test && let Some(name) = self.qualified(id) {
             let first = name.split('.').next().unwrap_or("");
@@ -181,6 +185,7 @@ impl Checker<'_> {
         }
     }
 
+    /// The type of a field. Types that are not known yet become `dyn` by being selected from.
     fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
         self.check(operand);
         let operand = self.resolved(&self.ty(operand));
@@ -208,6 +213,7 @@ impl Checker<'_> {
         if was_optional || optional { Type::optional(result) } else { result }
     }
 
+    /// Types a call. `a.b.f(x)` is the function `a.b.f` if there is one, the member `f` of `a.b` otherwise.
     fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
         if function == "_?._" {
             return self.optional_select(id, args);
@@ -235,11 +241,13 @@ impl Checker<'_> {
         }
     }
 
+    /// Replaces a call by the function that it resolved to.
     fn rename(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
         let kind = AstKind::Call { function: function.into(), target, args: args.to_vec() };
         self.checked.ast.replace(id, kind);
     }
 
+    /// Types `a.?b`, whose field name is a literal and no expression.
     fn optional_select(&mut self, id: Id, args: &[Id]) {
         let [operand, name] = args else { return };
         let AstKind::Literal(Literal::String(field)) = self.checked.ast.kind(*name).clone() else { return };
@@ -250,6 +258,8 @@ impl Checker<'_> {
         self.checked.overloads.insert(id, vec!["select_optional_field"]);
     }
 
+    /// Collects the overloads that fit the arguments. Several remain where an argument is `dyn`; the run time then
+    /// decides, and the type is `dyn` if their results differ.
     fn overload(&mut self, id: Id, name: &str, overloads: &[Overload], target: Option<Id>, args: &[Id]) {
         let given: Vec<Type> = target.iter().chain(args).map(|arg| self.ty(*arg)).collect();
         if matches!(name, "_&&_" | "_||_") {
@@ -284,6 +294,7 @@ impl Checker<'_> {
         self.set(id, Type::Error);
     }
 
+    /// Types `&&` and `||`, which have one overload and an error per operand.
     fn logic(&mut self, id: Id, name: &str, args: &[Id], given: &[Type]) {
         let mut wrong = false;
         for (arg, ty) in args.iter().zip(given) {
@@ -322,6 +333,7 @@ impl Checker<'_> {
         }
     }
 
+    /// Types a list literal. An empty one gets a fresh type variable, which its use decides.
     fn list(&mut self, id: Id, items: &[Id], optional: &[usize]) {
         let mut element = None;
         for (at, item) in items.iter().enumerate() {
@@ -332,6 +344,7 @@ impl Checker<'_> {
         self.set(id, Type::list(element));
     }
 
+    /// Types a map literal, like `list`.
     fn map(&mut self, id: Id, entries: &[MapEntry<Id>]) {
         let (mut key, mut value) = (None, None);
         for entry in entries {
@@ -346,6 +359,7 @@ impl Checker<'_> {
         self.set(id, Type::map(key, value));
     }
 
+    /// Types the construction of an object. Only types that the environment declares as constructible have one.
     fn structure(&mut self, id: Id, name: &str, fields: &[MapEntry<Text>]) {
         let plain = name.strip_prefix('.').unwrap_or(name);
         let Some(ty) = self.env.type_named(plain) else { return self.undeclared(id, name) };
@@ -373,6 +387,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Types a comprehension. Its variables are in scope in the condition and the step; the accumulator also in the
+    /// result.
     fn fold(&mut self, id: Id, fold: &Fold) {
         self.check(fold.range);
         self.check(fold.init);
@@ -414,6 +430,7 @@ impl Checker<'_> {
         }
     }
 
+    /// Requires a type, and substitutes type variables for it.
     fn assert(&mut self, id: Id, expected: &Type) {
         let actual = self.ty(id);
         if !self.mapping.assignable(expected, &actual) {

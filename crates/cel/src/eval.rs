@@ -75,6 +75,8 @@ macro_rules! settle {
 }
 
 impl<'a> Evaluator<'_, 'a> {
+    /// Evaluates one operation. The frequent ones are here and the larger ones in `eval_rarer`, because each level of
+    /// an expression is a stack frame of this function.
     fn eval(&mut self, id: OpId) -> EvalResult<'a> {
         let plan = self.plan;
         let Some(op) = plan.ops.get(id) else { return Err(EvalError::new("no such operation")) };
@@ -157,6 +159,7 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
+    /// Calls a function of one or two arguments without a vector for them, since most calls are of that kind.
     fn call(&mut self, op: &Op) -> EvalResult<'a> {
         let Op::Call { native, args, cost } = op else { return Err(EvalError::no_such_overload()) };
         let (mut values, mut error) = ([Value::Null, Value::Null], None);
@@ -177,6 +180,8 @@ impl<'a> Evaluator<'_, 'a> {
         result
     }
 
+    /// Evaluates `==` and `!=`. Values of different types are unequal, not an error, unless a schema gives the left one
+    /// its type.
     fn equal(&mut self, left: OpId, right: OpId, negated: bool) -> EvalResult<'a> {
         let left = settle!(self.eval(left));
         let right = settle!(self.eval(right));
@@ -206,6 +211,8 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
+    /// Reads a field. A selection on an optional yields an optional, so that a chain with one `?` needs no more of
+    /// them.
     fn select(&mut self, operand: OpId, field: &str, optional: bool, cost: u64) -> EvalResult<'a> {
         let operand = self.eval(operand)?;
         let (operand, optional) = match operand {
@@ -227,6 +234,7 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
+    /// Tests for the presence of a field: the macro `has()`. Absence is no error; an operand that has no value is one.
     fn has(&mut self, operand: OpId, field: &str) -> EvalResult<'a> {
         let operand = match self.eval(operand)? {
             Value::Optional(None) => return Ok(Value::Bool(false)),
@@ -237,6 +245,7 @@ impl<'a> Evaluator<'_, 'a> {
         Ok(Value::Bool(field_of(&operand, field, self.meter)?.is_some()))
     }
 
+    /// Reads an element of a list or map; on an optional it yields an optional, as `select` does.
     fn index(&mut self, operand: OpId, index: OpId, optional: bool, cost: u64) -> EvalResult<'a> {
         let operand = self.eval(operand)?;
         let (operand, optional) = match operand {
@@ -279,6 +288,7 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
+    /// Makes a list. Optional elements without a value are left out.
     fn list(&mut self, items: &[OpId], optional: &[usize]) -> EvalResult<'a> {
         let mut values = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
@@ -288,6 +298,7 @@ impl<'a> Evaluator<'_, 'a> {
         Ok(Value::list(values))
     }
 
+    /// Makes a map. Optional entries without a value are left out; of two equal keys the later counts.
     fn map(&mut self, entries: &[(OpId, OpId, bool)]) -> EvalResult<'a> {
         let mut map = OwnedMap::default();
         for (key, value, optional) in entries {
@@ -312,6 +323,8 @@ impl<'a> Evaluator<'_, 'a> {
         Ok(value)
     }
 
+    /// Adds to the map of a comprehension in place. Copying it each turn would make a loop quadratic, which its cost
+    /// does not say.
     fn insert(&mut self, slot: usize, args: &[OpId]) -> EvalResult<'a> {
         let values = args.iter().map(|arg| self.eval(*arg)).collect::<Result<Vec<_>, _>>();
         let values = settle!(values);
@@ -334,6 +347,8 @@ impl<'a> Evaluator<'_, 'a> {
         result
     }
 
+    /// Evaluates a comprehension: one loop for all macros (`all`, `exists`, `map`, `filter`, …). Work is metered per
+    /// turn, since cel-go charges nothing for the loop itself.
     fn fold(&mut self, fold: &FoldOp) -> EvalResult<'a> {
         let range = self.eval(fold.range)?;
         let init = settle!(self.eval(fold.init));

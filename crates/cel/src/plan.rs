@@ -191,6 +191,8 @@ impl Planner<'_> {
         if self.is_attribute(operand) { 1 } else { 2 }
     }
 
+    /// Plans the operation of a node and of everything below it. Constant parts become constants here and cost nothing
+    /// later, as in cel-go's optimised programs.
     fn plan(&mut self, id: Id) -> Result<OpId, EvalError> {
         if let Some(name) = self.checked.type_names.get(&id) {
             return Ok(self.add(Op::Const(Value::Type(name.clone()))));
@@ -224,6 +226,7 @@ impl Planner<'_> {
         })
     }
 
+    /// A variable: a slot if a comprehension declares it, the host's otherwise. The innermost declaration counts.
     fn variable(&mut self, name: &Text) -> OpId {
         let slot = self.locals.iter().rposition(|local| local.as_ref() == Some(name));
         self.add(match slot {
@@ -232,6 +235,8 @@ impl Planner<'_> {
         })
     }
 
+    /// Plans a call. Operators that do not evaluate all their arguments, or that cost differently from functions, have
+    /// operations of their own.
     fn call(&mut self, id: Id, function: &Text, target: Option<Id>, args: &[Id]) -> Result<OpId, EvalError> {
         let mut planned = Vec::with_capacity(args.len() + 1);
         for arg in target.iter().chain(args) {
@@ -276,6 +281,7 @@ impl Planner<'_> {
         self.add(Op::Index { operand, index, optional, cost })
     }
 
+    /// Plans `in` on a constant list as a lookup in a set. On an empty list it is false, whatever the item.
     fn membership(&mut self, item: OpId, list: OpId, overload: &'static str) -> OpId {
         if let Some(Value::List(list)) = self.constant(list) {
             if list.is_empty() {
@@ -294,6 +300,8 @@ impl Planner<'_> {
         self.add(Op::Call { native, args, cost: CallCost::of("@in", overload) })
     }
 
+    /// Plans a call of a library function. Conversions of constants are done now, so that their errors appear when the
+    /// expression is compiled.
     fn function(&mut self, name: &str, overload: &'static str, args: Vec<OpId>) -> Result<OpId, EvalError> {
         const CONVERSIONS: [&str; 10] =
             ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
@@ -309,6 +317,7 @@ impl Planner<'_> {
         Ok(self.add(Op::Call { native, args: args.into(), cost }))
     }
 
+    /// Plans a list literal; one of constants is made once.
     fn list(&mut self, items: &[Id], optional: &[usize]) -> Result<OpId, EvalError> {
         let planned = items.iter().map(|item| self.plan(*item)).collect::<Result<Vec<_>, _>>()?;
         let constants: Option<Vec<_>> = planned.iter().map(|item| self.constant(*item).cloned()).collect();
@@ -318,6 +327,7 @@ impl Planner<'_> {
         })
     }
 
+    /// Plans a map literal; one of constants is made once.
     fn map(&mut self, entries: &[MapEntry<Id>]) -> Result<OpId, EvalError> {
         let mut planned = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -334,6 +344,8 @@ impl Planner<'_> {
         })
     }
 
+    /// Plans a comprehension. It has three slots: the accumulator and the variables. The result sees the accumulator
+    /// only.
     fn fold(&mut self, fold: &Fold) -> Result<OpId, EvalError> {
         let init = self.plan(fold.init)?;
         let range = self.plan(fold.range)?;
@@ -369,6 +381,8 @@ impl Planner<'_> {
         }
     }
 
+    /// The operation of a step that adds to the accumulator, if it is one. It changes the accumulator in place and
+    /// charges what cel-go would for a copy.
     fn growth(&mut self, fold: &Fold, id: Id, slot: usize) -> Result<Option<OpId>, EvalError> {
         let checked = self.checked;
         let AstKind::Call { function, target: None, args } = checked.ast.kind(id) else { return Ok(None) };

@@ -133,6 +133,8 @@ fn text<'s>(schema: &'s Json, key: &str) -> &'s str {
     schema.get(key).and_then(Json::as_str).unwrap_or("")
 }
 
+/// Reads one schema. Sizes without a bound are taken from the largest request, as kube-apiserver does, so that
+/// estimates are finite.
 fn read(schema: &Json, resource: bool, name: &str) -> Option<Decl> {
     let mut decl = if flag(schema, "x-kubernetes-int-or-string") {
         let max = number(schema, "maxLength").map_or(MAX_REQUEST_BYTES - 2, |max| max.saturating_mul(4));
@@ -156,6 +158,7 @@ fn below(schema: &Json, name: &str) -> Option<Decl> {
     read(schema, flag(schema, "x-kubernetes-embedded-resource"), name)
 }
 
+/// Reads an array. Without `maxItems` it may have as many of the smallest elements as fit into a request.
 fn list(schema: &Json, name: &str) -> Option<Decl> {
     let items = below(schema.get("items")?, &format!("{name}.@idx"))?;
     let kind = match text(schema, "x-kubernetes-list-type") {
@@ -171,6 +174,8 @@ fn list(schema: &Json, name: &str) -> Option<Decl> {
     Some(Decl::new(Representation::List { items: Arc::new(items), kind }, ty, max, 2))
 }
 
+/// Reads an object, or a map if it has `additionalProperties`. Fields whose name cannot be escaped are invisible to
+/// expressions but count for sizes.
 fn object(schema: &Json, resource: bool, name: &str) -> Option<Decl> {
     if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
         let values = below(values, &format!("{name}.@elem"))?;
@@ -225,6 +230,8 @@ fn add_metadata(schema: &Json, name: &str, fields: &mut BTreeMap<Text, Arc<Decl>
     fields.insert("metadata".into(), Arc::new(Decl::new(Representation::Object { fields: names }, ty, 0, 2)));
 }
 
+/// Reads a string. Formats with a type of their own have fixed sizes; others count four bytes per character, the
+/// longest in UTF-8.
 fn string(schema: &Json) -> Decl {
     let largest = MAX_REQUEST_BYTES - 2;
     let max = number(schema, "maxLength");

@@ -19,6 +19,8 @@ pub(crate) fn validate(checked: &Checked, source: &str) -> Result<(), Issues> {
     if issues.is_empty() { Ok(()) } else { Err(issues) }
 }
 
+/// Checks a node and everything below it. Arguments of `format` may be of mixed types, so the check of literals is off
+/// inside them.
 fn walk(checked: &Checked, id: Id, in_format: bool, issues: &mut Issues) {
     let kind = checked.ast.kind(id);
     let mut in_format = in_format;
@@ -47,6 +49,7 @@ fn text(ast: &Ast, id: Id) -> Option<&str> {
     if let AstKind::Literal(Literal::String(text)) = ast.kind(id) { Some(text) } else { None }
 }
 
+/// Refuses literals that would fail at run time: durations, timestamps and regular expressions.
 fn literal_argument(ast: &Ast, function: &str, args: &[Id], issues: &mut Issues) {
     let (argument, valid): (_, fn(&str) -> bool) = match function {
         "duration" => (args.first(), |text| time::parse_duration(text).is_some()),
@@ -62,6 +65,8 @@ fn literal_argument(ast: &Ast, function: &str, args: &[Id], issues: &mut Issues)
     }
 }
 
+/// Refuses list and map literals with elements of several types. cel-go calls it the homogeneous aggregate literal
+/// validator.
 fn same_types(checked: &Checked, items: impl Iterator<Item = (Id, bool)>, issues: &mut Issues) {
     let mut first: Option<&Type> = None;
     for (item, optional) in items {
@@ -93,6 +98,7 @@ fn equivalent(a: &Type, b: &Type, budget: &mut usize) -> bool {
     }
 }
 
+/// Checks the clauses of a literal format against the types of literal arguments.
 fn format_call(checked: &Checked, id: Id, target: Option<Id>, args: &[Id], issues: &mut Issues) {
     let (Some(target), [list]) = (target, args) else { return };
     let (Some(format), AstKind::List { items, .. }) = (text(&checked.ast, target), checked.ast.kind(*list))

@@ -89,6 +89,8 @@ impl Mapping {
         }
     }
 
+    /// Returns true if a value of type `b` can stand where `a` is expected, substituting type variables on the way. The
+    /// budget bounds types that double with each step; beyond it, everything fits and evaluation decides.
     fn fits(&mut self, a: &Type, b: &Type, budget: &mut usize) -> bool {
         if *budget == 0 {
             return true;

@@ -108,6 +108,8 @@ struct Coster<'c> {
 }
 
 impl Coster<'_> {
+    /// Estimates a node and everything below it, and records the path of each value in the schema, from which its size
+    /// is known.
     fn cost(&mut self, id: Id) -> CostRange {
         let checked = self.checked;
         if let Some(name) = checked.type_names.get(&id) {
@@ -144,6 +146,7 @@ impl Coster<'_> {
         self.locals.iter().rev().find(|local| local.name == name)
     }
 
+    /// The cost of a selection. A presence test costs only its operand.
     fn select(&mut self, id: Id, operand: Id, field: &Text, test: bool) -> CostRange {
         let sum = self.cost(operand);
         if test {
@@ -158,6 +161,7 @@ impl Coster<'_> {
         }
     }
 
+    /// The cost of a list literal, and the size range of its elements.
     fn list(&mut self, id: Id, items: &[Id]) -> CostRange {
         let mut sum = CostRange::fixed(super::runtime::LIST_COST);
         let mut size = SizeRange { min: if items.is_empty() { 0 } else { u64::MAX }, max: 0 };
@@ -169,6 +173,7 @@ impl Coster<'_> {
         sum
     }
 
+    /// The cost of a map literal, and the size ranges of its keys and values.
     fn map(&mut self, id: Id, entries: &[MapEntry<Id>]) -> CostRange {
         let mut sum = CostRange::fixed(super::runtime::MAP_COST);
         let start = SizeRange { min: if entries.is_empty() { 0 } else { u64::MAX }, max: 0 };
@@ -187,6 +192,8 @@ impl Coster<'_> {
         self.locals.push(Local { name: name.clone(), path, size, entries });
     }
 
+    /// The cost of a comprehension: the cost of a turn times the largest size of the range. This product is what most
+    /// definitions are refused for; `maxItems` and `maxProperties` bound it.
     fn fold(&mut self, id: Id, fold: &Fold) -> CostRange {
         let mut sum = self.cost(fold.range).plus(self.cost(fold.init));
         let depth = self.locals.len();
@@ -214,6 +221,7 @@ impl Coster<'_> {
         sum
     }
 
+    /// Binds the variables of a comprehension to the paths of the elements, keys or values of its range.
     fn bind_variables(&mut self, fold: &Fold) {
         let entries = self.entry_sizes(fold.range);
         let list =
@@ -244,6 +252,7 @@ impl Coster<'_> {
         }
     }
 
+    /// The cost of `cel.bind`, which is a comprehension over an empty range: its value is computed once.
     fn binding(&mut self, id: Id, fold: &Fold) -> CostRange {
         let mut sum = self.cost(fold.range).plus(self.cost(fold.init));
         self.bind_local(&fold.accumulator, fold.init);

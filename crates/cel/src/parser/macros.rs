@@ -99,6 +99,7 @@ impl Builder<'_, '_, '_> {
         Ok(self.parser.report(at, message))
     }
 
+    /// Expands `has(a.b)` into a presence test. Only a field selection can be tested.
     fn has(&mut self, field: Id) -> ParsedNode {
         match self.parser.ast.kind(field).clone() {
             AstKind::Select { operand, field, test: false } => {
@@ -119,6 +120,7 @@ impl Builder<'_, '_, '_> {
         }
     }
 
+    /// The names of one or two iteration variables, which must differ.
     fn variables(
         &mut self,
         (first, second): (Id, Option<Id>),
@@ -138,6 +140,8 @@ impl Builder<'_, '_, '_> {
         }
     }
 
+    /// Expands `all`, `exists` and `exists_one` into comprehensions. The conditions of the first two end the loop
+    /// early, but not on an error, which a later element may absorb.
     fn quantifier(
         &mut self,
         function: &str,
@@ -171,6 +175,7 @@ impl Builder<'_, '_, '_> {
         self.fold(range, names, ACCUMULATOR, [init, condition, step, result])
     }
 
+    /// The parts of `exists_one`: it counts, and looks at every element, so that an error is not absorbed.
     fn exactly_one(&mut self, test: Id) -> ParsedNode<(Id, Id, Id, Id)> {
         let init = self.literal(Literal::Int(0))?;
         let condition = self.literal(Literal::Bool(true))?;

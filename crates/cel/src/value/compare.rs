@@ -53,6 +53,7 @@ pub(crate) fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Resu
     })
 }
 
+/// Compares fields by name, whatever their order.
 fn fields<'a, K: PartialEq>(
     a: &[(K, Value<'a>)],
     b: &[(K, Value<'a>)],
@@ -67,6 +68,8 @@ fn fields<'a, K: PartialEq>(
     Ok(true)
 }
 
+/// Compares lists. The schema decides about order: sets and keyed lists are equal in any order, which is how Kubernetes
+/// compares them in rules.
 fn lists<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     if a.len() != b.len() {
         return Ok(false);
@@ -127,6 +130,7 @@ pub(crate) fn identity(item: &Value<'_>, keys: Option<&[Text]>) -> Vec<Option<St
     }
 }
 
+/// Compares maps by key. Identical trees are equal without a walk, which is the common case of `self == oldSelf`.
 fn maps<'a>(a: &Map<'a>, b: &Map<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     if a.len() != b.len() {
         return Ok(false);

@@ -40,6 +40,8 @@ impl<'a> Value<'a> {
     }
 }
 
+/// Converts one level of a value by its declaration. Objects and lists stay in the tree and are converted when they are
+/// read.
 pub(super) fn typed<'a>(json: &'a Json, decl: Option<&'a Decl>) -> Result<Value<'a>, EvalError> {
     let Some(decl) = decl else { return Ok(Value::from_json(json)) };
     let wrong = |message: &'static str| Err(EvalError::new(message));

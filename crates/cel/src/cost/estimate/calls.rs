@@ -36,6 +36,7 @@ struct Arg {
 }
 
 impl Coster<'_> {
+    /// The cost of a call: the range over all overloads that may be called, plus target and arguments.
     pub(super) fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) -> CostRange {
         if let ("dyn", [arg]) = (function, args) {
             let cost = self.cost(*arg).plus(ONE);
@@ -74,6 +75,8 @@ impl Coster<'_> {
         before.plus(cost)
     }
 
+    /// The cost of one overload. Kubernetes' own libraries come first, as their estimator is asked first; operators
+    /// that skip arguments have a range.
     fn overload(
         &mut self,
         id: Id,
