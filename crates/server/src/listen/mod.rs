@@ -80,6 +80,7 @@ pub(crate) async fn accept(
     }
 }
 
+/// Serves one connection: TLS, HTTP version, then requests until it ends.
 async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: Arc<impl Connect>) {
     // Events are written when they are complete; waiting for more to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
