@@ -212,6 +212,8 @@ impl FrameReader {
         }
     }
 
+    /// Takes control frames from the buffer; `None` if more bytes are needed. Data frames are counted off without
+    /// being kept.
     fn parse(&mut self) -> Option<Control> {
         loop {
             let passed = self.buf.len().min(usize::try_from(self.skip).unwrap_or(usize::MAX));

@@ -50,6 +50,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
             && self.take(DRAIN_BYTES as usize).await.is_ok()
     }
 
+    /// Reads the whole body of at most `limit` bytes. `100 Continue` is sent first if the client waits for it.
     async fn take(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {
         // Nobody is asked to go on with what is refused anyway.
         if matches!(self.framing, Framing::Length(length) if length > limit as u64) {
@@ -76,6 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
         Ok(self.buf.split_to(length).freeze())
     }
 
+    /// Reads a chunked body. The limit is on the sum of the chunks, checked before each is read.
     async fn chunks(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {
         let mut body = BytesMut::new();
         loop {

@@ -190,6 +190,7 @@ where
     }
 }
 
+/// Writes a response by the kind of its body, and decides what becomes of the connection.
 async fn respond<S>(io: &mut S, response: Response, keep: bool, version: Version) -> io::Result<AfterRequest>
 where
     S: AsyncWrite + Unpin + Send,

@@ -65,6 +65,7 @@ where
     }
 }
 
+/// Runs a stream until it completes or its turn ends; then it is dropped, which resets it.
 async fn in_turn(stream: impl Future) {
     let turn = Turn::default();
     let mut stream = pin!(TURN.scope(turn.clone(), stream));
