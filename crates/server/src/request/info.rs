@@ -155,6 +155,7 @@ impl Verb {
         }
     }
 
+    /// The verb of a method. HEAD counts as GET; POST to a name is a create, as for subresources.
     fn of(method: &Method, named: bool, watch: bool) -> Self {
         match (method, named) {
             (&Method::GET | &Method::HEAD, false) if watch => Self::Watch,

@@ -168,6 +168,7 @@ impl<'a> AcceptClause<'a> {
         Some(clause)
     }
 
+    /// The form of this clause, if it is on offer for the subject.
     fn form(&self, subject: ResponseSubject, typed: bool) -> Option<ResponseForm> {
         let encoding = match self.media_type {
             m if m.eq_ignore_ascii_case("application/json") || m == "*/*" => Encoding::Json,

@@ -46,6 +46,8 @@ pub(crate) fn filter(
     })
 }
 
+/// Checks that the field can be selected by. The message differs for kinds without further selectable fields, as in
+/// kube-apiserver.
 fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
     let known = matches!(field, "metadata.name" | "metadata.namespace")
         || resource.fields.iter().any(|f| &*f.label == field);
