@@ -65,6 +65,7 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
     }
 }
 
+/// Calls the endpoint of a path, whatever the method; `None` for unknown paths.
 async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let api = &service.api;
     Ok(match path {
@@ -85,6 +86,7 @@ fn takes_any_method(path: &str) -> bool {
     discovery || path.starts_with("/openapi/") || path == "/metrics"
 }
 
+/// Calls the verb of a request for a resource, after checking that the path fits the resource.
 async fn resource(
     service: &Service,
     request: &Arc<RequestInfo>,

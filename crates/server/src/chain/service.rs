@@ -138,6 +138,8 @@ impl Service {
         respond::finish(with_deprecation(&request, response), audit_id)
     }
 
+    /// Everything up to the response that can fail with a Status. `known` collects facts for the response and the
+    /// report, also when it fails.
     async fn answer(
         &self,
         request: &Arc<RequestInfo>,
@@ -169,6 +171,8 @@ impl Service {
         }
     }
 
+    /// Authenticates the request. A token that was refused may be of a ServiceAccount that the cache does not have
+    /// yet: then the cache is waited for once.
     async fn authenticated(&self, request: &RequestInfo, peer: &Peer) -> Result<Arc<User>, Status> {
         let (headers, authenticator) = (&request.http.headers, &self.api.authenticator);
         let mut user = authenticator.authenticate_peer(headers, peer.certificate.as_ref());
