@@ -55,6 +55,7 @@ pub fn check(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Resu
     }
 }
 
+/// Checks a role: `escalate`, or all of its rules held; with an aggregation rule, cluster-admin.
 fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
     let escalate = Attributes {
         verb: "escalate",
@@ -80,6 +81,7 @@ fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Res
     Ok(())
 }
 
+/// Checks a binding: `bind` on the role, or all of the role's rules held.
 fn check_binding(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
     let role: RoleRef =
         grant.object.at("roleRef").to_type().map_err(|error| grant.refuse(&error.to_string()))?;

@@ -196,6 +196,8 @@ impl ServiceAccounts {
         })
     }
 
+    /// Returns the claims of a token whose signature is good: from memory, or by trying the current key and then
+    /// former ones.
     fn verified(&self, token: &str) -> Option<Arc<Verified>> {
         if let Some(known) = self.verified.lock().get(token) {
             return Some(Arc::clone(known));

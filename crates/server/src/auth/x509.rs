@@ -75,6 +75,7 @@ impl ClientCertificates {
     }
 }
 
+/// Reads user and groups from the subject; `None` if there is no common name or the text is not readable.
 fn user(certificate: &CertificateDer<'_>) -> Option<CertificateUser> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();

@@ -60,6 +60,7 @@ impl NodeAuthorizer {
         authorizer
     }
 
+    /// Decides by resource. `Err` is the reason for the 403, empty where kube-apiserver gives none.
     fn decide(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         match (wanted.group, wanted.resource) {
             (_, "") => refuse(""),

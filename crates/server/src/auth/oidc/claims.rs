@@ -77,6 +77,7 @@ fn text<'a>(claims: &'a Claims, name: &str) -> Option<&'a str> {
     claims.get(name)?.as_str()
 }
 
+/// The user name claim with its prefix. An email must not be marked as unverified, since anybody could claim it.
 fn username(issuer: &OidcIssuer, claims: &Claims) -> Result<String, String> {
     let claim = &issuer.username_claim;
     let name = text(claims, claim).filter(|name| !name.is_empty());

@@ -106,6 +106,8 @@ impl Key {
         Some(Self { id: key.kid, algorithm: key.alg, material })
     }
 
+    /// Verifies with the algorithm that the token names, if it fits the type of the key and the one that the key is
+    /// for.
     fn verifies(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
         if self.algorithm.as_deref().is_some_and(|own| own != algorithm) {
             return false;

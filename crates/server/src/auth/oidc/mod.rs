@@ -103,6 +103,8 @@ impl Oidc {
         claims::user(&self.issuer, &claims, now.as_second()).map(Some)
     }
 
+    /// Returns the verified claims of a token; `None` if another issuer made it. The algorithm is checked against the
+    /// options before the signature.
     fn claims(&self, token: &str) -> Result<Option<Arc<Claims>>, String> {
         if let Some(known) = self.verified.lock().get(token) {
             return Ok(Some(Arc::clone(known)));

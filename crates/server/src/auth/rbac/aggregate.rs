@@ -75,6 +75,7 @@ impl Policy {
         role.parts.get_or_init(|| self.collect(role))
     }
 
+    /// Collects a role and all roles it aggregates, directly or through others. Each is visited once, so cycles end.
     fn collect(&self, role: &ClusterRole) -> Box<[Arc<Role>]> {
         let mut found = vec![Arc::clone(&role.role)];
         let mut seen: std::collections::HashSet<&str> = [&*role.role.metadata.name].into();

@@ -199,6 +199,10 @@ impl TokenWebhook {
 /// Long enough for the request that asked to find the answer.
 const ONE_REQUEST: Duration = Duration::from_secs(1);
 
+/// Reads the answer to a TokenReview.
+///
+/// # Errors
+/// The answer is no TokenReview: the call failed, which is not a verdict.
 fn read(answer: &[u8], wanted: &[&str]) -> Result<Verdict, String> {
     let review: Review =
         serde_json::from_slice(answer).map_err(|_| "the answer is no TokenReview".to_owned())?;
