@@ -177,6 +177,8 @@ impl Fairness {
         all
     }
 
+    /// The compiled configuration, compiled again if one of the collections has another snapshot. Two requests at
+    /// once compile it once.
     fn compiled(&self) -> Arc<CompiledConfig> {
         let is_current = |compiled: &CompiledConfig, from: &(Arc<Snapshot>, Arc<Snapshot>)| {
             Arc::ptr_eq(&compiled.from.0, &from.0) && Arc::ptr_eq(&compiled.from.1, &from.1)
@@ -196,6 +198,8 @@ impl Fairness {
         compiled
     }
 
+    /// Compiles the objects of both collections. Levels with the same queue settings are kept, with the requests that
+    /// wait in them.
     fn compile(
         &self,
         from: (Arc<Snapshot>, Arc<Snapshot>),

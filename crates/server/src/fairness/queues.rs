@@ -252,6 +252,7 @@ impl<T> Queues<T> {
         hand.into_iter().min_by_key(work).unwrap_or(0)
     }
 
+    /// Gives seats to a request and charges its queue with a guess of its duration, which is corrected when it ends.
     fn begin(&mut self, place: SeatPlace) {
         self.in_use += place.seats;
         if let Some(queue) = self.queues.get_mut(place.queue) {
@@ -266,6 +267,7 @@ impl<T> Queues<T> {
         self.note_demand();
     }
 
+    /// Dispatches waiting requests while their seats fit, in the order of virtual finish times.
     fn next_turns(&mut self) -> Vec<(T, SeatPlace)> {
         let mut turns = Vec::new();
         while let Some(queue) = self.next_queue() {
