@@ -46,6 +46,7 @@ pub(crate) fn read_options(request: &WriteRequest) -> Result<DeleteOptions, Stat
     Ok(options)
 }
 
+/// Reads DeleteOptions from a body in JSON, YAML or protobuf.
 fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
     let value = match &*body::media_type(request.content_type.as_deref()) {
         "application/vnd.kubernetes.protobuf" => {
@@ -72,6 +73,8 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
     value.to_type().map_err(|error| Status::bad_request(error.to_string()))
 }
 
+/// The response to a deletion: a Status or the object, by the strategy of the kind, and the object while something
+/// holds it.
 fn answer(target: &Target<'_>, options: &DeleteOptions, done: Done) -> Result<Answer, Status> {
     let resource = target.resource;
     let gone = |uid: &str| {

@@ -53,6 +53,8 @@ pub(crate) async fn answer(
     Ok(gzip::compress(respond::json(StatusCode::OK, body), request, api.options.requests.gzip_above))
 }
 
+/// Answers a page of versions. One more than the page is read: it shows if there are others, and the field manager of
+/// the oldest one is found by it.
 async fn versions(api: &Api, request: &Request, object: &Target<'_>) -> Result<Bytes, Status> {
     let query = &request.query;
     let limit = match query.integer("limit")?.map(usize::try_from) {
@@ -145,6 +147,7 @@ async fn shown(api: &Api, object: &Target<'_>, value: &Bytes, revision: Revision
     Ok(respond::encode::object(&resource.present(&converted), resource))
 }
 
+/// Answers the JSON patch between the versions at two revisions.
 async fn difference(api: &Api, request: &Request, object: &Target<'_>) -> Result<Bytes, Status> {
     let query = &request.query;
     let at = |key: &'static str| -> Result<Revision, Status> {

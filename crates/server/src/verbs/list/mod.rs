@@ -173,6 +173,8 @@ async fn first(
     }
 }
 
+/// The continue token and remaining count of a page. The snapshot is pinned for the next page; the count is
+/// remembered, so that pages do not count again and again.
 fn more(
     api: &Api,
     resource: &Resource,
@@ -231,6 +233,7 @@ impl ListPartWriter {
         out
     }
 
+    /// The `metadata` of the list. Lists of custom resources spell out an empty continue token, as in kube-apiserver.
     fn metadata(&self, revision: Revision, more: Option<&More>) -> BytesMut {
         let mut out = BytesMut::from(&b"{\"resourceVersion\":\""[..]);
         push_number(&mut out, revision.0);

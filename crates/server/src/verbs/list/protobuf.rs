@@ -74,6 +74,8 @@ impl ProtobufListEncoder {
         Ok(Body::Pieces(pieces.boxed()))
     }
 
+    /// Encodes the whole list to find its length, keeping the beginning. Yields between pieces: nothing is written
+    /// meanwhile.
     async fn measure(
         &mut self,
         mut objects: ListObjects,

@@ -109,6 +109,8 @@ fn continued(options: &ListOptions, version: Option<Revision>) -> Result<Option<
     token.map(Some).map_err(|error| Status::bad_request(format!("invalid continue token: {error}")))
 }
 
+/// The revision that the options ask for, after waiting until the cache has it. A limit makes a resourceVersion
+/// exact, so that pages of one list fit together.
 async fn moment(
     api: &Api,
     options: &ListOptions,
@@ -141,6 +143,8 @@ async fn exactly(api: &Api, revision: Revision) -> Result<ListMoment, Status> {
     Ok(ListMoment::Exactly(revision))
 }
 
+/// Opens the state: the current snapshot if it is or still equals the revision, a pinned one, or the engine's
+/// history.
 fn open(
     api: &Api,
     collection: &Arc<Collection>,

@@ -103,6 +103,8 @@ impl WatchStart {
     }
 }
 
+/// Opens the watch: snapshot and cursor are taken at the same revision, so that nothing is lost or sent twice between
+/// initial and live events.
 async fn open(
     api: &Arc<Api>,
     target: &ResourceRequest,
@@ -263,6 +265,7 @@ impl ServedWatch {
         })
     }
 
+    /// The next frames of any stage; `None` at the end.
     async fn frames(&mut self) -> Option<FrameBytes> {
         loop {
             match &mut self.stage {
@@ -373,6 +376,7 @@ impl ServedWatch {
             .collect())
     }
 
+    /// Waits for events, a bookmark or the end. `None` if there is nothing to send yet.
     async fn live(&mut self) -> Option<FrameBytes> {
         let limits = &self.api.options.watch;
         let portion = Portion { events: limits.batch_events, bytes: limits.batch_bytes };
@@ -412,6 +416,7 @@ impl ServedWatch {
         self.bookmark()
     }
 
+    /// Handles the timer: the recheck of authorization, the deadline, or a bookmark.
     fn tick(&mut self) -> Option<FrameBytes> {
         let now = Instant::now();
         let api = &self.api;
