@@ -220,6 +220,7 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
     Ok(version)
 }
 
+/// The error for a body of another kind or version, worded as Go's conversion and scheme errors.
 fn mismatch(
     kind: &str,
     name: &str,

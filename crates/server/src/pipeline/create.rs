@@ -92,6 +92,8 @@ fn is_taken(status: &Status) -> bool {
     status.reason == StatusReason::AlreadyExists
 }
 
+/// Creates an object under a name. Preparation and validating admission are repeated if a quota or claim changed
+/// meanwhile, because the decision depends on them.
 async fn create_named(
     change: &ObjectChange<'_>,
     dry_run: bool,

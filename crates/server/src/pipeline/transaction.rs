@@ -211,6 +211,7 @@ async fn outdated(api: &Api, target: &Target<'_>, at: Revision) -> Result<Option
     Ok(found.filter(|found| found.revision == at).map(|found| found.value))
 }
 
+/// Removes the object and its claims.
 async fn remove(
     api: &Api,
     target: &Target<'_>,
@@ -287,6 +288,8 @@ fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Re
     }
 }
 
+/// Writes or removes the object, with charges in one transaction. A write of admission configuration returns only
+/// once the cache has it, so that the next request is admitted by it.
 async fn put(
     api: &Api,
     target: &Target<'_>,
