@@ -35,6 +35,8 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
+/// Adds the tolerations that are missing. `spec.tolerations` is touched only if there are any, so that an unchanged
+/// update stays equal to the stored Pod.
 fn add_tolerations(pod: &mut Value) {
     let given = pod.at("spec").list("tolerations");
     let tolerated = |key: &str| {

@@ -131,6 +131,8 @@ fn fill(container: &mut listwatch_wire::json::Map, which: &str, defaults: &Value
     missing.into_iter().map(|(name, _)| name).collect()
 }
 
+/// The violations of one LimitRange: by each container, and by the Pod as a whole. Other item types do not concern
+/// Pods.
 fn pod_errors(pod: &Value, range: &Value) -> Vec<String> {
     let spec = pod.at("spec");
     let mut errors = Vec::new();
@@ -220,6 +222,7 @@ impl Use {
         (*request > max).then(|| format!("{bound}, but request is {request}"))
     }
 
+    /// The violation of `maxLimitRequestRatio`. A missing request or limit violates it, since there is no ratio.
     fn beyond_ratio(&self, name: &str, max: Quantity) -> Option<String> {
         let bound = format!("{name} max limit to request ratio per {} is {max}", self.of);
         let amount = |list: &Amounts| list.get(name).copied().filter(|amount| !amount.is_zero());

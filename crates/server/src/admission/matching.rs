@@ -105,6 +105,8 @@ impl Matcher {
         is_empty(&self.objects) || fits(object) || request.old.is_some_and(fits)
     }
 
+    /// Matches the labels of the namespace of the request. Cluster-scoped objects always match; a Namespace is
+    /// matched by its own labels, the new ones on create and update.
     fn selects_namespace(&self, request: &Attributes<'_>, object: &Value) -> bool {
         if is_empty(&self.namespaces) || request.namespace.is_empty() {
             return true;

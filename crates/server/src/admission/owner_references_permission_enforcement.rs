@@ -75,6 +75,11 @@ fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
     }
 }
 
+/// Checks `update` on the `finalizers` of an owner; permission for all owners is tried first, because it needs no
+/// lookup of the kind.
+///
+/// # Errors
+/// The reason, in kube-apiserver's words.
 fn may_finalize(request: &Attributes<'_>, owner: &Value) -> Result<(), String> {
     let everything = Access {
         verb: "update",

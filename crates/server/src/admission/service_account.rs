@@ -127,6 +127,8 @@ fn wants_token(account: &Value, pod: &Value) -> bool {
     said(pod.at("spec")).or_else(|| said(account)).unwrap_or(true)
 }
 
+/// Adds the projected token volume, and mounts it into every container that has no mount at that path. A volume that
+/// was added before is reused.
 fn mount_token(pod: &mut Value) {
     let volumes = pod.at("spec").list("volumes");
     let known = volumes.iter().map(|volume| volume.text("name")).find(|name| name.starts_with(VOLUME));

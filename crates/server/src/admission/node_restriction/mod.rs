@@ -64,6 +64,8 @@ impl Plugin for NodeRestriction {
 }
 
 impl ByNode<'_> {
+    /// Dispatches by resource and subresource. Resources that are not listed are limited by the Node authorizer
+    /// alone.
     fn admit(&self) -> Result<(), Status> {
         match (&*self.request.resource.plural, self.request.subresource) {
             ("pods", "") => pods::admit(self),

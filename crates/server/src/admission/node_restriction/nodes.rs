@@ -53,6 +53,7 @@ fn admit_new(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     })
 }
 
+/// An update of the kubelet's own Node may not change taints, owners or reserved labels.
 fn admit_changed(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     let old = by.request.old.unwrap_or(&Value::Null);
     let (spec, before) = (by.object.at("spec"), old.at("spec"));

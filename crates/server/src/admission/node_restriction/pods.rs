@@ -146,6 +146,10 @@ fn needs(pod: &Value) -> Result<Option<&'static str>, String> {
     Ok(None)
 }
 
+/// The API object that a volume needs, if any.
+///
+/// # Errors
+/// A volume source that is in neither list: it must be decided about before it is allowed.
 fn volume_needs(volume: &Value) -> Result<Option<&'static str>, String> {
     if LOCAL_SOURCES.iter().any(|source| volume.has(source)) {
         return Ok(None);

@@ -48,6 +48,8 @@ pub(super) fn admit(by: &ByNode<'_>) -> Result<(), Status> {
     check_audience(by, &pod)
 }
 
+/// The audience must be one that the Pod's volumes ask for, or that the kubelet has a permission for. At most one may
+/// be requested.
 fn check_audience(by: &ByNode<'_>, pod: &Value) -> Result<(), Status> {
     let audience = match by.object.at("spec").list("audiences") {
         [] => "",

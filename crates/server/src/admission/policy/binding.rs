@@ -88,6 +88,10 @@ impl PolicyBinding {
         Ok(params)
     }
 
+    /// The namespace to look for parameters in: the one that the binding names, or that of the request.
+    ///
+    /// # Errors
+    /// A namespaced parameter kind with a cluster-scoped request, or a namespace for a cluster-scoped kind.
     fn namespace<'a>(
         &'a self,
         request: &Attributes<'a>,

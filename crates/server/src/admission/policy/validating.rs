@@ -173,6 +173,8 @@ struct PolicyOutcome {
     annotations: Vec<(String, String)>,
 }
 
+/// Evaluates a policy with one parameter. All validations are evaluated, since each may have another action; they
+/// share one cost budget.
 fn evaluate(
     request: &Attributes<'_>,
     definition: &PolicyDefinition,
@@ -236,6 +238,7 @@ fn message(scope: &PolicyScope<'_>, validation: &Validation, budget: &mut Budget
     computed.or_else(fixed).unwrap_or_else(made)
 }
 
+/// Evaluates audit annotations, with a budget of their own. `null` leaves one out.
 fn annotate(scope: &PolicyScope<'_>, definition: &PolicyDefinition, verdict: &mut PolicyOutcome) {
     let mut budget = Budget::new(OBJECT_BUDGET);
     for (key, expression) in &definition.annotations {

@@ -103,6 +103,8 @@ struct Quota {
 }
 
 impl Quota {
+    /// The quotas of the namespace as the cache has them. One that is behind shows at the commit, which expects this
+    /// revision.
     fn list(request: &Attributes<'_>) -> Vec<Self> {
         let (group, version, plural) = QUOTAS;
         let Some(resource) = request.api.registry.find(group, version, plural) else { return Vec::new() };

@@ -175,6 +175,7 @@ fn is_overdue(meta: &Value) -> bool {
     })
 }
 
+/// Node ports count by the ports of the Service, allocated or not, unless allocation is switched off.
 fn measure_service(spec: &Value, usage: &mut Amounts) {
     let ports = spec.list("ports");
     let balanced = spec.text("type") == "LoadBalancer";
@@ -190,6 +191,8 @@ fn measure_service(spec: &Value, usage: &mut Amounts) {
     usage.insert("services.loadbalancers".to_owned(), Quantity::whole(i64::from(balanced)));
 }
 
+/// Storage counts by the larger of request and allocated size, so that a shrunk request does not free quota too
+/// early; per StorageClass as well.
 fn measure_claim(claim: &Value, usage: &mut Amounts) {
     let legacy = claim.at("metadata").at("annotations").text("volume.beta.kubernetes.io/storage-class");
     let class = if legacy.is_empty() { claim.at("spec").text("storageClassName") } else { legacy };

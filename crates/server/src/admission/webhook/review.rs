@@ -144,6 +144,7 @@ impl ReviewAnswer {
         }
     }
 
+    /// The Status of a rejection. The code is at least 400, or a webhook could reject with a success.
     fn rejection(&self, hook: &str) -> Status {
         let result = self.response.at("status");
         let mut status: Status = result.to_type().unwrap_or_default();
