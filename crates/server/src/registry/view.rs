@@ -84,6 +84,7 @@ fn adopt(into: &mut Map, from: &Value, key: &str) {
     }
 }
 
+/// Takes the resources of containers from the request, by name. Containers cannot be added or removed by a resize.
 fn resize(new: &mut Value, sent: &Value) {
     let Some(spec) = new.inner("spec") else { return };
     for key in ["containers", "initContainers"] {

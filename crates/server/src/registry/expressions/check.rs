@@ -63,6 +63,7 @@ fn binding_errors(family: PolicyFamily, binding: &Value) -> Vec<FieldError> {
     errors.into_vec()
 }
 
+/// The errors of a policy: its shape, its variables, then each expression with the type it must have.
 fn policy_errors(version: Version, family: PolicyFamily, policy: &Value) -> Vec<FieldError> {
     let spec = policy.at("spec");
     let mut shape = Errors::new();

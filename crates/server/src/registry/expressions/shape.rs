@@ -122,6 +122,7 @@ fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks the resources of a rule: wildcards must not make other entries redundant.
 fn resources(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     let items: Vec<&str> = rule.list("resources").iter().filter_map(Value::as_str).collect();
     if items.is_empty() {
@@ -202,6 +203,8 @@ fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
+/// Checks validations and audit annotations. The key of an annotation is qualified with the name of the policy, and
+/// must be valid with it.
 fn validations(name: &str, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (list, annotations) = (path.child("validations"), path.child("auditAnnotations"));
     if spec.count("validations") == 0 && spec.count("auditAnnotations") == 0 {
