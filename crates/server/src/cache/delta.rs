@@ -22,6 +22,8 @@ pub(super) fn make(event: &Event, change: Change, type_prefix: &[u8]) -> Option<
     }
 }
 
+/// Makes the patch between two versions; `None` if it would not be much smaller than the object, or touches what
+/// clients see differently.
 fn modified(event: &Event, type_prefix: &[u8]) -> Option<Bytes> {
     let (before, after) = (event.previous.as_ref()?, event.object.as_ref()?);
     // A patch that is not much smaller than the object is not worth being applied.

@@ -100,6 +100,10 @@ impl Feeder {
         }
     }
 
+    /// Loads the whole state at the engine's current revision, page by page, and replaces that of all collections.
+    ///
+    /// # Errors
+    /// The engine cannot be read; the old state stays.
     async fn reload(&mut self) -> Result<(), Error> {
         let revision = self.cache.engine.current().await?;
         let mut loaded: Vec<CollectionBatch> = Vec::new();
@@ -126,6 +130,8 @@ impl Feeder {
         Ok(())
     }
 
+    /// Replaces the state of all collections, also of those that have no objects any more, then advances the
+    /// position.
     fn replace_all(&mut self, loaded: Vec<CollectionBatch>, revision: Revision) {
         while self.forget_oldest() {}
         self.upto = revision;
@@ -161,6 +167,8 @@ impl Feeder {
         self.forget();
     }
 
+    /// Applies a change to the working snapshot of its collection and makes its event. A value that cannot be read
+    /// counts as a deletion in the state, but is recorded as damage.
     fn apply(&self, change: &Change, works: &mut Vec<CollectionBatch>) {
         let Some(collection) = self.collection_of(&change.key) else { return };
         self.cache.damage.mended(&change.key);
@@ -178,6 +186,8 @@ impl Feeder {
         }
     }
 
+    /// Drops the oldest events until the bound on bytes holds, across all collections: a busy one does not shorten
+    /// the history of its own events only.
     fn forget(&mut self) {
         while self.kept_bytes + self.cache.frames.get() > self.cache.limits.log_bytes {
             if !self.forget_oldest() {

@@ -116,6 +116,8 @@ impl Filter {
             && self.name.as_deref().is_none_or(|n| n == object.name())
     }
 
+    /// The value that a field selector compares: never absent for a selectable field, as in kube-apiserver, where an
+    /// absent field is its zero value.
     fn field<'a>(&'a self, object: &'a Object, label: &str) -> Option<&'a str> {
         match label {
             "metadata.name" => Some(object.name()),

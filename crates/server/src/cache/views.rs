@@ -104,6 +104,7 @@ impl Views {
     }
 }
 
+/// The narrowest condition of a filter: its name, an indexed field, or its namespace.
 fn place(filter: &Filter, fields: &[IndexedField]) -> ViewKey {
     if let Some(name) = &filter.name {
         return ViewKey::Name(Arc::clone(name));
