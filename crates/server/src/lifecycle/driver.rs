@@ -299,6 +299,8 @@ impl Driver {
         }
     }
 
+    /// Carries out the finalizer of an owner. If dependents block it, they are checked first and the owner again when
+    /// one of them is gone.
     async fn release(&mut self, key: &Arc<str>) -> Result<(), Status> {
         let garbage::OwnerProgress::WaitFor(dependents) =
             garbage::release_owner(&self.api, &self.graph, key).await?

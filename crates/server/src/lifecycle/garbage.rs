@@ -82,6 +82,7 @@ async fn read(api: &Api, key: &str) -> Result<Option<Value>, Status> {
     Ok(found.and_then(|found| Value::read(&found.value).ok()))
 }
 
+/// Looks an owner up in the store, by name and uid. An owner of another uid is gone, even if its name exists.
 async fn owner_state(api: &Api, dependent: &ObjectPlace, reference: &Value) -> Result<OwnerState, Status> {
     let version = reference.text("apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", version));

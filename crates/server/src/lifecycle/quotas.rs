@@ -64,6 +64,7 @@ pub(super) async fn recalculate(api: &Api, namespace: &str) -> Result<(), Status
     Ok(())
 }
 
+/// Counts the usage of one quota and writes its status, if the quota has not been charged since it was read.
 async fn recalculate_one(
     api: &Api,
     resource: &Resource,
