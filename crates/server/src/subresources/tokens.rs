@@ -111,6 +111,10 @@ impl Spec {
             .then(|| format!("requested expiration of {asked} seconds shortened to {bound} seconds"))
     }
 
+    /// Reads audiences and lifetime, with defaults.
+    ///
+    /// # Errors
+    /// 422 for a lifetime out of bounds.
     fn read(asked: &Value) -> Result<Self, Status> {
         let spec = asked.at("spec");
         let given = spec.list("audiences").iter().filter_map(Value::as_str);
