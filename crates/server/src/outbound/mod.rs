@@ -281,6 +281,7 @@ impl WebhookClient {
         Ok((status, body))
     }
 
+    /// Sends a request and reads its answer; the connection is kept only after the body was read to its end.
     async fn exchange(
         &self,
         target: &WebhookAddress,
@@ -305,6 +306,7 @@ impl WebhookClient {
         }))
     }
 
+    /// Reads a body of at most [`WebhookLimits::response_bytes`].
     async fn read(&self, mut body: Incoming) -> Result<Bytes, ExchangeError> {
         let mut all = BytesMut::new();
         while let Some(frame) = body.frame().await {
@@ -344,6 +346,7 @@ fn describe(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_closed() { "EOF".to_owned() } else { error.to_string() }
 }
 
+/// Connects and does the TLS handshake. Errors are worded as Go's, since they end up in Status messages.
 async fn connect(target: &WebhookAddress) -> Result<WebhookConnection, String> {
     let WebhookAddress { address, port, .. } = target;
     let stream = TcpStream::connect((address.as_str(), *port)).await.map_err(|error| {

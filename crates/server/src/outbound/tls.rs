@@ -102,6 +102,10 @@ fn config(accepted: Accepted, identity: Option<&FrontProxyIdentity>) -> Result<A
     Ok(Arc::new(config))
 }
 
+/// Trusts the certificates of a bundle, or the system's.
+///
+/// # Errors
+/// There is no certificate that can be used.
 fn verified(bundle: &[u8]) -> Result<Accepted, String> {
     let certificates: Vec<CertificateDer<'static>> = if bundle.is_empty() {
         rustls_native_certs::load_native_certs().certs
