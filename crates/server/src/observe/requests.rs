@@ -83,6 +83,7 @@ impl RequestMetrics {
         all
     }
 
+    /// Adds a series, or returns the one that counts for these labels if there are too many.
     #[cold]
     fn add(&self, key: u64, labels: &Labels<'_>) -> Arc<RequestSeries> {
         let _one_at_a_time = self.adding.lock();
