@@ -129,6 +129,7 @@ impl AuditDraft {
         self.known.get().map_or(AuditLevel::None, |known| known.verdict.level)
     }
 
+    /// Writes the event of a stage, unless the policy omits it. Bodies are in the events of responses only.
     fn write(&self, stage: AuditStage, code: Option<StatusCode>, response: Option<Bytes>) {
         let Some(known) = self.known.get() else { return };
         let omitted = known.verdict.omitted.iter().any(|omitted| omitted == stage.name());

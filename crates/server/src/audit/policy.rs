@@ -99,6 +99,8 @@ impl AuditPolicy {
 }
 
 impl AuditRule {
+    /// Returns true if all conditions of the rule match. A rule with resources never matches a path, nor one with
+    /// paths a resource.
     fn fits(&self, user: &User, wanted: &Attributes<'_>) -> bool {
         let listed = |list: &[String], value: &str| list.is_empty() || list.iter().any(|item| item == value);
         let grouped = self.user_groups.is_empty() || self.user_groups.iter().any(|group| user.is_in(group));
