@@ -121,6 +121,8 @@ pub(crate) async fn shown_one(
     Ok(shown.into_iter().next().unwrap_or(object))
 }
 
+/// Converts the objects that are not of the wanted version, in batches bounded in number and bytes. Order and length
+/// stay.
 async fn show(
     api: &Api,
     resource: &Resource,

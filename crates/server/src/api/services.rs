@@ -67,6 +67,8 @@ fn resolve(api: &Api, namespace: &str, name: &str, port: i64) -> Result<(String,
     }
 }
 
+/// The first ready endpoint of a Service port, from its EndpointSlices. There is no balancing: webhooks are few and
+/// calls short.
 fn ready_endpoint(api: &Api, namespace: &str, service: &str, port: &str) -> Option<(IpAddr, u16)> {
     let slices = api.registry.find("discovery.k8s.io", "v1", "endpointslices")?;
     let snapshot = slices.collection.snapshot();

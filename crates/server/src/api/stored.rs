@@ -29,6 +29,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    /// Reads stored bytes, unless the tree of this revision or a newer one was written by this server a moment ago.
     async fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
         let rules = &target.resource.rules;
         if let Some((revision, version)) = api.recent.get(&target.key, revision, rules) {
