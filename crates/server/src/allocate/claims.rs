@@ -122,6 +122,8 @@ fn is_of(claim: &[u8], target: &Target<'_>) -> bool {
         && field("name") == Some(target.name)
 }
 
+/// The stored claim: an IPAddress as kube-apiserver writes it, or the record of a node port, which only this server
+/// reads.
 fn claim(thing: &Thing, target: &Target<'_>) -> Bytes {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let parent = json!({"resource": "services", "namespace": target.namespace.unwrap_or_default(), "name": target.name});

@@ -253,6 +253,11 @@ pub(crate) fn reallocate(
     Ok(())
 }
 
+/// Reserves a random free address, so that one is not reused soon after its Service was deleted; if several tries
+/// fail, the first free one in order.
+///
+/// # Errors
+/// 500 if the range is full.
 fn free_address(
     reservation: &Reservation<'_>,
     taken: &TakenByServices<'_>,
@@ -283,6 +288,10 @@ fn free_port(
     }
 }
 
+/// Reserves the address that the user asks for.
+///
+/// # Errors
+/// 422 if it is outside of the range or taken.
 fn check_wanted_address(
     reservation: &Reservation<'_>,
     taken: &TakenByServices<'_>,
@@ -304,6 +313,10 @@ fn check_wanted_address(
     Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]))
 }
 
+/// Reserves the node port that the user asks for. `path` is its field, for the error.
+///
+/// # Errors
+/// 422 if it is outside of the range or taken.
 fn check_wanted_port(
     reservation: &Reservation<'_>,
     taken: &TakenByServices<'_>,
