@@ -109,6 +109,7 @@ fn rule_fits(rule: &str, resource: &str) -> bool {
     }
 }
 
+/// Makes the transformation of a list of providers. The first provider decides if new values are encrypted.
 fn transform(providers: &[BTreeMap<String, Option<Provider>>]) -> Result<ValueTransform, String> {
     let mut keys = Vec::new();
     let mut plain_first = None;
