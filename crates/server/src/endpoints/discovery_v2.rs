@@ -193,6 +193,7 @@ fn own_kind(resource: &Resource, kind: &Arc<str>) -> ResponseKind {
     }
 }
 
+/// Answers with the document and its hash, or with 304 if the client has it.
 fn with_etag(request: &Request, body: Vec<u8>) -> Response {
     let hash: String = Sha512::digest(&body).iter().map(|b| format!("{b:02X}")).collect();
     let etag = format!("\"{hash}\"");

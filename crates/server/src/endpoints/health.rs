@@ -73,6 +73,8 @@ pub(crate) fn answer(api: &Api, stopping: bool, request: &Request) -> Response {
     }
 }
 
+/// The checks of an endpoint, in the order they are listed. Damage and a full disk fail `readyz` only: a restart
+/// would not help.
 fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<HealthCheck> {
     let store = match api.engine.health() {
         Health::Ready => None,

@@ -107,6 +107,7 @@ fn tagged(mut response: Response, hash: &str) -> Option<Response> {
     Some(response)
 }
 
+/// The index of v3: a URL with the hash of each document. Hashes of groups that are gone are dropped here.
 fn index(api: &Api) -> Vec<u8> {
     let served = api.registry.served();
     let mut paths = Map::new();
@@ -173,6 +174,8 @@ fn written(api: &Api, path: &str) -> Option<(Arc<str>, Vec<u8>)> {
     Some((api.openapi.of(&resources, || &document), document))
 }
 
+/// Answers the document of one group and version. A hash that is not current redirects to the current one; a current
+/// one may be cached for ever.
 async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<Response> {
     let name = path.to_owned();
     let (hash, document) = blocking(move || written(&api, &name)).await??;
