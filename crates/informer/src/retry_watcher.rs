@@ -90,6 +90,7 @@ fn judge(error: &SourceError) -> RetryDecision {
 }
 
 impl RetryState {
+    /// Returns the next event, reconnecting on the way. Ends with the error that no new attempt can cure.
     async fn next(&mut self) -> Option<Result<WatchEvent, SourceError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {

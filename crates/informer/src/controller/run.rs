@@ -187,6 +187,8 @@ where
     F: Future<Output = Result<Outcome, E>> + Send + 'static,
     E: Into<BoxError> + Send + 'static,
 {
+    /// Handles the finalizer first, if the controller has one: an object is reconciled only once the finalizer is on it, and is
+    /// cleaned up instead when it is being deleted.
     async fn step(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
         let Some(finalize) = &self.finalize else { return self.reconcile(reconcile).await };
         match finalize.step(&reconcile.object) {
@@ -197,6 +199,8 @@ where
         }
     }
 
+    /// Runs the user's function and asks the error policy. Only `Backoff` reaches the queue as an error, which counts a
+    /// failure of the key; the others are outcomes.
     async fn reconcile(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
         let retries = reconcile.retries;
         let error = match (self.reconcile)(reconcile).await {
@@ -280,6 +284,8 @@ impl RunningController {
     }
 }
 
+/// Starts the informers and the task of the controller. Handlers are added before informers start, so that no event can
+/// be missed.
 pub(super) fn start<W: AnyWorker>(
     setup: Setup,
     watched: Vec<Box<dyn AnyWatched>>,
@@ -302,6 +308,8 @@ pub(super) fn start<W: AnyWorker>(
     Ok(RunningController { monitor, stop, task: tokio::spawn(run), _guard: guard })
 }
 
+/// Runs the work alone, or for as long as this candidate leads. A controller leads once: after a lost term it ends,
+/// since its caches and timers belong to that term, and the program is restarted or builds another.
 async fn run<W: AnyWorker>(
     mut setup: Setup,
     synced: Vec<BoxFuture<'static, bool>>,

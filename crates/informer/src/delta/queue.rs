@@ -228,6 +228,8 @@ impl<K> DeltaQueue<K> {
         poll_fn(|cx| self.poll_push(cx, source, &mut deltas)).await
     }
 
+    /// Queues all deltas once there is room for the first: a replacement is not divisible, so the capacity is a
+    /// threshold and no hard bound.
     fn poll_push(
         &self,
         cx: &mut Context<'_>,
@@ -256,6 +258,8 @@ impl<K> DeltaQueue<K> {
         poll_fn(|cx| self.poll_pop(cx)).await
     }
 
+    /// Takes a batch of the next source that has one, in turns. All pushers are woken, since the freed room may be of
+    /// any source.
     fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Batch<K>>> {
         let mut state = self.state.lock();
         let count = state.sources.len();

@@ -70,6 +70,8 @@ impl<K: Send + Sync + 'static> Applier<K> {
         }
     }
 
+    /// Applies the deltas of a batch and publishes their events under the lock of the processor: a handler that is
+    /// added meanwhile sees each change either in its initial snapshot or as an event, never both or neither.
     fn changes(&mut self, source: usize, deltas: Vec<Delta<K>>, revision: Option<Revision>) {
         if deltas.is_empty() {
             return;
@@ -90,6 +92,8 @@ impl<K: Send + Sync + 'static> Applier<K> {
         self.report(source, applied.problems);
     }
 
+    /// Applies a whole list. The first one is told to handlers as a replay of the snapshot; a later one as the
+    /// differences, since handlers know the rest.
     fn replace(&mut self, source: usize, objects: Vec<Object<K>>, revision: Revision, restarted: bool) {
         let predecessor = self.core.positions.lock().predecessor(source);
         predecessor.into_iter().for_each(|position| self.remove(position));

@@ -31,6 +31,7 @@ pub(super) struct Unstarted<K> {
     pub(super) writer: StoreWriter<K>,
 }
 
+/// Spawns the task of an informer. Everything else runs in tasks below it, which end with the token of the informer.
 pub(super) fn start<K: Send + Sync + 'static>(
     runtime: &Handle,
     core: Arc<InformerCore<K>>,

@@ -182,6 +182,8 @@ impl ListDecoder {
         Ok(None)
     }
 
+    /// Passes on each complete item. Only the item that a chunk ends in is copied, so memory is bounded by the largest
+    /// item and not by the page.
     fn items(&mut self, bytes: &[u8], item: &mut impl FnMut(&[u8])) -> Result<(), ListError> {
         let mut at = 0;
         while at < bytes.len() {

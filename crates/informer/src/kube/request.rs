@@ -20,6 +20,7 @@ use crate::lister_watcher::{ListRequest, ListVersion, SourceError, WatchRequest}
 /// More of an error page than this is not worth reading.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
+/// The query of a list. A `continue` token excludes a version, as the server requires.
 pub(super) fn list_options(base: &ListOptions, request: &ListRequest) -> ListOptions {
     let mut options = base.clone();
     options.limit = request.limit.map_or(0, u64::from);
@@ -41,6 +42,8 @@ pub(super) fn list_options(base: &ListOptions, request: &ListRequest) -> ListOpt
     options
 }
 
+/// The query of a watch. Bookmarks are always asked for: they keep the resourceVersion fresh and show that the
+/// connection is alive.
 pub(super) fn watch_options(base: &ListOptions, request: &WatchRequest) -> ListOptions {
     let mut options = base.clone();
     options.watch = true;

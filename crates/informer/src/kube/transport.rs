@@ -89,6 +89,7 @@ pub fn client_with(mut config: Config, options: TransportOptions) -> Result<Clie
     Ok(Client::new(service, config.default_namespace))
 }
 
+/// The TCP and TLS part of the transport, with keep-alives that find a dead peer within `idle` plus `answer_within`.
 fn connector(config: &Config, options: TransportOptions) -> Result<HttpsConnector<HttpConnector>, Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

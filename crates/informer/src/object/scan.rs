@@ -145,6 +145,7 @@ fn metadata_at(json: &[u8]) -> Option<usize> {
     raw::fields(json, 0)?.find(|field| field.is(json, "metadata")).map(|field| field.value.start)
 }
 
+/// Finds the header in one pass over the metadata. The rest of the object is skipped without being parsed.
 fn find(json: &[u8]) -> Option<ScanFound> {
     let mut fields = raw::fields(json, 0)?;
     let start = loop {

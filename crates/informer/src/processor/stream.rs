@@ -80,6 +80,8 @@ impl<K> EventStream<K> {
     }
 }
 
+/// Reads the next objects of the initial state from its snapshot. A page at a time, so that a slow reader of a large
+/// cache holds few events.
 fn next_page<K>(replay: &Replay<K>, told: &mut Option<ObjectKey>) -> std::vec::IntoIter<Event<K>> {
     let page = match (&replay.namespace, told.as_ref()) {
         (Some(namespace), None) => {

@@ -176,6 +176,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
+    /// Feeds the machine with what happens, and carries out what it returns. Events are preferred to the timer, so that
+    /// a deadline that passed while events waited does not end a live watch.
     async fn forever(&mut self, started: Instant, mut input: Input<K>) {
         let mut requests = ReflectorRequests { connection: ReflectorConnection::None, probe: None };
         let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(started));
@@ -218,6 +220,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         out.deltas.is_empty() || self.deliver(out.deltas).await
     }
 
+    /// Passes deltas on: to the queue, or directly to the applier where there is one source. Yields after a number of
+    /// events, because applying directly never waits.
     async fn deliver(&mut self, deltas: Vec<Delta<K>>) -> bool {
         let Some(apply) = &mut self.apply else {
             return self.queue.push(self.position, deltas).await.is_ok();
@@ -231,6 +235,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         true
     }
 
+    /// Starts the request of an action. The one before is dropped, which closes its connection.
     fn act(&self, action: Action) -> ReflectorConnection<K> {
         match action {
             Action::HangUp | Action::Probe => ReflectorConnection::None,
@@ -245,6 +250,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         }
     }
 
+    /// Reads all pages of a list. Panics of the source or of the transform become errors of the list, which is tried
+    /// again.
     fn list(&self, request: ListRequest) -> BoxFuture<'static, Input<K>> {
         let span = tracing::info_span!("list", informer = %self.monitor.name(), version = %request.version);
         let pager = Pager::new(Arc::clone(&self.source), request, PagerOptions::default());
@@ -280,6 +287,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self.poll_connection(cx, &mut requests.connection)
     }
 
+    /// Polls the request in progress. A stream that ends with events at hand delivers them first and its end in the
+    /// next turn.
     fn poll_connection(
         &self,
         cx: &mut Context<'_>,

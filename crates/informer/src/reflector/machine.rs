@@ -318,6 +318,8 @@ impl<K> Machine<K> {
         self.failures = 0;
     }
 
+    /// Lists again: at once and consistently if the server does not have the version that was asked for (410, or a
+    /// version from the future), after the backoff otherwise.
     fn list_failed(
         &mut self,
         error: SourceError,
@@ -430,6 +432,8 @@ impl<K> Machine<K> {
         out.report(Problem::Panicked(message), Response::Relists(delay));
     }
 
+    /// Handles a deadline that has passed. Which one it is follows from the phase: each phase has one at a time,
+    /// besides the probe of a watch.
     fn tick(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;

@@ -59,6 +59,8 @@ impl<K> WritePlan<K> {
         Self::Remove(Box::new(Removal { place, key, values: entry.values }))
     }
 
+    /// Plans an insertion or an update. Index functions run here, before the lock of the store is taken, because they
+    /// are the user's code and may be slow or panic.
     pub(super) fn put(
         places: &mut Places,
         indexes: &Indexes<K>,
@@ -82,6 +84,7 @@ impl<K> WritePlan<K> {
     }
 }
 
+/// The values of an object in an index; `None` if they have not changed or could not be computed, which is reported.
 fn ask<K>(
     index: &dyn AnyIndex<K>,
     object: &Object<K>,
@@ -107,6 +110,7 @@ impl<K> StoreState<K> {
         std::hint::black_box(replaced.map(|object| object.revision().0).fold(0, u64::wrapping_add));
     }
 
+    /// Changes the state by a plan. Nothing can fail here, so readers never see half a change.
     pub(super) fn carry_out(&mut self, plan: WritePlan<K>) -> Change<K> {
         match plan {
             WritePlan::Update { place, object, moves } => {

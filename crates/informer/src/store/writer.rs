@@ -173,6 +173,8 @@ fn sorted<K>(places: &mut Places, mut objects: Vec<Object<K>>) -> Vec<Object<K>>
     objects
 }
 
+/// Replaces the content of a state, or that of one namespace. The writer passes a copy and swaps it in, so that readers
+/// see the whole replacement at once.
 fn replace_in<K>(
     state: &mut StoreState<K>,
     places: &mut Places,
@@ -201,6 +203,8 @@ fn replace_in<K>(
     changes
 }
 
+/// Replaces one object, unless the list brought it unchanged: then the old one stays, which keeps snapshots shared and
+/// decoded values.
 fn replace_one<K>(
     state: &mut StoreState<K>,
     places: &mut Places,

@@ -254,6 +254,7 @@ impl Files {
 /// The longest block: one object may be as large as a server stores.
 const MAX_BLOCK: usize = 64 << 20;
 
+/// Reads and verifies one block. Lengths are checked before anything is allocated, because the file may be damaged.
 fn read_block<K>(
     file: &mut File,
     path: &Path,
