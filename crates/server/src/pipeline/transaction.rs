@@ -1,9 +1,12 @@
-//! The optimistic loop that every change of an object goes through.
+//! The optimistic loop that every change of an object goes through. kube-apiserver's `GuaranteedUpdate`.
 //!
-//! A verb decides, from what is stored, what should be stored. It first decides on what the cache has, which is nearly always
-//! current and costs no read. The engine writes only if the object is still at that revision; if not, it says what is there
-//! instead and the verb decides again. Before anything but a write becomes the answer (an error, "nothing to do"), the
-//! engine is asked whether the cache was current, so that no client sees its own earlier write ignored.
+//! A verb decides from the stored object what should be stored. It decides on the cached object first, which is
+//! nearly always current and costs no read. The engine writes only if the object is still at that revision; otherwise
+//! it returns the newer one and the verb decides again. Before an error or "nothing to do" becomes the response, the
+//! engine is asked if the cached object was current, so that no client sees its own earlier write ignored.
+//!
+//! Deciding is `change.rs` and `delete.rs`; size, depth and canonical encoding are checked here, at the
+//! commit.
 
 use std::sync::Arc;
 
