@@ -124,6 +124,7 @@ struct Comparison<'a, 'b> {
 }
 
 impl<'a> Comparison<'a, '_> {
+    /// Walks both versions, skipping what is equal, until they end or the operations cost more than they save.
     fn run(&mut self, max_bytes: usize) -> Option<()> {
         let (mut cost, mut counted) = (0, 0);
         loop {
@@ -231,6 +232,7 @@ impl<'a> Comparison<'a, '_> {
         Some(ComparedToken { kind, start, end })
     }
 
+    /// Takes a token that is equal in both versions, and keeps the stack of open containers, from which paths are made.
     fn consume(&mut self, token: ComparedToken) -> Option<()> {
         let byte = *self.a.get(token.start)?;
         match token.kind {

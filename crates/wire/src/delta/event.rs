@@ -96,6 +96,7 @@ impl<'a> DeltaEvent<'a> {
         if complete && usable { Ok(event) } else { Err(DeltaError::Malformed("a field is missing")) }
     }
 
+    /// Takes one field of the frame. Unknown fields are ignored; a known one that cannot be read is an error.
     fn set(&mut self, key: &[u8], value: &'a [u8]) -> Option<()> {
         match key {
             b"namespace" => self.namespace = raw::scalar(value)?,

@@ -111,6 +111,8 @@ pub fn patch_document(edits: &[Edit<'_>], out: &mut BytesMut) {
     out.extend_from_slice(b"]");
 }
 
+/// Writes one operation. `at` is an addition to RFC 6902: the range in the client's bytes, so that it need not parse
+/// the object to apply the patch.
 fn operation(edit: &Edit<'_>, seen: Option<&Insertion>, out: &mut BytesMut) {
     let (op, value, member) = match edit.op {
         EditOp::AddMember(value) => ("add", Some(value), ",1"),

@@ -31,6 +31,8 @@ pub(super) struct MemberComparison<'a, 'b, 'e> {
 }
 
 impl<'a> MemberComparison<'a, '_, '_> {
+    /// Compares two values that differ. Returns `None` if there is no use in a delta: too many operations, or a place
+    /// that must not be replaced as a whole.
     pub(super) fn value(
         &mut self,
         place: ComparedPlace<'_>,
@@ -105,6 +107,8 @@ impl<'a> MemberComparison<'a, '_, '_> {
         }
     }
 
+    /// Compares arrays by the elements that stayed, so that an insertion at the front is one operation and not one per
+    /// element.
     fn array(&mut self, place: ComparedPlace<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
         let (before, after) = (elements(self.a, old.start)?, elements(self.b, new.start)?);
         let same = |x: usize, y: usize| {

@@ -32,6 +32,7 @@ impl<'a> PatchOperations<'a> {
         Self { patch, at: 1 }
     }
 
+    /// Reads the next operation. Unknown fields are skipped, so that a later server may add some.
     fn read(&mut self) -> Option<PatchOperation<'a>> {
         let mut operation = PatchOperation { path: b"", op: b"", value: b"", at: 0..0, is_member: false };
         let mut fields = raw::fields(self.patch, self.at)?;
@@ -138,6 +139,8 @@ impl Splice<'_> {
         self.pass(at.end)
     }
 
+    /// Carries out one operation on the bytes of the base. Operations are in the order of their places, so one pass is
+    /// enough.
     fn operate(&mut self, operation: &PatchOperation<'_>) -> Result<(), DeltaError> {
         match operation.op {
             b"replace" if !operation.value.is_empty() => self.replace(&operation.at, operation.value),
@@ -155,6 +158,7 @@ impl Splice<'_> {
         }
     }
 
+    /// Adds a member or element with the comma it needs, which depends on its neighbours.
     fn add(&mut self, operation: &PatchOperation<'_>) -> Result<(), DeltaError> {
         self.copy_to(operation.at.start)?;
         if !matches!(self.out.last(), Some(b'{' | b'[' | b',')) {

@@ -93,6 +93,8 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Decodes a percent-encoded text; `None` if it is malformed or not UTF-8. Most values have nothing to decode and are
+/// borrowed.
 fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.bytes().any(|b| matches!(b, b'%' | b'+')) {
         return Some(Cow::Borrowed(text));
@@ -148,6 +150,7 @@ impl QueryWriter {
         std::mem::take(&mut self.text)
     }
 
+    /// Adds a pair, encoding everything but the unreserved characters of RFC 3986.
     fn pair(&mut self, key: &str, value: &str) {
         if !self.text.is_empty() {
             self.text.push('&');

@@ -113,6 +113,7 @@ impl FromStr for FieldSelector {
     }
 }
 
+/// Splits a term at its first operator. The field may hold anything; the server knows which fields there are.
 fn parse_term(selector: &str, term: &str) -> Result<FieldTerm, ParseFieldSelectorError> {
     let no_operator =
         || ParseFieldSelectorError::NoOperator { selector: selector.to_owned(), term: term.to_owned() };
@@ -147,6 +148,8 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
+/// Resolves the escapes of a value. A comma or an equal sign without a backslash is an error, as in
+/// `fields.ParseSelector`.
 fn unescape(value: &str) -> Result<String, ParseFieldSelectorError> {
     let mut out = String::with_capacity(value.len());
     let mut chars = value.chars();

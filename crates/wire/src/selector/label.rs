@@ -179,6 +179,7 @@ impl Requirement {
     }
 }
 
+/// The errors of a requirement, in the order and with the paths of apimachinery's `NewRequirement`.
 fn complaints(key: &str, operator: Operator, values: &[String]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let key_errors = label_key_errors(key);
@@ -207,6 +208,7 @@ fn complaints(key: &str, operator: Operator, values: &[String]) -> Vec<FieldErro
     errors
 }
 
+/// The error about the number of values, if it does not fit the operator.
 fn count_complaint(operator: Operator, values: &[String]) -> Option<&'static str> {
     match (operator, values.len()) {
         (Operator::In | Operator::NotIn, 0) => Some("for 'in', 'notin' operators, values set can't be empty"),

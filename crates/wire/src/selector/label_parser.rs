@@ -32,6 +32,7 @@ enum SelectorToken {
 
 type ParsedSelector<T> = Result<T, String>;
 
+/// Parses a selector with one token of lookahead, like `labels.Parse` of apimachinery, whose errors it reproduces.
 pub(super) fn parse(text: &str) -> ParsedSelector<Vec<Requirement>> {
     let mut parser = SelectorParser { tokens: tokens(text), at: 0 };
     let mut requirements = Vec::new();
@@ -110,6 +111,8 @@ impl SelectorParser {
         Requirement::new(&key, operator, values).map_err(|e| e.0)
     }
 
+    /// The key of a requirement, and true if `!` is before it. The key is checked here, before the operator is read, as
+    /// in apimachinery.
     fn key(&mut self) -> ParsedSelector<(String, bool)> {
         let (mut token, mut literal) = self.take();
         let negated = token == SelectorToken::Not;
@@ -151,6 +154,7 @@ impl SelectorParser {
         }
     }
 
+    /// The values of `in` and `notin`. Empty parentheses are one empty value.
     fn values(&mut self) -> ParsedSelector<Vec<String>> {
         match self.take() {
             (SelectorToken::OpenPar, _) => {}
@@ -231,6 +235,7 @@ fn word(text: &str) -> (SelectorToken, usize) {
     (token, end)
 }
 
+/// The token of an operator or separator, the longest that fits.
 fn special(text: &str) -> (SelectorToken, usize) {
     let two = match text.get(..2) {
         Some("==") => Some(SelectorToken::DoubleEquals),
