@@ -79,6 +79,8 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         Ok(())
     }
 
+    /// Delays a key, or brings its delay forward: of two delays the earlier counts, as in client-go. A timer that no
+    /// longer counts stays in the wheel until it fires or there are too many.
     fn delay(&mut self, slot: Slot, reason: R, priority: Priority, due: u64) {
         let entry = self.slab.at_mut(slot);
         let (mut due, mut priority) = (due, priority);

@@ -239,6 +239,8 @@ impl KeyIndex {
         }
     }
 
+    /// Puts a slot into a later line, and counts it in its home and in each line it passed: by these counts a search
+    /// knows when to stop.
     #[cold]
     fn insert_strayed(&mut self, hash: u32, slot: Slot) {
         let mut at = self.home(hash);

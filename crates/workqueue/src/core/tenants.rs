@@ -191,6 +191,7 @@ impl Tenants {
         self.of_slot = Vec::new();
     }
 
+    /// Finds or makes a tenant. A new one begins with full savings, so that it is served at once.
     fn tenant(&mut self, id: u64) -> u32 {
         if let Some(tenant) = self.by_id.get(&id) {
             return *tenant;
@@ -273,6 +274,7 @@ impl Tenants {
         (0..2).for_each(|_| self.forget_oldest());
     }
 
+    /// Forgets the longest unused tenant once its savings are full: then it could not be told from a new one.
     fn forget_oldest(&mut self) {
         let Some(oldest) = self.resting.front().copied() else { return };
         let saved = self.savings(oldest) >= SAVINGS_MAX;

@@ -90,6 +90,8 @@ impl Wheel {
         self.len
     }
 
+    /// Puts a timer into the bucket of its level: the further away, the coarser. Buckets are allocated at the first
+    /// timer, since most queues delay nothing.
     pub(crate) fn insert(&mut self, timer: Timer) {
         if self.buckets.is_empty() {
             self.buckets.resize_with((LEVELS * BUCKETS) as usize, Vec::new);

@@ -102,6 +102,7 @@ impl<F> Runner<F> {
     }
 }
 
+/// The loop of one worker: takes a key, runs the function, and tells the queue about the result.
 async fn work<K, R, E, F, Fut>(queue: Queue<K, R>, handler: Arc<F>, limits: Limits)
 where
     K: Key + fmt::Debug,
@@ -121,6 +122,8 @@ where
     }
 }
 
+/// Translates the result of an attempt into a finish or a retry. A key that failed too often is finished and begins
+/// anew when it is added again.
 fn conclude<K: Key + fmt::Debug, R: Reason>(item: Item<'_, K, R>, verdict: AttemptResult, give_up: bool) {
     match verdict {
         AttemptResult::Ended(Outcome::Done) => item.finish(),
