@@ -36,6 +36,7 @@ pub fn quote_byte(byte: u8) -> String {
     out
 }
 
+/// Appends a character as `strconv.Quote` writes it.
 fn push_escaped(out: &mut String, c: char, quote: char) {
     match c {
         '\\' => out.push_str("\\\\"),
@@ -113,6 +114,7 @@ pub fn print(value: &Value) -> String {
     out
 }
 
+/// Appends a value as `%v` prints it: no quotes, maps sorted by key.
 fn push_value(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("<nil>"),

@@ -196,6 +196,8 @@ impl<'a> JsonParser<'a> {
         Ok(value)
     }
 
+    /// Parses an object. Of duplicate keys the last counts, as in Go, and their paths are reported for strict field
+    /// validation.
     fn object(&mut self, path: Option<&ParsePath<'_>>) -> ParseOutcome<Value> {
         let mut map = Map::new();
         if self.peek_token() == Some(b'}') {
@@ -230,6 +232,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
+    /// Parses an array. Elements after a comma are required, as RFC 8259 says.
     fn array(&mut self, path: Option<&ParsePath<'_>>) -> ParseOutcome<Value> {
         let mut items = Vec::new();
         if self.peek_token() == Some(b']') {

@@ -202,6 +202,8 @@ impl Map {
 }
 
 impl FieldStorage {
+    /// Inserts in order. Small maps are a sorted vector, which is faster to search and smaller than a tree; larger ones
+    /// become a tree, so that keys chosen by a client do not make insertion quadratic.
     fn insert(&mut self, key: Text, value: Value) -> Option<Value> {
         let few = match self {
             Self::Few(few) => few,
