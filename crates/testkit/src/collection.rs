@@ -73,6 +73,7 @@ impl Collection {
         Ok(items(&list).into_iter().map(|seen| (seen.key.clone(), seen)).collect())
     }
 
+    /// The objects of a revision, in the order of their own revisions, as if they had been written one by one.
     async fn state_at(
         &self,
         engine: &dyn Engine,

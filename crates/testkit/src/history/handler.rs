@@ -66,6 +66,7 @@ struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
+    /// Checks one call against what the handler was told before.
     fn told(&mut self, told: &'a Told) {
         match told {
             Told::Added(new) => {
@@ -89,6 +90,7 @@ impl<'a> Story<'a> {
         }
     }
 
+    /// Checks an update: its old object must be the one told before, and of the same uid.
     fn updated(&mut self, old: &Seen, new: &'a Seen) {
         let at = format!("{} updated at {}", new.key, new.revision);
         match self.present.get(&new.key) {
@@ -117,6 +119,7 @@ impl<'a> Story<'a> {
         }
     }
 
+    /// Compares the handler's final state with the server's.
     fn finish(mut self, server: &BTreeMap<ObjectKey, Seen>) -> Vec<Broken> {
         let keys: std::collections::BTreeSet<_> = self.present.keys().copied().chain(server.keys()).collect();
         let differing = keys.into_iter().filter(|key| self.present.get(key).copied() != server.get(*key));

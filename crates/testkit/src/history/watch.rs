@@ -107,6 +107,7 @@ impl<'a> StreamWalk<'a> {
         }
     }
 
+    /// Checks one event: its place in the stream, the changes that had to come before it, and its content.
     fn event(&mut self, kind: EventType, object: &Seen) {
         if let Some(violation) = self.misplaced(object) {
             self.violations.push(violation);
@@ -143,6 +144,7 @@ impl<'a> StreamWalk<'a> {
         })
     }
 
+    /// Compares an event with the committed change of its revision, as the filter of the watch shows it.
     fn wrong_content(&self, kind: EventType, object: &Seen) -> Option<Violation> {
         let what = format!("{}: {} {kind:?} at {}", self.watch.name, object.key, object.revision);
         let change = self.truth.at(object.revision).filter(|change| change.key == object.key);

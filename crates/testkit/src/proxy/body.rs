@@ -72,6 +72,7 @@ enum BodyProgress {
     Reached(usize),
 }
 
+/// The progress of a body after some data, for faults at a number of bytes or lines.
 fn advance(place: Place, data: &[u8]) -> BodyProgress {
     match place {
         Place::Bytes(left) => match usize::try_from(left) {

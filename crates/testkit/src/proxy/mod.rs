@@ -135,6 +135,7 @@ async fn connection(stream: TcpStream, shared: Arc<ProxyShared>) {
     }
 }
 
+/// Serves one request with its fault. An error closes the connection without a response.
 async fn request_through(
     shared: Arc<ProxyShared>,
     request: Request<Incoming>,
@@ -156,6 +157,8 @@ async fn request_through(
     }
 }
 
+/// Sends a request to the server and its response back, without the headers that belong to one connection. Credentials
+/// are those of the proxy.
 async fn forward(shared: &ProxyShared, request: Request<Incoming>) -> Result<Response<Faulty>, Cut> {
     let (mut parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();

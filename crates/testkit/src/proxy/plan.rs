@@ -84,6 +84,8 @@ fn scripted(rules: &mut VecDeque<Rule>, uri: &Uri) -> Fault {
     fitting.and_then(|at| rules.remove(at)).map_or(Fault::None, |rule| rule.fault)
 }
 
+/// Draws a fault that can occur in this request. Watches have their own, since most faults of a long stream are in its
+/// body.
 fn draw(random: &mut StdRng, odds: Odds, uri: &Uri) -> Fault {
     let wait = odds.longest_wait.mul_f64(random.random());
     let expired = Status::expired("The resourceVersion for the provided watch is too old.");
