@@ -23,6 +23,7 @@ struct Side {
 const TARGET: Side = Side { block: "target", prefix: "target" };
 const CURRENT: Side = Side { block: "current", prefix: "current" };
 
+/// Converts from `v2`: CPU utilization has a field in `v1`, everything else moves into annotations.
 pub(super) fn to_v1(object: &mut JsonObject) {
     let metrics = take(object, "spec", "metrics");
     let (cpu, others) = split_cpu(metrics, &TARGET);
@@ -41,6 +42,7 @@ pub(super) fn to_v1(object: &mut JsonObject) {
     }
 }
 
+/// Converts from `v1`: the reverse of `to_v1`. The CPU metric comes first, where kube-apiserver puts it.
 pub(super) fn to_v2(object: &mut JsonObject) {
     let cpu = take(object, "spec", "targetCPUUtilizationPercentage");
     let metrics = joined(cpu, annotation(object, METRICS), &TARGET);
@@ -106,6 +108,7 @@ fn split_cpu(metrics: Option<Value>, side: &Side) -> (Option<Value>, Vec<Value>)
     (cpu, others)
 }
 
+/// The metrics of `v2` from the CPU field and the annotation.
 fn joined(cpu: Option<Value>, others: Option<Value>, side: &Side) -> Option<Value> {
     let cpu = cpu.map(|utilization| {
         let block = match side.block {
@@ -122,6 +125,7 @@ fn joined(cpu: Option<Value>, others: Option<Value>, side: &Side) -> Option<Valu
     (!metrics.is_empty()).then(|| metrics.into())
 }
 
+/// The metrics for the annotation, in the flat form that older clients wrote there.
 fn flattened(metrics: &[Value], side: &Side) -> Option<Value> {
     let flat: Vec<Value> = metrics.iter().map(|m| each_source(m, |s, k| flatten(s, k, side))).collect();
     (!flat.is_empty()).then(|| flat.into())
@@ -152,6 +156,7 @@ fn selector_name(source: &str) -> &'static str {
     if source == "external" { "metricSelector" } else { "selector" }
 }
 
+/// The flat form of a metric source: `target.averageValue` becomes `targetAverageValue`.
 fn flatten(source: &JsonObject, name: &str, side: &Side) -> JsonObject {
     let mut flat = source.clone();
     if let Some(Value::Object(mut metric)) = flat.remove("metric") {
@@ -170,6 +175,8 @@ fn flatten(source: &JsonObject, name: &str, side: &Side) -> JsonObject {
     flat
 }
 
+/// The nested form of a metric source. The type of a target is found from the field that is set; of several the last in
+/// the order of the API counts.
 fn nest(source: &JsonObject, name: &str, side: &Side) -> JsonObject {
     let (mut nested, mut block, mut metric) = (source.clone(), JsonObject::new(), JsonObject::new());
     for (to, from) in NESTED_NAMES.iter().zip(flat_names(name, side)) {

@@ -142,6 +142,7 @@ impl Components {
     }
 }
 
+/// The schema of a struct, with the extensions by which clients merge and find kinds.
 fn object(id: StructId, docs: &Docs, dialect: Dialect) -> Value {
     let structure = schema().structure(id);
     let fields = schema().fields(id);
@@ -173,6 +174,8 @@ fn object(id: StructId, docs: &Docs, dialect: Dialect) -> Value {
     object.into()
 }
 
+/// The schema of a field: its type with everything that the table knows about merging it. kubectl reads the patch
+/// strategy from here.
 fn property(field: &Field, docs: &Docs, dialect: Dialect) -> Value {
     let mut property = match of_type(field.ty, dialect) {
         // Nothing may stand beside a reference in v3, so it goes one level down.
@@ -221,6 +224,7 @@ fn alone(property: Map) -> Value {
     }
 }
 
+/// The schema of a type; structs are references.
 fn of_type(ty: Type, dialect: Dialect) -> Value {
     match ty {
         Type::String => json!({"type": "string"}),

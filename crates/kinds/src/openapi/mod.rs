@@ -233,6 +233,7 @@ fn of_version(group: &str, version: &str) -> Option<Vec<PathItem>> {
     Some(paths)
 }
 
+/// Writes a v3 document part by part, since the largest has megabytes as text and several times that as a tree.
 fn write_v3(
     title: &str,
     version: &str,

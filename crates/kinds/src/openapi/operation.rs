@@ -65,6 +65,7 @@ impl PathItem {
     }
 }
 
+/// Parameters in the order of their names, as kube-openapi writes them.
 fn sorted<'a>(parameters: impl Iterator<Item = &'a Parameter<'static>>, dialect: Dialect) -> Vec<Value> {
     let mut parameters: Vec<_> = parameters.collect();
     parameters.sort_by_key(|p| (p.name, p.place));
@@ -72,6 +73,7 @@ fn sorted<'a>(parameters: impl Iterator<Item = &'a Parameter<'static>>, dialect:
 }
 
 impl OpenApiOperation {
+    /// The operation in one of the dialects. The parts that both have in common are added here.
     fn value(&self, parameters: Vec<Value>, dialect: Dialect) -> Value {
         let mut out = match dialect {
             Dialect::V2 => self.v2(parameters),
@@ -93,6 +95,7 @@ impl OpenApiOperation {
         out.into()
     }
 
+    /// The parts of a v2 operation: media types are its own, and the body is a parameter.
     fn v2(&self, mut parameters: Vec<Value>) -> Map {
         let mut out = Map::new();
         let mut put = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));
@@ -118,6 +121,7 @@ impl OpenApiOperation {
         out
     }
 
+    /// The parts of a v3 operation: media types belong to the content of bodies and responses.
     fn v3(&self, parameters: Vec<Value>) -> Map {
         let mut out = Map::new();
         let mut put = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));

@@ -103,6 +103,8 @@ pub(super) fn of_kind(kind: &Kind) -> Vec<PathItem> {
     paths
 }
 
+/// The paths of a subresource. Those that connect to a kubelet have no body; `proxy` has a second path for what follows
+/// it.
 fn of_subresource(kind: &Kind, sub: &Subresource, at: &str) -> Vec<PathItem> {
     let mut subject = PathSubject::new(kind, true);
     subject.in_path.retain(|parameter| parameter.name != "name");
@@ -195,6 +197,7 @@ impl<'a> PathSubject<'a> {
         Self { kind, sub: None, object, in_path, suffix: "", namespaced: kind.is_namespaced() }
     }
 
+    /// The operations on a collection that discovery lists for the kind.
     fn on_collection(&self) -> Vec<OpenApiOperation> {
         let mut operations = Vec::new();
         if self.kind.allows("list") {
@@ -209,6 +212,7 @@ impl<'a> PathSubject<'a> {
         operations
     }
 
+    /// The operations on one object that discovery lists for the kind.
     fn on_item(&self) -> Vec<OpenApiOperation> {
         let mut operations = Vec::new();
         if self.kind.allows("get") {
@@ -226,6 +230,7 @@ impl<'a> PathSubject<'a> {
         operations
     }
 
+    /// The operations on a subresource. A Pod's log is text and has parameters of its own.
     fn on_subresource(&self) -> Vec<OpenApiOperation> {
         let Some(sub) = self.sub else { return Vec::new() };
         let offers = |verb: &str| sub.verbs.contains(&verb);
@@ -305,6 +310,7 @@ impl<'a> PathSubject<'a> {
         self.with(OpenApiOperation { answer, produces: PRODUCES_STREAM, ..operation }, LIST)
     }
 
+    /// The deprecated watch paths (`/api/v1/watch/…`), which are still described.
     fn watch(&self, of_list: bool) -> OpenApiOperation {
         let kind = self.kind.kind;
         const USE: &str = "deprecated: use the 'watch' parameter with a list operation instead";

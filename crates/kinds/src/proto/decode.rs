@@ -64,10 +64,12 @@ impl MessageDecoder {
         Ok(())
     }
 
+    /// Returns true if a message with these numbers is inlined: some field of the table stands below it.
     fn inlines(&self, numbers: &[u8; 3], level: usize) -> bool {
         self.fields.iter().any(|f| f.numbers.get(..=level) == numbers.get(..=level))
     }
 
+    /// Decodes one occurrence of a field. Lists and maps come as one occurrence per element.
     fn field(
         &self,
         field: &'static Field,

@@ -54,6 +54,7 @@ pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot)
     Ok(())
 }
 
+/// Decodes a quantity into its canonical text. An empty message is zero.
 fn amount(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     let text = last_text(bytes, 1, slot)?;
     if text.is_empty() {
@@ -62,6 +63,7 @@ fn amount(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     quantity::canonical(text).map(Value::from).map_err(|e| slot.invalid(e.to_string()))
 }
 
+/// Decodes an `IntOrString`, whose first field tells which of the other two counts.
 fn int_or_string(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     let (mut reader, mut is_text, mut number, mut text) = (WireReader::new(bytes), false, 0, "");
     while let Some((field, wire)) = reader.tag()? {
@@ -123,6 +125,7 @@ fn raw_bytes(bytes: &[u8]) -> Result<&[u8], Error> {
     Ok(raw)
 }
 
+/// The last occurrence of a text field, which counts in protobuf.
 fn last_text(bytes: &[u8], number: u32, slot: FieldSlot) -> Result<&str, Error> {
     let (mut reader, mut text) = (WireReader::new(bytes), "");
     while let Some((field, wire)) = reader.tag()? {
@@ -160,6 +163,7 @@ fn schema_or(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     })
 }
 
+/// Writes a schema or what stands in its place. Beside a schema, `SchemaOrBool` has its flag set.
 fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
     let props = schema().schema_props();
     let nested = |map: &Map, number, out: &mut Vec<u8>| {

@@ -18,6 +18,8 @@ struct Loader {
     schema: Schema,
 }
 
+/// Reads the table in two passes: the names of structs first, because a field may name a struct that comes later. A
+/// malformed line is skipped; the tests of `schema` check that there is none.
 pub(super) fn load(text: &'static str) -> Schema {
     let ids: HashMap<_, _> = lines(text)
         .filter_map(|l| l.strip_prefix("struct "))
@@ -80,6 +82,7 @@ impl Loader {
         });
     }
 
+    /// Adds a field to the last struct. Its flags are words after type and number, in any order.
     fn field(&mut self, line: &'static str, doc: u32) {
         let mut words = line.split(' ');
         let (Some(name), Some(ty), Some(number)) = (words.next(), words.next(), words.next()) else { return };
@@ -108,6 +111,7 @@ impl Loader {
         }
     }
 
+    /// The type that a word names. An unknown name is `Json`, which accepts anything.
     fn ty(&mut self, word: &'static str) -> Type {
         if let Some(item) = word.strip_prefix("[]") {
             let item = self.ty(item);
@@ -137,6 +141,7 @@ impl Loader {
         }
     }
 
+    /// The id of an element type. Equal types share one, so that the table stays small.
     fn element(&mut self, ty: Type) -> ElementId {
         let next = ElementId(u16::try_from(self.schema.elements.len()).unwrap_or(u16::MAX));
         *self.elements.entry(ty).or_insert_with(|| {
@@ -192,6 +197,7 @@ fn numbers(word: &str) -> [u8; 3] {
     numbers
 }
 
+/// Sets one flag of a field. The names of the flags are those that `cargo xtask kinds` writes.
 fn apply(field: &mut Field, flag: &'static str) {
     match flag.split_once('=').unwrap_or((flag, "")) {
         ("req", _) => field.required = true,

@@ -19,6 +19,7 @@ pub fn fill(node: Node, object: &mut Value, before: Option<&Value>) {
     value(node.ty(), object, before);
 }
 
+/// Fills a value and everything below it, except what is shared with the stored object.
 fn value(ty: Type, v: &mut Value, before: Option<&Value>) {
     if before.is_some_and(|before| v.is_same(before)) {
         return;
@@ -49,6 +50,7 @@ fn fills(ty: Type) -> bool {
     }
 }
 
+/// Fills a struct. Most structs have nothing to fill, and are left without a look at their fields.
 fn structure(id: StructId, map: &mut Map, before: Option<&Value>) {
     if !schema().structure(id).fills {
         return;

@@ -30,6 +30,7 @@ pub(super) fn complaints(unknown: &[String], duplicates: &[String], body: &[u8])
     all.into_iter().map(|(_, text)| text).collect()
 }
 
+/// Returns true if a path is another one or below it.
 fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
@@ -46,6 +47,7 @@ impl OrderFinder {
         Here(self).deserialize(json)
     }
 
+    /// Notes the position of the present path, if it is wanted.
     fn meet(&mut self) {
         if let Some(places) = self.wanted.get_mut(&self.path).filter(|places| places.len() < 2) {
             places.push(self.next);

@@ -48,6 +48,7 @@ pub(super) fn normalise(ty: Type, value: &mut Value) -> Result<(), ScalarFault> 
     }
 }
 
+/// Checks an integer and its range; the text of the number is part of the error, as Go's decoder shows it.
 fn integer(value: &mut Value, low: i64, high: i64) -> Result<(), ScalarFault> {
     let Value::Number(number) = value else { return Err(ScalarFault::Kind(json_type(value).into())) };
     match number.as_i64() {
@@ -56,6 +57,7 @@ fn integer(value: &mut Value, low: i64, high: i64) -> Result<(), ScalarFault> {
     }
 }
 
+/// Checks base64 and removes line breaks. Errors name the byte that Go's decoder would name.
 fn bytes(value: &mut Value) -> Result<(), ScalarFault> {
     let Value::String(text) = value else { return Err(ScalarFault::Kind(json_type(value).into())) };
     // Line breaks are allowed in base64 and not kept.
@@ -71,6 +73,7 @@ fn bytes(value: &mut Value) -> Result<(), ScalarFault> {
     }
 }
 
+/// Canonicalises a quantity. Numbers are accepted, as in YAML written by hand.
 fn amount(value: &mut Value) -> Result<(), ScalarFault> {
     let text = match &*value {
         Value::String(text) => Cow::Borrowed(text.trim()),
@@ -85,6 +88,7 @@ fn amount(value: &mut Value) -> Result<(), ScalarFault> {
     Ok(())
 }
 
+/// Checks a port or percentage: text, or an integer of 32 bits.
 fn int_or_string(value: &mut Value) -> Result<(), ScalarFault> {
     match value {
         Value::String(_) => Ok(()),
@@ -94,6 +98,7 @@ fn int_or_string(value: &mut Value) -> Result<(), ScalarFault> {
     }
 }
 
+/// Canonicalises a time: seconds for `Time`, microseconds for `MicroTime`.
 fn point_in_time(ty: Type, value: &mut Value) -> Result<(), ScalarFault> {
     let text = text_of(value)?;
     let canonical = match ty {

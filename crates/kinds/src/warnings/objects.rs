@@ -11,6 +11,7 @@ use listwatch_wire::json::Value;
 use crate::field::Path;
 use crate::tree::Tree;
 
+/// Warnings about a Service: fields that its type ignores, and deprecated ones.
 pub(super) fn service(new: &Value, found: &mut Vec<String>) {
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     let spec = new.at("spec");
@@ -45,6 +46,7 @@ pub(super) fn service(new: &Value, found: &mut Vec<String>) {
     );
 }
 
+/// Warnings about a PersistentVolume: the deprecated reclaim policy and volume sources.
 pub(super) fn volume(new: &Value, found: &mut Vec<String>) {
     let (spec, path) = (new.at("spec"), Path::root("spec"));
     if spec.text("persistentVolumeReclaimPolicy") == "Recycle" {
@@ -54,6 +56,7 @@ pub(super) fn volume(new: &Value, found: &mut Vec<String>) {
     super::pod::deprecated_sources(spec, &path, found);
 }
 
+/// Warnings about an Ingress. The deprecated class annotation is only mentioned on creation.
 pub(super) fn ingress(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
     const CLASS: &str = "kubernetes.io/ingress.class";
     if old.is_none() && new.at("metadata").at("annotations").has(CLASS) {

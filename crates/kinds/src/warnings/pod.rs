@@ -109,6 +109,7 @@ pub(super) fn deprecated_sources(volume: &Value, path: &Path<'_>, found: &mut Ve
     }
 }
 
+/// Calls back for each container of the lists, with its path.
 fn each<'a>(spec: &'a Value, path: &Path<'_>, mut visit: impl FnMut(&'a Value, &Path<'_>)) {
     for list in CONTAINERS {
         let path = path.child(list);
@@ -118,6 +119,7 @@ fn each<'a>(spec: &'a Value, path: &Path<'_>, mut visit: impl FnMut(&'a Value, &
     }
 }
 
+/// Warns of deprecated node labels, and of spread constraints that match no Pod.
 fn node_labels(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     let deprecated = |key: &str| NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, text)| text);
     let selector = path.child("nodeSelector");
@@ -232,6 +234,8 @@ fn variables(container: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     }
 }
 
+/// Warns of ports that are defined twice. The comparisons are bounded, since a Pod may have thousands of ports with one
+/// number.
 fn ports(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     let mut numbers: HashMap<(i64, &str), Vec<(String, &Value)>> = HashMap::new();
     let mut names: Vec<(String, &str)> = Vec::new();
