@@ -78,6 +78,7 @@ impl Latencies {
     }
 }
 
+/// Runs the load in a namespace of its own, which is deleted afterwards, also after an interrupt.
 pub(crate) async fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     let (client, _) = arguments.cluster.connect().await?;
     let name = format!("listwatch-bench-{}", std::process::id());
@@ -126,6 +127,7 @@ async fn load(
     Ok((all, began.elapsed().as_secs_f64()))
 }
 
+/// One client: creates, reads and deletes an object at a time, so that the latency of each request is its own.
 async fn one_client(
     maps: Api<ConfigMap>,
     number: u32,

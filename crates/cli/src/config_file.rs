@@ -44,6 +44,7 @@ fn named(arguments: &[OsString]) -> Option<OsString> {
     None
 }
 
+/// Reads the file into flags. Its size is bounded before it is read.
 fn read(path: &Path) -> anyhow::Result<Vec<String>> {
     if std::fs::metadata(path)?.len() > MAX_BYTES {
         bail!("the file has more than {MAX_BYTES} bytes");

@@ -70,6 +70,8 @@ pub(crate) struct Others {
 }
 
 impl Others {
+    /// The OIDC issuers from the configuration file, or the one of the `--oidc-…` flags, which exclude each other as in
+    /// kube-apiserver.
     pub(crate) fn issuers(&self) -> anyhow::Result<Vec<OidcIssuer>> {
         if let Some(file) = &self.authentication_config {
             let issuers = OidcIssuer::parse_configuration(&read(file)?);
@@ -92,6 +94,7 @@ impl Others {
         Ok(vec![issuer])
     }
 
+    /// The prefix of usernames, with kube-apiserver's default: the issuer's URL and `#`, except for the claim `email`.
     fn username_prefix(&self, url: &str) -> String {
         match self.oidc_username_prefix.as_deref() {
             Some("-") => String::new(),

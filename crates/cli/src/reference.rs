@@ -39,6 +39,7 @@ fn commands(parent: &Command, text: &mut String) {
     }
 }
 
+/// Writes one command: usage, a table per heading of flags, and notes.
 fn describe(command: &Command, text: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -67,6 +68,7 @@ fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
     })
 }
 
+/// Writes one flag as a row of a table, with its default and possible values.
 fn row(argument: &Arg, text: &mut String) {
     let value = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
     let value = value.filter(|_| argument.get_action().takes_values()).unwrap_or_default();

@@ -25,6 +25,8 @@ pub(super) fn describe(before: &Value, after: &Value) -> String {
     line
 }
 
+/// Collects the differences, depth first. Lists of different lengths are shown as a whole, since nothing says which
+/// elements stayed.
 fn walk(before: &Value, after: &Value, path: &mut String, found: &mut Vec<String>) {
     if matches!(path.as_str(), "metadata.resourceVersion" | "metadata.managedFields") {
         return;

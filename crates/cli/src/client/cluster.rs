@@ -71,6 +71,7 @@ impl Cluster {
         }
     }
 
+    /// Reads a kubeconfig. The context is looked up first, for an error that lists those there are.
     async fn read(&self, file: &Path) -> anyhow::Result<kube::Config> {
         std::fs::File::open(file)
             .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;

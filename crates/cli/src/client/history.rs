@@ -148,6 +148,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// One row of the table. The change is computed from the version before; the oldest one has none.
 fn line(version: &Value, before: Option<&Value>) -> String {
     let text = |key: &str| version.get(key).and_then(Value::as_str).unwrap_or("-").to_owned();
     let object = |version: &Value| version.get("object").cloned();
@@ -160,6 +161,7 @@ fn line(version: &Value, before: Option<&Value>) -> String {
     format!("{:<12} {:<20} {:<24} {change}", text("resourceVersion"), text("time"), text("manager"))
 }
 
+/// Prints the difference between two versions as the server computed it.
 pub(crate) async fn run_diff(arguments: DiffArguments) -> anyhow::Result<ExitCode> {
     let (client, query) = arguments.object.open().await?;
     let DiffArguments { from, to, patch, .. } = arguments;

@@ -53,6 +53,8 @@ impl InformCounts {
     }
 }
 
+/// Runs an informer and prints its events. Problems go to stderr, since they are retried and are not part of the
+/// output.
 pub(crate) async fn run(arguments: InformArguments) -> anyhow::Result<ExitCode> {
     let (source, _) = arguments.selection.source().await?;
     let hook = |problem: &listwatch::Problem, response| note(format_args!("{problem} ({response:?})"));

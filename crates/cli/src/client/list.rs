@@ -46,6 +46,7 @@ enum ListOutput {
     Yaml,
 }
 
+/// Prints a list page by page, so that memory is bounded by a page.
 pub(crate) async fn run(arguments: ListArguments) -> anyhow::Result<ExitCode> {
     let form = match arguments.output {
         ListOutput::Table | ListOutput::Wide => return as_table(&arguments).await,

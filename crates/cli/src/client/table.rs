@@ -147,6 +147,7 @@ pub(super) async fn print(
     }
 }
 
+/// Reads one page as a Table, which the server renders: columns are the server's knowledge.
 async fn fetch(
     collection: &ServerCollection,
     selection: &Selection,

@@ -70,11 +70,14 @@ pub(crate) async fn run(arguments: WatchArguments) -> anyhow::Result<ExitCode> {
     follow(source, since, printer).await
 }
 
+/// Watches from a resourceVersion, for scripts that know where they ended.
 pub(crate) async fn run_from(arguments: FromArguments) -> anyhow::Result<ExitCode> {
     let (source, kind) = arguments.selection.source().await?;
     follow(Arc::new(source), Revision(arguments.from), Printer::new(arguments.output, kind)).await
 }
 
+/// Prints events until an interrupt or a final error. Output is buffered while events are ready and written out before
+/// each wait.
 async fn follow(
     source: Arc<dyn ListerWatcher>,
     since: Revision,
@@ -137,6 +140,7 @@ impl Printer {
         Ok(revision)
     }
 
+    /// Prints one event. Bookmarks are not printed.
     fn print(&mut self, event: &WatchEvent) -> anyhow::Result<()> {
         let (event, object) = match event {
             WatchEvent::Added(object) => ("ADDED", object),
@@ -160,6 +164,7 @@ impl Printer {
         Ok(())
     }
 
+    /// The changed fields of an object, from its last printed version.
     fn changed(&mut self, event: &str, object: &Object) -> anyhow::Result<String> {
         if event == "DELETED" {
             self.last.remove(object.key());

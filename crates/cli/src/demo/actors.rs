@@ -69,6 +69,7 @@ pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
 }
 
 impl Wishes {
+    /// Writes an object and records what the server acknowledged, which is later compared with the store's log.
     async fn write(
         &mut self,
         raw: &Raw,
@@ -183,6 +184,8 @@ pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
     .start(&demo.queue)
 }
 
+/// Reconciles one object: copies the wish into `done`. A conflict is no error, because the event of the newer version
+/// brings the key back.
 async fn fulfil(
     raw: &Raw,
     at: &Collection,

@@ -70,6 +70,8 @@ struct Demo {
     counters: Arc<DemoCounters>,
 }
 
+/// Runs all actors and checks the recorded history afterwards. The order of the end matters: writers, controller,
+/// informer, then the watch, each when nothing more can come to it.
 pub(crate) async fn run(arguments: DemoArguments) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     let demo = Demo::set_up(arguments).await?;
@@ -107,6 +109,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> anyhow::Result<ExitCode> {
 }
 
 impl Demo {
+    /// Starts the server and makes everything that takes part, none of it running yet.
     async fn set_up(arguments: DemoArguments) -> anyhow::Result<Self> {
         let server = TestServer::start().await?;
         let source = KubeSource::of::<ConfigMap>(listwatch::kube::client(server.config())?)

@@ -137,6 +137,8 @@ impl Lifecycle {
 /// The longest time for a server that has failed to close its store.
 const LAST_WORDS: Duration = Duration::from_secs(15);
 
+/// Starts the server, prints the two lines that scripts wait for, and serves until a signal. What can be checked is
+/// checked before the store is opened, so that a mistake in the flags leaves nothing behind.
 pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     arguments.logging.init()?;

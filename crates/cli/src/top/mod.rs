@@ -35,6 +35,8 @@ pub(crate) struct TopArguments {
     cluster: Cluster,
 }
 
+/// Reads the server's metrics and watches at an interval. A rate needs two readings, so that `--once` also waits for
+/// the second.
 pub(crate) async fn run(arguments: TopArguments) -> anyhow::Result<ExitCode> {
     let (client, _) = arguments.cluster.connect().await?;
     let interval = Duration::from_secs(arguments.interval);

@@ -75,6 +75,7 @@ impl TopReading {
         Ok(reading)
     }
 
+    /// Adds one sample. Watches are left out of durations, since they last as long as the client wants.
     fn add(&mut self, sample: &MetricLine<'_>, durations: &mut BTreeMap<String, (f64, f64)>) {
         match sample.name {
             "apiserver_request_total" => {
@@ -132,6 +133,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
+    /// The rates between two readings.
     fn between(before: &TopReading, now: &TopReading) -> Self {
         let seconds = now.at.duration_since(before.at).as_secs_f64().max(0.001);
         // A server that restarted counts from zero again: that is no negative rate.
@@ -155,6 +157,8 @@ impl Rates {
     }
 }
 
+/// Estimates a quantile of the requests between two readings, by linear interpolation within a bucket, as Prometheus
+/// does.
 fn quantile(before: &[(f64, f64)], now: &[(f64, f64)], q: f64) -> Option<f64> {
     let old = |bound: f64| before.iter().find(|(b, _)| *b == bound).map_or(0.0, |(_, count)| *count);
     let counts: Vec<_> = now.iter().map(|(bound, count)| (*bound, (count - old(*bound)).max(0.0))).collect();
