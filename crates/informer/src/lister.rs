@@ -13,7 +13,7 @@ use listwatch_wire::status::Status;
 use crate::object::{Object, Raw};
 use crate::store::Store;
 
-/// Reads a cache by name, namespace and labels. Never asks the server: an object that was created a moment ago may be
+/// Reads a cache by name, namespace and labels. Never sends a request: an object that was created a moment ago may be
 /// missing.
 pub struct Lister<K = Raw> {
     store: Store<K>,

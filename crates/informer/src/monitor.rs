@@ -1,8 +1,8 @@
-//! [`Monitor`]: what an informer knows about itself, counted where it happens and read by whoever asks.
+//! [`Monitor`]: the counters of an informer, counted where it happens and read on demand.
 //!
-//! The counters are plain atomics: counting costs nothing worth measuring, and asking costs only the one who asks. Each
-//! source of an informer (there is one per namespace if it has several) is counted apart: one may be stuck while
-//! the others are well.
+//! The counters are plain atomics: counting costs nothing worth measuring, and reading costs only the reader. Each
+//! source of an informer (there is one per namespace if it has several) is counted apart: one may be stuck while the
+//! others are well.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -165,12 +165,12 @@ impl Monitor {
         u64::try_from(at.saturating_duration_since(*started).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Counts and tells a problem of the source at this position.
+    /// Counts and reports a problem of the source at this position.
     pub(crate) fn problem(self: &Arc<Self>, position: usize, problem: &Problem, response: Response) {
         self.of(position).problem(problem, response);
     }
 
-    /// Counts and tells every problem, and logs as many as somebody can read.
+    /// Counts and reports every problem, and logs a bounded number of them.
     fn tell(&self, source: &MonitorSource, problem: &Problem, response: Response) {
         let kind = kind_of(problem);
         let admitted = self.log.lock().admit(kind, Instant::now());

@@ -1,8 +1,8 @@
 //! [`RetryWatcher`]: a plain watch that survives everything but the end of history.
 //!
-//! For those who know where they stand and want events, not a cache. It begins after a resource version, opens the
-//! watch again whenever it breaks, and ends honestly when it cannot go on: when history no longer reaches back to its
-//! place, or the server says that it may not watch. It never lists; one that may is a
+//! For programs that keep a resourceVersion themselves and want events, not a cache. It begins after a resource
+//! version, opens the watch again whenever it breaks, and ends honestly when it cannot go on: when history no longer
+//! reaches back to its place, or the server says that it may not watch. It never lists; one that may is a
 //! [`reflector`](crate::reflector).
 
 use std::fmt;

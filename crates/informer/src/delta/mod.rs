@@ -49,7 +49,7 @@ pub enum Delta<K = Raw> {
         /// The server's history went back: an object of the same version may have other content.
         restarted: bool,
     },
-    /// Tell every object again to those who want it.
+    /// A resync: every object is delivered again to the handlers that asked for it.
     SyncAll,
     /// Everything that was missed since a saved state has been received.
     Current,

@@ -23,7 +23,7 @@ pub enum Form {
     /// All of them, in order across keys.
     #[default]
     InOrder,
-    /// Per key, and no more than tell the same story.
+    /// Per key, without those that a later one makes needless.
     Coalescing,
 }
 
@@ -33,9 +33,9 @@ pub enum Form {
 pub struct QueueOptions {
     /// The form in which deltas are queued.
     pub form: Form,
-    /// The most objects that may wait before whoever pushes waits too. Default 4096: a few megabytes of typical objects,
-    /// and enough that neither side waits for the other between two network reads. One push may exceed it, since a
-    /// replacement is not divisible.
+    /// The most objects that may wait before the reflectors wait, too. Default 4096: a few megabytes of typical
+    /// objects, and enough that neither side waits for the other between two network reads. One push may exceed it,
+    /// since a replacement is not divisible.
     pub capacity: usize,
     /// The number of deltas that are popped at a time. Default 1000.
     pub batch: usize,
@@ -63,7 +63,7 @@ impl QueueOptions {
     }
 }
 
-/// The queue was closed: nobody will pop what is pushed.
+/// The queue was closed: what is pushed would never be popped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the delta queue is closed")]
 pub struct Closed;
@@ -222,7 +222,7 @@ impl<K> DeltaQueue<K> {
     /// Queues deltas of a source, in order, once there is room.
     ///
     /// # Errors
-    /// [`Closed`] when nobody will pop them.
+    /// [`Closed`] when they would never be popped.
     pub async fn push(&self, source: usize, deltas: Vec<Delta<K>>) -> Result<(), Closed> {
         let mut deltas = Some(deltas);
         poll_fn(|cx| self.poll_push(cx, source, &mut deltas)).await
@@ -283,7 +283,7 @@ impl<K> DeltaQueue<K> {
         Poll::Pending
     }
 
-    /// Refuses further deltas; what is queued can still be popped. Everyone who waits is woken.
+    /// Refuses further deltas; what is queued can still be popped. All waiters are woken.
     pub fn close(&self) {
         let (popper, pushers) = {
             let mut state = self.state.lock();

@@ -21,7 +21,7 @@ use crate::reflector::{Problem, Response};
 use crate::store::{IndexError, StoreWriter};
 use crate::warm::Restored;
 
-/// The only one who writes to an informer's store.
+/// The only writer of an informer's store.
 pub(super) struct Applier<K> {
     pub(super) core: Arc<InformerCore<K>>,
     pub(super) writer: StoreWriter<K>,

@@ -1,4 +1,4 @@
-//! [`SharedInformer`]: a cache that keeps itself current, and tells handlers what changes.
+//! [`SharedInformer`]: a cache that is kept current by list and watch, and calls handlers with its changes.
 //!
 //! ```text
 //!  source ─► reflector ─► delta queue ─► apply ─► store ─► indexes
@@ -92,7 +92,7 @@ pub(crate) struct InformerCore<K> {
     pub(crate) queue: Arc<DeltaQueue<K>>,
     /// Changed only under the lock of the processor, except for the first state of a source.
     pub(crate) positions: Mutex<Positions>,
-    /// Wakes those who wait for a namespace to come or go.
+    /// Wakes waiters when a namespace is added or removed.
     pub(crate) moved: watch::Sender<()>,
     /// Locked before the others.
     pub(crate) roster: Mutex<Roster<K>>,
@@ -108,7 +108,7 @@ pub(crate) struct InformerCore<K> {
     pub(crate) stopped: watch::Sender<bool>,
     /// Ends the reflectors; the rest follows when the queue is empty.
     pub(crate) stop: CancellationToken,
-    /// None if nobody has asked it to end: when its last handle is dropped, what is unread is dropped too.
+    /// None if it was not asked to end: when its last handle is dropped, what is unread is dropped too.
     pub(crate) ending: Mutex<Option<RemovalEnd>>,
     /// A handler with a resync period joined.
     pub(crate) resync_changed: Notify,
@@ -481,7 +481,7 @@ impl<K> InformerCore<K> {
         }
     }
 
-    /// Lets a handler in: the snapshot it starts from and the first change it hears of fit together exactly.
+    /// Adds a handler. The snapshot it starts from and the first change after it fit together exactly.
     fn join(&self, mut options: HandlerOptions, polled: bool) -> Result<Arc<Listener<K>>, InformerError> {
         options.resync = options.resync.or(self.resync).filter(|period| !period.is_zero());
         let resyncs = options.resync.is_some();

@@ -125,8 +125,8 @@ fn refuse<K, T>(core: &InformerCore<K>, error: WarmError) -> Option<T> {
     None
 }
 
-/// Asks the server who it is, in a task of its own: without a saved cache nobody waits for the answer, but the next save
-/// needs it. Says whether there was one.
+/// Reads the identity of the server in a task of its own: without a saved cache nothing waits for it, but the next save
+/// needs it. Returns true if there is one.
 fn identify<K: Send + Sync + 'static>(core: &Arc<InformerCore<K>>, saver: &Arc<Saver>) -> JoinHandle<bool> {
     let (core, saver) = (Arc::clone(core), Arc::clone(saver));
     tokio::spawn(async move {

@@ -20,7 +20,7 @@ use crate::sync::Mutex;
 #[serde(rename_all = "camelCase")]
 #[doc(alias = "LeaderElectionRecord")]
 pub struct LeaseRecord {
-    /// The identity of the leader; none or empty if nobody leads.
+    /// The identity of the leader; none or empty if there is no leader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_identity: Option<String>,
     /// The time the holder may be silent.
@@ -29,7 +29,7 @@ pub struct LeaseRecord {
     /// Since when the holder leads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acquire_time: Option<String>,
-    /// When the holder was last heard of.
+    /// The time of the holder's last renewal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_time: Option<String>,
     /// The number of times leadership has begun.
@@ -53,7 +53,7 @@ impl LeaseRecord {
 pub struct Observed {
     /// The record.
     pub record: LeaseRecord,
-    /// The version to give with the next update, to see that nobody came between.
+    /// The version to give with the next update, so that a write in between is refused as a conflict.
     pub version: Value,
 }
 
@@ -67,7 +67,7 @@ pub enum LockError {
     /// No answer in time: it may or may not have been written.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// Anything else, in the words of whoever failed.
+    /// Any other failure, with the text of its cause.
     #[error("{0}")]
     Failed(String),
 }
@@ -115,7 +115,7 @@ impl fmt::Debug for KubeLease {
 }
 
 impl KubeLease {
-    /// The Lease of this name; it is created when somebody first leads.
+    /// The Lease of this name; it is created by the first leader.
     #[must_use]
     pub fn new(client: kube::Client, namespace: &str, name: impl Into<String>) -> Self {
         let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");

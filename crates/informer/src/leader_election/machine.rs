@@ -41,7 +41,7 @@ fn text(time: Timestamp) -> String {
 pub struct Term {
     /// Grows with every term of any candidate: what a storage can tell a leader of the past by.
     pub fencing_token: u32,
-    /// Before this moment nobody else can lead.
+    /// Before this moment no other candidate can lead.
     pub valid_until: Instant,
     /// After this moment the leader gives up.
     pub renew_until: Instant,

@@ -16,7 +16,7 @@ pub(super) const JITTER: f64 = 1.2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// Without an identity nobody can tell who leads.
+    /// Without an identity the record does not name a leader.
     #[error("the identity is empty")]
     NoIdentity,
     /// A leader that gives up only when its lease has run out may overlap with the next.

@@ -76,7 +76,7 @@ impl SourceError {
         self.status_is(|s| s.reason == StatusReason::TooManyRequests || s.code == 429)
     }
 
-    /// The server cannot read one of its objects; only a list tells which are left.
+    /// The server cannot read one of its objects; a list returns those that are left.
     #[must_use]
     pub fn is_store_read_error(&self) -> bool {
         self.status_is(|s| s.reason == StatusReason::StoreReadError)

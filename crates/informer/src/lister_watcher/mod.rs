@@ -58,7 +58,7 @@ pub trait ListerWatcher: Send + Sync + 'static {
         self.watch(request).await
     }
 
-    /// Says whether requests can succeed at all. An informer asks once, before it starts.
+    /// Fails if requests can never succeed. An informer calls it once, before it starts.
     ///
     /// # Errors
     /// When the source is set up in a way that no server accepts.

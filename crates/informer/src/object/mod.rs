@@ -1,8 +1,8 @@
 //! [`Object`]: an object of the cluster as the cache keeps it: its bytes, and the few fields that every cache needs.
 //!
 //! A typed Kubernetes object takes eight times the memory of its JSON. So the JSON is what is kept, and shared by
-//! everyone who holds the object; [`Object::get`] decodes it when somebody wants to look inside. Key, resource
-//! version, identity and labels are read without decoding.
+//! everyone who holds the object; [`Object::get`] decodes it on first use. Key, resource version, identity and labels
+//! are read without decoding.
 //!
 //! `K` is what it decodes to: a type of `k8s-openapi`, your own, `serde_json::Value`, or [`Raw`] for no matter.
 

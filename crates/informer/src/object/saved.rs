@@ -9,7 +9,7 @@ use listwatch_wire::{ObjectKey, Revision};
 
 use super::{Object, ObjectInner, PhantomData, Spots, scan};
 
-/// The decoded form of the object is kept once somebody asks for it.
+/// The decoded form of the object is kept once it is needed.
 const KEEP_DECODED: u32 = 1;
 
 /// The bytes of a record before its texts: flags, lengths of namespace, name and JSON, the place of the labels,

@@ -13,7 +13,7 @@ use listwatch_wire::{ObjectKey, Revision};
 
 use crate::object::{Object, Raw};
 
-/// A change of the cache. The store already holds it, or something newer, when a handler hears of it.
+/// A change of the cache. The store already holds it, or something newer, when a handler is called.
 pub enum Event<K = Raw> {
     /// The object is new to this handler.
     Added {

@@ -138,7 +138,7 @@ impl HandlerOptions {
         self
     }
 
-    /// Never tells an object again, whatever the informer says.
+    /// Turns resync off for this handler, whatever the informer's period is.
     #[must_use]
     pub fn without_resync(self) -> Self {
         self.resync(Duration::ZERO)

@@ -43,7 +43,7 @@ pub(crate) struct Listener<K> {
     discarded: CancellationToken,
 }
 
-/// Written by the handler's own task, read by anybody who asks how it does.
+/// Written by the handler's own task, read for the status.
 #[derive(Default)]
 pub(crate) struct HandlerCounters {
     pub(crate) delivered: AtomicU64,

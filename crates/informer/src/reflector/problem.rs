@@ -46,7 +46,7 @@ pub enum Problem {
     /// The server did not end a watch at its time: the connection is dead.
     #[error("the watch hangs: still open {0:?} after it was opened")]
     HungWatch(Duration),
-    /// Neither an event nor a bookmark came: the connection is dead, though nobody has said so.
+    /// Neither an event nor a bookmark came: the connection is dead, though it was not closed.
     #[error("the watch is silent: nothing was received for {0:?}")]
     SilentWatch(Duration),
     /// A list is older than what was seen already, although it must not be.

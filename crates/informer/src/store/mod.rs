@@ -4,8 +4,8 @@
 //! costs a few reference counts whatever the size, and walks it for as long as it likes: the writer copies the few
 //! tree nodes it changes instead of waiting. No reader ever holds a lock while it iterates, filters or decodes.
 //!
-//! It is not a queue and notifies nobody but [`Store::wait_for`]; handlers are the business of
-//! [`processor`](crate::processor). Go on with [`index`] for indexes and [`snapshot`] for reads.
+//! It is not a queue and wakes only [`Store::wait_for`]; handlers are the business of [`processor`](crate::processor).
+//! Go on with [`index`] for indexes and [`snapshot`] for reads.
 
 pub mod index;
 mod places;
@@ -81,7 +81,7 @@ impl<K> fmt::Debug for Store<K> {
     }
 }
 
-/// The store will never reach the revision: nobody writes to it any more.
+/// The store will never reach the revision: its writer has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store stopped at revision {at} and will not reach {wanted}")]
 pub struct Stopped {
@@ -138,7 +138,7 @@ impl<K> Store<K> {
         self.shared.state.lock().revision
     }
 
-    /// True if nobody writes to it any more: what it holds grows old.
+    /// True if its writer has ended: what it holds grows old.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         *self.shared.revision.borrow() == writer::ENDED

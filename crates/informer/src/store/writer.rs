@@ -88,7 +88,7 @@ impl<K> StoreWriter<K> {
         (changes, problems)
     }
 
-    /// Makes the changes in order and tells each, with what came with it.
+    /// Makes the changes in order and calls back for each, with what came with it.
     pub(crate) fn write_each<T>(
         &mut self,
         writes: Vec<(Write<K>, T)>,

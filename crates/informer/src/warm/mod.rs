@@ -185,7 +185,7 @@ pub enum WarmError {
         /// The identity of the server of this informer.
         found: String,
     },
-    /// The server does not say who it is: reading its `kube-system` namespace is not allowed.
+    /// The identity of the server is unknown: reading its `kube-system` namespace is not allowed.
     #[error("the server does not say who it is: {0}")]
     UnknownServer(String),
 }

@@ -48,11 +48,11 @@ pub(crate) fn read<K: Send>(saver: &Saver) -> Result<Option<Restored<K>>, WarmEr
     Ok(Some(Restored { objects, positions, marks, server }))
 }
 
-/// Delays between attempts to ask a server who it is.
+/// Delays between attempts to read the identity of a server.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
-/// Asks the server who it is until it answers. Returns why it will never say.
+/// Reads the identity of the server, retrying until it answers. Returns an error if it never will.
 pub(crate) async fn identify(saver: &Saver, source: &Arc<dyn ListerWatcher>) -> Result<(), WarmError> {
     let mut delay = FIRST_DELAY;
     let found = loop {

@@ -26,10 +26,10 @@ struct WrittenFile {
 /// The server that the objects are of.
 #[derive(Clone, Default)]
 enum SavedServer {
-    /// It has not said who it is. Without that a cache could not be used, and is not saved.
+    /// Its identity is not known yet. Without it a cache could not be used, and is not saved.
     #[default]
     Unknown,
-    /// It said who it is, or that sources of its kind have no identity.
+    /// Its identity is known, or sources of its kind have none.
     Known(Option<String>),
 }
 
