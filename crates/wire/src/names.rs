@@ -1,6 +1,6 @@
 //! Validation of names, label keys and label values, with kube-apiserver's messages.
 //!
-//! Each function returns the list of complaints, empty if there are none; callers put them behind a field path.
+//! Each function returns the list of errors, empty if the text is valid; callers put them behind a field path.
 
 const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const QUALIFIED_TEXT: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
@@ -18,7 +18,7 @@ pub const SUBDOMAIN_MAX: usize = 253;
 /// The longest label, label value, and name part of a qualified name.
 pub const LABEL_MAX: usize = 63;
 
-/// Complaints about a label or annotation key: a name, optionally behind a DNS prefix and a slash.
+/// The errors of a label or annotation key: a name, optionally behind a DNS prefix and a slash.
 ///
 /// ```
 /// use listwatch_wire::names::label_key_errors;
@@ -58,7 +58,7 @@ fn prefix_errors(prefix: &str) -> Vec<String> {
     subdomain_errors(prefix).into_iter().map(|e| format!("prefix part {e}")).collect()
 }
 
-/// Complaints about a label value.
+/// The errors of a label value: at most 63 characters, or empty.
 #[must_use]
 pub fn label_value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -72,7 +72,7 @@ pub fn label_value_errors(value: &str) -> Vec<String> {
     errors
 }
 
-/// Complaints about an RFC 1123 subdomain, the form of most object names.
+/// The errors of an RFC 1123 subdomain, the form of most object names.
 #[must_use]
 pub fn subdomain_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -85,7 +85,7 @@ pub fn subdomain_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// Complaints about an RFC 1123 label, the form of namespaces and some other names.
+/// The errors of an RFC 1123 label, the form of namespaces and some other names.
 #[must_use]
 pub fn label_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();

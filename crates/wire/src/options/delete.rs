@@ -109,7 +109,7 @@ impl DeleteOptions {
     /// Validates the options.
     ///
     /// # Errors
-    /// 422 with a cause per complaint.
+    /// 422 with a cause per field error.
     pub fn check(&self) -> Result<()> {
         let errors = self.validate();
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid_options("DeleteOptions", &errors)) }

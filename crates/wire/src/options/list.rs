@@ -114,7 +114,7 @@ impl ListOptions {
     /// Validates according to [`ListOptions::watch`].
     ///
     /// # Errors
-    /// 422 with a cause per complaint.
+    /// 422 with a cause per field error.
     pub fn check(&self) -> Result<()> {
         let errors = if self.watch { self.validate_watch() } else { self.validate_list() };
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid_options("ListOptions", &errors)) }

@@ -125,7 +125,7 @@ impl WriteOptions {
     /// Validates the options for a kind of write.
     ///
     /// # Errors
-    /// 422 with a cause per complaint.
+    /// 422 with a cause per field error.
     pub fn check(&self, kind: WriteKind) -> Result<()> {
         let errors = self.validate(kind);
         if errors.is_empty() {
@@ -139,7 +139,7 @@ impl WriteOptions {
         Err(Status::invalid_options(name, &errors))
     }
 
-    /// Complaints about the options for a kind of write.
+    /// The field errors of the options for a kind of write.
     #[must_use]
     pub fn validate(&self, kind: WriteKind) -> Vec<FieldError> {
         let mut errors = Vec::new();

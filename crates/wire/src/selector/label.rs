@@ -119,7 +119,7 @@ impl Requirement {
     /// A requirement with a valid key and as many valid values as its operator takes.
     ///
     /// # Errors
-    /// Every complaint, as kube-apiserver words them.
+    /// All errors, in kube-apiserver's words.
     pub fn new(
         key: &str,
         operator: Operator,

@@ -1,17 +1,19 @@
 //! [`FieldErrors`]: the field errors of one object, bounded in number.
 //!
-//! An object may be wrong in a million places; the first errors are enough for people, and collecting the others would be work that a client can order.
+//! An object may be wrong in a million places; the first errors are enough for people, and collecting the others would
+//! be work that any client can cause.
 
 use super::FieldError;
 
-/// The most bytes of complaints that are kept, and told. kube-apiserver keeps all of them; but each may show the value it
-/// is about and the path to it, so that a small object could be given an answer of any size. Far above what people read.
+/// The most bytes of errors that are kept and returned. kube-apiserver keeps all of them; but each may show the value
+/// it is about and the path to it, so that a small object could lead to a response of any size. The bound is far above
+/// what people read.
 const MAX_BYTES: usize = 256 << 10;
 
-/// The most complaints that are kept.
+/// The most errors that are kept.
 const MAX_ERRORS: usize = 1000;
 
-/// Complaints in the order they were found, up to a bound; what is beyond it is dropped.
+/// Errors in the order they were found, up to a bound; what is beyond it is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct FieldErrors {
     kept: Vec<FieldError>,
@@ -20,7 +22,7 @@ pub struct FieldErrors {
 }
 
 impl FieldErrors {
-    /// No complaints yet.
+    /// An empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -2,7 +2,7 @@
 //!
 //! [`Status`] is both the error type of everything that can be refused and the body that is sent. It serialises in
 //! kube-apiserver's key order, compact, because some clients read the body of a refused watch as one line.
-//! [`FieldError`] is one complaint about one field; [`Status::invalid`] collects them.
+//! [`FieldError`] is one error about one field; [`Status::invalid`] collects them.
 
 mod build;
 mod field_error;
@@ -39,7 +39,7 @@ pub struct Status {
     /// For people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// For machines.
+    /// The reason for programs; see [`StatusReason`].
     #[serde(skip_serializing_if = "StatusReason::is_unknown")]
     pub reason: StatusReason,
     /// The object and the causes of the failure.
@@ -124,7 +124,7 @@ pub struct StatusDetails {
     /// The uid of the object; set when a deletion is complete.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// One entry per complaint.
+    /// One cause per field error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
     /// Mirrored in the `Retry-After` header if not zero.
