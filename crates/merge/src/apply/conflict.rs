@@ -42,7 +42,7 @@ pub enum ApplyError {
     Untypable {
         /// The object, as the message names it.
         object: String,
-        /// Every complaint with its path.
+        /// Every error with its path.
         errors: Vec<String>,
     },
     /// Other managers own what the configuration sets differently: a 409. Give way, or force.

@@ -134,7 +134,7 @@ fn unknown_fields(items: &List) -> Vec<String> {
 /// The most unknown fields that are told; more would only make the answer large.
 const MAX_COMPLAINTS: usize = 100;
 
-/// The number of the operation that a complaint is about, by which complaints are told in order.
+/// The number of the operation that an error is about; errors are returned in that order.
 fn operation_of(complaint: &str) -> Option<usize> {
     complaint.split_once('[')?.1.split_once(']')?.0.parse().ok()
 }
