@@ -42,7 +42,7 @@ struct ExpressionRule {
     text: String,
     message: String,
     kind: Option<FieldErrorKind>,
-    /// The path of the field that is complained about, from here.
+    /// The path of the reported field, relative to this place.
     field_path: String,
     optional_old: bool,
     uses_old: bool,
