@@ -1,4 +1,4 @@
-//! The Common Expression Language (CEL) as kube-apiserver speaks it.
+//! The Common Expression Language (CEL) in the dialect of kube-apiserver.
 //!
 //! Custom resources, admission policies and match conditions are written in it. This crate has the parser, the type checker,
 //! the evaluator, the functions of CEL's and of Kubernetes' libraries, costs at run time and their estimates before. What

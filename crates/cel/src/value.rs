@@ -163,7 +163,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The size as `size()` tells it, for values that have one.
+    /// The result of `size()`, for values that have one.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         Some(match self {
