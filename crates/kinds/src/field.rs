@@ -1,7 +1,6 @@
 //! Field paths and the list of field errors of a validation, after apimachinery's `field.Path` and `field.ErrorList`.
 //!
-//! A [`Path`] is a chain on the stack; it becomes text only when there is something to complain about, so a valid object
-//! pays nothing for its paths.
+//! A [`Path`] is a chain on the stack; it becomes text only for an error, so a valid object pays nothing for its paths.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Validation of names and keys, with the messages of kube-apiserver.
 //!
-//! The forms that selectors need too are in [`listwatch_wire::names`]; here are the rule each kind names, and the keys and
-//! names that occur inside objects. Every check returns its complaints; an empty list means the text is fine.
+//! The forms that selectors need too are in [`listwatch_wire::names`]; here are the rule each kind names, and the keys
+//! and names that occur inside objects. Every check returns its errors; an empty list means that the text is valid.
 
 use std::borrow::Cow;
 

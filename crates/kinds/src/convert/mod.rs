@@ -1,4 +1,4 @@
-//! Two endpoints, one set of objects: from the version a client speaks to the version that is stored, and back.
+//! Two endpoints, one set of objects: conversion from the version of a request to the version that is stored, and back.
 //!
 //! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod autoscalers
 //! (`v1` and `v2`). [`field@crate::Kind::stored_as`] says which form is stored. Nothing is lost on the way: what the older form has

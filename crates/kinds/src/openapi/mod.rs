@@ -1,4 +1,4 @@
-//! OpenAPI documents, written from the schema table when somebody asks.
+//! OpenAPI documents, written from the schema table on request.
 //!
 //! kubectl, Helm and code generators read them; nothing in the server does. So they are kept as what they are made from, the
 //! table and its compressed texts, and written into one buffer on request: [`v3`] for one group version, [`v2`] and

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// Complaints about unknown and repeated fields in the order of the body. Paths that cannot be found in it come last.
+/// Errors about unknown and repeated fields in the order of the body. Paths that cannot be found in it come last.
 pub(super) fn complaints(unknown: &[String], duplicates: &[String], body: &[u8]) -> Vec<String> {
     let repeated = duplicates.iter().filter(|path| !unknown.iter().any(|outer| is_within(path, outer)));
     let known: Vec<&String> = repeated.collect();
