@@ -1,9 +1,9 @@
 //! Informers for Kubernetes: a local, indexed, always current copy of a collection, and handlers that hear of every
 //! change. What Go programs get from client-go, for Rust, against any Kubernetes API server.
 //!
-//! **It is** [`SharedInformer`] and what it is made of: sources, reflector, delta queue, store, processor. Objects
-//! stay as the bytes the server sent and are decoded when somebody looks inside; readers never block the writer;
-//! a slow or panicking handler delays only itself; every bound has a name.
+//! **It is** [`SharedInformer`] and what it is made of: sources, reflector, delta queue, store, processor. Objects stay
+//! as the bytes the server sent and are decoded on first use; readers never block the writer; a slow or panicking
+//! handler delays only itself; every bound has a name.
 //!
 //! **It is not** a Kubernetes client (that is `kube`), nor a work queue (that is `listwatch-workqueue`, re-exported
 //! as [`workqueue`]). [`Controller`] puts all of it together.

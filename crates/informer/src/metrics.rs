@@ -1,8 +1,8 @@
 //! Metrics: [`Metrics`] is what an exporter implements, [`Prometheus`] the one that writes Prometheus text.
 //! [`collect`] reports informers and their handlers, [`collect_each`] everything else that keeps count.
 //!
-//! Figures are collected when somebody asks, from counters that the informers keep anyway: an informer does not know
-//! that it is measured.
+//! Figures are collected on demand, from counters that the informers keep anyway: an informer does not know that it is
+//! measured.
 
 use std::fmt::Write as _;
 
@@ -68,7 +68,7 @@ impl<T> Figure<T> {
 /// A status that can be reported: of an [`EventRecorder`](crate::event_recorder::EventRecorder), a
 /// [`LeaderElection`](crate::leader_election::LeaderElection), a [`MutationCache`](crate::mutation_cache::MutationCache).
 pub trait Measured: Sized + 'static {
-    /// The label under which one is told from the others.
+    /// The label that distinguishes one from the others.
     const LABEL: &'static str;
     /// Everything there is to report.
     const FIGURES: &'static [Figure<Self>];

@@ -48,7 +48,7 @@ enum MutationState<K> {
     Written(Object<K>),
     /// This incarnation, deleted by us: it is gone in whatever version the store still shows it.
     Deleted(Object<K>),
-    /// A deletion that the watch told of, up to where.
+    /// A deletion that the watch delivered, up to where.
     Gone(Object<K>),
 }
 
@@ -64,7 +64,7 @@ pub struct MutationStats {
     pub held: usize,
     /// Reads that were ahead of the store.
     pub shown: u64,
-    /// Writes that were no news when they were told.
+    /// Own writes that came later than the watch's event for them.
     pub refused: u64,
 }
 
@@ -147,8 +147,8 @@ impl<K> MutationCache<K> {
         self.entries.lock().insert(key, MutationEntry { known: MutationState::Deleted(object), since: now });
     }
 
-    /// Optional: hears what an informer tells. Over a store with several sources, a deletion in one of them is known
-    /// here before the store as a whole has got that far.
+    /// Optional: receives the events of an informer. Over a store with several sources, a deletion in one of them is
+    /// known here before the store as a whole has got that far.
     pub fn observe(&self, event: &Event<K>, now: Instant) {
         let Some(object) = event.object() else { return };
         let mut entries = self.entries.lock();
@@ -238,7 +238,7 @@ fn newer<K>(own: &Object<K>, stored: Option<&Object<K>>) -> bool {
     stored.is_none_or(|stored| own.revision() > stored.revision())
 }
 
-/// True if `object` comes too late to be told.
+/// True if `object` comes too late to be remembered.
 fn outdates<K>(known: &MutationState<K>, object: &Object<K>) -> bool {
     match known {
         MutationState::Written(own) => own.revision() >= object.revision(),

@@ -1,8 +1,8 @@
 //! [`Namespaces`]: the namespaces that an informer reads, added and removed while it runs.
 //!
-//! An informer over several namespaces lists and watches each on its own, into one cache. The set can change: a namespace
-//! that is added is listed, and its objects are told as added; of one that is removed nothing is read any more, and its
-//! objects are told as deleted, with their final state unknown. With
+//! An informer over several namespaces lists and watches each on its own, into one cache. The set can change: a
+//! namespace that is added is listed, and its objects are delivered as added; of one that is removed nothing is read
+//! any more, and its objects are delivered as deleted, with their final state unknown. With
 //! [`KubeSource::namespaces_labelled`](crate::kube::KubeSource::namespaces_labelled) the set follows the labels of
 //! Namespaces by itself.
 //!
@@ -71,7 +71,7 @@ impl<K: Send + Sync + 'static> Namespaces<K> {
         self.informer.core().add_namespace(namespace)
     }
 
-    /// Removes a namespace. Handlers are told that its objects are gone. Returns false if it is not there.
+    /// Removes a namespace. Its objects are delivered to handlers as deleted. Returns false if it is not there.
     ///
     /// # Errors
     /// [`InformerError::FixedNamespaces`] if the sources are fixed, [`InformerError::Stopped`].

@@ -22,7 +22,7 @@ pub enum FinalizerError {
     /// The object has changed since it was read.
     #[error("the object has changed meanwhile")]
     Conflict,
-    /// Anything else, in the words of whoever failed.
+    /// Any other failure, with the text of its cause.
     #[error("cannot write the finalizers: {0}")]
     Failed(String),
 }

@@ -224,7 +224,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// The time reconciles may go on after the controller was told to stop. Default 30 s, the time that a pod has.
+    /// The time reconciles may go on after the controller was stopped. Default 30 s, the time that a pod has.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.setup.bounds.grace = grace;
         self
@@ -305,7 +305,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         run::start(setup, watched, Arc::new(worker), monitor)
     }
 
-    /// Runs until it is told to stop, and then until the reconciles in progress have ended.
+    /// Runs until it is stopped, and then until the reconciles in progress have ended.
     ///
     /// # Errors
     /// See [`ControllerError`].

@@ -1,12 +1,12 @@
 //! [`Applier`]: applies deltas to the store and publishes events to the handlers. It owns the only [`StoreWriter`].
 //!
 //! The processor stays locked from the change of the store to the publication of its events. A handler that joins takes
-//! the same lock, so it is told a snapshot and then exactly the changes after it. Lock order: processor, then
+//! the same lock, so it receives a snapshot and then exactly the changes after it. Lock order: processor, then
 //! positions, then the store.
 //!
 //! Barriers take a path of their own: a replacement is compared with the store, a removed namespace is emptied, a
-//! resync publishes the snapshot. The first replacement of a source is told by a shared snapshot instead of an event
-//! per object. The mapping from changes to events is `apply`; positions of sources are `positions`.
+//! resync publishes the snapshot. The first replacement of a source is delivered as a shared snapshot instead of an
+//! event per object. The mapping from changes to events is `apply`; positions of sources are `positions`.
 
 use std::sync::Arc;
 
@@ -92,8 +92,8 @@ impl<K: Send + Sync + 'static> Applier<K> {
         self.report(source, applied.problems);
     }
 
-    /// Applies a whole list. The first one is told to handlers as a replay of the snapshot; a later one as the
-    /// differences, since handlers know the rest.
+    /// Applies a whole list. The first one is delivered as a replay of the snapshot; a later one as the differences,
+    /// since handlers know the rest.
     fn replace(&mut self, source: usize, objects: Vec<Object<K>>, revision: Revision, restarted: bool) {
         let predecessor = self.core.positions.lock().predecessor(source);
         predecessor.into_iter().for_each(|position| self.remove(position));
@@ -132,7 +132,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
         self.core.settle();
     }
 
-    /// Removes the objects of a namespace that was taken away; handlers are told of each.
+    /// Removes the objects of a namespace that was taken away; handlers receive each deletion.
     fn remove(&mut self, source: usize) {
         let processor = self.core.processor.lock();
         let mut positions = self.core.positions.lock();

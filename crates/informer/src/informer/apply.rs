@@ -2,7 +2,8 @@
 //!
 //! The type of an event is decided by the store, not by the type that the server sent: after a resumed watch `ADDED`
 //! may be about a known object. The rules are those of client-go's `processDeltas`, with two additions. A different uid
-//! under the same key is told as a deletion and an addition, and the same resourceVersion again is not told at all.
+//! under the same key is delivered as a deletion and an addition, and the same resourceVersion again is not delivered
+//! at all.
 //!
 //! A deletion that only a relist shows carries the cached object and `final_state_unknown`, client-go's
 //! `DeletedFinalStateUnknown`. Locking and positions are the caller's (`applier`).
@@ -48,7 +49,7 @@ pub(super) struct WholeContent<'a, K> {
     pub(super) restarted: bool,
 }
 
-/// Makes a list the content of its namespace, or of everything. The first is told by a snapshot, not by events.
+/// Makes a list the content of its namespace, or of everything. The first is delivered as a snapshot, not as events.
 pub(super) fn replace<K>(
     writer: &mut StoreWriter<K>,
     list: WholeContent<'_, K>,
@@ -71,7 +72,7 @@ pub(super) fn replace<K>(
 }
 
 /// Turns a change of the store into events for handlers. The store decides, not the server's event type: only the store
-/// knows what handlers have been told.
+/// knows what handlers have received.
 fn tell<K>(change: Change<K>, last_state: Option<Object<K>>, events: &mut Vec<Event<K>>) {
     match (change.old, change.new) {
         (None, None) => {}

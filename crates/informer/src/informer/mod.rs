@@ -73,7 +73,7 @@ pub enum InformerError {
     /// A source can never succeed as it is set up.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// It has stopped: nothing will ever be told to a handler again.
+    /// It has stopped: no handler will ever be called again.
     #[error("the informer has stopped")]
     Stopped,
     /// The thread of a handler could not be started.
@@ -215,8 +215,8 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         self.add_event_handler_with(handler, HandlerOptions::default())
     }
 
-    /// Adds a handler, at any time: it is told what is there first, then every change, without a gap between.
-    /// Adding it costs the informer a few reference counts, however many objects there are.
+    /// Adds a handler, at any time: it receives what is there first, then every change, without a gap between. Adding
+    /// it costs the informer a few reference counts, however many objects there are.
     ///
     /// # Errors
     /// [`InformerError::Stopped`], [`InformerError::NoRuntime`], or [`InformerError::Thread`].
@@ -348,8 +348,8 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         futures::future::join_all(waits).await;
     }
 
-    /// Ends it in order: no more events are received, and the handlers are told of all that were, however long that
-    /// takes. [`stop`](Self::stop) cuts it short.
+    /// Ends it in order: no more events are received, and the handlers receive all that were, however long that takes.
+    /// [`stop`](Self::stop) cuts it short.
     pub async fn drain(&self) {
         self.end(RemovalEnd::Drain);
         self.stopped().await;

@@ -1,6 +1,6 @@
 //! [`Positions`]: where each source of an informer stands in its history.
 //!
-//! Written by whoever applies, under the lock of the processor, so that a moment in which the store, the events and the
+//! Written by the applier, under the lock of the processor, so that a moment in which the store, the events and the
 //! positions fit together can be captured.
 
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Positions {
     }
 
     /// The resource version that the slowest source has reached. Sources without a state count only until the informer
-    /// has `synced`: a namespace that is added later holds up nobody who waits for a change of another.
+    /// has `synced`: a namespace that is added later does not hold up a wait for a change of another.
     pub(super) fn slowest(&self, synced: bool) -> Option<Revision> {
         if !synced && self.active().any(|position| position.revision.is_none()) {
             return None;
@@ -119,8 +119,8 @@ impl Positions {
         self.active().filter_map(|position| position.revision).min()
     }
 
-    /// True if the first state of a source can be told as part of the initial state. If a namespace was taken away before,
-    /// its deletions may be unread, and the initial state must not overtake them.
+    /// True if the first state of a source can be delivered as part of the initial state. If a namespace was taken away
+    /// before, its deletions may be unread, and the initial state must not overtake them.
     pub(super) fn is_initial(&self, position: usize, synced: bool) -> bool {
         !synced && !self.removed && self.revision(position).is_none()
     }

@@ -105,7 +105,7 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
         }
     }
 
-    /// A position that nobody uses any more, or a new one.
+    /// A position that is free again, or a new one.
     fn vacant(&self, roster: &mut Roster<K>) -> usize {
         let positions = self.positions.lock();
         let vacant = roster.vacated.iter().position(|(position, task)| {
@@ -114,7 +114,7 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
         vacant.map_or(positions.len(), |at| roster.vacated.swap_remove(at).0)
     }
 
-    /// Takes a namespace away: it is no longer read, and handlers are told that its objects are gone.
+    /// Takes a namespace away: it is no longer read, and its objects are delivered as deleted.
     pub(super) fn dismiss(&self, roster: &mut Roster<K>, namespace: &str) -> bool {
         let Some(at) = roster.find(namespace) else { return false };
         let member = roster.members.swap_remove(at);

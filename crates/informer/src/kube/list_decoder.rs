@@ -1,7 +1,7 @@
 //! [`ListDecoder`]: cuts the body of a list into its items while it arrives.
 //!
 //! The body may be a page or a hundred megabytes; what is held is one item that is not complete yet. Each byte is
-//! looked at once to find where items end. Items are not looked into: that is the business of whoever gets them.
+//! looked at once to find where items end. Items are not parsed here.
 
 use listwatch_wire::json::raw;
 use memchr::memchr2;

@@ -64,9 +64,9 @@ type ElectionHook = dyn Fn(&ElectionEvent<'_>) + Send + Sync;
 /// The result of [`LeaderElection::run`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
-    /// Told to stop before it ever led.
+    /// Stopped before it ever led.
     NeverLed,
-    /// The work is done, by itself or because it was told to stop.
+    /// The work is done, by itself or after a requested stop.
     Finished(T),
     /// Leadership was lost; what the work returned, if it ended before it was aborted.
     Lost(Option<T>),
@@ -92,7 +92,7 @@ impl Leadership {
         self.fencing_token
     }
 
-    /// True if nobody else can lead at this moment, by our clock.
+    /// True if no other candidate can lead at this moment, by our clock.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         Instant::now() < *self.valid_until.borrow()

@@ -45,8 +45,8 @@ pub struct ElectionOptions {
     pub renew_deadline: Duration,
     /// The period in which the leader renews and candidates look. Default 2 s.
     pub retry_period: Duration,
-    /// The time the work may go on after the program was told to stop; then it is aborted. Default 30 s, the time that
-    /// a pod has.
+    /// The time the work may go on after the stop was requested; then it is aborted. Default 30 s, the time that a pod
+    /// has.
     pub stop_grace: Duration,
     /// True if a leader that ends gives the lease back, so that the next need not wait for it to run out. Default
     /// true: here the work has always ended before.

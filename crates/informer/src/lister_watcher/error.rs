@@ -4,7 +4,7 @@
 //! waits for the replica, 429 waits as long as the server asks, a refusal falls back from a streaming list to a list. A
 //! source of another protocol needs to produce no more than these.
 //!
-//! [`Problem`](crate::Problem) is what the user is told, with what was done about it.
+//! [`Problem`](crate::Problem) is what is reported to the user, with the reaction.
 
 use std::time::Duration;
 

@@ -29,7 +29,7 @@ const BATCH: usize = 1000;
 #[derive(Debug)]
 struct MemoryCollection {
     objects: BTreeMap<ObjectKey, Object<Raw>>,
-    /// The latest events; a watch that begins before them is told that its resource version expired.
+    /// The latest events; a watch that begins before them fails with 410 (expired).
     history: VecDeque<(Revision, WatchEvent)>,
     /// The last event that is no longer in `history`.
     forgotten: Revision,

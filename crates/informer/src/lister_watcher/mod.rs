@@ -2,7 +2,7 @@
 //!
 //! The reflector knows its source only through this trait, so a test, a proxy or a database can stand in for a
 //! Kubernetes API server. The standard implementation over a `kube::Client` is in [`kube`](crate::kube); for tests
-//! there are [`Scripted`], which answers what it was told to answer, and [`InMemory`], which behaves like a server.
+//! there are [`Scripted`], which returns scripted answers, and [`InMemory`], which behaves like a server.
 //!
 //! It neither retries nor decides anything: every rule about what to do next is in [`reflector`](crate::reflector).
 

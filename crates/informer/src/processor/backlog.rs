@@ -16,7 +16,7 @@ use crate::sync::Mutex;
 /// The number of folded keys that are handed out at a time: few enough that later changes still fold with the rest.
 const FOLDED_AT_ONCE: usize = 64;
 
-/// Objects that were there before: told as initial additions.
+/// Objects that were there before, delivered as initial additions.
 pub(crate) struct Replay<K> {
     pub(crate) snapshot: Snapshot<K>,
     /// Only this namespace of the snapshot.
@@ -46,7 +46,7 @@ impl<K> HandlerWork<K> {
 
 /// The events that a handler has not received, or not completely.
 pub(crate) struct Unread<K> {
-    /// It has yet to be told the state it started from.
+    /// It has yet to receive the state it starts from.
     pub(crate) replaying: bool,
     batches: Vec<Arc<Vec<Event<K>>>>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct Backlog<K> {
     max: usize,
     /// Somebody may ask for what is [unread](Self::unread), so what is in hand is kept.
     remembers: bool,
-    /// Events that were handed out and have not been told yet. Written by the one reader only.
+    /// Events that were handed out and not yet delivered. Written by the one reader only.
     handed: AtomicUsize,
 }
 
@@ -174,15 +174,15 @@ impl<K> Backlog<K> {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// The number of events that have not been told: those that wait, and the rest of what the reader has in hand. Folded ones
-    /// count once per key.
+    /// The number of events that have not been delivered: those that wait, and the rest of what the reader has in hand.
+    /// Folded ones count once per key.
     pub(crate) fn len(&self) -> usize {
         let state = self.state.lock();
         let initial: usize = state.replays.iter().map(|replay| replay.count).sum();
         initial + state.folded.len() + state.queued + self.handed.load(Ordering::Relaxed)
     }
 
-    /// The reader has told so many of the events that it has in hand.
+    /// The reader has delivered so many of the events that it has in hand.
     pub(crate) fn told(&self, events: usize) {
         let left = self.handed.load(Ordering::Relaxed).saturating_sub(events);
         self.handed.store(left, Ordering::Relaxed);
@@ -193,7 +193,7 @@ impl<K> Backlog<K> {
         self.state.lock().folds
     }
 
-    /// The events that it has not been told. Those it has in hand count, though it may have been told some of them.
+    /// The events that it has not received. Those it has in hand count, though it may have received some of them.
     pub(crate) fn unread(&self) -> Unread<K> {
         let state = self.state.lock();
         let replaying = !state.replays.is_empty() || matches!(state.in_hand, InHand::Replay);

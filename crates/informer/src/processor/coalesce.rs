@@ -1,8 +1,8 @@
-//! [`Folded`]: many changes of a key told as one.
+//! [`Folded`]: many changes of a key delivered as one.
 //!
-//! The event that a handler needs for a key depends on three things only: what it was told last, whether that
-//! object is gone, and what is there now. So that is all that is kept, whatever happened in between. An object that
-//! came and went while the handler was busy is not told at all; one that was deleted and created again is told as a
+//! The event that a handler needs for a key depends on three things only: what it received last, whether that object is
+//! gone, and what is there now. So that is all that is kept, whatever happened in between. An object that came and went
+//! while the handler was busy is not delivered at all; one that was deleted and created again is delivered as a
 //! deletion and an addition, because its identity changed.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::object::Object;
 
 /// The unread changes of one key.
 struct PendingChange<K> {
-    /// The state that was told last, if it knows the object.
+    /// The state that was delivered last, if the handler knows the object.
     told: Option<Object<K>>,
     /// The deletion of that object, if it was deleted.
     gone: Option<Deleted<K>>,
@@ -78,7 +78,7 @@ impl<K> PendingChange<K> {
     }
 }
 
-/// Changes folded by key, told in the order in which the keys first changed.
+/// Changes folded by key, delivered in the order in which the keys first changed.
 pub(crate) struct Folded<K> {
     pending: HashMap<ObjectKey, PendingChange<K>, foldhash::fast::RandomState>,
     /// May name keys that have nothing to tell any more; they are skipped, and swept out before they add up.

@@ -50,7 +50,7 @@ pub fn enqueue_keys<K: 'static>(queue: Queue<ObjectKey>) -> impl EventHandler<K>
     EnqueueKeys { queue, waiting: None }
 }
 
-/// The priority of the work that an event leads to: nobody waits for what was there before, or did not change.
+/// The priority of the work that an event leads to: what was there before, or did not change, is not urgent.
 pub(crate) fn priority_of<K>(event: &Event<K>) -> Priority {
     let background = matches!(event, Event::Added { is_initial: true, .. }) || event.is_resync();
     if background { Priority::Background } else { Priority::Normal }

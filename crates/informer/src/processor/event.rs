@@ -3,7 +3,7 @@
 //! It corresponds to `OnAdd`, `OnUpdate` and `OnDelete` of client-go's `ResourceEventHandler`, in one type so that a
 //! handler can match on it, clone it and send it elsewhere. [`Event::Synced`] is an addition: client-go has `HasSynced`
 //! of the registration, beside the events. Events of one key arrive in order, and an update continues from the state
-//! that this handler was told last, also when changes in between were folded.
+//! that this handler received last, also when changes in between were folded.
 //!
 //! It is not [`WatchEvent`](crate::lister_watcher::WatchEvent), which is what a server sends.
 
@@ -24,15 +24,15 @@ pub enum Event<K = Raw> {
     },
     /// The object changed. The same object twice (`old == new`) is a resync.
     Updated {
-        /// The state this handler was last told.
+        /// The state this handler received last.
         old: Object<K>,
         /// The new state.
         new: Object<K>,
     },
-    /// The object is gone. An object that was deleted and created again under its name is told as a deletion and an
-    /// addition, however the informer learnt of it.
+    /// The object is gone. An object that was deleted and created again under its name is delivered as a deletion and
+    /// an addition, however the informer learnt of it.
     Deleted(Deleted<K>),
-    /// Everything that was there at the start has been told. Comes exactly once.
+    /// Everything that was there at the start has been delivered. Comes exactly once.
     Synced,
 }
 
@@ -64,7 +64,7 @@ impl<K> Event<K> {
         }
     }
 
-    /// True if this is a resync: the object is told again although it did not change.
+    /// True if this is a resync: the object is delivered again although it did not change.
     #[must_use]
     pub fn is_resync(&self) -> bool {
         matches!(self, Self::Updated { old, new } if old.same_content(new))

@@ -81,11 +81,11 @@ pub enum RunOn {
 pub struct HandlerOptions {
     /// For metrics, logs and the debug page. Default: `handler-N`.
     pub name: Option<String>,
-    /// The most events that may wait unread before they are folded by key. Default 4096: a burst of that size is told
-    /// event by event, and costs a few dozen bytes per event.
+    /// The most events that may wait unread before they are folded by key. Default 4096: a burst of that size is
+    /// delivered event by event, and costs a few dozen bytes per event.
     pub max_backlog: usize,
-    /// Tell every object again once per this time, evenly spread over it. Default `None`: as the informer says. Zero:
-    /// never, whatever the informer says.
+    /// Deliver every object again once per this time, evenly spread over it. Default `None`: as the informer says.
+    /// Zero: never, whatever the informer says.
     pub resync: Option<Duration>,
     /// The time to wait after a panic, so that one that panics always does not spin. Default 1 s.
     pub panic_pause: Duration,
@@ -95,11 +95,12 @@ pub struct HandlerOptions {
     /// dropped at its next await, and a synchronous one is no longer waited for. Default 5 s: long enough to finish a
     /// request, and a sixth of what a pod has to end.
     pub stop_grace: Duration,
-    /// Tell it only what changed since it last ran, if the informer has a [warm cache](crate::warm) in which a handler of
-    /// this name left its mark. Default false. An object that was created or changed is told as added or updated, one that
-    /// went as deleted; what it may have been told before the program ended is told again. It must have a name and be added
-    /// before the informer starts, or it is told everything, as any other. If the program was killed, the deletion of an object
-    /// that it was told of only after the last save may not be told when the server has no history from then on.
+    /// Deliver only what changed since it last ran, if the informer has a [warm cache](crate::warm) in which a handler
+    /// of this name left its mark. Default false. An object that was created or changed is delivered as added or
+    /// updated, one that is gone as deleted; what it may have received before the program ended is delivered again. It
+    /// must have a name and be added before the informer starts, or it receives everything, as any other. If the
+    /// program was killed, the deletion of an object that it was told of only after the last save may not be told when
+    /// the server has no history from then on.
     pub since_last_run: bool,
 }
 
@@ -258,8 +259,8 @@ impl<K: 'static> EventHandler<K> for HandlerFuncs<K> {
     }
 }
 
-/// Shows a handler only the objects that pass a filter: one that begins to pass is told as added, one that ceases to
-/// pass as deleted. Where the server can select, a selector of the source is cheaper: then the other objects are not
+/// Shows a handler only the objects that pass a filter: one that begins to pass is delivered as added, one that ceases
+/// to pass as deleted. Where the server can select, a selector of the source is cheaper: then the other objects are not
 /// even sent.
 ///
 /// ```

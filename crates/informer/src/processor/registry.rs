@@ -31,13 +31,13 @@ pub(crate) struct Listener<K> {
     pub(crate) options: HandlerOptions,
     pub(crate) backlog: Backlog<K>,
     pub(crate) counters: HandlerCounters,
-    /// Read by a stream that somebody polls, or does not; nobody can wait for it to finish.
+    /// Read by a stream, which may never be polled again, so that no one can wait for it to finish.
     pub(crate) polled: bool,
-    /// The initial state has been told to the end.
+    /// The whole initial state has been delivered.
     synced: watch::Sender<bool>,
     /// The last call has returned; there will be no other.
     finished: watch::Sender<bool>,
-    /// The only object it is told about; none for all.
+    /// The only object it receives events of; none for all.
     only: Option<ObjectKey>,
     /// Wakes a handler that waits when it is removed without draining.
     discarded: CancellationToken,
@@ -110,7 +110,7 @@ impl<K> Listener<K> {
         self.finished.send_replace(true);
     }
 
-    /// Removed without draining: nothing more is to be told.
+    /// Removed without draining: nothing more is delivered.
     pub(crate) fn is_discarded(&self) -> bool {
         self.counters.discard.load(Ordering::Acquire)
     }
@@ -156,19 +156,19 @@ impl<K> Listener<K> {
 pub struct HandlerStatus {
     /// Its name.
     pub name: String,
-    /// True if it has been told the whole initial state.
+    /// True if it has received the whole initial state.
     pub synced: bool,
     /// Events it has yet to read.
     pub backlog: usize,
     /// The number of times it fell behind so far that its backlog was folded by key.
     pub folds: u64,
-    /// Events it was told.
+    /// Events that were delivered to it.
     pub delivered: u64,
     /// Calls that panicked.
     pub panics: u64,
     /// Time spent inside it.
     pub busy: Duration,
-    /// The resource version of the last event it was told.
+    /// The resource version of the last event it received.
     pub revision: Revision,
 }
 
@@ -223,7 +223,7 @@ impl<K> Registration<K> {
         self.listener.status()
     }
 
-    /// True if it has been told the whole initial state, the last call included.
+    /// True if it has received the whole initial state, the last call included. client-go calls it `HasSynced`.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         *self.listener.synced.borrow()
@@ -239,13 +239,13 @@ impl<K> Registration<K> {
         }
     }
 
-    /// Removes the handler now: the call in progress ends, nothing that is unread is told. May be called from the
-    /// handler itself, and twice.
+    /// Removes the handler now: the call in progress ends, unread events are dropped. May be called from the handler
+    /// itself, and twice.
     pub fn remove(&self) {
         self.listener.close(RemovalEnd::Discard);
     }
 
-    /// Removes the handler once it has been told what has happened so far.
+    /// Removes the handler once it has received what has happened so far.
     pub fn drain(&self) {
         self.listener.close(RemovalEnd::Drain);
     }
@@ -282,7 +282,7 @@ impl<K> Processor<K> {
         self.join_about(None, options, polled)
     }
 
-    /// Lets a listener in that is told about one object only.
+    /// Adds a listener that receives events of one object only.
     pub(crate) fn join_about(
         &mut self,
         only: Option<ObjectKey>,
@@ -327,8 +327,8 @@ impl<K> Processor<K> {
         self.listeners().filter(shown).map(|listener| listener.status()).collect()
     }
 
-    /// Tells every handler that wants resyncs the objects that are due, and returns when the next are. Reads the
-    /// store as it is now, under the same lock as every change, so that nothing old is told after something new.
+    /// Tells every handler that wants resyncs the objects that are due, and returns when the next are. Reads the store
+    /// as it is now, under the same lock as every change, so that nothing old is delivered after something new.
     pub(crate) fn resync(&mut self, store: &Store<K>, now: Duration) -> Option<Duration> {
         self.members.retain(|member| !member.listener.is_finished());
         let mut next: Option<Duration> = None;

@@ -18,7 +18,7 @@ pub(crate) const MIN_PERIOD: Duration = Duration::from_secs(1);
 const MIN_STEP: Duration = Duration::from_millis(20);
 /// No pass is looked after less often than this share of its period, so that it notices what has come.
 const MIN_STEPS: u32 = 16;
-/// The most objects that are told at once at the end of a pass, or a sixteenth of all if that is more.
+/// The most objects that are delivered at once at the end of a pass, or a sixteenth of all if that is more.
 const MAX_BURST: usize = 64;
 
 /// The position of one handler in its pass. Time is counted from whenever the caller likes.

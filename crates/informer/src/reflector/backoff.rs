@@ -27,7 +27,7 @@ impl Default for BackoffOptions {
     }
 }
 
-/// A sequence of growing delays. It starts anew only when told to.
+/// A sequence of growing delays. It starts anew only by a reset.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     options: BackoffOptions,

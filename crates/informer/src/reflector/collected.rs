@@ -60,7 +60,7 @@ impl<K> CollectedObjects<K> {
         }
     }
 
-    /// All of them. Should a server have sent one twice, the last counts: whoever stores them sees to that.
+    /// All of them. Should a server have sent one twice, the last counts, which the store ensures.
     pub(super) fn into_objects(self) -> Vec<Object<K>> {
         match self {
             Self::List(objects) => objects,

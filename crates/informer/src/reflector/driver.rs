@@ -54,7 +54,7 @@ pub type Transform<K> = dyn Fn(Object<K>) -> Result<Object<K>, String> + Send + 
 /// Takes deltas in the place of a queue.
 pub(crate) type Apply<K> = dyn FnMut(Vec<Delta<K>>) + Send + Sync;
 
-/// Lists and watches one source and feeds a delta queue, until it is told to stop.
+/// Lists and watches one source and feeds a delta queue, until it is stopped.
 ///
 /// Most users want a [`SharedInformer`](crate::SharedInformer), which contains one.
 pub struct Reflector<K = Raw> {

@@ -5,7 +5,7 @@
 //! replacement is built on a copy of the persistent state and published in one step, so no reader sees a half-applied
 //! relist.
 //!
-//! Handlers are told by the caller; see `informer::applier`. Readers that wait for a resourceVersion use
+//! Handlers are notified by the caller; see `informer::applier`. Readers that wait for a resourceVersion use
 //! [`Store::wait_for`](super::Store::wait_for).
 
 use std::fmt;
@@ -58,7 +58,7 @@ pub struct Replacement<K = Raw> {
 /// The changes made under one lock, each with what came with it.
 type Chunk<K, T> = SmallVec<[(Change<K>, T); CHANGES_PER_LOCK]>;
 
-/// The only writer of a store. Readers are told by [`Store::wait_for`](super::Store::wait_for).
+/// The only writer of a store. Readers wait with [`Store::wait_for`](super::Store::wait_for).
 pub struct StoreWriter<K = Raw> {
     shared: Arc<StoreShared<K>>,
 }

@@ -4,7 +4,7 @@
 //! the watch would resume behind a gap; if the marks were, a handler would miss a change.
 //!
 //! Unread events are reduced to keys: after a restart the effect counts, not the number of changes. A handler with more
-//! than `WarmOptions::max_unread` of them, or in the middle of its initial objects, is told everything again. Writing
+//! than `WarmOptions::max_unread` of them, or in the middle of its initial objects, receives everything again. Writing
 //! is `saver`, reading `restore`.
 
 use listwatch_wire::ObjectKey;
@@ -27,7 +27,7 @@ pub(crate) struct Capture<K> {
 /// The events that one handler has not received yet.
 pub(crate) struct HandlerMark<K> {
     pub(crate) name: String,
-    /// None if it must be told everything.
+    /// None if it must receive everything again.
     pub(crate) unread: Option<UnreadKeys<K>>,
 }
 
@@ -69,7 +69,7 @@ impl<K> HandlerMark<K> {
         }
     }
 
-    /// The events that make up for what was unread. None if everything has to be told.
+    /// The events that make up for what was unread. None if everything has to be delivered again.
     pub(crate) fn events(&self, snapshot: &Snapshot<K>) -> Option<Vec<Event<K>>> {
         let unread = self.unread.as_ref()?;
         let gone = unread

@@ -1,9 +1,9 @@
 //! The files of a saved cache: a head, and the objects.
 //!
-//! `NAME.head` says what was saved, up to which revision, and what handlers have yet to be told. `NAME.N.objects` has the
-//! objects in key order, in blocks with a checksum each, so that several threads read it and none copies it twice. The head
-//! names its file of objects and is replaced by a rename, so that at any moment there is one whole cache. When only the
-//! revision changed, only the head is written.
+//! `NAME.head` says what was saved, up to which revision, and the events that handlers have not received yet.
+//! `NAME.N.objects` has the objects in key order, in blocks with a checksum each, so that several threads read it and
+//! none copies it twice. The head names its file of objects and is replaced by a rename, so that at any moment there is
+//! one whole cache. When only the revision changed, only the head is written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -52,11 +52,11 @@ pub(crate) struct SavedPosition {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SavedMark {
     pub(super) name: String,
-    /// It has not been told everything there is, so it is told everything.
+    /// It had not received the whole initial state, so it receives everything again.
     pub(super) everything: bool,
-    /// Keys of saved objects that it has not been told of in their saved state.
+    /// Keys of saved objects that it has not received in their saved state.
     pub(super) changed: Vec<String>,
-    /// The number of deletions it has not been told of. Their objects follow the head.
+    /// The number of deletions it has not received. Their objects follow the head.
     pub(super) deleted: usize,
 }
 

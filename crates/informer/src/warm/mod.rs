@@ -81,8 +81,8 @@ pub struct WarmOptions {
     /// Names the form of what is saved. Change it when the transformation of the informer changes: a cache saved under
     /// another name is not used. Default empty.
     pub version: String,
-    /// The most events a handler may have unread to be resumed where it was. A handler with more is told everything again,
-    /// as without a saved cache. Default 10,000: deletions among them are saved with their objects.
+    /// The most events a handler may have unread to be resumed where it was. A handler with more receives everything
+    /// again, as without a saved cache. Default 10,000: deletions among them are saved with their objects.
     pub max_unread: usize,
 }
 

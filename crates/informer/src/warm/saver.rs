@@ -4,8 +4,8 @@
 //! names them by generation, is written last and replaced atomically, so a crash at any point leaves the previous save
 //! complete. Older generations are deleted after that.
 //!
-//! Nothing is saved before the server has told its identity, since such a cache could not be used. All methods block;
-//! they are called from `spawn_blocking` or while the runtime ends.
+//! Nothing is saved before the identity of the server is known, since such a cache could not be used. All methods
+//! block; they are called from `spawn_blocking` or while the runtime ends.
 
 use std::sync::Arc;
 

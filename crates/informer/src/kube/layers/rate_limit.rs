@@ -27,7 +27,7 @@ use crate::sync::Mutex;
 pub struct RateLimit {
     interval: Duration,
     burst: u32,
-    /// When the bucket will have been full again if nobody asks any more: the whole state of a token bucket.
+    /// The time at which the bucket is full again if no more tokens are taken: the whole state of a token bucket.
     full_at: Mutex<Option<Instant>>,
 }
 
