@@ -51,7 +51,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
         Drain { shared, aborted_before, id: None }
     }
 
-    /// True if the queue has been told to shut down.
+    /// True if the queue is shut down or shutting down.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.shared().state().core.is_closed()

@@ -18,7 +18,7 @@ use crate::priority::Priority;
 use crate::reason::Reason;
 use crate::shared::SharedQueue;
 
-/// A key that was handed out. While it exists nobody else gets the same key; when it is dropped the key is done.
+/// A key that was handed out. While it exists no other consumer gets the same key; when it is dropped the key is done.
 ///
 /// A key whose consumer panics is not lost: it is released *and* retried with the queue's rate limiter. For tasks that
 /// may be cancelled [`Item::at_least_once`] asks for the same.

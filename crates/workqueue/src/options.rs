@@ -2,7 +2,7 @@
 //!
 //! The defaults are client-go's, so that a controller that is ported behaves the same. Priorities need no option: they
 //! are given with each key. Bounds are off by default on purpose: a queue holds at most one entry per object, and a key
-//! that is refused is a change that nobody reconciles.
+//! that is refused is a change that is never reconciled.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};

@@ -29,7 +29,7 @@ pub enum Priority {
     /// A live change. The default of [`Queue::add`](crate::Queue::add).
     #[default]
     Normal = 1,
-    /// Work that must happen but that nobody waits for: initial lists, resyncs.
+    /// Work that must happen but is not urgent: initial lists, resyncs.
     Background = 2,
 }
 

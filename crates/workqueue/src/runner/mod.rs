@@ -156,7 +156,7 @@ pub struct Unfinished<K> {
 }
 
 impl<K: Key, R: Reason> Running<K, R> {
-    /// Waits until the queue is shut down (by whoever) and everything in it has been processed.
+    /// Waits until the queue is shut down, by this or another handle, and everything in it has been processed.
     pub async fn wait(mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
