@@ -2,11 +2,11 @@
 //!
 //! Definitions and policies are refused with this text, so its form is kept byte for byte, wide characters in the
 //! snippet's marker included. Offsets count code points, columns are shown from one. At most 100 errors are kept; the
-//! number of the others is told.
+//! number of the others is reported.
 
 use std::fmt;
 
-/// At most this many errors of one expression are told.
+/// At most this many errors of one expression are reported.
 const MAX_ERRORS: usize = 100;
 
 /// Lines longer than this many bytes are not shown.

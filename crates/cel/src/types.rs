@@ -150,7 +150,7 @@ impl Type {
     }
 }
 
-/// Types with more parts than this are not told apart: an expression can double its type with each step.
+/// Types with more parts than this are not distinguished: an expression can double its type with each step.
 pub(crate) const MAX_PARTS: usize = 2000;
 
 /// Returns true if two types are the same, looking at no more parts than the budget allows.

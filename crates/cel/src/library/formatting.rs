@@ -11,7 +11,7 @@ use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::value::{List, Value};
 
-/// The most digits after the point. Go has no bound here; nobody needs more.
+/// The most digits after the point. Go has no bound here; it limits the text that one argument can become.
 const MAX_PRECISION: usize = 1000;
 
 /// A directive of a format string.
