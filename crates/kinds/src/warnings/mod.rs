@@ -1,7 +1,7 @@
-//! Deprecations and likely mistakes that a write is told of in `Warning` headers but not refused for.
+//! Deprecations and likely mistakes, which are returned in `Warning` headers and do not fail a write.
 //!
-//! Writers of a new object are told of all of it; writers of a changed one only if what it is made from changed, and those of a Pod
-//! never, because controllers write Pods all the time.
+//! A new object gets all warnings; a changed one only if what it is made from changed, and those of a Pod never,
+//! because controllers write Pods all the time.
 
 mod objects;
 mod pod;

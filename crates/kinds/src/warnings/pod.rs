@@ -14,7 +14,7 @@ use crate::prepare::{APPARMOR, profile_of};
 use crate::quantity;
 use crate::tree::Tree;
 
-/// The most warnings that are told; the headers of an answer have room for fewer.
+/// The most warnings that are returned; the headers of a response have room for fewer.
 const MAX_WARNINGS: usize = 1000;
 /// The most definitions of one port that another one is compared with.
 const MAX_OTHERS: usize = 16;

@@ -37,7 +37,7 @@ pub trait RateLimiter<K>: Send {
     /// Counts a failure of `key` at `now` (time since any fixed moment) and says how long it must wait.
     fn when(&mut self, key: &K, now: Duration) -> Duration;
 
-    /// The key has succeeded, or its failures no longer matter. client-go calls it `Forget`.
+    /// Forgets the failures of a key: it has succeeded, or they no longer matter.
     fn forget(&mut self, key: &K);
 
     /// The number of times the key has failed since it was last forgotten; 0 for limiters that do not tell keys apart.
