@@ -1,5 +1,10 @@
-//! [`LeaseLock`]: where the record of the election is kept. [`KubeLease`] keeps it in a Lease of the cluster,
-//! [`InMemoryLease`] in the memory of a test.
+//! [`LeaseLock`]: the storage of an election's record, client-go's `resourcelock.Interface`. [`KubeLease`] keeps it in
+//! a Lease of the cluster, [`InMemoryLease`] in the memory of a test.
+//!
+//! A lock only reads and conditionally writes; all rules of the election are in `machine`. A write must fail with
+//! [`LockError::Conflict`] if the record changed since it was read: two candidates that both saw an expired record must
+//! not both win. The record has the fields of a Lease, so that other implementations can take part in the same
+//! election.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,9 @@
-//! Waiting for something to become true: [`until`] over any stream of events, [`wait_for`] over a cache; [`conditions`] has
-//! what is waited for most.
+//! Waiting for something to become true: [`until`] over any stream of events, [`wait_for`] over a cache; [`conditions`]
+//! has the usual conditions.
+//!
+//! These are `Until` and `UntilWithSync` of client-go's `tools/watch`, and what `kubectl wait` does. [`wait_for`] looks
+//! at the cached object first, so that a condition that already holds does not wait for another event. There is no
+//! timeout here: wrap the future in `tokio::time::timeout`.
 
 pub mod conditions;
 
