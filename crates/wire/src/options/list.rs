@@ -1,6 +1,10 @@
-//! [`ListOptions`]: the query of a list, a watch or the deletion of a collection: selectors, resourceVersion, pages, bookmarks.
+//! [`ListOptions`]: the query of a list, a watch or the deletion of a collection: selectors, resourceVersion, pages,
+//! bookmarks.
 //!
-//! [`ListOptions::check`] rejects the combinations that kube-apiserver rejects, with its messages.
+//! It is the type of both ends: the client writes it into a query, the server reads it from one. Reading is lenient, as
+//! in kube-apiserver: an unknown parameter is ignored. [`ListOptions::check`] rejects the combinations that
+//! kube-apiserver rejects, with its messages; what a resourceVersion means for a list or a watch is decided by the
+//! server.
 
 use super::query::{Query, QueryWriter};
 use crate::selector::{FieldSelector, LabelSelector};
