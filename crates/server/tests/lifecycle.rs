@@ -135,3 +135,30 @@ async fn events_expire() {
     until(&server, "/api/v1/namespaces/default/events/e", gone).await;
     server.shutdown().await;
 }
+
+/// A deleted VolumeAttributesClass kept its protection for ever: it was looked for under a name that its collection does not have.
+#[tokio::test]
+async fn protected_objects_go_when_nothing_uses_them() {
+    let server = start_on(quick()).await;
+    let mut client = Client::new(&server).await;
+    let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let volume = json!({
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/tmp/a"}
+    });
+    for (path, object) in [
+        ("/api/v1/namespaces/default/persistentvolumeclaims", json!({"spec": claim})),
+        ("/api/v1/persistentvolumes", json!({"spec": volume})),
+        (
+            "/apis/storage.k8s.io/v1/volumeattributesclasses",
+            json!({"driverName": "d", "parameters": {"a": "b"}}),
+        ),
+    ] {
+        let mut object = object;
+        object["metadata"] = json!({"name": "a"});
+        let made = client.call("POST", path, Some(&object)).await;
+        assert_eq!(made.status, 201, "{}", String::from_utf8_lossy(&made.body));
+        assert_eq!(made.json()["metadata"]["finalizers"].as_array().unwrap().len(), 1, "{path}");
+        assert_eq!(client.call("DELETE", &format!("{path}/a"), None).await.status, 200);
+        until(&server, &format!("{path}/a"), gone).await;
+    }
+}

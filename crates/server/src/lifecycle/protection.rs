@@ -17,7 +17,8 @@ use crate::pipeline::internal::amend;
 
 /// Returns true if an object is being deleted and only kept by its protection.
 pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
-    let Some(wanted) = finalizer(group(collection), collection) else { return false };
+    let (plural, group) = parts(collection);
+    let Some(wanted) = finalizer(group, plural) else { return false };
     let Ok(object) = Value::read(object) else { return false };
     let meta = object.at("metadata");
     meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == wanted)
@@ -25,9 +26,8 @@ pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
 
 /// Removes the protection of an object that is not used; returns true if it was removed.
 pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<bool, Status> {
-    let group = group(collection);
-    let (Some(resource), Some(wanted)) =
-        (api.registry.find(group, "v1", collection), finalizer(group, collection))
+    let (plural, group) = parts(collection);
+    let (Some(resource), Some(wanted)) = (api.registry.find(group, "v1", plural), finalizer(group, plural))
     else {
         return Ok(true);
     };
@@ -59,9 +59,9 @@ pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<b
     Ok(true)
 }
 
-/// The group of a protected collection.
-fn group(collection: &str) -> &'static str {
-    if collection == "volumeattributesclasses" { "storage.k8s.io" } else { "" }
+/// Plural and group of a collection, whose name is `plural` or `plural.group`.
+fn parts(collection: &str) -> (&str, &str) {
+    collection.split_once('.').unwrap_or((collection, ""))
 }
 
 /// Returns true if a claim or a volume has the attributes of the class.
