@@ -37,7 +37,7 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
         replaced.or(evicted)
     }
 
-    /// Looks without touching.
+    /// Returns an entry without marking it as used.
     pub(crate) fn peek<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -45,7 +45,7 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
         self.entries.get(key).map(|(_, value)| value)
     }
 
-    /// Looks and touches.
+    /// Returns an entry and marks it as used.
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let (touched, value) = self.entries.get_mut(key)?;
         self.touches += 1;

@@ -17,7 +17,7 @@ use crate::problem_log::ProblemLog;
 use crate::reflector::{Machine, Problem, Response};
 use crate::sync::Mutex;
 
-/// Hears of every problem of an informer, with what is done about it. Must not block.
+/// Called with every problem of an informer and the reaction to it. Must not block.
 pub(crate) type ProblemHook = dyn Fn(&Problem, Response) + Send + Sync;
 
 /// The most recent problem of an informer or of one of its sources, with the time and the reaction.

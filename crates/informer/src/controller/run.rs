@@ -41,7 +41,7 @@ pub enum ControllerError {
     /// An informer ended before its cache was filled.
     #[error("an informer stopped before its cache was filled")]
     NotSynced,
-    /// Somebody else leads now. What was in progress has ended.
+    /// Another candidate leads now. Reconciles in progress have ended.
     #[error("leadership was lost")]
     LeadershipLost,
     /// The reconciles in progress did not end within the grace; they were dropped.

@@ -89,7 +89,7 @@ impl ControllerMonitor {
         self.0.sources.lock().clone()
     }
 
-    /// Lets go of the informers, which others may use.
+    /// Drops the handles of the informers, which others may use.
     pub(super) fn release(&self) {
         std::mem::take(&mut *self.0.sources.lock()).iter().for_each(|source| source.end());
     }

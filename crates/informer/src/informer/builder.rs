@@ -106,7 +106,8 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// Hears of every problem: failed lists and watches, objects that cannot be used, what is done about it.
+    /// Calls a function for every problem: failed lists and watches and unusable objects, each with the reaction.
+    /// client-go has `SetWatchErrorHandler`.
     pub fn on_problem(mut self, hook: impl Fn(&Problem, Response) + Send + Sync + 'static) -> Self {
         self.hook = Some(Arc::new(hook));
         self

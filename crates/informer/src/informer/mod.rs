@@ -437,7 +437,7 @@ impl<K> SharedInformer<K> {
         *self.core.synced.borrow()
     }
 
-    /// Tells whether the cache is empty, from a [saved state](crate::warm), or current.
+    /// Returns the freshness of the cache: empty, from a [saved state](crate::warm), or current.
     #[must_use]
     pub fn freshness(&self) -> Freshness {
         match (*self.core.synced.borrow(), *self.core.usable.borrow()) {
@@ -460,7 +460,7 @@ impl<K> SharedInformer<K> {
 }
 
 impl<K> InformerCore<K> {
-    /// Says that the initial state is complete, if it is.
+    /// Marks the initial state as complete, if it is.
     pub(crate) fn settle(&self) {
         self.moved.send_replace(());
         let processor = self.processor.lock();

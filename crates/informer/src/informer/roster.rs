@@ -52,7 +52,7 @@ impl<K> Roster<K> {
         Self { members, vacated, open, launch: None, tasks: TaskTracker::new() }
     }
 
-    /// Says whether the sources can be read at all.
+    /// Fails if a source can never be read.
     pub(super) fn check(&self) -> Result<(), InformerError> {
         let may_be_empty = self.open.as_ref().is_some_and(|open| open.may_be_empty);
         if self.members.is_empty() && !may_be_empty {

@@ -149,7 +149,7 @@ struct Loop<K> {
     saving: Option<JoinHandle<()>>,
 }
 
-/// Says that the informer has ended, even if its task is dropped with its runtime.
+/// Marks the informer as ended, even if its task is dropped with its runtime.
 struct Ended<K: Send + Sync + 'static> {
     core: Arc<InformerCore<K>>,
     /// The last state was saved, if it is saved at all.
@@ -199,7 +199,7 @@ impl<K: Send + Sync + 'static> Loop<K> {
         }
     }
 
-    /// Tells what is due, and returns when something will be due again.
+    /// Delivers the resyncs that are due, and returns the time of the next.
     fn resync(&mut self) -> Option<Instant> {
         let now = self.started.elapsed();
         let mut processor = self.core.processor.lock();

@@ -66,7 +66,7 @@ pub struct Observed {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else wrote since the record was read, or created it first. Read it again.
+    /// The record was changed since it was read, or was created by another candidate. Read it again.
     #[error("the lease was changed by somebody else")]
     Conflict,
     /// No answer in time: it may or may not have been written.

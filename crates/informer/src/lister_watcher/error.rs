@@ -18,7 +18,7 @@ pub enum SourceError {
     /// The server said no; the status says why.
     #[error("{0}")]
     Status(Box<Status>),
-    /// Nobody listens at the address. Worth trying again: servers restart.
+    /// Connection refused. Worth another attempt: servers restart.
     #[error("connection refused: {0}")]
     Refused(String),
     /// The connection failed in some other way: DNS, TLS, a cut or a stalled stream.

@@ -20,7 +20,7 @@ use super::{
 use crate::object::{Object, Raw};
 use crate::sync::Mutex;
 
-/// Tells the collections of one process apart.
+/// Distinguishes the collections of one process.
 static COLLECTIONS: AtomicU64 = AtomicU64::new(0);
 
 /// The number of events a watch takes at a time.

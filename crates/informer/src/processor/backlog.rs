@@ -106,7 +106,7 @@ struct BacklogState<K> {
 pub(crate) struct Backlog<K> {
     state: Mutex<BacklogState<K>>,
     max: usize,
-    /// Somebody may ask for what is [unread](Self::unread), so what is in hand is kept.
+    /// Keeps what is in hand, because [`unread`](Self::unread) may be read.
     remembers: bool,
     /// Events that were handed out and not yet delivered. Written by the one reader only.
     handed: AtomicUsize,

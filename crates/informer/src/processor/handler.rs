@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::event::{Deleted, Event};
 use crate::object::Object;
 
-/// Hears every change of the cache, in order, one at a time.
+/// Receives every change of the cache, in order, one at a time: client-go's `ResourceEventHandler`.
 ///
 /// It runs on its own: taking long, or panicking, delays this handler and no other. If it blocks its thread for
 /// long (synchronous IO, heavy computing), register it with [`RunOn::Thread`].

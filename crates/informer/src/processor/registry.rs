@@ -84,7 +84,7 @@ impl<K> Listener<K> {
         }
     }
 
-    /// Tells what was there before.
+    /// Delivers what was there before.
     pub(crate) fn replay(&self, replay: Replay<K>) {
         let Some(only) = &self.only else { return self.backlog.replay(replay) };
         let inside = replay.namespace.as_deref().is_none_or(|namespace| namespace == only.namespace());
@@ -327,8 +327,9 @@ impl<K> Processor<K> {
         self.listeners().filter(shown).map(|listener| listener.status()).collect()
     }
 
-    /// Tells every handler that wants resyncs the objects that are due, and returns when the next are. Reads the store
-    /// as it is now, under the same lock as every change, so that nothing old is delivered after something new.
+    /// Delivers the objects that are due to every handler with a resync period, and returns the time at which the next
+    /// are due. Reads the store as it is now, under the same lock as every change, so that nothing old is delivered
+    /// after something new.
     pub(crate) fn resync(&mut self, store: &Store<K>, now: Duration) -> Option<Duration> {
         self.members.retain(|member| !member.listener.is_finished());
         let mut next: Option<Duration> = None;
@@ -345,7 +346,7 @@ impl<K> Processor<K> {
         next
     }
 
-    /// Tells every object again to every handler that wants resyncs, now.
+    /// Delivers every object again to every handler with a resync period, now.
     pub(crate) fn resync_all(&self, snapshot: &Snapshot<K>) {
         let again = |object: &Object<K>| Event::Updated { old: object.clone(), new: object.clone() };
         let events = Arc::new(snapshot.iter().map(again).collect());

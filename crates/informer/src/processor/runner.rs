@@ -53,7 +53,7 @@ struct HandlerProgress {
 }
 
 impl<K: 'static> Callee<K> {
-    /// Tells as many of the events as it can without a pause: at least one, unless there is none.
+    /// Delivers as many of the events as it can without a pause: at least one, unless there is none.
     async fn call(&mut self, listener: &Listener<K>, events: &[Event<K>]) -> HandlerProgress {
         let told = match self {
             Self::Sync(handler) => tokio::select! {
@@ -135,7 +135,7 @@ pub(crate) fn spawn<K: Send + Sync + 'static>(
     Ok(())
 }
 
-/// Says that the handler is finished, even when its task is dropped with its runtime.
+/// Marks the handler as finished, even when its task is dropped with its runtime.
 struct Finish<K>(Arc<Listener<K>>);
 
 impl<K> Drop for Finish<K> {
@@ -191,7 +191,7 @@ async fn tell_replay<K: Send + Sync + 'static>(
     }
 }
 
-/// Tells the events, unless the handler is removed meanwhile.
+/// Delivers the events, unless the handler is removed meanwhile.
 async fn tell<K: Send + Sync + 'static>(listener: &Listener<K>, callee: &mut Callee<K>, events: &[Event<K>]) {
     let mut rest = events;
     while !rest.is_empty() && !listener.is_discarded() {

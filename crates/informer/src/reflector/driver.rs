@@ -144,7 +144,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self
     }
 
-    /// Lets the source know what the cache holds. Not together with a transformation.
+    /// Gives the source access to the cached objects, for watches that send patches. Not together with a
+    /// transformation.
     pub(crate) fn held(mut self, held: Option<HeldObjects>) -> Self {
         self.held = held;
         self

@@ -98,7 +98,7 @@ pub enum Problem {
 /// The reaction of the reflector to a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// Goes on with the next object or event.
+    /// Continues with the next object or event.
     Continues,
     /// Lists again at once, asking for the latest state.
     RelistsNow,

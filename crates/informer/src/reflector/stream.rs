@@ -49,7 +49,7 @@ impl<K> Machine<K> {
         self.caught_up(out);
     }
 
-    /// Says so when a restored cache has received all that it missed.
+    /// Reports that a restored cache has received all that it missed.
     fn caught_up(&mut self, out: &mut Output<K>) {
         if let CatchUp::Until(present) = self.catch_up
             && self.seen >= Some(present)
@@ -171,7 +171,8 @@ impl<K> Machine<K> {
         out.report(Problem::OutOfOrder { got, seen }, Response::Relists(delay));
     }
 
-    /// Asks the server where it stands: the watch was resumed after an interruption and has been silent since.
+    /// Reads the server's latest resource version: the watch was resumed after an interruption and has been silent
+    /// since.
     pub(super) fn probe(&mut self, out: &mut Output<K>) {
         if let Phase::Watching(live) = &mut self.phase {
             live.probe = None;
