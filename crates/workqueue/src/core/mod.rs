@@ -325,7 +325,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
-    /// Tells that adds with these hashes are about to follow.
+    /// Announces adds with these hashes, so that their cache lines are fetched early.
     pub(crate) fn expect(&self, hashes: impl Iterator<Item = u32> + Clone) {
         self.index.warm(hashes);
     }
