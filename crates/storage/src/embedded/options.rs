@@ -36,8 +36,8 @@ pub struct EmbeddedOptions {
     pub checkpoint_bytes: u64,
     /// The changes that may be newer than the table of keys. Bounds what every start has to read, and memory.
     pub unindexed_changes: u64,
-    /// Tells by key and value which writes are taken on a full disk besides deletions: those that keep a cluster alive or end
-    /// a deletion. They may use a quarter of the reserve.
+    /// Decides by key and value which writes are accepted on a full disk besides deletions: those that keep a cluster
+    /// alive or end a deletion. They may use a quarter of the reserve.
     pub essential: fn(&str, &[u8]) -> bool,
     /// The largest size of the main file in pages, or zero for what the disk gives.
     pub max_pages: u32,

@@ -101,7 +101,7 @@ impl Readers {
         }
     }
 
-    /// Lets go of the connections.
+    /// Closes the idle connections.
     pub(super) fn close(&self) {
         self.idle.lock().clear();
     }

@@ -236,7 +236,8 @@ impl EngineWriter<'_> {
         u64::try_from(free).unwrap_or(0)
     }
 
-    /// Lets history begin now and clears the log, for a disk that is full: what was deleted frees no space before.
+    /// Compacts to the newest revision and clears the log, for a disk that is full: what was deleted frees no space
+    /// before.
     pub(super) fn give_up_history(&mut self) {
         let upto = self.shared.tail.upto();
         let mut outcome = self.begin_history(upto);

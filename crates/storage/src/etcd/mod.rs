@@ -76,7 +76,7 @@ impl EtcdEngine {
         .await
     }
 
-    /// Says which revisions there are instead of one that there is not.
+    /// Explains a failed read by the revisions that can be read.
     async fn explain(&self, failure: CallFailure, asked: Revision) -> Error {
         let explained = match failure {
             CallFailure::Compacted => self.compacted().await.map(|oldest| Error::Compacted { asked, oldest }),
