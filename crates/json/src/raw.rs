@@ -92,7 +92,7 @@ impl Fields<'_> {
         Some((at + 1..end - 1, skip_space(self.bytes, colon + 1)))
     }
 
-    /// Says where the value of the last key ended.
+    /// Continues after the value of the last key, which ended here.
     pub fn pass(&mut self, end: usize) {
         self.at = skip_space(self.bytes, end);
     }

@@ -34,7 +34,7 @@ impl Spans {
         }
     }
 
-    /// Nothing more is noted; containers can be found.
+    /// Ends the recording; containers can be found from now on.
     pub(super) fn finish(mut self) -> Self {
         self.places = self.spans.iter().enumerate().map(|(place, span)| (span.address, place)).collect();
         self.places.sort_unstable();

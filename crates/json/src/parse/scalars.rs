@@ -92,7 +92,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
-    /// Goes to the next quote or backslash and returns where it is.
+    /// Advances to the next quote or backslash and returns its position.
     fn plain_run(&mut self) -> ParseOutcome<usize> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let length = quote_or_backslash(rest);
