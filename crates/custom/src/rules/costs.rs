@@ -132,7 +132,7 @@ impl CostCheck {
         }
     }
 
-    /// Tells why a rule does not compile. Its text stands in the place of the value.
+    /// Reports a rule that does not compile. Its text stands in the place of the value.
     fn refuse(&mut self, path: String, rule: &ExpressionRule, why: &str) {
         let detail = format!("{}: {why}", rule.shown);
         self.errors.push(FieldError::invalid(path, Value::Null, detail).without_value());

@@ -252,7 +252,7 @@ impl EvaluateWalk {
         }
     }
 
-    /// Tells that a rule is broken, in the words that it has for that.
+    /// Reports a broken rule with its message, the result of its message expression, or its text.
     fn broken<'a>(
         &mut self,
         node: &RuleNode,
