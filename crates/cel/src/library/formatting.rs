@@ -111,7 +111,7 @@ impl FormatClause {
     }
 }
 
-/// Puts values into a format string.
+/// Formats a string as cel-go's `format` does.
 pub(super) fn format(format: &str, args: &List<'_>, meter: &mut Meter) -> Result<String, EvalError> {
     let mut out = String::new();
     let mut next = 0;
