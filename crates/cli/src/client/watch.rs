@@ -19,7 +19,7 @@ use listwatch::{Object, ObjectKey, RetryWatcher, Revision};
 use super::{Selection, TypeMeta, changes, interrupted};
 use crate::terminal::{end_progress, note, progress};
 
-/// Nothing is said about a list that takes less.
+/// The time after which the progress of a list is shown.
 const QUIET: Duration = Duration::from_secs(2);
 /// Objects per page of the list that comes first.
 const PAGE: u32 = 500;
