@@ -1,9 +1,8 @@
 //! The paths of a resource and the operations on them, as kube-apiserver describes its own.
 //!
-//! Which operations there are follows from the verbs and subresources of the [`Kind`]; names, descriptions and
-//! parameters are kube-apiserver's to the letter, because generated clients take their method names from operation ids.
-//! The deprecated `watch` paths are described, too. Custom resources are described by other rules, which are in
-//! [`super::custom`].
+//! The operations follow from the verbs and subresources of the [`Kind`]; names, descriptions and parameters are
+//! kube-apiserver's to the letter, because generated clients take their method names from operation ids. The deprecated
+//! `watch` paths are described, too. Custom resources are described by other rules, which are in [`super::custom`].
 
 use super::operation::{DELETE_OPTIONS, OpenApiOperation, PATCH, PathItem, STATUS, Types, operation_id, tag};
 use super::parameters::Parameter;
