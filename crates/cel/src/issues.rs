@@ -84,6 +84,8 @@ impl fmt::Display for Issues {
     }
 }
 
+/// Writes the line of an error with a marker below it. A wide character gets a wide dot, so that the marker is in the
+/// right column.
 fn snippet(f: &mut fmt::Formatter<'_>, source: &str, line: usize, column: usize) -> fmt::Result {
     let Some(text) = source.split('\n').nth(line - 1).filter(|text| text.len() <= MAX_SNIPPET) else {
         return Ok(());

@@ -232,6 +232,7 @@ impl<'s> CelParser<'s, '_> {
         }
     }
 
+    /// Comparisons and `in`, which have one rank and associate to the left.
     fn relation(&mut self) -> ParsedNode {
         const SIGNS: [(&str, &str); 7] = [
             ("<", "_<_"),
@@ -248,6 +249,8 @@ impl<'s> CelParser<'s, '_> {
         Ok(result)
     }
 
+    /// Sums. Each rank counts its own recursion, as in cel-go's grammar, so that the limit is reached by the same
+    /// expressions.
     fn sum(&mut self) -> ParsedNode {
         self.enter(GrammarRule::Calculation)?;
         let result = self.chain(GrammarRule::Calculation, &[("+", "_+_"), ("-", "_-_")], Self::product)?;
@@ -279,6 +282,7 @@ impl<'s> CelParser<'s, '_> {
         Ok(result)
     }
 
+    /// Signs before a member. Repeated signs cancel each other out, as in cel-go.
     fn unary(&mut self) -> ParsedNode {
         let sign = match self.peek().token {
             LexToken::Sign("!") => "!",
@@ -298,6 +302,7 @@ impl<'s> CelParser<'s, '_> {
         }
     }
 
+    /// Selections, calls and indexes after a primary expression, in a loop, because chains can be long.
     fn member(&mut self) -> ParsedNode {
         self.enter(GrammarRule::Member)?;
         let mut result = self.primary()?;
@@ -365,6 +370,7 @@ impl<'s> CelParser<'s, '_> {
         }
     }
 
+    /// A name, a literal or something in brackets.
     fn primary(&mut self) -> ParsedNode {
         let first = self.peek();
         let start = if self.at(".") { 1 } else { 0 };
@@ -420,6 +426,7 @@ impl<'s> CelParser<'s, '_> {
         }
     }
 
+    /// The construction of an object: a dotted name and its fields.
     fn structure(&mut self, dot: &str, names: usize) -> ParsedNode {
         let mut name = dot.to_owned();
         for _ in 0..names * 2 - 1 {
@@ -446,6 +453,7 @@ impl<'s> CelParser<'s, '_> {
         if self.eat(",").is_some() || self.at(end) { Ok(()) } else { self.expect(end).map(|_| ()) }
     }
 
+    /// A list literal, with optional elements (`[?a]`) and a trailing comma allowed.
     fn list(&mut self) -> ParsedNode {
         let at = self.advance().at;
         let (mut items, mut optional) = (Vec::new(), Vec::new());
@@ -459,6 +467,7 @@ impl<'s> CelParser<'s, '_> {
         self.add(AstKind::List { items, optional }, at)
     }
 
+    /// A map literal, with optional entries (`{?'a': b}`) and a trailing comma allowed.
     fn map(&mut self) -> ParsedNode {
         let open = self.advance().at;
         let mut entries = Vec::new();
@@ -473,6 +482,7 @@ impl<'s> CelParser<'s, '_> {
         self.add(AstKind::Map(entries), open)
     }
 
+    /// A literal. One that is out of range is reported and does not stop the parser.
     fn literal(&mut self) -> ParsedNode {
         let first = self.peek();
         let sign = if self.eat("-").is_some() { "-" } else { "" };

@@ -171,6 +171,7 @@ impl Mapping {
         self.put_in(ty, to_dyn, &mut MAX_PARTS.clone())
     }
 
+    /// Substitutes known types. Types beyond the budget become `dyn`.
     fn put_in(&self, ty: &Type, to_dyn: bool, budget: &mut usize) -> Type {
         if *budget == 0 {
             return Type::Dyn;
@@ -207,6 +208,7 @@ pub(super) fn most_general<'t>(a: &'t Type, b: &'t Type) -> &'t Type {
     if less_specific(a, b, &mut MAX_PARTS.clone()) { a } else { b }
 }
 
+/// Returns true if `a` is at least as general as `b`.
 fn less_specific(a: &Type, b: &Type, budget: &mut usize) -> bool {
     if *budget == 0 {
         return true;

@@ -81,6 +81,7 @@ fn parse_double(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|number| special || number.is_finite())
 }
 
+/// Converts to `int`. Doubles are truncated, and out of range is an error.
 fn to_int<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let overflow = || EvalError::new("integer overflow");
     match args {
@@ -105,6 +106,7 @@ fn to_int<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
+/// Converts to `uint`. Negative numbers and texts with a sign are errors.
 fn to_uint<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let overflow = || EvalError::new("unsigned integer overflow");
     match args {

@@ -173,6 +173,7 @@ const NAME_PART: &str = "must consist of alphanumeric characters, '-', '_' or '.
                          character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
                          '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
+/// Validates a qualified name, such as a label key, with the messages of apimachinery.
 fn qualified_name(text: &str) -> Vec<String> {
     let (prefix, name) = match text.split('/').collect::<Vec<_>>().as_slice() {
         [name] => (None, *name),

@@ -59,6 +59,7 @@ pub(crate) fn pieces(format: &str) -> Result<Vec<FormatPiece<'_>>, String> {
     Ok(pieces)
 }
 
+/// Parses one clause after its `%`. The errors are cel-go's.
 fn clause(text: &str) -> Result<(FormatClause, &str), String> {
     let (precision, rest) = match text.strip_prefix('.') {
         None => (None, text),
@@ -132,6 +133,7 @@ pub(super) fn format(format: &str, args: &List<'_>, meter: &mut Meter) -> Result
     Ok(out)
 }
 
+/// Writes one argument. Types that a clause does not take were found by the checker, unless they are `dyn`.
 fn write(
     clause: FormatClause,
     value: &Value<'_>,

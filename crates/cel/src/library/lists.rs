@@ -34,6 +34,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
+/// A part of a list; indexes must be in range.
 fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list), Value::Int(start), Value::Int(end)] = args else {
         return Err(no_overload("slice", args));
@@ -83,11 +84,13 @@ fn flatten_into<'a>(
     Ok(())
 }
 
+/// Copies the elements, which is metered with the memory that they take.
 fn items<'a>(list: &List<'a>, meter: &mut Meter) -> Result<Vec<Value<'a>>, EvalError> {
     meter.work(list.len().saturating_mul(8))?;
     list.iter().collect()
 }
 
+/// Sorts a list by the keys that the macro `sortBy` computed, stable for equal keys. All keys must be of one type.
 fn sort_by_keys<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list), Value::List(keys)] = args else {
         return Err(no_overload("@sortByAssociatedKeys", args));
@@ -130,6 +133,8 @@ fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(items))
 }
 
+/// The elements without repetitions, in order. Quadratic, because values of different types can be equal; the meter
+/// bounds it.
 fn distinct<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return Err(no_overload("distinct", args)) };
     let mut unique: Vec<Value<'a>> = Vec::new();
@@ -196,6 +201,7 @@ fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, worse: Orderin
     best.ok_or_else(|| EvalError::new(format!("{name} called on empty list")))
 }
 
+/// The first of these places that holds the value, or -1. Elements that cannot be compared are not equal.
 fn found<'a>(
     list: &List<'a>,
     wanted: &Value<'a>,

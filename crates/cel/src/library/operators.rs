@@ -45,6 +45,7 @@ fn span<T>(result: Option<T>) -> Result<T, EvalError> {
     result.ok_or_else(|| EvalError::new("duration overflow"))
 }
 
+/// Evaluates `+`. Overflow is an error in CEL, never wraps.
 fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(match args {
         [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_add(*b))?),

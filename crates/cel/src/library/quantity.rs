@@ -94,6 +94,7 @@ fn of<'a>(args: &[Value<'a>], name: &str, part: fn(&Quantity) -> Evaluated<'a>) 
     }
 }
 
+/// Adds or subtracts. The result counts as an integer only if both were.
 fn change<'a>(args: &[Value<'a>], name: &str, sign: i128) -> Evaluated<'a> {
     let changed = match args {
         [Value::Quantity(a), Value::Quantity(b)] => a.combine(sign * b.nanos, b.integer),
@@ -109,6 +110,7 @@ enum SuffixScale {
     Decimal(i32),
 }
 
+/// The factor of a suffix, or of an exponent (`e3`).
 fn scale(suffix: &str) -> Option<SuffixScale> {
     const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     const DECIMAL: [(&str, i32); 10] = [
@@ -133,6 +135,7 @@ fn scale(suffix: &str) -> Option<SuffixScale> {
     exponent.parse().ok().filter(|power: &i32| power.abs() < 1000).map(SuffixScale::Decimal)
 }
 
+/// Parses a quantity. The message is the one of apimachinery, whatever is wrong.
 fn parse(text: &str) -> Result<Quantity, EvalError> {
     let wrong = || {
         EvalError::new(

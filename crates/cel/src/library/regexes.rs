@@ -159,6 +159,7 @@ pub(crate) fn translate(pattern: &str) -> String {
     out
 }
 
+/// Translates an escape of RE2, where classes are ASCII, into one of this crate's engine, where they are Unicode.
 fn escape(escaped: char, in_class: bool, out: &mut String) {
     let plain = match (escaped, in_class) {
         ('d', false) => "[0-9]",

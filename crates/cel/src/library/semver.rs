@@ -102,6 +102,7 @@ fn without_zeros(part: &str) -> String {
     if rest.starts_with(|c: char| c.is_ascii_digit()) { rest.to_owned() } else { format!("0{rest}") }
 }
 
+/// Parses a version strictly by semver 2.0, with the messages of `blang/semver`, which Kubernetes uses.
 fn parse(text: &str) -> Result<Semver, EvalError> {
     if text.is_empty() {
         return Err(EvalError::new("Version string empty"));
@@ -142,6 +143,7 @@ fn numeric(text: &str, name: &str) -> Result<u64, EvalError> {
     text.parse().map_err(beyond)
 }
 
+/// Parses one part of a pre-release. Numbers and words are ordered differently.
 fn pre_release(part: &str) -> Result<PreReleasePart, EvalError> {
     if part.is_empty() {
         return Err(EvalError::new("Prerelease is empty"));

@@ -128,6 +128,7 @@ fn searched<'v>(
     }
 }
 
+/// Finds the last occurrence that begins at the given character at the latest. Positions count code points.
 fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     if let [Value::List(_), _] = args {
         return lists::last_index_of(meter, args);
@@ -216,6 +217,7 @@ fn substring<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::String(Str::from(text.get(from..to).unwrap_or("").to_owned())))
 }
 
+/// Joins strings. The meter is charged per element, since the result may be large.
 fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let (list, sign) = match args {
         [Value::List(list)] => (list, ""),

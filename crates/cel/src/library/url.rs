@@ -119,6 +119,7 @@ fn scheme(text: &str) -> Result<(&str, &str), &'static str> {
     Ok(("", text))
 }
 
+/// Checks the host of a URL as Go's `net/url` does, with its errors.
 fn check_host(host: &str) -> Result<(), String> {
     let port = match host.strip_prefix('[') {
         Some(inside) => {
@@ -149,6 +150,7 @@ fn bad_escape(text: &str) -> Option<&str> {
     })
 }
 
+/// Decodes a query as Go's `url.QueryUnescape` does.
 fn unescape(text: &str) -> Option<String> {
     if bad_escape(text).is_some() {
         return None;

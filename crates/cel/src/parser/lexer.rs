@@ -85,6 +85,8 @@ impl<'s> Lexer<'s> {
         }
     }
 
+    /// The kind and length of the token that begins here. Strings come first, since their prefixes (`r`, `b`) look like
+    /// names.
     fn scan(&self, first: char) -> Option<(LexToken, usize)> {
         if let Some((bytes, is_bytes)) = string(self.rest) {
             return Some((if is_bytes { LexToken::Bytes } else { LexToken::String }, bytes));
@@ -112,6 +114,7 @@ fn broken(rest: &str) -> usize {
     }
 }
 
+/// A name, or one of the words that are literals or operators.
 fn word(rest: &str) -> (LexToken, usize) {
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
     let keyword =
@@ -119,6 +122,7 @@ fn word(rest: &str) -> (LexToken, usize) {
     (keyword.map_or(LexToken::Ident, LexToken::Sign), end)
 }
 
+/// A field name in backticks, which may have characters that names cannot.
 fn escaped(rest: &str) -> Option<(LexToken, usize)> {
     let inside = rest.get(1..)?;
     let end = inside.find('`')?;
@@ -127,6 +131,7 @@ fn escaped(rest: &str) -> Option<(LexToken, usize)> {
     (!text.is_empty() && text.chars().all(allowed)).then_some((LexToken::Escaped, end + 2))
 }
 
+/// A number. A dot without a digit after it is not part of it but a selection.
 fn number(rest: &str) -> (LexToken, usize) {
     let digits = |from: usize| rest.bytes().skip(from).take_while(u8::is_ascii_digit).count();
     let at = |index: usize| rest.as_bytes().get(index).copied().unwrap_or(0);

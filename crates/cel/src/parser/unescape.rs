@@ -33,6 +33,7 @@ pub(super) fn literal(text: &str, is_bytes: bool) -> Result<Literal, &'static st
     String::from_utf8(out).map(|text| Literal::String(text.into())).map_err(|_| "unable to unescape string")
 }
 
+/// Resolves the escapes of a literal. In bytes, `\x` is a byte; in strings, a code point.
 fn unescape(text: &str, is_bytes: bool, out: &mut Vec<u8>) -> Result<(), &'static str> {
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
