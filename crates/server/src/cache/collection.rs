@@ -209,7 +209,7 @@ impl Collection {
             log.events.push_back(Arc::clone(event));
             let floor = log.floor;
             log.views.candidates(event, &self.fields, |view| {
-                if view.offer(event, floor) && !wake.iter().any(|other| Arc::ptr_eq(other, view)) {
+                if view.offer(event, floor) {
                     wake.push(Arc::clone(view));
                 }
             });

@@ -163,7 +163,7 @@ impl Feeder {
         }
         self.upto = batch.upto;
         self.cache.position.advance(batch.upto);
-        wake.iter().for_each(|view| view.wake());
+        wake_all(wake);
         self.forget();
     }
 
@@ -217,6 +217,23 @@ impl Feeder {
         let (name, _) = key.strip_prefix(ROOT)?.split_once('/')?;
         Some(self.cache.collection(name, &[]))
     }
+}
+
+/// The views whose watchers are woken at a time. Each has something to write, and others are to be served meanwhile.
+const WOKEN: usize = 256;
+
+/// Wakes the watchers of views: of many, some at a time, while the feeder goes on. A view is not added to another such list before its
+/// watchers are woken, so that no more wait here than there are.
+fn wake_all(views: Vec<Arc<View>>) {
+    if views.len() <= WOKEN {
+        return views.iter().for_each(|view| view.wake());
+    }
+    tokio::spawn(async move {
+        for some in views.chunks(WOKEN) {
+            some.iter().for_each(|view| view.wake());
+            tokio::task::yield_now().await;
+        }
+    });
 }
 
 /// The work on a collection, begun from an empty state.

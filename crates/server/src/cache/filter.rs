@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
 
+use crate::cache::conditions::{FieldConditions, LabelConditions, NeededLabel};
 use crate::cache::object::Object;
 
 /// A selectable field of a kind: its name in selectors and where its value is in stored objects.
@@ -33,12 +34,10 @@ pub struct Filter {
     pub namespace: Option<Arc<str>>,
     /// Only this name.
     pub name: Option<Arc<str>>,
-    /// The label selector; empty if there is none.
-    labels: LabelSelector,
+    /// The label selector, compiled; none if everything is selected.
+    labels: Option<Arc<LabelConditions>>,
     /// The field selector, including conditions that also became part of the key range.
-    fields: FieldSelector,
-    /// The paths of the fields named in the selector.
-    lookups: Vec<FieldLookup>,
+    fields: Option<Arc<FieldConditions>>,
     /// True if objects have no namespace, so that a name alone is a key.
     cluster_scoped: bool,
 }
@@ -54,13 +53,11 @@ impl Filter {
         known: &[FieldLookup],
     ) -> Self {
         let exact_namespace = fields.exact("metadata.namespace").filter(|n| !n.is_empty());
-        let lookups = known.iter().filter(|k| fields.terms().iter().any(|t| t.field == *k.label)).cloned();
         Self {
             namespace: namespace.or(exact_namespace).map(Arc::from),
             name: fields.exact("metadata.name").map(Arc::from),
-            lookups: lookups.collect(),
-            labels,
-            fields,
+            labels: LabelConditions::new(&labels),
+            fields: FieldConditions::new(&fields, known),
             cluster_scoped: false,
         }
     }
@@ -94,21 +91,21 @@ impl Filter {
     /// Returns true if a selector is set: then the rest of a list cannot be counted without reading it.
     #[must_use]
     pub fn has_selector(&self) -> bool {
-        !self.labels.is_empty() || !self.fields.is_empty()
+        self.labels.is_some() || self.fields.is_some()
     }
 
     /// The value a selectable field must have exactly.
     #[must_use]
     pub fn exact_field(&self, label: &str) -> Option<&str> {
-        self.fields.exact(label)
+        self.fields.as_ref()?.exact(label)
     }
 
     /// Returns true if the object matches.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
         self.in_scope(object)
-            && (self.labels.is_empty() || self.labels.matches(|key| object.label(key)))
-            && (self.fields.is_empty() || self.fields.matches(|field| self.field(object, field)))
+            && self.labels.as_ref().is_none_or(|labels| labels.matches(object.labels()))
+            && self.fields.as_ref().is_none_or(|fields| fields.matches(object))
     }
 
     fn in_scope(&self, object: &Object) -> bool {
@@ -116,19 +113,9 @@ impl Filter {
             && self.name.as_deref().is_none_or(|n| n == object.name())
     }
 
-    /// The value that a field selector compares: never absent for a selectable field, as in kube-apiserver, where an
-    /// absent field is its zero value.
-    fn field<'a>(&'a self, object: &'a Object, label: &str) -> Option<&'a str> {
-        match label {
-            "metadata.name" => Some(object.name()),
-            "metadata.namespace" => Some(object.namespace()),
-            _ => {
-                let field = self.lookups.iter().find(|f| &*f.label == label)?;
-                let value = object.field(&field.path).filter(|v| !v.is_empty());
-                let other = || field.fallback.as_deref().and_then(|path| object.field(path));
-                Some(value.or_else(other).unwrap_or(&field.absent))
-            }
-        }
+    /// The narrowest label that every object has which matches.
+    pub(super) fn needed_label(&self) -> Option<NeededLabel<'_>> {
+        self.labels.as_ref()?.needed()
     }
 
     /// Returns a text that is equal for filters that select the same objects the same way; watches with equal
@@ -141,10 +128,10 @@ impl Filter {
             identity.push_str(part.unwrap_or("*"));
             identity.push('\0');
         });
-        let _ = write!(identity, "{}\0{}", self.labels, self.fields);
-        // Two versions of a kind may find the same field in different places.
-        for lookup in &self.lookups {
-            let _ = write!(identity, "\0{}", lookup.path);
+        let (labels, fields) = self.texts();
+        let _ = write!(identity, "{labels}\0{fields}");
+        for path in self.fields.iter().flat_map(|fields| fields.paths()) {
+            let _ = write!(identity, "\0{path}");
         }
         identity
     }
@@ -152,6 +139,12 @@ impl Filter {
     /// The selectors in the form of a query, for people.
     #[must_use]
     pub fn describe(&self) -> (String, String) {
-        (self.labels.to_string(), self.fields.to_string())
+        let (labels, fields) = self.texts();
+        (labels.to_owned(), fields.to_owned())
+    }
+
+    fn texts(&self) -> (&str, &str) {
+        let labels = self.labels.as_ref().map_or("", |labels| &labels.text);
+        (labels, self.fields.as_ref().map_or("", |fields| &fields.text))
     }
 }

@@ -6,9 +6,10 @@
 //! the same filter. A cursor that falls behind what is in memory reads the engine's log instead; only when that has
 //! ended too is it told to start over. Nothing here waits for a watcher, and no watcher can hold up another.
 //!
-//! The files in reading order: `object`, `snapshot`, `event`, `delta`, `filter`, `view`, `collection`, `feeder`, `cursor`.
+//! The files in reading order: `object`, `snapshot`, `event`, `delta`, `conditions`, `filter`, `view`, `collection`, `feeder`, `cursor`.
 
 mod collection;
+mod conditions;
 mod cursor;
 pub(crate) mod damage;
 mod delta;

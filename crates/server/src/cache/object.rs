@@ -120,15 +120,20 @@ impl Object {
         self.value.len() + self.key.len() + size_of::<Self>() + ENTRY_BYTES
     }
 
-    /// The value of a label. Label keys and values have no characters that JSON escapes.
+    /// The labels. Their keys and values have no characters that JSON escapes.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let begin = (self.labels != 0).then_some(self.labels as usize);
+        let fields = begin.and_then(|begin| raw::fields(&self.value, begin));
+        fields.into_iter().flatten().filter_map(|field| {
+            let key = std::str::from_utf8(self.value.get(field.key)?).ok()?;
+            Some((key, scalar(self.value.get(field.value)?)?))
+        })
+    }
+
+    /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        if self.labels == 0 {
-            return None;
-        }
-        let mut fields = raw::fields(&self.value, self.labels as usize)?;
-        let label = fields.find(|field| self.value.get(field.key.clone()) == Some(key.as_bytes()))?;
-        scalar(self.value.get(label.value)?)
+        self.labels().find_map(|(other, value)| (other == key).then_some(value))
     }
 
     /// The value at a dotted path, if it is a scalar.

@@ -76,6 +76,8 @@ pub struct View {
     watchers: AtomicUsize,
     /// Set when its watches are to end: the server stops, or the kind is gone.
     closed: AtomicBool,
+    /// Set from the first event that its watchers have not been woken for until they are.
+    to_wake: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -101,6 +103,7 @@ impl View {
             changed: Notify::new(),
             watchers: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            to_wake: AtomicBool::new(false),
         }
     }
 
@@ -151,6 +154,7 @@ impl View {
 
     /// Wakes the watchers. A watcher that is awake already is not in the list and is not woken again.
     pub(crate) fn wake(&self) {
+        self.to_wake.store(false, Ordering::Release);
         self.changed.notify_waiters();
     }
 
@@ -175,13 +179,13 @@ impl View {
         self.wake();
     }
 
-    /// Adds an event if the filter sees it; true if so.
+    /// Adds an event if the filter sees it. Returns true if the watchers are to be woken now and were not before.
     pub(crate) fn offer(&self, event: &Arc<Event>, keep_after: Revision) -> bool {
         let Some(change) = event.seen_through(&self.filter) else { return false };
         let mut recent = self.recent.lock();
         recent.trim(keep_after);
         recent.sights.push_back(Sight { change, event: Arc::clone(event) });
-        true
+        !self.to_wake.swap(true, Ordering::AcqRel)
     }
 
     /// Makes the view reach back to `floor`, given all events between there and its present floor, oldest first.

@@ -13,7 +13,7 @@ use crate::cache::object::Object;
 use crate::cache::snapshot::IndexedField;
 use crate::cache::view::View;
 
-/// The narrowest condition of a filter, which a view is looked up by.
+/// The narrowest condition of a filter, which a view is looked up by. Each view has one, so that a change comes to it once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ViewKey {
     /// Views that may see any change.
@@ -24,9 +24,13 @@ enum ViewKey {
     Name(Arc<str>),
     /// Views of one value of an indexed field.
     Field(usize, Arc<str>),
+    /// Views of objects that have a label, with one value or with any.
+    Label(Arc<str>, Option<Arc<str>>),
 }
 
 type ViewMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+/// Views by their addresses: thousands may leave one place at the same time.
+type ViewSet = ViewMap<usize, Arc<View>>;
 
 /// All views of one collection, by the identity of their filters and by the narrowest condition that an event can be
 /// looked up by.
@@ -35,7 +39,27 @@ pub(crate) struct Views {
     /// Views by the identity of their filters, to share them.
     by_identity: ViewMap<String, Arc<View>>,
     /// Views by their narrowest condition, to find those that a change may concern.
-    by_place: ViewMap<ViewKey, Vec<Arc<View>>>,
+    by_place: ViewMap<ViewKey, ViewSet>,
+    /// The views under labels.
+    labels: ViewMap<Arc<str>, LabelViews>,
+}
+
+/// Views of objects with one label.
+#[derive(Debug, Default)]
+struct LabelViews {
+    /// Whatever its value is.
+    any: ViewSet,
+    by_value: ViewMap<Arc<str>, ViewSet>,
+}
+
+impl LabelViews {
+    fn is_empty(&self) -> bool {
+        self.any.is_empty() && self.by_value.is_empty()
+    }
+}
+
+fn address(view: &Arc<View>) -> usize {
+    Arc::as_ptr(view).addr()
 }
 
 impl Views {
@@ -46,23 +70,40 @@ impl Views {
 
     /// Adds a view under its identity and its narrowest condition.
     pub(crate) fn insert(&mut self, identity: String, view: Arc<View>, fields: &[IndexedField]) {
-        self.by_place.entry(place(view.filter(), fields)).or_default().push(Arc::clone(&view));
+        let set = match place(view.filter(), fields) {
+            ViewKey::Label(key, None) => &mut self.labels.entry(key).or_default().any,
+            ViewKey::Label(key, Some(value)) => {
+                self.labels.entry(key).or_default().by_value.entry(value).or_default()
+            }
+            place => self.by_place.entry(place).or_default(),
+        };
+        set.insert(address(&view), Arc::clone(&view));
         self.by_identity.insert(identity, view);
     }
 
     /// Removes a view. Another one with the same identity, opened meanwhile, stays.
     pub(crate) fn remove(&mut self, view: &Arc<View>, fields: &[IndexedField]) {
-        let place = place(view.filter(), fields);
-        if let Some(list) = self.by_place.get_mut(&place) {
-            list.retain(|other| !Arc::ptr_eq(other, view));
-            if list.is_empty() {
-                self.by_place.remove(&place);
-            }
+        match place(view.filter(), fields) {
+            ViewKey::Label(key, value) => self.remove_label(view, &key, value.as_deref()),
+            place => take_from(&mut self.by_place, &place, view),
         }
         // Another view may have taken the name meanwhile.
         let identity = view.filter().identity();
         if self.by_identity.get(&identity).is_some_and(|other| Arc::ptr_eq(other, view)) {
             self.by_identity.remove(&identity);
+        }
+    }
+
+    fn remove_label(&mut self, view: &Arc<View>, key: &str, value: Option<&str>) {
+        let Some(views) = self.labels.get_mut(key) else { return };
+        match value {
+            Some(value) => take_from(&mut views.by_value, value, view),
+            None => {
+                views.any.remove(&address(view));
+            }
+        }
+        if views.is_empty() {
+            self.labels.remove(key);
         }
     }
 
@@ -81,9 +122,17 @@ impl Views {
         fields: &[IndexedField],
         mut visit: impl FnMut(&Arc<View>),
     ) {
-        let mut at = |place: &ViewKey| self.by_place.get(place).into_iter().flatten().for_each(&mut visit);
+        let mut at = |place: &ViewKey| {
+            self.by_place.get(place).into_iter().flat_map(ViewSet::values).for_each(&mut visit)
+        };
         at(&ViewKey::Everything);
         let Some(object) = event.object.as_ref().or(event.previous.as_ref()) else { return };
+        if !self.labels.is_empty() {
+            self.labelled(event, &mut visit);
+        }
+        let mut at = |place: &ViewKey| {
+            self.by_place.get(place).into_iter().flat_map(ViewSet::values).for_each(&mut visit);
+        };
         // What is left to look under, besides what everything is under.
         if self.by_place.len() == usize::from(self.by_place.contains_key(&ViewKey::Everything)) {
             return;
@@ -102,6 +151,39 @@ impl Views {
             }
         }
     }
+
+    /// The views under the labels that the object has or had.
+    fn labelled(&self, event: &Event, visit: &mut impl FnMut(&Arc<View>)) {
+        for (key, value) in event.object.iter().flat_map(|object| object.labels()) {
+            let Some(views) = self.labels.get(key) else { continue };
+            views.any.values().for_each(&mut *visit);
+            views.by_value.get(value).into_iter().flat_map(ViewSet::values).for_each(&mut *visit);
+        }
+        for (key, value) in event.previous.iter().flat_map(|object| object.labels()) {
+            let Some(views) = self.labels.get(key) else { continue };
+            let now = event.object.as_ref().and_then(|object| object.label(key));
+            if now.is_none() {
+                views.any.values().for_each(&mut *visit);
+            }
+            if now != Some(value) {
+                views.by_value.get(value).into_iter().flat_map(ViewSet::values).for_each(&mut *visit);
+            }
+        }
+    }
+}
+
+/// Removes a view from a place, and the place with the last one.
+fn take_from<K: Eq + std::hash::Hash + std::borrow::Borrow<Q>, Q: Eq + std::hash::Hash + ?Sized>(
+    places: &mut ViewMap<K, ViewSet>,
+    place: &Q,
+    view: &Arc<View>,
+) {
+    if let Some(set) = places.get_mut(place) {
+        set.remove(&address(view));
+        if set.is_empty() {
+            places.remove(place);
+        }
+    }
 }
 
 /// The narrowest condition of a filter: its name, an indexed field, or its namespace.
@@ -115,6 +197,9 @@ fn place(filter: &Filter, fields: &[IndexedField]) -> ViewKey {
     };
     if let Some(place) = fields.iter().enumerate().find_map(exact) {
         return place;
+    }
+    if let Some(label) = filter.needed_label() {
+        return ViewKey::Label(label.key.into(), label.value.map(Into::into));
     }
     filter.namespace.clone().map_or(ViewKey::Everything, ViewKey::Namespace)
 }
