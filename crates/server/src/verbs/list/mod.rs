@@ -10,6 +10,7 @@
 
 mod continue_token;
 mod protobuf;
+mod slice;
 mod source;
 mod text;
 
@@ -37,6 +38,7 @@ use crate::respond::encode;
 use crate::respond::table;
 use crate::respond::table::Include;
 use crate::verbs::list::protobuf::ProtobufListEncoder;
+use crate::verbs::list::slice::TimeSlice;
 use crate::verbs::list::source::{ListObjects, ListSource, resolve};
 use crate::verbs::list::text::Text;
 
@@ -147,8 +149,9 @@ async fn first(
     source: &mut ListSource,
 ) -> Result<ListPage, listwatch_storage::Error> {
     let limit = usize::try_from(source.limit).unwrap_or(usize::MAX);
-    let mut objects = Vec::new();
+    let (mut objects, mut slice) = (Vec::new(), TimeSlice::begin());
     loop {
+        slice.give_way().await;
         // One more than the page, to know whether there is more.
         let wanted =
             if limit == 0 { LOOK } else { LOOK.min(limit.saturating_sub(objects.len()).saturating_add(1)) };

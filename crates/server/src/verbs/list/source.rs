@@ -21,6 +21,7 @@ use crate::cache::fresh::storage_status;
 use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
 use crate::registry::Resource;
 use crate::request::selectors::parse_version;
+use crate::verbs::list::slice::TimeSlice;
 
 /// The resource that kube-apiserver does not serve from its watch cache: version 0 is not "any state" and a limit
 /// always holds for it.
@@ -62,6 +63,7 @@ pub(crate) struct ListObjects {
     filter: Filter,
     /// The resource that shows them, if a webhook converts them.
     converted: Option<(Arc<Api>, Arc<Resource>)>,
+    slice: TimeSlice,
 }
 
 /// The meaning of a position in the state.
@@ -188,7 +190,7 @@ impl ListSource {
 impl ListObjects {
     /// The objects in `ready`, then those of the walk that match.
     pub(crate) fn new(ready: Vec<Arc<Object>>, walker: Option<Walker>, filter: Filter) -> Self {
-        Self { ready: ready.into_iter(), walker, filter, converted: None }
+        Self { ready: ready.into_iter(), walker, filter, converted: None, slice: TimeSlice::begin() }
     }
 
     /// Converts objects that are read later to the version of the resource, if a webhook does that.
@@ -214,6 +216,7 @@ impl ListObjects {
     /// Gets more to hand, if only to find that none of them match; false at the end.
     pub(crate) async fn refill(&mut self) -> Result<bool, Status> {
         let Some(walker) = &mut self.walker else { return Ok(false) };
+        self.slice.give_way().await;
         let found = walker.next(REFILL).await.map_err(|error| storage_status(&error))?;
         if found.is_empty() {
             self.walker = None;
