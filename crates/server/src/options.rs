@@ -275,6 +275,9 @@ pub struct RequestLimits {
     pub bodies_bytes: usize,
     /// The part of it that one user has at most, so that others find room.
     pub user_bodies_bytes: usize,
+    /// Bytes of answers that one user may leave unread before its further requests wait: what a client does not read is held
+    /// for it.
+    pub user_answers_bytes: usize,
     /// Bytes of a stored object; larger ones are refused. It is etcd's default limit of a request, which clients of
     /// kube-apiserver rely on: everything that handles objects handles ones of this size.
     pub object_bytes: usize,
@@ -380,6 +383,7 @@ impl Default for RequestLimits {
             body_bytes: 3 << 20,
             bodies_bytes: 256 << 20,
             user_bodies_bytes: 48 << 20,
+            user_answers_bytes: 64 << 20,
             object_bytes: 3 << 19,
             heavy_above: 16 << 10,
             timeout: Duration::from_secs(60),

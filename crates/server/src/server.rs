@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::admission::chain;
 use crate::allocate::claims::Claims;
 use crate::allocate::services::{Allocator, KUBERNETES_ADDRESS};
-use crate::api::{Api, Bodies, Heavy};
+use crate::api::{Answers, Api, Bodies, Documents, Heavy};
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
 use crate::auth::{
@@ -169,6 +169,11 @@ impl Server {
             recent: RecentWrites::new(options.cache.recent_bytes),
             admission: chain(&options.admission),
             webhooks: WebhookClient::new(options.admission.webhooks),
+            documents: Documents::default(),
+            answers: Answers::new(
+                options.requests.user_answers_bytes,
+                options.requests.gzip_above + 2 * options.requests.piece_bytes,
+            ),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
             heavy: heavy(&options),
             front_proxy: Some(forwarding),

@@ -4,10 +4,12 @@
 //! each request, so that the interface ([`Plugin`], [`Attributes`], [`AdmissionRecord`]) belongs below both.
 //! [`stored`] reads one object for a write.
 
+mod answers;
 mod attributes;
 mod bodies;
 mod chain;
 pub(crate) mod convert;
+mod documents;
 mod essential;
 mod heavy;
 mod plugin;
@@ -34,9 +36,11 @@ use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::registry::recent::RecentWrites;
 
+pub(crate) use answers::Answers;
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
 pub(crate) use bodies::Bodies;
 pub(crate) use chain::Chain;
+pub(crate) use documents::{Document, Documents};
 pub use essential::is_essential;
 pub(crate) use heavy::Heavy;
 pub(crate) use plugin::Plugin;
@@ -72,11 +76,15 @@ pub struct Api {
     pub(crate) allocator: Allocator,
     /// The hashes of the OpenAPI documents of custom kinds.
     pub(crate) openapi: Hashes,
+    /// OpenAPI documents that were written lately.
+    pub(crate) documents: Documents,
     /// API priority and fairness.
     pub(crate) fairness: Fairness,
     /// The memory of request bodies.
     pub(crate) bodies: Bodies,
-    /// The threads for work on large objects.
+    /// The memory of answers that are not read yet.
+    pub(crate) answers: Answers,
+    /// Where large objects are worked on.
     pub(crate) heavy: Heavy,
     /// The trees of objects written lately.
     pub(crate) recent: RecentWrites,

@@ -111,6 +111,9 @@ impl Service {
                 respond::status(&contain::answer(), negotiate::status_form(&request.http))
             }
         };
+        if let Some(user) = &known.user {
+            response = self.api.answers.count(&user.name, response);
+        }
         let code = response.status();
         let series = self.api.metrics.requests.series(&served_labels(&request, code));
         if let Some(audit) = &request.audit {
@@ -206,6 +209,9 @@ impl Service {
             (!self.is_long_running(request)).then(|| self.api.metrics.requests.in_flight.enter(mutating).0);
         // Health checks are answered under any load.
         let exempt = health::serves(&request.http.path) || route::waits_for_body(request);
+        if !health::serves(&request.http.path) {
+            self.api.answers.wait(&user.name).await;
+        }
         let _seats = if exempt { None } else { Some(flow.enter(seats(request)).await?) };
         route::route(self, request, (user, flow), body).await
     }

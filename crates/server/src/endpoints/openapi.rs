@@ -15,7 +15,7 @@ use listwatch_wire::json;
 use listwatch_wire::json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
-use crate::api::Api;
+use crate::api::{Api, Document};
 use crate::http::body::Response;
 use crate::http::gzip;
 use crate::http::request::Request;
@@ -73,11 +73,14 @@ async fn everything(api: Arc<Api>, request: &Request) -> Option<Response> {
     if let Some(response) = unchanged(request, &hash) {
         return Some(response);
     }
-    let (document, ty) = match ty {
-        JSON => (blocking(move || custom_openapi::v2(&served)).await?, JSON),
-        _ => (blocking(move || custom_openapi::v2_protobuf(&served)).await?, PROTOBUF),
+    let (name, ty) = if ty == JSON { ("v2", JSON) } else { ("v2 protobuf", PROTOBUF) };
+    let (tag, of): (Arc<str>, _) = (hash.as_str().into(), Arc::clone(&served));
+    let write = move || {
+        let text = if ty == JSON { custom_openapi::v2(&of) } else { custom_openapi::v2_protobuf(&of) };
+        Some((tag, text.into()))
     };
-    tagged(respond::full(StatusCode::OK, ty, document.into()), &hash)
+    let (_, document) = api.documents.get(name, &served, write).await?;
+    tagged(respond::full(StatusCode::OK, ty, document), &hash)
 }
 
 /// A name for the content of the v2 document: it changes when one of the v3 documents does.
@@ -155,30 +158,37 @@ fn is_custom(resources: &[&Arc<Resource>]) -> bool {
 }
 
 /// The document of a path and its hash; `None` for what is not there.
-fn written(api: &Api, path: &str) -> Option<(Arc<str>, Vec<u8>)> {
+fn written(api: &Api, served: &Served, path: &str) -> Option<Document> {
     if let Some(document) = openapi::v3(path) {
-        return Some((openapi::hash(path).into(), document));
+        return Some((openapi::hash(path).into(), document.into()));
     }
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
-    if let Some(remote) = api.registry.remotes.find(group, version) {
-        let (hash, document) = remote.documents()?.openapi.clone()?;
-        return Some((hash.into(), document.into()));
-    }
-    let served = api.registry.served();
     let here = |resource: &&Arc<Resource>| &*resource.group == group && &*resource.version == version;
     let resources: Vec<_> = served.resources().iter().filter(here).collect();
     if !is_custom(&resources) {
         return None;
     }
     let document = custom_openapi::document(&resources);
-    Some((api.openapi.of(&resources, || &document), document))
+    Some((api.openapi.of(&resources, || &document), document.into()))
+}
+
+/// The document of an extension API server, which is kept as it came.
+fn of_extension(api: &Api, path: &str) -> Option<Document> {
+    let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
+    let (hash, document) = api.registry.remotes.find(group, version)?.documents()?.openapi.clone()?;
+    Some((hash.into(), document))
 }
 
 /// Answers the document of one group and version. A hash that is not current redirects to the current one; a current
 /// one may be cached for ever.
 async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<Response> {
     let name = path.to_owned();
-    let (hash, document) = blocking(move || written(&api, &name)).await??;
+    let (served, shared) = (api.registry.served(), api.documents.clone());
+    let of = Arc::clone(&served);
+    let (hash, document) = match of_extension(&api, path) {
+        Some(document) => document,
+        None => shared.get(path, &served, move || written(&api, &of, &name)).await?,
+    };
     let query = &request.query;
     let asked = query.first("hash").filter(|asked| !asked.is_empty());
     if asked.is_some_and(|asked| *asked != *hash) {
@@ -192,7 +202,7 @@ async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<R
     }
     let mut response = match unchanged(request, &hash) {
         Some(response) => response,
-        None => tagged(respond::full(StatusCode::OK, JSON, document.into()), &hash)?,
+        None => tagged(respond::full(StatusCode::OK, JSON, document), &hash)?,
     };
     if asked.is_some() {
         // The address names the content, so it can be kept for ever.

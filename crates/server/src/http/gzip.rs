@@ -43,10 +43,17 @@ pub(crate) fn compress(mut response: Response, request: &Request, above: usize) 
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     response.map(|body| match body {
-        Body::Full(bytes) => Body::Pieces(pieces(stream::iter([Ok(bytes)]).boxed())),
+        Body::Full(bytes) => Body::Pieces(pieces(stream::iter(cut(bytes).map(Ok)).boxed())),
         Body::Pieces(stream) => Body::Pieces(pieces(stream)),
         other => other,
     })
+}
+
+/// A long answer is compressed so many bytes at a time: megabytes at once would hold up the worker.
+const PIECE: usize = 64 << 10;
+
+fn cut(mut bytes: Bytes) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PIECE))))
 }
 
 /// Compresses piece by piece, holding only what the compressor holds.

@@ -17,12 +17,14 @@ use futures::{StreamExt, TryStreamExt};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use crate::http::body::{Body, Broken, PieceStream, STALL, WRITE_GRACE, WatchBody};
+use crate::http::body::{Body, Broken, FrameBytes, PieceStream, STALL, WRITE_GRACE, WatchBody};
 use crate::http::h2::turn::Turn;
 
 /// An answer that fits into one frame goes out with its end, in one write. It is small enough to be left to a peer that
 /// does not want it: there are no more such than streams.
 const ONE_FRAME: usize = 16 << 10;
+/// Events are copied together up to this, to save frames: as much as a frame of the peer holds without being asked.
+const JOINED: usize = 16 << 10;
 /// Longer ones are cut so, and each piece has [`STALL`] to be taken.
 const PIECE: usize = 64 << 10;
 
@@ -132,21 +134,31 @@ impl BodyState {
     }
 }
 
-/// One DATA frame per batch.
+/// A batch in as few DATA frames as its peer takes it in. What is not asked for yet stays shared with other watches.
 fn events(watch: Box<dyn WatchBody>) -> BoxStream<'static, Bytes> {
-    stream::unfold(watch, |mut watch| async move {
-        let frames = watch.next().await?;
-        Some((joined(&frames), watch))
+    stream::unfold((watch, FrameBytes::new().into_iter()), |(mut watch, mut frames)| async move {
+        if frames.as_slice().is_empty() {
+            frames = watch.next().await?.into_iter();
+        }
+        let next = joined(&mut frames);
+        Some((next, (watch, frames)))
     })
     .boxed()
 }
 
-fn joined(frames: &[Bytes]) -> Bytes {
-    if let [one] = frames {
-        return one.clone();
+/// The next frames, copied together up to [`JOINED`] bytes; a longer one by itself, as it is.
+fn joined(frames: &mut smallvec::IntoIter<[Bytes; 8]>) -> Bytes {
+    let mut length = 0;
+    let fits = |frame: &&Bytes| {
+        length += frame.len();
+        length <= JOINED
+    };
+    let count = frames.as_slice().iter().take_while(fits).count();
+    if count <= 1 {
+        return frames.next().unwrap_or_default();
     }
-    let mut all = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
-    frames.iter().for_each(|frame| all.extend_from_slice(frame));
+    let mut all = BytesMut::with_capacity(JOINED.min(length));
+    frames.by_ref().take(count).for_each(|frame| all.extend_from_slice(&frame));
     all.freeze()
 }
 

@@ -1,0 +1,158 @@
+//! [`Answers`]: the memory that answers may take until their clients have read them.
+//!
+//! An answer is held until it is written, and a client decides when that is: one HTTP/2 connection can ask a thousand times for
+//! an object of a megabyte and read nothing. So what a user has not read is counted, and further requests of a user who has left too much
+//! unread wait until some of it is gone: it is read, or given up after [`crate::http::body::STALL`]. Others do not notice.
+//!
+//! The size of an answer is known only when it is there. Those that are being made at the same time may exceed the bound together; seats
+//! bound their number.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::sync::Notify;
+
+use crate::http::body::{Body, Response};
+
+/// The number of shares: enough that two users rarely have the same one.
+const SHARES: usize = 256;
+/// What is shorter is not counted: the stream that carries it takes as much.
+const COUNTED_ABOVE: usize = 4 << 10;
+
+/// Counters of what was not read yet.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    /// The bytes that one user may leave unread.
+    share: usize,
+    /// The bytes that an answer in pieces holds at a time.
+    piece: usize,
+    shares: Vec<Arc<Share>>,
+    keys: RandomState,
+}
+
+/// The users whose names hash alike, under a key that nobody can know.
+#[derive(Debug, Default)]
+struct Share {
+    unread: AtomicUsize,
+    read: Notify,
+}
+
+/// Bytes that are counted until they are dropped.
+#[derive(Debug)]
+struct Unread {
+    bytes: usize,
+    share: Arc<Share>,
+}
+
+impl Unread {
+    fn new(bytes: usize, share: &Arc<Share>) -> Self {
+        share.unread.fetch_add(bytes, Ordering::Relaxed);
+        Self { bytes, share: Arc::clone(share) }
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        self.share.unread.fetch_sub(self.bytes, Ordering::Release);
+        self.share.read.notify_waiters();
+    }
+}
+
+/// An answer and its count.
+struct CountedBytes {
+    bytes: Bytes,
+    _unread: Unread,
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Answers {
+    /// One user may leave `share` bytes unread; an answer in pieces holds `piece` bytes at a time.
+    pub(crate) fn new(share: usize, piece: usize) -> Self {
+        let shares = (0..SHARES).map(|_| Arc::default()).collect();
+        Self { share, piece, shares, keys: RandomState::new() }
+    }
+
+    fn of(&self, user: &str) -> Option<&Arc<Share>> {
+        let index = usize::try_from(self.keys.hash_one(user) % SHARES as u64).ok()?;
+        self.shares.get(index)
+    }
+
+    /// Waits until the user has read enough of what it asked for before.
+    pub(crate) async fn wait(&self, user: &str) {
+        let Some(share) = self.of(user) else { return };
+        while share.unread.load(Ordering::Acquire) > self.share {
+            let read = share.read.notified();
+            if share.unread.load(Ordering::Acquire) > self.share {
+                read.await;
+            }
+        }
+    }
+
+    /// Counts an answer until it is written or given up.
+    pub(crate) fn count(&self, user: &str, response: Response) -> Response {
+        let Some(share) = self.of(user) else { return response };
+        response.map(|body| match body {
+            Body::Full(bytes) if bytes.len() > COUNTED_ABOVE => {
+                let unread = Unread::new(bytes.len(), share);
+                Body::Full(Bytes::from_owner(CountedBytes { bytes, _unread: unread }))
+            }
+            Body::Pieces(pieces) => {
+                let unread = Unread::new(self.piece, share);
+                let counted = pieces.map(move |piece| {
+                    let _until_the_end = &unread;
+                    piece
+                });
+                Body::Pieces(counted.boxed())
+            }
+            other => other,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, stream};
+
+    use super::*;
+
+    fn full(bytes: usize) -> Response {
+        Response::new(Body::Full(vec![b'x'; bytes].into()))
+    }
+
+    /// One connection held 800 MB: a thousand streams with an object of a megabyte each, none of which was read.
+    #[tokio::test]
+    async fn whoever_reads_nothing_gets_no_more_answers() {
+        let answers = Answers::new(100_000, 30_000);
+        let first = answers.count("a", full(90_000));
+        assert!(answers.wait("a").now_or_never().is_some(), "within the share");
+        let pieces = Body::Pieces(stream::iter([Ok(Bytes::new())]).boxed());
+        let second = answers.count("a", Response::new(pieces));
+        assert!(answers.wait("a").now_or_never().is_none(), "one answer too many is not read");
+        let others = (0..100).filter(|n| answers.wait(&format!("user {n}")).now_or_never().is_some());
+        assert!(others.count() > 90, "others go on");
+        let wait = answers.wait("a");
+        let read = async { drop(first) };
+        tokio::join!(wait, read);
+        drop(second);
+        assert_eq!(answers.of("a").unwrap().unread.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_part_of_an_answer_counts_as_the_whole_while_it_is_held() {
+        let answers = Answers::new(10_000, 0);
+        let Body::Full(mut bytes) = answers.count("a", full(20_000)).into_body() else { panic!("whole") };
+        let last = bytes.split_off(19_000);
+        drop(bytes);
+        assert!(answers.wait("a").now_or_never().is_none());
+        drop(last);
+        assert!(answers.wait("a").now_or_never().is_some());
+    }
+}

@@ -1,0 +1,116 @@
+//! [`Documents`]: OpenAPI documents, made once for all who ask at the same time.
+//!
+//! They are megabytes, the same for everybody, and written anew when somebody asks. A thousand requests at once would write a
+//! thousand, and a thousand clients that do not read would hold as many. Here the first request writes a document and the others wait for
+//! it; it is kept for a while for those who come next, and by those who are reading it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use crate::registry::Served;
+
+/// The time for which a document stays after it was written: clients ask for all of them in turn, and then not for hours.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// A document and its hash.
+pub(crate) type Document = (Arc<str>, Bytes);
+type Cell = Arc<OnceCell<Document>>;
+
+/// The documents that are being written or were written lately.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Documents {
+    by_name: Arc<Mutex<HashMap<String, KeptDocument>>>,
+}
+
+#[derive(Debug)]
+struct KeptDocument {
+    /// The resources it describes.
+    of: Arc<Served>,
+    cell: Cell,
+}
+
+impl Documents {
+    /// The document of that name about these resources, written on a thread of its own unless it is there; `None` if there is no such document.
+    pub(crate) async fn get(
+        &self,
+        name: &str,
+        of: &Arc<Served>,
+        write: impl FnOnce() -> Option<Document> + Send + 'static,
+    ) -> Option<Document> {
+        let cell = self.cell(name, of);
+        let written = async { tokio::task::spawn_blocking(write).await.ok().flatten().ok_or(()) };
+        let mut first = false;
+        let document = cell.get_or_try_init(|| {
+            first = true;
+            written
+        });
+        let document = document.await.ok().cloned();
+        match &document {
+            None => self.forget(name, &cell),
+            Some(_) if first => {
+                let (documents, name) = (self.clone(), name.to_owned());
+                tokio::spawn(async move {
+                    tokio::time::sleep(KEPT).await;
+                    documents.forget(&name, &cell);
+                });
+            }
+            Some(_) => {}
+        }
+        document
+    }
+
+    fn cell(&self, name: &str, of: &Arc<Served>) -> Cell {
+        let mut by_name = self.by_name.lock();
+        if let Some(kept) = by_name.get(name).filter(|kept| Arc::ptr_eq(&kept.of, of)) {
+            return Arc::clone(&kept.cell);
+        }
+        let cell = Cell::default();
+        by_name.insert(name.to_owned(), KeptDocument { of: Arc::clone(of), cell: Arc::clone(&cell) });
+        cell
+    }
+
+    fn forget(&self, name: &str, cell: &Cell) {
+        let mut by_name = self.by_name.lock();
+        if by_name.get(name).is_some_and(|kept| Arc::ptr_eq(&kept.cell, cell)) {
+            by_name.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Three thousand requests for one document took 900 MB and 8 seconds of both processors.
+    #[tokio::test(start_paused = true)]
+    async fn a_document_is_written_once_for_all_who_wait() {
+        let (documents, written) = (Documents::default(), Arc::new(AtomicUsize::new(0)));
+        let served = Arc::new(Served::default());
+        let ask = |name: &'static str, of: &Arc<Served>| {
+            let (documents, written, of) = (documents.clone(), Arc::clone(&written), Arc::clone(of));
+            async move {
+                let write = move || {
+                    written.fetch_add(1, Ordering::SeqCst);
+                    (name != "nothing").then(|| ("hash".into(), Bytes::from(vec![1; 100])))
+                };
+                documents.get(name, &of, write).await
+            }
+        };
+        let all = futures::future::join_all((0..50).map(|_| ask("v2", &served))).await;
+        let places = all.iter().map(|document| document.as_ref().unwrap().1.as_ptr());
+        assert_eq!(places.collect::<std::collections::HashSet<_>>().len(), 1, "one copy");
+        assert_eq!(written.load(Ordering::SeqCst), 1);
+        ask("v2", &Arc::new(Served::default())).await;
+        assert_eq!(written.load(Ordering::SeqCst), 2, "other resources, another document");
+        assert!(ask("nothing", &served).await.is_none());
+        tokio::time::sleep(KEPT * 2).await;
+        assert!(documents.by_name.lock().is_empty(), "nothing stays");
+    }
+}
