@@ -220,27 +220,23 @@ where
             let keep = keep && version == Version::HTTP_11;
             let chunked = version == Version::HTTP_11;
             head(if chunked { Delimiter::Chunked } else { Delimiter::None }, keep);
-            write_pieces(io, &[&out]).await?;
+            write_short(io, &[&out]).await?;
             stream_pieces(io, pieces, chunked).await?;
-            io.flush().await?;
             return Ok(if keep { AfterRequest::Again } else { AfterRequest::Close });
         }
         Body::Watch(watch) => {
             head(Delimiter::Chunked, true);
-            write_pieces(io, &[&out]).await?;
-            io.flush().await?;
+            write_short(io, &[&out]).await?;
             return Ok(AfterRequest::Watch(watch, ConnectionFlow::Chunks));
         }
         Body::Tunnel(other) => {
             head(Delimiter::None, true);
-            write_pieces(io, &[&out]).await?;
-            io.flush().await?;
+            write_short(io, &[&out]).await?;
             return Ok(AfterRequest::Tunnel(other));
         }
         Body::WebSocket(watch) => {
             head(Delimiter::None, true);
-            write_pieces(io, &[&out]).await?;
-            io.flush().await?;
+            write_short(io, &[&out]).await?;
             return Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket));
         }
     }
@@ -284,7 +280,7 @@ async fn stream_pieces<S: AsyncWrite + Unpin>(
         };
         timeout(STALL, write).await??;
     }
-    if chunked { io.write_all(END).await } else { Ok(()) }
+    write_short(io, if chunked { &[END] } else { &[] }).await
 }
 
 /// Writes events as they come, until the watch ends or the client goes.
@@ -310,6 +306,5 @@ where
         };
         patiently(watch, write).await?;
     }
-    io.write_all(END).await?;
-    io.flush().await
+    write_short(io, &[END]).await
 }
