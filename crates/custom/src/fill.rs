@@ -9,39 +9,73 @@ use listwatch_wire::json::{Map, Value};
 
 use crate::Schema;
 
-/// Fills absent fields that have a default, everywhere in the object.
+/// The most bytes of defaults that are added to an object: far more than can be stored of it. A list of many empty objects would else become
+/// as many copies of what the schema says about one.
+const MOST_ADDED: usize = 8 << 20;
+
+/// Fills absent fields that have a default, everywhere in the object, up to a size that nobody can store.
 ///
 /// A `null` where the schema does not allow one counts as absent: it is dropped, and gives way to a default.
 pub fn fill(schema: &Schema, value: &mut Value) {
-    match value {
-        Value::Object(fields) => fill_fields(schema, fields),
-        Value::Array(items) => {
-            if let Some(schema) = schema.items.as_deref() {
-                items.iter_mut().for_each(|item| fill(schema, item));
-            }
-        }
-        _ => {}
-    }
+    Filler { room: MOST_ADDED }.fill(schema, value);
 }
 
-/// Drops nulls first, so that a dropped field takes its default. Values of defaults are filled in turn.
-fn fill_fields(schema: &Schema, fields: &mut Map) {
-    fields.retain(|name, value| !value.is_null() || keeps_null(schema, name));
-    for (name, property) in &schema.properties {
-        match fields.get_mut(name) {
-            Some(value) => fill(property, value),
-            None => {
-                if let Some(default) = &property.default {
-                    let mut value = default.clone();
-                    fill(property, &mut value);
-                    fields.insert(name.clone(), value);
+/// Fills in defaults.
+struct Filler {
+    /// The bytes that may still be added.
+    room: usize,
+}
+
+impl Filler {
+    fn fill(&mut self, schema: &Schema, value: &mut Value) {
+        match value {
+            Value::Object(fields) => self.fill_fields(schema, fields),
+            Value::Array(items) => {
+                if let Some(schema) = schema.items.as_deref() {
+                    items.iter_mut().for_each(|item| self.fill(schema, item));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fill_fields(&mut self, schema: &Schema, fields: &mut Map) {
+        fields.retain(|name, value| !value.is_null() || keeps_null(schema, name));
+        for (name, property) in &schema.properties {
+            match fields.get_mut(name) {
+                Some(value) => self.fill(property, value),
+                None => {
+                    if let Some(default) =
+                        property.default.as_ref().filter(|default| self.takes(name, default))
+                    {
+                        let mut value = default.clone();
+                        self.fill(property, &mut value);
+                        fields.insert(name.clone(), value);
+                    }
                 }
             }
         }
+        if let Some(unnamed) = schema.additional() {
+            let others = fields.iter_mut().filter(|(name, _)| !schema.properties.contains_key(name.as_str()));
+            others.for_each(|(_, value)| self.fill(unnamed, value));
+        }
     }
-    if let Some(unnamed) = schema.additional() {
-        let others = fields.iter_mut().filter(|(name, _)| !schema.properties.contains_key(name.as_str()));
-        others.for_each(|(_, value)| fill(unnamed, value));
+
+    /// Takes the room of a field; false if there is none.
+    fn takes(&mut self, name: &str, default: &Value) -> bool {
+        let left = self.room.checked_sub(name.len() + weight(default));
+        self.room = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+/// About the bytes of a value.
+fn weight(value: &Value) -> usize {
+    4 + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+        _ => 0,
     }
 }
 
@@ -58,6 +92,18 @@ mod tests {
     fn filled(schema_json: Value, mut value: Value) -> Value {
         fill(&schema(schema_json), &mut value);
         value
+    }
+
+    /// A list of 100,000 empty objects, each with a default of 10 KB, became a gigabyte.
+    #[test]
+    fn defaults_do_not_outgrow_every_store() {
+        let item =
+            json!({"type": "object", "properties": {"a": {"type": "string", "default": "x".repeat(10_000)}}});
+        let schema = json!({"type": "object", "properties": {"list": {"type": "array", "items": item}}});
+        let empty: Vec<Value> = (0..2000).map(|_| json!({})).collect();
+        let value = filled(schema, json!({"list": empty}));
+        let filled = value["list"].as_array().unwrap().iter().filter(|item| item.get("a").is_some()).count();
+        assert!(filled * 10_000 <= MOST_ADDED && filled > 100, "{filled}");
     }
 
     #[test]

@@ -98,6 +98,11 @@ impl JsonPatch {
         Ok(Self { operations, limits, complaints })
     }
 
+    /// The values that operations put somewhere.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.operations.iter().filter_map(|operation| operation.value.as_ref())
+    }
+
     /// The strict-decoding errors: fields that no operation has, or that one has twice.
     #[must_use]
     pub fn complaints(&self) -> &[String] {

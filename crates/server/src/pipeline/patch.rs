@@ -37,12 +37,14 @@ pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<ParsedPat
     let mut complaints = Vec::new();
     let mut object = || -> Result<Value, Status> {
         let parsed = parse_object_patch(body)?;
+        body::check_parts(&parsed.value, body)?;
         complaints = body::duplicate(&parsed.duplicates).collect();
         Ok(parsed.value)
     };
     let patch = match kind {
         PatchType::Json => {
             let patch = JsonPatch::parse(body)?;
+            body::check_parts(&Value::Array(patch.values().cloned().collect()), body)?;
             complaints = patch.complaints().to_vec();
             Patch::Json(patch)
         }
@@ -53,6 +55,7 @@ pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<ParsedPat
         PatchType::Strategic => Patch::Strategic(object()?),
         PatchType::Apply => {
             let document = applied(request)?;
+            body::check_parts(&document.value, body)?;
             complaints = document.repeated;
             Patch::Apply(document.value)
         }
