@@ -5,6 +5,7 @@
 //! consumer's and back.
 
 use crate::core::{Add, QueueCore};
+use crate::pace::{Stamp, TIMED_EVERY};
 use crate::priority::Priority;
 use crate::reason::Reason;
 use crate::waiters::Waiters;
@@ -19,8 +20,8 @@ const PORTION: usize = 32;
 pub(crate) struct Inbox<K, R> {
     /// An add must do more than append: [`Self::look_out`] says when.
     pub(crate) alert: bool,
+    timing: Timing,
     pub(crate) adds: InboxBatch<K, R>,
-    metered: bool,
     pub(crate) closed: bool,
     /// Adds wake nobody while the queue is paused.
     pub(crate) paused: bool,
@@ -30,11 +31,11 @@ pub(crate) struct Inbox<K, R> {
 }
 
 impl<K, R> Inbox<K, R> {
-    pub(crate) fn new(metered: bool) -> Self {
+    pub(crate) fn new(timing: Timing) -> Self {
         Self {
-            alert: metered,
+            alert: timing == Timing::Each,
+            timing,
             adds: InboxBatch::default(),
-            metered,
             closed: false,
             paused: false,
             sleepers: Waiters::default(),
@@ -42,19 +43,42 @@ impl<K, R> Inbox<K, R> {
         }
     }
 
+    pub(crate) fn set_timing(&mut self, timing: Timing) {
+        self.timing = timing;
+        self.look_out();
+    }
+
+    /// True if the next add is timed.
+    #[inline]
+    pub(crate) fn times_next(&self) -> bool {
+        match self.timing {
+            Timing::None => false,
+            Timing::Some => self.adds.keys.len().is_multiple_of(TIMED_EVERY),
+            Timing::Each => true,
+        }
+    }
+
     /// Sums up, for the next add, whether there is someone to wake, a time to note, or a reason to refuse it. To be called after
     /// each change of these.
     pub(crate) fn look_out(&mut self) {
         let wakes = !self.paused && !self.sleepers.is_empty();
-        self.alert = self.closed || self.metered || wakes;
+        self.alert = self.closed || self.timing == Timing::Each || wakes;
     }
+}
+
+/// The adds that are timed; see [`crate::pace`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timing {
+    None,
+    Some,
+    Each,
 }
 
 /// Adds of normal priority, and delayed ones.
 #[repr(C)]
 pub(crate) struct InboxBatch<K, R> {
     keys: Vec<InboxWaiting<K, R>>,
-    /// When they were added: as many as keys, or none if the queue is not measured.
+    /// When those keys were added that are timed.
     times: Vec<u64>,
     /// Delayed adds, with when they fall due. Apart from the others, because how the two follow each other does not matter.
     delayed: Vec<(Add<K, R>, u64)>,
@@ -65,6 +89,7 @@ pub(crate) struct InboxBatch<K, R> {
 struct InboxWaiting<K, R> {
     key: K,
     hash: u32,
+    timed: bool,
     reason: R,
 }
 
@@ -82,9 +107,9 @@ impl<K, R> InboxBatch<K, R> {
 
     /// Appends an add. Returns how many there are then.
     #[inline]
-    pub(crate) fn push(&mut self, add: Add<K, R>) -> usize {
+    pub(crate) fn push(&mut self, add: Add<K, R>, timed: bool) -> usize {
         let Add { hash, key, reason, .. } = add;
-        self.keys.push(InboxWaiting { key, hash, reason });
+        self.keys.push(InboxWaiting { key, hash, timed, reason });
         self.keys.len()
     }
 
@@ -108,11 +133,13 @@ impl<K, R> InboxBatch<K, R> {
     {
         // Nothing here can fail: queues with an inbox are unbounded, and closing empties the inbox first.
         self.turn();
+        let mut at = Stamp::NONE;
         while !self.keys.is_empty() {
             core.expect(self.keys.iter().rev().take(PORTION).map(|waiting| waiting.hash));
             for _ in 0..PORTION {
-                let Some(InboxWaiting { key, hash, reason }) = self.keys.pop() else { break };
-                let at = self.times.pop().unwrap_or(0);
+                let Some(InboxWaiting { key, hash, timed, reason }) = self.keys.pop() else { break };
+                // What is not timed came after what was timed before it, and before the next.
+                at = if timed { self.next_time() } else { at.not_exact() };
                 let _ = core.add(Add { hash, key, reason, priority: Priority::Normal, at });
             }
         }
@@ -124,6 +151,10 @@ impl<K, R> InboxBatch<K, R> {
             }
         }
         self.turned = false;
+    }
+
+    fn next_time(&mut self) -> Stamp {
+        self.times.pop().map_or(Stamp::NONE, Stamp::exact)
     }
 
     /// Turns all around, because taking from the end of a vector is cheap, and complete at any moment.

@@ -97,6 +97,7 @@ mod item;
 pub mod limiter;
 mod metrics;
 mod options;
+mod pace;
 mod priority;
 mod produce;
 mod prometheus;
@@ -109,6 +110,7 @@ mod shuttle_tests;
 mod sync;
 mod ticket;
 mod waiters;
+mod waking;
 
 pub use drain::{Drain, Drained};
 pub use error::AddError;

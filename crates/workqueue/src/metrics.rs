@@ -2,7 +2,15 @@
 //!
 //! The queue keeps plain numbers under the lock it holds anyway; [`Source::stats`] copies them. Gauges that depend on the
 //! time (`unfinished_work_seconds`, `longest_running_processor_seconds`) are computed when asked for, so no thread has
-//! to refresh them. [`crate::Prometheus`] renders any number of sources; another metrics system needs
+//! to refresh them.
+//!
+//! **Durations.** Every key is counted. Each is timed as long as a key takes two microseconds or more, which is nearly always: then the
+//! clock is a small part of the cost. In a queue whose keys take less, 64 of them in a row, one in 16 is timed and counts for
+//! those before it, so that counts stay exact and sums are estimates. The first slow key among those that are timed, a
+//! consumer that finds the queue empty and each reading of the numbers end that. Up to then `unfinished_work_seconds` and
+//! `longest_running_processor_seconds` may take a key for older than it is, by what has passed since the last key that was timed.
+//!
+//! [`crate::Prometheus`] renders any number of sources; another metrics system needs
 //! nothing but this trait.
 
 use std::time::Duration;
@@ -62,13 +70,14 @@ impl Histogram {
         Duration::from_secs(10),
     ];
 
-    pub(crate) fn observe(&mut self, nanos: u64) {
+    #[inline]
+    pub(crate) fn observe(&mut self, nanos: u64, times: u64) {
         // The bucket is the number of decimal digits: bounds are inclusive, hence the minus one.
         let digits = nanos.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize;
         if let Some(count) = self.counts.get_mut(digits.min(Self::BOUNDS.len())) {
-            *count += 1;
+            *count += times;
         }
-        self.sum = self.sum.saturating_add(Duration::from_nanos(nanos));
+        self.sum = self.sum.saturating_add(Duration::from_nanos(nanos.saturating_mul(times)));
     }
 
     /// The number of observations.

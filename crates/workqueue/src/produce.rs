@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::clock::nanos;
 use crate::core::Add;
+use crate::pace::Stamp;
 use crate::priority::Priority;
 use crate::reason::Reason;
 use crate::shared::SharedQueue;
@@ -29,8 +30,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
 
     #[inline]
     fn prepare(&self, key: K, reason: R, priority: Priority) -> Add<K, R> {
-        let at = if self.metered { self.clock.now() } else { 0 };
-        Add { hash: self.hash(&key), key, reason, priority, at }
+        Add { hash: self.hash(&key), key, reason, priority, at: Stamp::NONE }
     }
 
     pub(crate) fn add_after(
@@ -46,7 +46,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         }
         let mut state = self.state();
         state.core.note_retry();
-        let result = state.core.add(add);
+        let result = self.add_to(&mut state, add);
         self.release(state);
         result
     }
@@ -196,7 +196,7 @@ impl<K: Key, R: Reason> Future for AddWait<'_, K, R> {
         if let Some(id) = this.id.take() {
             state.room.remove(id);
         }
-        let result = state.core.add(add);
+        let result = this.shared.add_to(&mut state, add);
         this.shared.release(state);
         Poll::Ready(result)
     }

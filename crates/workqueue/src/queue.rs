@@ -112,7 +112,9 @@ impl<K: Key, R: Reason> Source for Queue<K, R> {
 
     fn stats(&self) -> Stats {
         let now = self.0.clock.now();
-        self.due_state().core.stats(now)
+        let mut state = self.due_state();
+        self.0.time_each(&mut state);
+        state.core.stats(now)
     }
 }
 

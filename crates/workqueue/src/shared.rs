@@ -10,7 +10,7 @@
 //! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under
 //! that same lock, so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed
 //! out, then no consumer sleeps or at least one has been woken and will look*. A consumer that was woken and finds more than one key
-//! wakes the next ([`SharedQueue::release`]); one that was woken and goes away without looking passes the wake on
+//! wakes the next ([`SharedQueue::release`], `waking.rs`); one that was woken and goes away without looking passes the wake on
 //! ([`WakeTicket`]'s drop). Nobody is notified while all consumers are awake.
 //!
 //! **Timers.** There is no thread: one of the sleeping consumers (the owner of [`Inbox::timer`]) also waits for the time at
@@ -23,8 +23,9 @@ use foldhash::fast::RandomState;
 use crate::clock::Clock;
 use crate::core::slab::Slot;
 use crate::core::{Add, QueueCore, TakenKey};
-use crate::inbox::{Inbox, InboxBatch};
+use crate::inbox::{Inbox, InboxBatch, Timing};
 use crate::limiter::RateLimiter;
+use crate::pace::Pace;
 use crate::reason::Reason;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use crate::ticket::WakeTicket;
@@ -42,7 +43,7 @@ pub(crate) struct SharedQueue<K, R> {
     pub(crate) name: String,
     pub(crate) hasher: RandomState,
     pub(crate) clock: Clock,
-    /// True if durations are measured, which costs a look at the clock per step.
+    /// True if durations are measured.
     pub(crate) metered: bool,
     /// True if every add goes to the state machine at once.
     direct: bool,
@@ -51,7 +52,7 @@ pub(crate) struct SharedQueue<K, R> {
     state: Padded<Mutex<QueueState<K, R>>>,
     /// The number of consumers that sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
     /// so that who holds that lock misses no sleeper.
-    sleepers: AtomicUsize,
+    pub(crate) sleepers: AtomicUsize,
     /// The next hand-out must empty the inbox: it has reached its soft limit, or has delayed keys. Written so rarely that
     /// reading it costs consumers nothing.
     inbox_matters: AtomicBool,
@@ -70,15 +71,16 @@ pub(crate) struct QueueState<K, R> {
     pub(crate) room: Waiters,
     /// Counts plain shut-downs, which release those who wait for a drain.
     pub(crate) drains_aborted: u64,
-    /// The time when a consumer last looked at the clock.
-    seen: u64,
+    pace: Pace,
+    /// The producers know that only some keys are timed.
+    sparse: bool,
     /// Swapped with the inbox's vector, so that neither is ever reallocated for long.
     spare: InboxBatch<K, R>,
 }
 
 impl<K, R> QueueState<K, R> {
     #[inline]
-    fn has_waiters(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         !self.idle.is_empty() || !self.room.is_empty()
     }
 }
@@ -109,13 +111,14 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
             clock: Clock::new(),
             direct,
             limiter: Mutex::new(limiter),
-            inbox: Padded(Mutex::new(Inbox::new(metered))),
+            inbox: Padded(Mutex::new(Inbox::new(if metered { Timing::Each } else { Timing::None }))),
             state: Padded(Mutex::new(QueueState {
                 core,
                 idle: Waiters::default(),
                 room: Waiters::default(),
                 drains_aborted: 0,
-                seen: 0,
+                pace: Pace::default(),
+                sparse: false,
                 spare: InboxBatch::default(),
             })),
             sleepers: AtomicUsize::new(0),
@@ -133,7 +136,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         if inbox.alert {
             return self.add_alert(inbox, add);
         }
-        let length = inbox.adds.push(add);
+        let length = self.push(&mut inbox, add);
         drop(inbox);
         if length >= INBOX_SOFT_MAX {
             self.relieve_inbox(length);
@@ -147,10 +150,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         if inbox.closed {
             return Err(AddError::ShutDown(add.key));
         }
-        if self.metered {
-            inbox.adds.push_time(add.at);
-        }
-        let length = inbox.adds.push(add);
+        let length = self.push(&mut inbox, add);
         let waker = if inbox.paused { None } else { self.pop_sleeper(&mut inbox) };
         drop(inbox);
         if let Some(waker) = waker {
@@ -162,11 +162,28 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         Ok(())
     }
 
+    #[inline]
+    fn push(&self, inbox: &mut Inbox<K, R>, add: Add<K, R>) -> usize {
+        let timed = inbox.times_next();
+        if timed {
+            inbox.adds.push_time(self.clock.now());
+        }
+        inbox.adds.push(add, timed)
+    }
+
     pub(crate) fn add_directly(&self, add: Add<K, R>) -> Result<(), AddError<K>> {
         let mut state = self.state();
-        let result = state.core.add(add);
+        let result = self.add_to(&mut state, add);
         self.release(state);
         result
+    }
+
+    /// Adds a key to the state machine at once. End with [`Self::release`].
+    pub(crate) fn add_to(&self, state: &mut QueueState<K, R>, mut add: Add<K, R>) -> Result<(), AddError<K>> {
+        if self.metered {
+            add.at = state.pace.add(|| self.clock.now());
+        }
+        state.core.add(add)
     }
 
     /// Adds a delayed key by way of the inbox, unless someone sleeps who may have to get up earlier for it.
@@ -205,6 +222,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
     /// Locks the state, with every add that came before in it. End with [`Self::release`] after any change.
     pub(crate) fn state(&self) -> MutexGuard<'_, QueueState<K, R>> {
         let mut state = lock(&self.state.0);
+        state.pace.begin();
         self.empty_inbox(&mut state);
         state
     }
@@ -226,8 +244,8 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
     #[inline]
     pub(crate) fn next(&self, ticket: &mut WakeTicket<'_, K, R>, waker: &Waker) -> NextKey<K, R> {
         let mut state = lock(&self.state.0);
+        state.pace.begin();
         loop {
-            self.look_at_clock(&mut state);
             if let Some(taken) = self.take(&mut state) {
                 ticket.leave_bed(&state);
                 self.release(state);
@@ -239,6 +257,8 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
             }
             let mut inbox = lock(&self.inbox.0);
             if inbox.adds.is_empty() {
+                // The next key comes after a rest, however quickly the others did.
+                state.pace.time_each();
                 let timer = self.go_to_bed(&mut inbox, ticket, waker, state.core.next_due());
                 drop(inbox);
                 self.release(state);
@@ -253,20 +273,12 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
     #[inline]
     pub(crate) fn try_next(&self, done: Option<Slot>) -> Option<TakenKey<K, R>> {
         let mut state = lock(&self.state.0);
-        // One look serves both: the one key ends when the next begins.
-        self.look_at_clock(&mut state);
-        finish(&mut state, done);
+        // One visit, and so one look at the clock, for both: the one key ends when the next begins.
+        state.pace.begin();
+        self.finish(&mut state, done);
         let taken = self.take(&mut state);
         self.release(state);
         taken
-    }
-
-    /// Looks at the clock, if durations are measured. Before [`Self::take`] and [`finish`].
-    #[inline]
-    fn look_at_clock(&self, state: &mut QueueState<K, R>) {
-        if self.metered {
-            state.seen = self.clock.now();
-        }
     }
 
     #[inline]
@@ -280,64 +292,58 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         if !state.core.next_is_settled() {
             self.empty_inbox(state);
         }
-        state.core.take(state.seen)
+        let QueueState { core, pace, .. } = state;
+        let taken = core.take(|timed| pace.take(timed, || self.clock.now()));
+        if self.metered && pace.is_sparse() != state.sparse {
+            self.change_timing(state);
+        }
+        taken
+    }
+
+    /// Tells producers which keys are timed from now on.
+    #[cold]
+    fn change_timing(&self, state: &mut QueueState<K, R>) {
+        state.sparse = state.pace.is_sparse();
+        let timing = if state.sparse { Timing::Some } else { Timing::Each };
+        lock(&self.inbox.0).set_timing(timing);
+    }
+
+    /// Times each key for a while, if any: who has just read the numbers will read them again.
+    pub(crate) fn time_each(&self, state: &mut QueueState<K, R>) {
+        state.pace.time_each();
+        if state.sparse {
+            self.change_timing(state);
+        }
     }
 
     /// Makes keys ready whose time has come.
     fn advance(&self, state: &mut QueueState<K, R>) {
         // What was due when someone last looked at the clock still is.
-        let due = state.core.next_due().is_some_and(|due| due <= state.seen);
-        if !due && !self.metered {
-            state.seen = self.clock.now();
+        let due = state.core.next_due().is_some_and(|due| due <= state.pace.seen());
+        if !due {
+            state.pace.now(|| self.clock.now());
         }
-        if state.core.must_advance(state.seen) {
+        let seen = state.pace.seen();
+        if state.core.must_advance(seen) {
             // What was added before a key falls due goes before it.
             self.empty_inbox(state);
-            state.core.advance(state.seen);
+            state.core.advance(seen);
         }
     }
 
     pub(crate) fn done(&self, slot: Slot) {
         let mut state = lock(&self.state.0);
-        self.look_at_clock(&mut state);
-        finish(&mut state, Some(slot));
+        state.pace.begin();
+        self.finish(&mut state, Some(slot));
         self.release(state);
     }
 
-    /// Gives up the state lock and wakes whoever the new state concerns.
+    /// Takes back a key that was handed out, if there is one.
     #[inline]
-    pub(crate) fn release(&self, state: MutexGuard<'_, QueueState<K, R>>) {
-        let someone_waits = self.sleepers.load(Ordering::Relaxed) > 0 || state.has_waiters();
-        if someone_waits {
-            self.release_and_wake(state);
-        }
-    }
-
-    #[cold]
-    fn release_and_wake(&self, mut state: MutexGuard<'_, QueueState<K, R>>) {
-        let mut wakers = Vec::new();
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
-            self.wake_consumers(&state.core, &mut wakers);
-        }
-        if state.core.is_closed() && state.core.is_idle() {
-            wakers.extend(state.idle.take_all());
-        }
-        if state.core.has_room() || state.core.is_closed() {
-            wakers.extend(state.room.oldest());
-        }
-        drop(state);
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    fn wake_consumers(&self, core: &QueueCore<K, R>, wakers: &mut Vec<Waker>) {
-        let mut inbox = lock(&self.inbox.0);
-        if core.is_closed() && core.depth() == 0 {
-            wakers.extend(inbox.sleepers.take_all());
-            self.count_sleepers(&mut inbox);
-        } else if core.can_take() {
-            wakers.extend(self.pop_sleeper(&mut inbox));
-        } else if core.next_due().is_some_and(|due| inbox.timer.is_none_or(|(_, armed)| due < armed)) {
-            wakers.extend(self.pop_timer_owner(&mut inbox));
+    fn finish(&self, state: &mut QueueState<K, R>, done: Option<Slot>) {
+        let QueueState { core, pace, .. } = state;
+        if let Some(slot) = done {
+            core.done(slot, |timed| pace.done(timed, || self.clock.now()));
         }
     }
 
@@ -361,49 +367,5 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         inbox.look_out();
         drop(inbox);
         self.release(state);
-    }
-
-    fn go_to_bed(
-        &self,
-        inbox: &mut Inbox<K, R>,
-        ticket: &mut WakeTicket<'_, K, R>,
-        waker: &Waker,
-        due: Option<u64>,
-    ) -> Option<u64> {
-        let id = inbox.sleepers.register(&mut ticket.id, waker);
-        self.count_sleepers(inbox);
-        let due = due?;
-        let mine = inbox.timer.is_none_or(|(owner, armed)| owner == id || due < armed);
-        mine.then(|| {
-            inbox.timer = Some((id, due));
-            due
-        })
-    }
-
-    fn pop_sleeper(&self, inbox: &mut Inbox<K, R>) -> Option<Waker> {
-        let waker = inbox.sleepers.newest();
-        self.count_sleepers(inbox);
-        waker
-    }
-
-    fn pop_timer_owner(&self, inbox: &mut Inbox<K, R>) -> Option<Waker> {
-        let waker =
-            inbox.timer.and_then(|(owner, _)| inbox.sleepers.take(owner)).or_else(|| inbox.sleepers.oldest());
-        self.count_sleepers(inbox);
-        waker
-    }
-
-    /// To be called after each change of the sleepers.
-    pub(crate) fn count_sleepers(&self, inbox: &mut Inbox<K, R>) {
-        inbox.look_out();
-        self.sleepers.store(inbox.sleepers.len(), Ordering::Relaxed);
-    }
-}
-
-/// Takes back a key that was handed out, if there is one.
-#[inline]
-fn finish<K: Key, R: Reason>(state: &mut QueueState<K, R>, done: Option<Slot>) {
-    if let Some(slot) = done {
-        state.core.done(slot, state.seen);
     }
 }

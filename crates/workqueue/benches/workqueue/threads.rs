@@ -18,6 +18,9 @@ pub(crate) fn rows(report: &Report) {
     let name = "add+get+done, 1 producer, 1 worker, backlog up to 10,000: CPU µs per add";
     report.cost(name, "0.10", "0.195", || hammer(1, LEAD, scatter));
     report.cost("the same, 4 producers, 4 workers", "0.20", "0.45", || hammer(4, LEAD, scatter));
+    let named = || Options::new().name("bench");
+    report.cost("1 producer, 1 worker, metrics on", "-", "-", || hammer_with(named(), 1, LEAD, scatter));
+    report.cost("4 producers, 4 workers, metrics on", "-", "-", || hammer_with(named(), 4, LEAD, scatter));
     report.cost("1 producer, 1 worker, Arc<str> keys", "-", "-", || hammer(1, LEAD, text));
     report.cost("4 producers, 4 workers, Arc<str> keys", "-", "-", || hammer(4, LEAD, text));
     for backlog in [1_000, 10_000, 100_000, 1_000_000] {
@@ -39,9 +42,16 @@ fn hammer<K>(threads: u64, lead: u64, key: impl Fn(u64) -> K) -> f64
 where
     K: listwatch_workqueue::Key + Sync,
 {
+    hammer_with(Options::new(), threads, lead, key)
+}
+
+fn hammer_with<K>(options: Options<K>, threads: u64, lead: u64, key: impl Fn(u64) -> K) -> f64
+where
+    K: listwatch_workqueue::Key + Sync,
+{
     let share = ADDS / threads;
     let keys: Vec<Vec<K>> = (0..threads).map(|p| (0..share).map(|i| key(p * share + i)).collect()).collect();
-    let queue: Queue<K> = Queue::new(Options::new());
+    let queue: Queue<K> = Queue::new(options);
     let handed_out: Arc<AtomicU64> = Arc::default();
     let before = crate::cpu();
     let workers: Vec<_> =

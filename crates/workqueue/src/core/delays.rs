@@ -11,6 +11,7 @@ use super::slab::{Slab, Slot};
 use super::wheel::{self, Timer, Wheel};
 use super::{Add, QueueCore};
 use crate::error::AddError;
+use crate::pace::Stamp;
 use crate::priority::Priority;
 use crate::reason::Reason;
 
@@ -163,7 +164,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         for timer in due.drain(..) {
             if counts(&self.slab, timer, priority) {
                 let (reason, priority) = self.undelay(timer.slot);
-                self.mark_dirty(timer.slot, reason, priority, now);
+                self.mark_dirty(timer.slot, reason, priority, Stamp::exact(now));
             }
         }
         self.delays.due = due;

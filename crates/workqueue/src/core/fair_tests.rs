@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::slab::Slot;
 use super::{Add, CoreSettings, QueueCore};
+use crate::pace::Stamp;
 use crate::priority::Priority;
 
 #[derive(Debug, Clone)]
@@ -59,7 +60,7 @@ impl History {
             Step::Take => self.take(),
             Step::Done(which) if which < self.held.len() => {
                 let (slot, _) = self.held.remove(which);
-                self.core.done(slot, 0);
+                self.core.done(slot, |_| Stamp::NONE);
             }
             Step::Done(_) => {}
         }
@@ -70,7 +71,7 @@ impl History {
     fn add(&mut self, tenant: u8) {
         self.adds += 1;
         let (hash, key) = (self.adds, (tenant, self.adds));
-        self.core.add(Add { hash, key, reason: (), priority: Priority::Normal, at: 0 }).unwrap();
+        self.core.add(Add { hash, key, reason: (), priority: Priority::Normal, at: Stamp::NONE }).unwrap();
         self.waiting.entry(tenant).or_default().push_back(self.adds);
     }
 
@@ -83,7 +84,7 @@ impl History {
     fn take(&mut self) {
         let candidates: Vec<u8> = (0..6).filter(|tenant| self.may_run(*tenant)).collect();
         let peeked = self.core.peek().copied();
-        let Some(taken) = self.core.take(0) else {
+        let Some(taken) = self.core.take(|_| Stamp::NONE) else {
             assert!(candidates.is_empty(), "a worker idles while {candidates:?} may run");
             return;
         };

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::slab::Slot;
 use crate::metrics::{Histogram, Stats};
+use crate::pace::Stamp;
 
 const NONE: Slot = Slot::MAX;
 
@@ -17,8 +18,8 @@ const NONE: Slot = Slot::MAX;
 pub(crate) struct QueueMeter {
     adds: u64,
     retries: u64,
-    queue_duration: Histogram,
-    work_duration: Histogram,
+    queue_duration: Sampled,
+    work_duration: Sampled,
     /// By slot. Apart from the entries, which would otherwise be larger in queues that are not measured.
     times: Vec<Times>,
     /// The keys in flight are chained, oldest first: the head is the longest running one.
@@ -31,24 +32,24 @@ pub(crate) struct QueueMeter {
 
 #[derive(Debug, Clone, Copy)]
 struct Times {
-    /// When the key became dirty, in nanoseconds.
-    queued_at: u64,
+    /// When the key became dirty.
+    queued_at: Stamp,
     /// When the key was handed out.
-    started_at: u64,
+    started_at: Stamp,
     /// Neighbours in flight.
     older: Slot,
     newer: Slot,
 }
 
-const UNKNOWN: Times = Times { queued_at: 0, started_at: 0, older: NONE, newer: NONE };
+const UNKNOWN: Times = Times { queued_at: Stamp::NONE, started_at: Stamp::NONE, older: NONE, newer: NONE };
 
 impl QueueMeter {
     pub(crate) fn new() -> Self {
         Self {
             adds: 0,
             retries: 0,
-            queue_duration: Histogram::default(),
-            work_duration: Histogram::default(),
+            queue_duration: Sampled::default(),
+            work_duration: Sampled::default(),
             times: Vec::new(),
             oldest: NONE,
             newest: NONE,
@@ -57,10 +58,11 @@ impl QueueMeter {
         }
     }
 
-    pub(crate) fn added(&mut self, slot: Slot, at: u64) {
+    #[inline]
+    pub(crate) fn added(&mut self, slot: Slot, at: Stamp) {
         self.adds += 1;
         if self.times.len() <= slot as usize {
-            self.times.resize(slot as usize + 1, UNKNOWN);
+            self.grow(slot);
         }
         self.edit(slot, |times| times.queued_at = at);
     }
@@ -69,9 +71,11 @@ impl QueueMeter {
         self.retries += 1;
     }
 
-    pub(crate) fn taken(&mut self, slot: Slot, now: u64) {
-        let queued_at = self.queued_at(slot);
-        self.queue_duration.observe(now.saturating_sub(queued_at));
+    #[inline]
+    pub(crate) fn taken(&mut self, slot: Slot, now: impl FnOnce(bool) -> Stamp) {
+        let queued_at = self.at(slot).queued_at;
+        let now = now(queued_at.is_exact());
+        self.queue_duration.observe(queued_at, now);
         let newest = std::mem::replace(&mut self.newest, slot);
         self.edit(slot, |times| {
             (times.started_at, times.older, times.newer) = (now, newest, NONE);
@@ -81,12 +85,13 @@ impl QueueMeter {
             newest => self.edit(newest, |times| times.newer = slot),
         }
         self.count += 1;
-        self.started += u128::from(now);
+        self.started += u128::from(now.nanos());
     }
 
-    pub(crate) fn done(&mut self, slot: Slot, now: u64) {
+    #[inline]
+    pub(crate) fn done(&mut self, slot: Slot, now: impl FnOnce(bool) -> Stamp) {
         let Times { started_at, older, newer, .. } = self.at(slot);
-        self.work_duration.observe(now.saturating_sub(started_at));
+        self.work_duration.observe(started_at, now(started_at.is_exact()));
         match older {
             NONE => self.oldest = newer,
             older => self.edit(older, |times| times.newer = newer),
@@ -96,15 +101,20 @@ impl QueueMeter {
             newer => self.edit(newer, |times| times.older = older),
         }
         self.count -= 1;
-        self.started -= u128::from(started_at);
+        self.started -= u128::from(started_at.nanos());
     }
 
     pub(crate) fn queued_at(&self, slot: Slot) -> u64 {
-        self.at(slot).queued_at
+        self.at(slot).queued_at.nanos()
     }
 
     pub(crate) fn started_at(&self, slot: Slot) -> u64 {
-        self.at(slot).started_at
+        self.at(slot).started_at.nanos()
+    }
+
+    #[cold]
+    fn grow(&mut self, slot: Slot) {
+        self.times.resize(slot as usize + 1, UNKNOWN);
     }
 
     /// The slab has given back its memory; no key is in flight.
@@ -112,24 +122,79 @@ impl QueueMeter {
         self.times = Vec::new();
     }
 
-    pub(crate) fn fill(&self, stats: &mut Stats, now: u64) {
+    pub(crate) fn fill(&mut self, stats: &mut Stats, now: u64) {
         let unfinished = (u128::from(now) * u128::from(self.count)).saturating_sub(self.started);
         let oldest = if self.oldest == NONE { now } else { self.started_at(self.oldest) };
         stats.adds = self.adds;
         stats.retries = self.retries;
-        stats.queue_duration = self.queue_duration.clone();
-        stats.work_duration = self.work_duration.clone();
+        stats.queue_duration = self.queue_duration.settled();
+        stats.work_duration = self.work_duration.settled();
         stats.unfinished_work = Duration::from_nanos(u64::try_from(unfinished).unwrap_or(u64::MAX));
         stats.longest_running = Duration::from_nanos(now.saturating_sub(oldest));
     }
 
+    #[inline]
     fn at(&self, slot: Slot) -> Times {
         self.times.get(slot as usize).copied().unwrap_or(UNKNOWN)
     }
 
+    #[inline]
     fn edit(&mut self, slot: Slot, change: impl FnOnce(&mut Times)) {
         if let Some(times) = self.times.get_mut(slot as usize) {
             change(times);
         }
+    }
+}
+
+/// A histogram of all keys, of which some were timed. Each of those stands for the ones since the one before it.
+#[derive(Debug, Default)]
+struct Sampled {
+    histogram: Histogram,
+    /// Keys that were not timed, since the last one that was.
+    untimed: u64,
+    last: u64,
+}
+
+impl Sampled {
+    #[inline]
+    fn observe(&mut self, from: Stamp, to: Stamp) {
+        if !(from.is_exact() && to.is_exact()) {
+            self.untimed += 1;
+            return;
+        }
+        self.last = to.nanos().saturating_sub(from.nanos());
+        self.histogram.observe(self.last, 1 + std::mem::take(&mut self.untimed));
+    }
+
+    /// The histogram with all keys so far. Those after the last timed one are counted like it, for good: no count may
+    /// ever decrease.
+    fn settled(&mut self) -> Histogram {
+        if self.untimed > 0 {
+            self.histogram.observe(self.last, std::mem::take(&mut self.untimed));
+        }
+        self.histogram.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timed_key_stands_for_those_before_it_and_every_key_is_counted() {
+        let mut sampled = Sampled::default();
+        let micros = |micros: u64| Stamp::exact(micros * 1000);
+        sampled.observe(micros(1), micros(3));
+        (0..7).for_each(|_| sampled.observe(Stamp::about(3), Stamp::about(3)));
+        sampled.observe(micros(3), micros(6));
+        assert_eq!(
+            (sampled.settled().count(), sampled.settled().sum()),
+            (9, Duration::from_micros(2 + 8 * 3))
+        );
+        sampled.observe(Stamp::about(3), micros(9));
+        assert_eq!(
+            (sampled.settled().count(), sampled.settled().sum()),
+            (10, Duration::from_micros(2 + 9 * 3))
+        );
     }
 }

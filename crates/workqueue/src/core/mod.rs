@@ -43,6 +43,7 @@ use self::ready::Ready;
 use self::slab::{Slab, Slot};
 use self::tenants::Tenants;
 use crate::error::AddError;
+use crate::pace::Stamp;
 use crate::priority::Priority;
 use crate::reason::Reason;
 
@@ -72,7 +73,7 @@ pub(crate) struct Add<K, R> {
     pub(crate) reason: R,
     pub(crate) priority: Priority,
     /// When it happened.
-    pub(crate) at: u64,
+    pub(crate) at: Stamp,
 }
 
 /// A key on its way to a consumer.
@@ -157,9 +158,9 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
-    /// Hands out the next key.
+    /// Hands out the next key. `now` is asked for the time in queues that are measured, and told whether the add was timed.
     #[inline]
-    pub(crate) fn take(&mut self, now: u64) -> Option<TakenKey<K, R>> {
+    pub(crate) fn take(&mut self, now: impl FnOnce(bool) -> Stamp) -> Option<TakenKey<K, R>> {
         if self.paused {
             return None;
         }
@@ -180,9 +181,9 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         Some(TakenKey { slot, key, reason, priority })
     }
 
-    /// Takes back a key that was handed out.
+    /// Takes back a key that was handed out. `now` is as with [`Self::take`].
     #[inline(always)]
-    pub(crate) fn done(&mut self, slot: Slot, now: u64) {
+    pub(crate) fn done(&mut self, slot: Slot, now: impl FnOnce(bool) -> Stamp) {
         if let Some(meter) = &mut self.meter {
             meter.done(slot, now);
         }
@@ -223,7 +224,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
     }
 
     #[inline]
-    fn mark_dirty(&mut self, slot: Slot, reason: R, priority: Priority, at: u64) {
+    fn mark_dirty(&mut self, slot: Slot, reason: R, priority: Priority, at: Stamp) {
         let entry = self.slab.at_mut(slot);
         if entry.is(DIRTY) {
             entry.reason.merge(reason);
@@ -242,7 +243,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
     }
 
     #[inline]
-    fn become_dirty(&mut self, slot: Slot, at: u64) {
+    fn become_dirty(&mut self, slot: Slot, at: Stamp) {
         self.slab.at_mut(slot).set(DIRTY);
         self.depth += 1;
         if let Some(meter) = &mut self.meter {

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::slab::Slot;
 use super::{Add, CoreSettings, QueueCore};
 use crate::error::AddError;
+use crate::pace::Stamp;
 use crate::priority::Priority;
 
 const MS: u64 = 1_000_000;
@@ -144,7 +145,7 @@ impl Pair {
 
     fn add(&self, key: u8, priority: Priority) -> Add<u8, ()> {
         // A poor hash on purpose: keys collide in the index.
-        Add { hash: u32::from(key % 5), key, reason: (), priority, at: self.now * MS }
+        Add { hash: u32::from(key % 5), key, reason: (), priority, at: Stamp::exact(self.now * MS) }
     }
 
     fn step(&mut self, step: &Step) {
@@ -169,13 +170,13 @@ impl Pair {
                 assert_eq!(self.core.cancel(u32::from(key % 5), &key), found);
             }
             Step::Take => {
-                let taken = self.core.take(self.now * MS);
+                let taken = self.core.take(|_| Stamp::exact(self.now * MS));
                 assert_eq!(taken.as_ref().map(|taken| taken.key), self.model.take());
                 self.held.extend(taken.map(|taken| (taken.slot, taken.key)));
             }
             Step::Done(which) if which < self.held.len() => {
                 let (slot, key) = self.held.remove(which);
-                self.core.done(slot, self.now * MS);
+                self.core.done(slot, |_| Stamp::exact(self.now * MS));
                 self.model.done(key);
             }
             Step::Done(_) => {}

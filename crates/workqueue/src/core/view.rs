@@ -99,9 +99,9 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
     }
 
     /// The numbers at `now`.
-    pub(crate) fn stats(&self, now: u64) -> Stats {
+    pub(crate) fn stats(&mut self, now: u64) -> Stats {
         let mut stats = Stats { depth: self.depth, delayed: self.delays.len, ..Stats::default() };
-        if let Some(meter) = &self.meter {
+        if let Some(meter) = &mut self.meter {
             meter.fill(&mut stats, now);
         }
         stats

@@ -127,3 +127,28 @@ fn a_queue_registered_again_replaces_its_namesake() {
     metrics.register(queue());
     assert_eq!(metrics.render().matches("workqueue_depth{").count(), 1);
 }
+
+/// Of keys that take next to no time only some are timed. All of them count, and one that takes long is seen as such.
+#[test]
+fn every_key_is_counted_however_quickly_they_follow_and_slow_ones_are_timed() {
+    const QUICK: u64 = 20_000;
+    const SLOW: u64 = 40;
+    let queue: Queue<u64> = Queue::new(Options::new().name("test"));
+    (0..QUICK + SLOW).for_each(|key| queue.add(key).unwrap());
+    for _ in 0..QUICK {
+        drop(queue.try_get().unwrap());
+    }
+    for _ in 0..SLOW {
+        let _item = queue.try_get().unwrap();
+        std::thread::sleep(ms(1));
+    }
+    let stats = queue.stats();
+    assert_eq!((stats.adds, stats.unfinished_work), (QUICK + SLOW, Duration::ZERO));
+    assert_eq!((stats.queue_duration.count(), stats.work_duration.count()), (QUICK + SLOW, QUICK + SLOW));
+    let (_, up_to_a_millisecond) = stats.work_duration.cumulative().nth(5).unwrap();
+    assert!(QUICK + SLOW - up_to_a_millisecond >= SLOW - 17, "{up_to_a_millisecond}");
+    let item = queue.add(0).map(|()| queue.try_get());
+    std::thread::sleep(ms(2));
+    assert!(queue.stats().longest_running >= ms(2));
+    drop(item);
+}
