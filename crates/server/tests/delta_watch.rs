@@ -162,6 +162,36 @@ async fn a_watch_resumes_with_deltas_of_what_the_client_holds() {
 }
 
 #[tokio::test]
+async fn changes_are_counted_by_the_form_they_were_sent_in() {
+    let server = start().await;
+    let mut writer = Client::new(&server).await;
+    writer.call("POST", MAPS, Some(&large("a", 0))).await;
+    let mut whole = Follower::open(&server, MAPS, INITIAL, false).await;
+    let mut deltas = Follower::open(&server, MAPS, INITIAL, true).await;
+    writer.call("POST", MAPS, Some(&large("b", 0))).await;
+    for n in 1..4 {
+        let at = put(&mut writer, MAPS, &large("a", n)).await;
+        whole.until(at).await;
+        deltas.until(at).await;
+    }
+    let text = String::from_utf8(writer.call("GET", "/metrics", None).await.body).unwrap();
+    let count = |form: &str| {
+        let of = format!("form=\"{form}\"}} ");
+        let lines = text.lines().filter(|line| line.starts_with("listwatch_watch_changes_total{"));
+        let lines = lines.filter(|line| line.contains("resource=\"configmaps\""));
+        lines
+            .filter_map(|line| line.split_once(&of))
+            .map(|(_, count)| count.parse::<u64>().unwrap())
+            .sum::<u64>()
+    };
+    assert_eq!(
+        (count("delta"), count("whole")),
+        (3, 5),
+        "one watcher got all changes whole, the other the new object"
+    );
+}
+
+#[tokio::test]
 async fn crossing_a_selector_sends_the_whole_object_in_and_its_name_out() {
     let server = start().await;
     let mut writer = Client::new(&server).await;

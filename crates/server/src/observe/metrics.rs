@@ -101,6 +101,14 @@ fn watches(watches: &Watches, out: &mut String) {
     of(out, "apiserver_init_events_total", "Events of initial states sent to watchers.", |series| {
         series.initial.load(Ordering::Relaxed)
     });
+    let name = "listwatch_watch_changes_total";
+    family(out, name, "counter", "Changes sent to watchers, with the whole object or as a delta.");
+    for series in &all {
+        for (form, count) in [("whole", &series.whole), ("delta", &series.deltas)] {
+            let labels = format_args!("{},form=\"{form}\"", series.labels);
+            line(out, name, labels, count.load(Ordering::Relaxed));
+        }
+    }
     let name = "apiserver_watch_events_sizes";
     family(out, name, "histogram", "Bytes of events sent to watchers, before compression.");
     all.iter().for_each(|series| series.sizes.write(out, name, &series.labels, 1.0));

@@ -131,6 +131,9 @@ pub(crate) struct WatchSeries {
     pub(crate) sizes: LatencyHistogram<8>,
     /// The number of events that were the initial state of an object.
     pub(crate) initial: AtomicU64,
+    /// The number of changes that were sent with the whole object, and as a patch.
+    pub(crate) whole: AtomicU64,
+    pub(crate) deltas: AtomicU64,
 }
 
 /// Sums over all watches since the start, open or ended.
@@ -167,7 +170,8 @@ impl Watches {
         let mut all = self.series.lock();
         let series = all.entry(labels).or_insert_with_key(|labels| {
             let sizes = LatencyHistogram::new(&EVENT_SIZES);
-            Arc::new(WatchSeries { labels: labels.clone(), sizes, initial: AtomicU64::default() })
+            let (initial, whole, deltas) = Default::default();
+            Arc::new(WatchSeries { labels: labels.clone(), sizes, initial, whole, deltas })
         });
         Arc::clone(series)
     }
@@ -227,9 +231,12 @@ impl WatchTicket {
         self.series.sizes.observe(bytes as u64);
     }
 
-    /// Changes, each a frame of its own.
-    pub(crate) fn events(&self, frames: &[Bytes]) {
-        self.watch.events.fetch_add(frames.len() as u64, Ordering::Relaxed);
+    /// Changes, each a frame of its own, so many of them as patches.
+    pub(crate) fn events(&self, frames: &[Bytes], deltas: u64) {
+        let events = frames.len() as u64;
+        self.watch.events.fetch_add(events, Ordering::Relaxed);
+        self.series.whole.fetch_add(events.saturating_sub(deltas), Ordering::Relaxed);
+        self.series.deltas.fetch_add(deltas, Ordering::Relaxed);
         frames.iter().for_each(|frame| self.mark(frame));
     }
 

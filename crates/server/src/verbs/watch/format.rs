@@ -34,13 +34,15 @@ pub(crate) struct EventFormat {
     delta: bool,
     /// True once the columns of a table were sent: they are in the first event only.
     columns_told: bool,
+    /// Events sent as patches that have not been counted yet.
+    deltas: u64,
     broken: bool,
 }
 
 impl EventFormat {
     pub(crate) fn new(resource: Arc<Resource>, form: ResponseForm, include: Include) -> Self {
         let ResponseForm { encoding, shape, delta, .. } = form;
-        Self { resource, encoding, shape, include, delta, columns_told: false, broken: false }
+        Self { resource, encoding, shape, include, delta, columns_told: false, deltas: 0, broken: false }
     }
 
     /// Returns true if events are bytes with their length before them, rather than lines of text.
@@ -53,10 +55,16 @@ impl EventFormat {
         self.broken
     }
 
+    /// The number of events since the last call that were patches.
+    pub(crate) fn take_delta_count(&mut self) -> u64 {
+        std::mem::take(&mut self.deltas)
+    }
+
     /// An event. Whole objects are encoded once for all watchers.
     pub(crate) fn event(&mut self, sight: &Sight, frames: &LateFrames) -> Bytes {
         let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
         if let Some(frame) = self.delta(sight, frames) {
+            self.deltas += 1;
             return frame;
         }
         let whole = self.shape == ResponseShape::Whole;

@@ -396,7 +396,7 @@ impl ServedWatch {
                 } else {
                     sights.iter().map(|sight| self.format.event(sight, &self.api.cache.frames)).collect()
                 };
-                self.ticket.events(&frames);
+                self.ticket.events(&frames, self.format.take_delta_count());
                 (!frames.is_empty()).then_some(frames)
             }
             Err(Lost::Ended) => self.end(),
