@@ -50,6 +50,14 @@ struct OtherForms {
     protobuf: EventFrames,
     /// The deltas of MODIFIED and DELETED.
     deltas: [OnceLock<DeltaForm>; 2],
+    compressed: OnceLock<Box<CompressedForms>>,
+}
+
+/// Lines of JSON, compressed.
+#[derive(Debug, Default)]
+struct CompressedForms {
+    whole: EventFrames,
+    delta: EventFrames,
 }
 
 /// A delta, or nothing if whole objects are sent; for the version of the kind whose objects begin so.
@@ -129,6 +137,34 @@ impl Event {
         });
         let frame = if form.type_prefix == *type_prefix { form.frame.clone() } else { make() };
         (frame, if made > 0 { self.count(made) } else { 0 })
+    }
+
+    /// A frame of this event in a compressed form, and how many bytes that adds to the log. `None` for a frame that is not
+    /// shared: it would be compressed for one watcher all the same.
+    pub(super) fn compressed(
+        &self,
+        change: Change,
+        frame: &Bytes,
+        compress: impl FnOnce(&Bytes) -> Bytes,
+    ) -> (Option<Bytes>, usize) {
+        let is_kept = |kept: Option<&Bytes>| kept.is_some_and(|kept| kept.as_ptr() == frame.as_ptr());
+        let others = self.others.get_or_init(Box::default);
+        let forms = || others.compressed.get_or_init(Box::default);
+        let slot = if is_kept(change.slot(&self.frames).get()) {
+            change.slot(&forms().whole)
+        } else if others.deltas.iter().any(|delta| is_kept(delta.get().and_then(|form| form.frame.as_ref())))
+        {
+            change.slot(&forms().delta)
+        } else {
+            return (None, 0);
+        };
+        let mut made = 0;
+        let compressed = slot.get_or_init(|| {
+            let compressed = compress(frame);
+            made = compressed.len() + size_of::<CompressedForms>();
+            compressed
+        });
+        (Some(compressed.clone()), if made > 0 { self.count(made) } else { 0 })
     }
 
     /// Counts bytes that are kept since the event was weighed; none if the log has let go of it.

@@ -1,6 +1,6 @@
 //! [`LateFrames`]: bytes that events of the log have taken up since they were weighed.
 //!
-//! `CacheLimits::log_bytes` bounds the memory of recent events. Protobuf and delta frames are made when the first
+//! `CacheLimits::log_bytes` bounds the memory of recent events. Protobuf, delta and compressed frames are made when the first
 //! watcher asks for them, after the event was weighed, so they are added here and the feeder drops older events
 //! sooner. Without it, many watchers with different encodings would grow the log past its bound. The frames
 //! themselves stay in `event.rs`; `feeder.rs` is the reader.
@@ -38,6 +38,21 @@ impl LateFrames {
         frame
     }
 
+    /// A frame of an event in a compressed form, made once for all watchers; `None` if the frame is not shared.
+    pub(crate) fn compressed(
+        &self,
+        event: &Event,
+        change: Change,
+        frame: &Bytes,
+        compress: impl FnOnce(&Bytes) -> Bytes,
+    ) -> Option<Bytes> {
+        let (compressed, counted) = event.compressed(change, frame, compress);
+        if counted > 0 {
+            self.0.fetch_add(counted.cast_signed(), Ordering::Relaxed);
+        }
+        compressed
+    }
+
     /// Subtracts the late frames of an event that the log has dropped.
     pub(crate) fn forget(&self, event: &Event) {
         self.0.fetch_sub(event.leave_log().cast_signed(), Ordering::Relaxed);
@@ -46,8 +61,28 @@ impl LateFrames {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::cache::object::Object;
     use listwatch_wire::Revision;
+
+    const OBJECT: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"ns"}}"#;
+
+    #[test]
+    fn a_frame_is_compressed_once_for_all_watchers() {
+        let object = Object::new("/registry/configmaps/ns/a".into(), 21, OBJECT.into(), Revision(1)).unwrap();
+        let (frames, event) = (LateFrames::default(), Event::new(Revision(1), Some(Arc::new(object)), None));
+        let frame = event.frame(Change::Added, b"{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",");
+        let first = frames.compressed(&event, Change::Added, &frame, |_| Bytes::from_static(b"once"));
+        let again = frames.compressed(&event, Change::Added, &frame, |_| unreachable!());
+        assert_eq!((first.as_deref(), again.as_deref()), (Some(&b"once"[..]), Some(&b"once"[..])));
+        let of_another_version = Bytes::from_static(b"made for one watcher");
+        assert_eq!(frames.compressed(&event, Change::Added, &of_another_version, |_| unreachable!()), None);
+        assert!(frames.get() > 0);
+        frames.forget(&event);
+        assert_eq!(frames.get(), 0);
+    }
 
     /// A log of events that protobuf clients watch grew to twice its bound.
     #[test]

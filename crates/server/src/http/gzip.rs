@@ -16,7 +16,7 @@ use futures::{StreamExt, stream};
 use http::Method;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 
-use crate::http::body::{Body, Broken, PieceStream, Response};
+use crate::http::body::{Body, Broken, FrameBytes, PieceStream, Response};
 use crate::http::request::Request;
 
 /// The fastest level: the point is the network, and the CPU is shared with every other client.
@@ -91,13 +91,15 @@ const LAST_BLOCK: [u8; 2] = [3, 0];
 /// A watch as one gzip member that grows by batches.
 ///
 /// Go's reader returns the data before the end of a member only after it has seen the next one begin, so a member per batch
-/// would withhold each batch until the next. Here the member ends with the watch. Each batch is compressed by a compressor of
-/// its own: an idle watch keeps a checksum and a length only.
+/// would withhold each batch until the next. Here the member ends with the watch. What is compressed refers to nothing before
+/// it: an idle watch keeps a checksum and a length only, and [`deflate_blocks`] serve any number of watches.
 #[derive(Debug, Default)]
 pub(crate) struct GzipMember {
     /// Checksum and length of the plain bytes so far, for the end of the member.
     checksum: Crc,
     stage: MemberStage,
+    /// Frames of the next batch that are compressed already.
+    compressed: FrameBytes,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,22 +110,34 @@ enum MemberStage {
     Ended,
 }
 
+/// Frames as deflate blocks that end at a byte and refer to nothing before them, so that any blocks may follow and precede.
+pub(crate) fn deflate_blocks(frames: &[Bytes]) -> Bytes {
+    let mut encoder = DeflateEncoder::new(Vec::new(), LEVEL);
+    for frame in frames {
+        // Writing to memory does not fail.
+        let _ = encoder.write_all(frame);
+    }
+    let _ = encoder.flush();
+    std::mem::take(encoder.get_mut()).into()
+}
+
 impl GzipMember {
-    /// Compresses a batch up to its last byte. The header precedes the first.
-    pub(crate) fn batch(&mut self, frames: &[Bytes]) -> Bytes {
-        let mut out = Vec::with_capacity(HEADER.len());
+    /// Takes the compressed form of a frame, if there is one, for the next [`Self::batch`]; else compresses it.
+    pub(crate) fn prepare(&mut self, frame: &Bytes, blocks: Option<Bytes>) {
+        self.compressed.push(blocks.unwrap_or_else(|| deflate_blocks(std::slice::from_ref(frame))));
+    }
+
+    /// A batch, compressed up to its last byte. The header precedes the first.
+    pub(crate) fn batch(&mut self, frames: &[Bytes]) -> FrameBytes {
+        frames.iter().for_each(|frame| self.checksum.update(frame));
+        let mut blocks = std::mem::take(&mut self.compressed);
+        if blocks.is_empty() {
+            blocks.push(deflate_blocks(frames));
+        }
         if std::mem::replace(&mut self.stage, MemberStage::Open) == MemberStage::BeforeHeader {
-            out.extend_from_slice(&HEADER);
+            blocks.insert(0, Bytes::from_static(&HEADER));
         }
-        let mut encoder = DeflateEncoder::new(out, LEVEL);
-        for frame in frames {
-            self.checksum.update(frame);
-            // Writing to memory does not fail.
-            let _ = encoder.write_all(frame);
-        }
-        // A sync flush ends the blocks of this batch at a byte, so that the blocks of the next may follow.
-        let _ = encoder.flush();
-        std::mem::take(encoder.get_mut()).into()
+        blocks
     }
 
     /// Ends the member: the last block, then checksum and length. `None` if there is nothing to end.
@@ -196,12 +210,28 @@ mod tests {
         let (mut member, mut reader) = (GzipMember::default(), GoReader::default());
         for batch in ["first\n", "second\n", &"third ".repeat(20_000)] {
             let frames = [Bytes::from(batch.to_owned()), Bytes::from_static(b"end\n")];
-            let read = reader.read(&member.batch(&frames));
+            let read = reader.read(&member.batch(&frames).concat());
             assert_eq!(String::from_utf8(read).unwrap(), format!("{batch}end\n"));
         }
         let read = reader.read(&member.end().unwrap());
         assert_eq!((read.len(), reader.end().len()), (0, 0));
         assert_eq!(member.end(), None);
+    }
+
+    #[test]
+    fn blocks_that_were_made_for_others_fit_in_anywhere() {
+        let shared = [Bytes::from("an event ".repeat(2000)), Bytes::from_static(b"another\n")];
+        let blocks: Vec<_> = shared.iter().map(|frame| deflate_blocks(std::slice::from_ref(frame))).collect();
+        for before in ["", "a frame of its own\n"] {
+            let (mut member, mut reader) = (GzipMember::default(), GoReader::default());
+            let before = Bytes::from_static(before.as_bytes());
+            assert_eq!(reader.read(&member.batch(std::slice::from_ref(&before)).concat()), before);
+            member.prepare(&shared[0], Some(blocks[0].clone()));
+            member.prepare(&shared[1], None);
+            assert_eq!(reader.read(&member.batch(&shared).concat()), shared.concat());
+            reader.read(&member.end().unwrap());
+            reader.end();
+        }
     }
 
     /// A list is one member too, so that nothing of it is withheld.

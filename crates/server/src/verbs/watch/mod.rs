@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
@@ -143,7 +143,7 @@ async fn open(
         api: Arc::clone(api),
         stage,
         deadline,
-        gzip: compressed.then(gzip::GzipMember::default),
+        gzip: compressed.then(Box::default),
         guard: None,
     });
     stream.schedule(Instant::now());
@@ -209,7 +209,7 @@ pub(crate) struct ServedWatch {
     /// The newest revision that the watcher has received. Bookmarks are sent only beyond it.
     told: Revision,
     /// Compresses what is written, if the client takes it.
-    gzip: Option<gzip::GzipMember>,
+    gzip: Option<Box<gzip::GzipMember>>,
     /// The authorization of the watch, which ends when it no longer holds.
     guard: Option<Box<Recheck>>,
 }
@@ -253,14 +253,14 @@ impl ServedWatch {
     /// The next frames, compressed if the client asked for it.
     async fn batch(&mut self) -> Option<FrameBytes> {
         let Some(frames) = self.frames().await else {
-            return self.gzip.as_mut().and_then(gzip::GzipMember::end).map(|end| smallvec![end]);
+            return self.gzip.as_mut().and_then(|member| member.end()).map(|end| smallvec![end]);
         };
         if self.format.is_broken() {
             self.stage = WatchStage::Ended;
         }
         self.ticket.sent(&frames, self.cursor.position());
         Some(match &mut self.gzip {
-            Some(member) => smallvec![member.batch(&frames)],
+            Some(member) => member.batch(&frames),
             None => frames,
         })
     }
@@ -396,12 +396,25 @@ impl ServedWatch {
                 } else {
                     sights.iter().map(|sight| self.format.event(sight, &self.api.cache.frames)).collect()
                 };
+                self.compress(&sights, &frames);
                 self.ticket.events(&frames, self.format.take_delta_count());
                 (!frames.is_empty()).then_some(frames)
             }
             Err(Lost::Ended) => self.end(),
             Err(error @ Lost::Expired { .. }) => self.fail(Status::expired(error.to_string())),
             Err(Lost::Failed(error)) => self.fail(Status::internal(error)),
+        }
+    }
+
+    /// Compresses the frames of events, once for all watchers that want them so.
+    fn compress(&mut self, sights: &[Sight], frames: &[Bytes]) {
+        let Some(member) = &mut self.gzip else { return };
+        for (sight, frame) in sights.iter().zip(frames) {
+            let shared = &self.api.cache.frames;
+            let blocks = shared.compressed(&sight.event, sight.change, frame, |frame| {
+                gzip::deflate_blocks(std::slice::from_ref(frame))
+            });
+            member.prepare(frame, blocks);
         }
     }
 
