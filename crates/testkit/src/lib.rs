@@ -15,6 +15,7 @@
 mod collection;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod held;
 pub mod history;
 pub mod proxy;
 pub mod raw;
@@ -24,6 +25,7 @@ pub mod workload;
 pub use collection::Collection;
 #[cfg(feature = "etcd")]
 pub use etcd::Etcd;
+pub use held::HeldObjects;
 pub use proxy::Proxy;
 pub use raw::Raw;
 pub use server::{StartError, Store, TestServer};

@@ -4,15 +4,16 @@
 //! and credentials of a `kube::Config` and nothing else. Watch frames are decoded with the decoder of `listwatch_wire`,
 //! which has tests of its own.
 
-use std::collections::VecDeque;
-
 use futures::TryStreamExt;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, BodyStream};
 use kube::client::Body;
-use listwatch_wire::event::{Decoder, EventType};
+use listwatch_wire::Revision;
+use listwatch_wire::delta;
+use listwatch_wire::event::{Decoder, DecoderOptions, Event, EventType};
 use serde_json::Value;
 
+use crate::held::HeldObjects;
 use crate::history::{Frame, Seen};
 
 /// A way to send requests to one server as one user.
@@ -39,6 +40,9 @@ pub enum RawError {
     /// The response is not what the API promises.
     #[error("malformed: {0}")]
     Malformed(String),
+    /// A delta does not fit what its stream sent before, or does not make of it what the server has.
+    #[error("delta: {0}")]
+    Delta(String),
 }
 
 impl Raw {
@@ -62,10 +66,9 @@ impl Raw {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(StatusCode, Value), RawError> {
-        let content_type =
-            if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let content_type = if method == Method::PATCH { "application/merge-patch+json" } else { JSON };
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let response = self.send(method, path, content_type, body).await?;
+        let response = self.send(method, path, JSON, content_type, body).await?;
         let status = response.status();
         let bytes = response.into_body().collect().await.map_err(connection)?.to_bytes();
         let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
@@ -93,23 +96,38 @@ impl Raw {
     /// # Errors
     /// If the server refuses or cannot be reached.
     pub async fn watch(&self, path: &str) -> Result<WatchStream, RawError> {
-        let response = self.send(Method::GET, path, "application/json", Vec::new()).await?;
+        self.open_watch(path, JSON, None).await
+    }
+
+    /// Opens a watch that may send deltas of what is held; its frames show whole objects all the same.
+    ///
+    /// # Errors
+    /// As [`Raw::watch`].
+    pub async fn watch_deltas(&self, path: &str, held: HeldObjects) -> Result<WatchStream, RawError> {
+        self.open_watch(path, delta::ACCEPT, Some(held)).await
+    }
+
+    async fn open_watch(
+        &self,
+        path: &str,
+        accept: &str,
+        held: Option<HeldObjects>,
+    ) -> Result<WatchStream, RawError> {
+        let response = self.send(Method::GET, path, accept, JSON, Vec::new()).await?;
         let status = response.status();
         if !status.is_success() {
             let bytes = response.into_body().collect().await.map_err(connection)?.to_bytes();
             return Err(RawError::Refused(status, serde_json::from_slice(&bytes).unwrap_or_default()));
         }
-        Ok(WatchStream {
-            body: BodyStream::new(response.into_body()),
-            decoder: Decoder::default(),
-            ready: VecDeque::new(),
-        })
+        let decoder = Decoder::new(DecoderOptions { deltas: held.is_some(), ..DecoderOptions::default() });
+        Ok(WatchStream { body: BodyStream::new(response.into_body()), decoder, held, deltas: Vec::new() })
     }
 
     async fn send(
         &self,
         method: Method,
         path: &str,
+        accept: &str,
         content_type: &str,
         body: Vec<u8>,
     ) -> Result<http::Response<Body>, RawError> {
@@ -117,7 +135,7 @@ impl Raw {
             .method(method)
             .uri(path)
             .header(header::CONTENT_TYPE, content_type)
-            .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT, accept)
             .body(Body::from(body))
             .map_err(|error| RawError::Malformed(error.to_string()))?;
         self.0.send(request).await.map_err(connection)
@@ -129,7 +147,9 @@ impl Raw {
 pub struct WatchStream {
     body: BodyStream<Body>,
     decoder: Decoder,
-    ready: VecDeque<Frame>,
+    /// The state that deltas change, if they were asked for.
+    held: Option<HeldObjects>,
+    deltas: Vec<Revision>,
 }
 
 impl WatchStream {
@@ -139,14 +159,8 @@ impl WatchStream {
     /// [`RawError::Refused`] with the Status of an ERROR event; otherwise if the stream broke or is malformed.
     pub async fn next(&mut self) -> Result<Option<Frame>, RawError> {
         loop {
-            if let Some(frame) = self.ready.pop_front() {
-                return Ok(Some(frame));
-            }
-            while let Some(event) = self.decoder.next_event().map_err(malformed)? {
-                self.ready.push_back(frame(event.event_type, &event.object)?);
-            }
-            if !self.ready.is_empty() {
-                continue;
+            if let Some(event) = self.decoder.next_event().map_err(malformed)? {
+                return self.frame(&event).map(Some);
             }
             let Some(frame) = self.body.try_next().await.map_err(connection)? else { return Ok(None) };
             if let Ok(data) = frame.into_data() {
@@ -154,7 +168,30 @@ impl WatchStream {
             }
         }
     }
+
+    fn frame(&mut self, event: &Event) -> Result<Frame, RawError> {
+        let Some(held) = &mut self.held else { return frame(event.event_type, &event.object) };
+        if !event.is_delta {
+            held.take(event);
+            return frame(event.event_type, &event.object);
+        }
+        let (object, at) = held.apply(event).map_err(|error| RawError::Delta(error.to_string()))?;
+        self.deltas.push(at);
+        let mut frame = frame(event.event_type, &object)?;
+        if let Frame::Event { object, .. } = &mut frame {
+            object.revision = at;
+        }
+        Ok(frame)
+    }
+
+    /// The revisions of the events that came as deltas, and what is held after them.
+    #[must_use]
+    pub fn into_deltas(self) -> (Vec<Revision>, HeldObjects) {
+        (self.deltas, self.held.unwrap_or_default())
+    }
 }
+
+const JSON: &str = "application/json";
 
 fn frame(kind: EventType, object: &[u8]) -> Result<Frame, RawError> {
     let object: Value = serde_json::from_slice(object).map_err(malformed)?;

@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stdout,
     reason = "tests say what they expect by panicking"
 )]
 
@@ -226,11 +227,14 @@ async fn converges(server: &TestServer, proxy: &Proxy, seed: u64) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    assert!(proxy.counts().1 > 0, "some requests met a fault");
+    let (requests, faults) = proxy.counts();
+    assert!(faults > 0, "some requests met a fault");
+    println!("seed {seed}: {round} rounds, {requests} requests, {faults} of them with a fault");
     for (shape, subject) in SHAPES.iter().zip(&subjects) {
         subject.informer.stop().await;
         let patched = subject.patched.load(Ordering::Relaxed);
         let whole = matches!(shape, Shape::Whole | Shape::Metadata);
+        println!("{shape:?}: {patched} updates as patches");
         assert_eq!(patched > 0, !whole, "{shape:?}: {patched} updates as patches");
     }
 }

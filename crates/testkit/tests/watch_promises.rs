@@ -52,9 +52,11 @@ async fn promises_hold(writes: Raw, reads: Raw, server: &TestServer, workload: W
     assert!(record.truth.len() >= workload.writes, "the workload wrote");
     assert!(record.watches.len() >= workload.watchers && !record.lists.is_empty(), "the workload read");
     let frames: usize = record.watches.iter().map(|watch| watch.frames.len()).sum();
+    let deltas: usize = record.watches.iter().map(|watch| watch.deltas.len()).sum();
+    assert!(deltas > 0, "some events came as deltas");
     let (changes, streams, lists) = (record.truth.len(), record.watches.len(), record.lists.len());
     println!(
-        "seed {}: {changes} changes, {streams} streams with {frames} frames, {lists} lists",
+        "seed {}: {changes} changes, {streams} streams with {frames} frames, {deltas} of them deltas, {lists} lists",
         workload.seed
     );
 }

@@ -104,13 +104,7 @@ pub(crate) async fn watch(
     counters: Arc<DemoCounters>,
 ) -> anyhow::Result<Watch> {
     let filter = Filter { namespace: Some(at.namespace().to_owned()), labels: LABEL.parse()? };
-    let mut watch = Watch {
-        name: "watch".into(),
-        filter,
-        start: Start::After(after),
-        frames: vec![],
-        complete_until: None,
-    };
+    let mut watch = Watch::new("watch", filter, Start::After(after));
     let path = format!("{}?watch=true&labelSelector={LABEL}&resourceVersion={after}", at.path());
     let mut stream = raw.watch(&path).await?;
     while let Some(frame) = next(&mut stream, &counters).await? {

@@ -20,6 +20,7 @@
 //! | initial | initial events are the matching state at the revision of their closing bookmark |
 //! | snapshot | a list is the matching state at its revision, and not older than what was asked for |
 //! | durable | what was acknowledged is in the store's log, as acknowledged |
+//! | delta | a stream of deltas yields the states that a stream of whole objects shows |
 
 pub mod handler;
 mod snapshot;
@@ -105,6 +106,10 @@ pub struct Watch {
     pub frames: Vec<Frame>,
     /// The stream stayed open until every change up to here must have come, if the test made sure of that.
     pub complete_until: Option<Revision>,
+    /// The revisions of the events that came as deltas; their frames show what the deltas made of the objects before.
+    pub deltas: Vec<Revision>,
+    /// Why a delta could not be applied, if one could not.
+    pub misfit: Option<String>,
 }
 
 /// The answer to one list, with what it had to reflect.
@@ -189,4 +194,7 @@ pub enum Violation {
     /// An acknowledged write is not in the log.
     #[error("broke durable: {0}")]
     Durable(String),
+    /// A delta did not fit what the stream had sent before, or made something else of it than was committed.
+    #[error("broke delta: {0}")]
+    Delta(String),
 }

@@ -56,7 +56,9 @@ fn good() -> Vec<Frame> {
 
 fn watch(start: Start, frames: Vec<Frame>) -> Watch {
     let filter = Filter { namespace: Some("ns".into()), labels: "color=red".parse().unwrap() };
-    Watch { name: "w".into(), filter, start, frames, complete_until: Some(Revision(15)) }
+    let mut watch = Watch::new("w", filter, start);
+    (watch.frames, watch.complete_until) = (frames, Some(Revision(15)));
+    watch
 }
 
 fn from(revision: u64, frames: Vec<Frame>) -> Vec<Violation> {
@@ -102,6 +104,18 @@ fn reliable_an_event_left_out_in_the_middle_or_at_the_end() {
     let mut end = good();
     end.pop();
     breaks!(from(0, end), Violation::Reliable(_));
+}
+
+#[test]
+fn delta_a_patch_that_made_something_else_or_did_not_fit() {
+    let mut wrong = good();
+    wrong[1] = event(EventType::Modified, seen(12, "a", "red", 3));
+    let mut wrong = watch(Start::After(Revision(0)), wrong);
+    wrong.deltas = vec![Revision(12)];
+    breaks!(wrong.check(&truth()), Violation::Delta(_));
+    let mut misfit = watch(Start::After(Revision(0)), good());
+    misfit.misfit = Some("no base".into());
+    breaks!(misfit.check(&truth()), Violation::Delta(_));
 }
 
 #[test]

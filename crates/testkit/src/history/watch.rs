@@ -9,12 +9,26 @@ use std::collections::HashSet;
 use listwatch_wire::event::EventType;
 use listwatch_wire::{ObjectKey, Revision};
 
-use super::{Frame, Seen, Start, Truth, Violation, Watch};
+use super::{Filter, Frame, Seen, Start, Truth, Violation, Watch};
 
 impl Watch {
+    /// The record of a stream that has delivered nothing yet.
+    #[must_use]
+    pub fn new(name: impl Into<String>, filter: Filter, start: Start) -> Self {
+        let (name, frames, deltas) = (name.into(), Vec::new(), Vec::new());
+        Self { name, filter, start, frames, complete_until: None, deltas, misfit: None }
+    }
+
     /// Everything this stream did wrong; empty if it kept every promise.
     #[must_use]
     pub fn check(&self, truth: &Truth) -> Vec<Violation> {
+        let mut violations = self.check_frames(truth);
+        let misfit = self.misfit.as_ref();
+        violations.extend(misfit.map(|why| Violation::Delta(format!("{}: {why}", self.name))));
+        violations
+    }
+
+    fn check_frames(&self, truth: &Truth) -> Vec<Violation> {
         let (begin, rest) = match self.start {
             Start::After(revision) => (revision, self.frames.as_slice()),
             Start::Initial(not_older) => match self.split_initial(truth, not_older) {
@@ -157,6 +171,9 @@ impl<'a> StreamWalk<'a> {
                 Some(Violation::Filter(format!("{what} should be {expected:?}")))
             }
             Some((_, content)) if *content == object.content => None,
+            Some(_) if self.watch.deltas.contains(&object.revision) => {
+                Some(Violation::Delta(format!("{what} is not what a whole object would show")))
+            }
             Some((EventType::Deleted, _)) => {
                 Some(Violation::PreviousValue(format!("{what} is not the last content")))
             }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Filtered, WorkloadStage, names};
 use crate::collection::items;
+use crate::held::HeldObjects;
 use crate::history::{Acknowledged, List, Seen, Start, Truth, Watch};
 use crate::raw::{RawError, WatchStream};
 
@@ -77,21 +78,34 @@ pub(super) async fn watcher(stage: Arc<WorkloadStage>, number: usize) -> Result<
     let mut random = stage.random(2_000 + number as u64);
     let filtered = names::filter(&mut random, &stage.collection);
     let mut watches = Vec::<Watch>::new();
-    let mut start = first_start(&stage, &mut random, &filtered).await?;
+    // A list does not have the bytes that deltas are about.
+    let mut held = (number % 2 == 1).then(HeldObjects::default);
+    let mut start = match &held {
+        Some(_) => Start::Initial(stage.newest_acknowledged()),
+        None => first_start(&stage, &mut random, &filtered).await?,
+    };
     let mut deadline = None;
     loop {
         let name = format!("watch {number}.{}", watches.len());
-        let mut watch =
-            Watch { name, filter: filtered.0.clone(), start, frames: Vec::new(), complete_until: None };
+        let mut watch = Watch::new(name, filtered.0.clone(), start);
         let hang_up_after = random.random_range(1..40);
-        let outcome = match stage.reads.watch(&path(&stage, &filtered.1, start)).await {
-            Ok(stream) => follow(&stage, stream, &mut watch, hang_up_after, &mut deadline).await,
+        let outcome = match open(&stage, &path(&stage, &filtered.1, start), start, &mut held).await {
+            Ok(mut stream) => {
+                let outcome = follow(&stage, &mut stream, &mut watch, hang_up_after, &mut deadline).await;
+                let (deltas, now_held) = stream.into_deltas();
+                watch.deltas = deltas;
+                held = held.map(|_| now_held);
+                outcome
+            }
             Err(error) => Err(error),
         };
         if let Some(position) = watch.position() {
             start = Start::After(position);
         }
         let ended = matches!(outcome, Ok(ActorEnd::Complete));
+        if let Err(RawError::Delta(why)) = &outcome {
+            watch.misfit = Some(why.clone());
+        }
         watches.push(watch);
         if ended {
             return Ok(watches);
@@ -102,10 +116,26 @@ pub(super) async fn watcher(stage: Arc<WorkloadStage>, number: usize) -> Result<
                 start = Start::Initial(Revision::ZERO);
             }
             Err(error @ RawError::Malformed(_)) => return Err(error),
+            // Whole objects from here, as the specification has it.
+            Err(RawError::Delta(_)) => held = None,
             Err(_) => tokio::time::sleep(PAUSE).await,
             Ok(_) => {}
         }
     }
+}
+
+/// Opens a stream, of deltas if the watcher holds what they are about.
+async fn open(
+    stage: &WorkloadStage,
+    path: &str,
+    start: Start,
+    held: &mut Option<HeldObjects>,
+) -> Result<WatchStream, RawError> {
+    let Some(held) = held else { return stage.reads.watch(path).await };
+    if matches!(start, Start::Initial(_)) {
+        held.clear();
+    }
+    stage.reads.watch_deltas(path, held.clone()).await
 }
 
 enum ActorEnd {
@@ -118,7 +148,7 @@ enum ActorEnd {
 /// Reads until it is time to hang up or, once writing has ended, until everything due has come.
 async fn follow(
     stage: &WorkloadStage,
-    mut stream: WatchStream,
+    stream: &mut WatchStream,
     watch: &mut Watch,
     hang_up_after: usize,
     deadline: &mut Option<Instant>,

@@ -33,7 +33,7 @@ pub struct Workload {
     pub writes: usize,
     /// Keys per writer: few, so that objects come, change and go often.
     pub keys: usize,
-    /// The number of watchers.
+    /// The number of watchers. Every second one asks for deltas.
     pub watchers: usize,
     /// The number of listers, each of which lists again and again while there is writing.
     pub listers: usize,

@@ -54,9 +54,10 @@ fn object(random: &mut StdRng, collection: &Collection, name: &str, write: usize
     })
 }
 
-/// Eight digits are valid base64, which the data of a Secret must be.
+/// Eight digits are valid base64, which the data of a Secret must be. The part that never changes makes objects so large that
+/// deltas are worth sending.
 fn data(write: usize) -> Value {
-    json!({"write": format!("{write:08}")})
+    json!({"write": format!("{write:08}"), "same": "same".repeat(300)})
 }
 
 fn labels(random: &mut StdRng) -> Value {

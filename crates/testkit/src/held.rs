@@ -1,0 +1,53 @@
+//! [`HeldObjects`]: the bytes that a client of a delta watch holds, and what deltas make of them.
+//!
+//! It follows `docs/delta-watch.md` and nothing else, so that it judges the server without the client library.
+
+use std::collections::BTreeMap;
+
+use listwatch_wire::delta::{DeltaError, DeltaEvent};
+use listwatch_wire::event::{Event, EventType};
+use listwatch_wire::json::raw;
+use listwatch_wire::{ObjectKey, Revision};
+
+/// The objects of a stream, as bytes. Outlives the stream: the next one goes on from it.
+#[derive(Clone, Debug, Default)]
+pub struct HeldObjects(BTreeMap<ObjectKey, Vec<u8>>);
+
+impl HeldObjects {
+    /// Forgets everything, before initial events.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Keeps, or forgets, the object of an event that carries it whole.
+    pub(crate) fn take(&mut self, event: &Event) {
+        let text = |path: &[&str]| raw::lookup(&event.object, path).and_then(raw::scalar).unwrap_or_default();
+        let key = ObjectKey::namespaced(text(&["metadata", "namespace"]), text(&["metadata", "name"]));
+        match event.event_type {
+            EventType::Added | EventType::Modified => drop(self.0.insert(key, event.object.to_vec())),
+            EventType::Deleted => drop(self.0.remove(&key)),
+            EventType::Bookmark | EventType::Error => {}
+        }
+    }
+
+    /// Applies a delta. Returns the object that the event is about, and its resourceVersion: that of a deletion is not in the
+    /// object.
+    pub(crate) fn apply(&mut self, event: &Event) -> Result<(Vec<u8>, Revision), DeltaError> {
+        let delta = DeltaEvent::parse(event.event_type, &event.object)?;
+        let key = ObjectKey::namespaced(delta.namespace, delta.name);
+        let base = self.0.get(&key).ok_or(DeltaError::NoBase)?;
+        let text = |path: &[&str]| raw::lookup(base, path).and_then(raw::scalar).unwrap_or_default();
+        let held = text(&["metadata", "resourceVersion"]).parse().unwrap_or(Revision::ZERO);
+        if held != delta.base || text(&["metadata", "uid"]).as_bytes() != delta.uid {
+            return Err(DeltaError::WrongBase { base: delta.base, held });
+        }
+        let object = match event.event_type {
+            EventType::Deleted => self.0.remove(&key).unwrap_or_default(),
+            _ => delta.apply(base)?,
+        };
+        if event.event_type != EventType::Deleted {
+            self.0.insert(key, object.clone());
+        }
+        Ok((object, delta.revision))
+    }
+}
