@@ -91,6 +91,18 @@ pub fn client_with(mut config: Config, options: TransportOptions) -> Result<Clie
 
 /// The TCP and TLS part of the transport, with keep-alives that find a dead peer within `idle` plus `answer_within`.
 fn connector(config: &Config, options: TransportOptions) -> Result<HttpsConnector<HttpConnector>, Error> {
+    let tcp = tcp(config, options);
+    let mut tls =
+        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name.clone().try_into().map_err(|error| Error::Service(Box::new(error)))?;
+        tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let tls = tls.enable_http1();
+    Ok(if options.http2 { tls.enable_http2().wrap_connector(tcp) } else { tls.wrap_connector(tcp) })
+}
+
+fn tcp(config: &Config, options: TransportOptions) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -102,12 +114,54 @@ fn connector(config: &Config, options: TransportOptions) -> Result<HttpsConnecto
     // quarter of an hour. Other systems have no such option; there, the reflector's own deadlines end the request.
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     tcp.set_tcp_user_timeout(Some(options.idle + options.answer_within));
-    let mut tls =
-        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
-    if let Some(name) = &config.tls_server_name {
-        let name = name.clone().try_into().map_err(|error| Error::Service(Box::new(error)))?;
-        tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
+    tcp
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+mod tests {
+    use hyper_util::rt::TokioIo;
+    use rustix::net::sockopt;
+    use tokio::net::{TcpListener, TcpStream};
+    use tower::Service;
+
+    use super::*;
+
+    /// The longest that a peer may be gone without being noticed.
+    const NOTICED_WITHIN: Duration = Duration::from_secs(45);
+
+    async fn listen() -> (TcpListener, Config) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        (listener, Config::new(url.parse().unwrap()))
     }
-    let tls = tls.enable_http1();
-    Ok(if options.http2 { tls.enable_http2().wrap_connector(tcp) } else { tls.wrap_connector(tcp) })
+
+    #[tokio::test]
+    async fn sockets_give_up_a_silent_peer_within_45_seconds() {
+        let (_listener, config) = listen().await;
+        let mut tcp = tcp(&config, TransportOptions::default());
+        let socket: TokioIo<TcpStream> = tcp.call(config.cluster_url.clone()).await.unwrap();
+        let socket = socket.inner();
+        assert!(sockopt::socket_keepalive(socket).unwrap());
+        let probes = sockopt::tcp_keepintvl(socket).unwrap() * sockopt::tcp_keepcnt(socket).unwrap();
+        assert!(sockopt::tcp_keepidle(socket).unwrap() + probes <= NOTICED_WITHIN);
+        let unanswered = Duration::from_millis(sockopt::tcp_user_timeout(socket).unwrap().into());
+        assert!(!unanswered.is_zero() && unanswered <= NOTICED_WITHIN, "{unanswered:?}");
+    }
+
+    /// A request was on its way when the peer stopped taking bytes. Its system still answered for it, so that keep-alives said
+    /// nothing, and the request would have been sent again for a quarter of an hour.
+    #[tokio::test]
+    async fn a_request_to_a_peer_that_takes_no_bytes_ends() {
+        let (listener, config) = listen().await;
+        let (idle, answer_within) = (Duration::from_millis(500), Duration::from_millis(500));
+        let options = TransportOptions { idle, answer_within, ..TransportOptions::default() };
+        let client = client_with(config, options).unwrap();
+        let accepted = tokio::spawn(async move { listener.accept().await.unwrap() });
+        // More than the buffers of both ends take.
+        let request = http::Request::post("/").body(vec![0; 64 << 20]).unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(30), client.request_text(request)).await;
+        assert!(ended.expect("it ends").is_err());
+        drop(accepted.await.unwrap());
+    }
 }
