@@ -44,7 +44,7 @@ impl<K> Object<K> {
     pub(crate) fn write_record(&self, out: &mut Vec<u8>) {
         let inner = &*self.inner;
         let (namespace, name) = (self.namespace(), self.name());
-        let flags = if inner.keep_decoded { KEEP_DECODED } else { 0 };
+        let flags = if inner.spots.keep_decoded { KEEP_DECODED } else { 0 };
         out.reserve(HEAD + namespace.len() + name.len() + inner.json.len());
         let lengths = [namespace.len(), name.len(), inner.json.len()].map(scan::offset);
         for number in [flags, lengths[0], lengths[1], lengths[2], inner.spots.labels] {
@@ -68,8 +68,7 @@ impl<K> Object<K> {
             key: OnceLock::from(key),
             revision: Revision(revision),
             identity,
-            spots: Spots { labels, ..Spots::default() },
-            keep_decoded: flags & KEEP_DECODED != 0,
+            spots: Spots::without_key(labels, flags & KEEP_DECODED != 0),
             json: take(bytes, json as usize)?.into(),
             decoded: OnceLock::new(),
             changes: None,

@@ -59,7 +59,7 @@ impl Keep {
 }
 
 pub(super) struct ObjectHeader {
-    /// Only if it cannot be read where it stands, because it is escaped.
+    /// Only if it cannot be read where it stands, because it is escaped or too long.
     pub(super) key: Option<ObjectKey>,
     pub(super) revision: Revision,
     pub(super) identity: u64,
@@ -70,26 +70,37 @@ pub(super) struct ObjectHeader {
     managed_fields: Range<usize>,
 }
 
-/// Where in an encoded object something stands. Objects end long before 4 GiB.
+/// Where the fields that every cache needs stand in the bytes that are kept. Objects end long before 4 GiB; names that are longer
+/// than the lengths here can say are read at once ([`ObjectHeader::key`]).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ObjectSpan {
-    at: u32,
-    len: u32,
+pub(super) struct Spots {
+    name: u32,
+    namespace: u32,
+    /// Where the labels begin; zero if there are none.
+    pub(super) labels: u32,
+    name_len: u16,
+    namespace_len: u8,
+    /// [`Keep::decoded`], which takes no room here.
+    pub(super) keep_decoded: bool,
 }
 
-impl ObjectSpan {
-    pub(super) fn of(self, json: &[u8]) -> &[u8] {
-        json.get(self.at as usize..).and_then(|rest| rest.get(..self.len as usize)).unwrap_or_default()
+impl Spots {
+    /// Those of an object whose key is known.
+    pub(super) fn without_key(labels: u32, keep_decoded: bool) -> Self {
+        Self { labels, keep_decoded, ..Self::default() }
+    }
+
+    pub(super) fn name(self, json: &[u8]) -> &[u8] {
+        part(json, self.name, self.name_len.into())
+    }
+
+    pub(super) fn namespace(self, json: &[u8]) -> &[u8] {
+        part(json, self.namespace, self.namespace_len.into())
     }
 }
 
-/// Where the fields that every cache needs stand in the bytes that are kept.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spots {
-    pub(super) name: ObjectSpan,
-    pub(super) namespace: ObjectSpan,
-    /// Where the labels begin; zero if there are none.
-    pub(super) labels: u32,
+fn part(json: &[u8], at: u32, len: usize) -> &[u8] {
+    json.get(at as usize..).and_then(|rest| rest.get(..len)).unwrap_or_default()
 }
 
 #[derive(Default)]
@@ -110,7 +121,10 @@ pub(super) fn header(json: &[u8]) -> Result<ObjectHeader, ObjectError> {
     if name.is_empty() {
         return Err(ObjectError::NoName);
     }
-    let plain = name.len() == found.name.len() && namespace.len() == found.namespace.len();
+    let plain = name.len() == found.name.len()
+        && namespace.len() == found.namespace.len()
+        && u16::try_from(name.len()).is_ok()
+        && u8::try_from(namespace.len()).is_ok();
     let version = text(&found.version);
     let revision = match version.parse() {
         Ok(revision) => revision,
@@ -190,8 +204,14 @@ impl ObjectHeader {
     /// Where things are once `cut` has been taken out.
     fn spots(&self, cut: &Range<usize>) -> Spots {
         let shifted = |at: usize| offset(if at > cut.start { at - cut.len() } else { at });
-        let span = |range: &Range<usize>| ObjectSpan { at: shifted(range.start), len: offset(range.len()) };
-        Spots { name: span(&self.name), namespace: span(&self.namespace), labels: shifted(self.labels) }
+        Spots {
+            name: shifted(self.name.start),
+            namespace: shifted(self.namespace.start),
+            labels: shifted(self.labels),
+            name_len: u16::try_from(self.name.len()).unwrap_or(0),
+            namespace_len: u8::try_from(self.namespace.len()).unwrap_or(0),
+            keep_decoded: false,
+        }
     }
 }
 
@@ -225,6 +245,17 @@ pub(super) fn offset(at: usize) -> u32 {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+
+    /// A namespace that is longer than its length can say would be cut off.
+    #[test]
+    fn a_long_namespace_is_read_at_once() {
+        for (len, at_once) in [(255, false), (256, true)] {
+            let json = format!(r#"{{"metadata":{{"name":"a","namespace":"{}"}}}}"#, "n".repeat(len));
+            let object = crate::Object::<crate::Raw>::from_json(json.as_bytes(), Keep::default()).unwrap();
+            assert_eq!(header(json.as_bytes()).unwrap().key.is_some(), at_once);
+            assert_eq!((object.namespace().len(), object.name()), (len, "a"));
+        }
+    }
 
     /// The text between the first and the last letter of `null` was taken for the namespace: "ul".
     #[test]

@@ -15,12 +15,11 @@ use crate::object::Object;
 /// One value list per index, in the order of the indexes. Nearly every store has at most one.
 pub(super) type AllValues = SmallVec<[Values; 1]>;
 
-/// The writer's record of an object.
-pub(super) struct PlaceRecord {
+/// The writer's record of an object, as small as can be: there is one for each.
+struct PlaceRecord {
     key: ObjectKey,
-    pub(super) values: AllValues,
     /// Of the key, so that the table grows without a look at the keys.
-    hash: u64,
+    hash: u32,
 }
 
 impl PlaceRecord {
@@ -36,6 +35,8 @@ pub(super) struct Places {
     table: HashTable<u32>,
     /// By place; none where a deleted object has left.
     entries: Vec<Option<PlaceRecord>>,
+    /// By place, as far as there are any: none while there is no index.
+    values: Vec<AllValues>,
     free: Vec<u32>,
     hasher: foldhash::fast::RandomState,
 }
@@ -48,40 +49,62 @@ fn entry_at(entries: &[Option<PlaceRecord>], place: u32) -> Option<&PlaceRecord>
     entries.get(place as usize)?.as_ref()
 }
 
+/// The table wants both ends of a hash: half of one is enough for as many objects as there can be.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
+fn spread_of(entries: &[Option<PlaceRecord>], place: u32) -> u64 {
+    entry_at(entries, place).map_or(0, |entry| spread(entry.hash))
+}
+
 impl Places {
-    fn hash(&self, (namespace, name): (&[u8], &[u8])) -> u64 {
+    fn hash(&self, (namespace, name): (&[u8], &[u8])) -> u32 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(namespace);
         hasher.write(name);
-        hasher.finish()
+        hasher.finish() as u32
     }
 
     /// The place of the object's key. Reads only, so that the processor can wait for several at a time.
     pub(super) fn find<K>(&self, object: &Object<K>) -> Option<usize> {
         let key = object.key_bytes();
         let is = |place: &u32| entry_at(&self.entries, *place).is_some_and(|entry| entry.is(key));
-        self.table.find(self.hash(key), is).map(|place| *place as usize)
+        self.table.find(spread(self.hash(key)), is).map(|place| *place as usize)
     }
 
-    /// The record under the key of this object, which gets that key for its own.
-    pub(super) fn known<K>(&mut self, object: &Object<K>) -> Option<(usize, &mut PlaceRecord)> {
+    /// The place of the key of this object, which gets that key for its own.
+    pub(super) fn known<K>(&self, object: &Object<K>) -> Option<usize> {
         let place = self.find(object)?;
-        let entry = self.entries.get_mut(place)?.as_mut()?;
-        object.share_key(&entry.key);
-        Some((place, entry))
+        object.share_key(&self.entries.get(place)?.as_ref()?.key);
+        Some(place)
+    }
+
+    /// The values of the object at a place.
+    pub(super) fn values(&mut self, place: usize) -> &mut [Values] {
+        self.values.get_mut(place).map(SmallVec::as_mut_slice).unwrap_or_default()
+    }
+
+    fn set_values(&mut self, place: usize, values: AllValues) {
+        if self.values.len() <= place && !values.is_empty() {
+            self.values.resize_with(self.entries.len(), AllValues::new);
+        }
+        if let Some(before) = self.values.get_mut(place) {
+            *before = values;
+        }
     }
 
     /// Makes room for as many new objects at once.
     pub(super) fn reserve(&mut self, objects: usize) {
         let entries = &self.entries;
-        self.table.reserve(objects, |place| entry_at(entries, *place).map_or(0, |entry| entry.hash));
+        self.table.reserve(objects, |place| spread_of(entries, *place));
         self.entries.reserve(objects);
     }
 
     /// A place for a new object.
     pub(super) fn add(&mut self, key: ObjectKey, values: AllValues) -> usize {
         let hash = self.hash(parts(&key));
-        let entry = Some(PlaceRecord { key, values, hash });
+        let entry = Some(PlaceRecord { key, hash });
         // Four billion objects are more than any memory holds.
         let next = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         let place = self.free.pop().unwrap_or(next);
@@ -90,27 +113,27 @@ impl Places {
             None => self.entries.push(entry),
         }
         let entries = &self.entries;
-        let rehash = |place: &u32| entry_at(entries, *place).map_or(0, |entry| entry.hash);
-        self.table.insert_unique(hash, place, rehash);
+        self.table.insert_unique(spread(hash), place, |place| spread_of(entries, *place));
+        self.set_values(place as usize, values);
         place as usize
     }
 
-    /// The place that the key leaves, and what was known of it.
-    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<(usize, PlaceRecord)> {
+    /// The place that the key leaves, and the values it had.
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<(usize, AllValues)> {
         let (hash, entries) = (self.hash(parts(key)), &self.entries);
         let is = |place: &u32| entry_at(entries, *place).is_some_and(|entry| entry.is(parts(key)));
-        let (place, _) = self.table.find_entry(hash, is).ok()?.remove();
-        let entry = self.entries.get_mut(place as usize)?.take()?;
+        let (place, _) = self.table.find_entry(spread(hash), is).ok()?.remove();
+        self.entries.get_mut(place as usize)?.take()?;
         self.free.push(place);
-        Some((place as usize, entry))
+        let values = self.values.get_mut(place as usize).map(std::mem::take).unwrap_or_default();
+        Some((place as usize, values))
     }
 
     /// All records, to be extended by the values of another index.
     pub(super) fn entries(&mut self) -> impl Iterator<Item = (usize, &ObjectKey, &mut AllValues)> {
-        self.entries
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(place, entry)| entry.as_mut().map(|entry| (place, &entry.key, &mut entry.values)))
+        self.values.resize_with(self.entries.len(), AllValues::new);
+        let entries = self.entries.iter().zip(&mut self.values).enumerate();
+        entries.filter_map(|(place, (entry, values))| Some((place, &entry.as_ref()?.key, values)))
     }
 }
 
@@ -130,5 +153,10 @@ mod tests {
             }
         }
         assert_eq!(places.entries.len(), 11);
+    }
+
+    #[test]
+    fn a_record_takes_32_bytes() {
+        assert_eq!(size_of::<Option<PlaceRecord>>(), 32);
     }
 }

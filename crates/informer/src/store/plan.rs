@@ -55,8 +55,8 @@ impl<K> WritePlan<K> {
     }
 
     pub(super) fn remove(places: &mut Places, key: ObjectKey) -> Self {
-        let Some((place, entry)) = places.remove(&key) else { return Self::Nothing };
-        Self::Remove(Box::new(Removal { place, key, values: entry.values }))
+        let Some((place, values)) = places.remove(&key) else { return Self::Nothing };
+        Self::Remove(Box::new(Removal { place, key, values }))
     }
 
     /// Plans an insertion or an update. Index functions run here, before the lock of the store is taken, because they
@@ -67,14 +67,14 @@ impl<K> WritePlan<K> {
         object: Object<K>,
         problems: &mut Vec<IndexError>,
     ) -> Self {
-        let Some((place, entry)) = places.known(&object) else {
+        let Some(place) = places.known(&object) else {
             let values: AllValues =
                 indexes.iter().filter_map(|index| ask(&**index, &object, None, problems)).collect();
             let place = places.add(object.key().clone(), values.clone());
             return Self::Add { place, object, values };
         };
         let mut moves = Vec::new();
-        for (at, (index, old)) in indexes.iter().zip(&mut entry.values).enumerate() {
+        for (at, (index, old)) in indexes.iter().zip(places.values(place)).enumerate() {
             if let Some(new) = ask(&**index, &object, Some(old), problems) {
                 let old = std::mem::replace(old, new.clone());
                 moves.push(Move { index: at, old, new });

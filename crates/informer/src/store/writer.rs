@@ -213,7 +213,7 @@ fn replace_one<K>(
     problems: &mut Vec<IndexError>,
 ) -> Change<K> {
     // What the list brings again unchanged stays as it is, shared and perhaps decoded.
-    let known = places.known(&object).and_then(|(place, _)| state.slots.get(place));
+    let known = places.known(&object).and_then(|place| state.slots.get(place));
     let kept = known.filter(|old| same(old, &object) && old.revision() != Revision::ZERO);
     if let Some(old) = kept.cloned() {
         return Change { old: Some(old.clone()), new: Some(old) };
