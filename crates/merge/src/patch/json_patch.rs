@@ -231,6 +231,9 @@ impl PatchOperation {
 
     fn test(&self, object: &Value, path: &Pointer) -> PatchResult {
         let expected = self.value.as_ref().unwrap_or(&Value::Null);
+        if !path.has_container(object) {
+            return failed(format!("there is nothing that could have {}", path.0.join("/")));
+        }
         let found = path.find(object).unwrap_or(&Value::Null);
         if same(found, expected) { Ok(()) } else { failed(format!("test of {} failed", path.0.join("/"))) }
     }
@@ -306,6 +309,12 @@ impl Pointer {
             Value::Array(items) => items.get(index(step, items.len()).ok()?),
             _ => None,
         })
+    }
+
+    /// Returns true if the value that the last step leads out of is an object or a list.
+    fn has_container(&self, value: &Value) -> bool {
+        let Some((_, parents)) = self.0.split_last() else { return true };
+        Pointer(parents.to_vec()).find(value).is_some_and(|value| value.is_object() || value.is_array())
     }
 
     /// The container of the last step, and that step.

@@ -45,6 +45,9 @@ pub fn strategic_merge_patch<S: Schema>(
     patch: Value,
     schema: S,
 ) -> Result<(), PatchError> {
+    if patch.is_null() {
+        return Ok(());
+    }
     let (Value::Object(original), Value::Object(patch)) = (&*object, patch) else {
         return Err(PatchError::Malformed("invalid JSON document".to_owned()));
     };
@@ -148,11 +151,12 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// The value to add, without directives; `None` if its directive is to delete it.
+/// The value to add, without directives. A map with a directive of its own is not added: there is nothing to delete, replace
+/// or merge with.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) => {
-            if map.get(DIRECTIVE).is_some_and(|d| d == "delete") {
+            if map.contains_key(DIRECTIVE) {
                 return None;
             }
             let plain = map.into_iter().filter(|(key, _)| !is_directive(key));
