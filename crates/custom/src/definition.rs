@@ -16,9 +16,11 @@ use crate::{Columns, Rules, Schema};
 mod check;
 mod condition;
 mod parts;
+mod warnings;
 
 pub use check::{validate_create, validate_status, validate_update};
 pub use condition::set_condition;
+pub use warnings::warnings;
 
 /// The scope of a kind: whether its objects belong to namespaces. Immutable once the definition is established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,23 +242,24 @@ pub fn remember_version(object: &mut Value) {
     }
 }
 
-/// Why the names of a definition cannot be accepted.
+/// A field of `spec.names` that cannot be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameConflict {
+    /// The field, for example `kind`.
+    pub field: &'static str,
     /// The reason of the condition, for example `KindConflict`.
     pub reason: &'static str,
     /// Which name is taken.
     pub message: String,
 }
 
-/// Returns true if a name is taken by another definition of the same group that was accepted before.
-///
-/// The last conflict found decides the reason: plural, singular, short names, kind, list kind, in this order.
+/// The names that another definition of the same group has been granted before. The last of them is the one that the condition
+/// names, as kube-apiserver does it.
 #[must_use]
-pub fn names_conflict<'a>(
+pub fn name_conflicts<'a>(
     wanted: &Definition,
     others: impl Iterator<Item = &'a Definition> + Clone,
-) -> Option<NameConflict> {
+) -> Vec<NameConflict> {
     let rivals = others.filter(|other| other.group == wanted.group && other.name != wanted.name);
     let resource_taken = |name: &str| {
         rivals.clone().any(|other| {
@@ -269,22 +272,28 @@ pub fn names_conflict<'a>(
     let kind_taken = |name: &str| {
         rivals.clone().any(|other| other.accepted.kind == name || other.accepted.list_kind == name)
     };
-    let conflict = |reason, name: &str, taken: bool| {
-        (taken && !name.is_empty())
-            .then(|| NameConflict { reason, message: format!("{name:?} is already in use") })
+    let conflict = |field, reason, names: Vec<&str>| {
+        let message = match names.iter().map(|name| format!("{name:?} is already in use")).collect::<Vec<_>>()
+        {
+            texts if texts.len() > 1 => format!("[{}]", texts.join(", ")),
+            texts => texts.concat(),
+        };
+        (!names.is_empty()).then_some(NameConflict { field, reason, message })
     };
     let Names { plural, singular, short_names, kind, list_kind, .. } = &wanted.names;
-    let short =
-        short_names.iter().filter_map(|name| conflict("ShortNamesConflict", name, resource_taken(name)));
-    let before = [
-        conflict("PluralConflict", plural, resource_taken(plural)),
-        conflict("SingularConflict", singular, resource_taken(singular)),
+    let short = short_names.iter().map(String::as_str).filter(|name| resource_taken(name)).collect();
+    let found = [
+        conflict("plural", "PluralConflict", taken(plural, resource_taken(plural))),
+        conflict("singular", "SingularConflict", taken(singular, resource_taken(singular))),
+        conflict("shortNames", "ShortNamesConflict", short),
+        conflict("kind", "KindConflict", taken(kind, kind_taken(kind))),
+        conflict("listKind", "ListKindConflict", taken(list_kind, kind_taken(list_kind))),
     ];
-    let after = [
-        conflict("KindConflict", kind, kind_taken(kind)),
-        conflict("ListKindConflict", list_kind, kind_taken(list_kind)),
-    ];
-    before.into_iter().flatten().chain(short).chain(after.into_iter().flatten()).last()
+    found.into_iter().flatten().collect()
+}
+
+fn taken(name: &str, is_taken: bool) -> Vec<&str> {
+    if is_taken && !name.is_empty() { vec![name] } else { Vec::new() }
 }
 
 fn has_condition(object: &Value, kind: &str) -> bool {
@@ -320,8 +329,9 @@ mod tests {
         let mut first = Definition::read(&definition("widgets", "Widget")).unwrap();
         first.accepted = first.names.clone();
         let second = Definition::read(&definition("gizmos", "Widget")).unwrap();
-        let conflict = names_conflict(&second, [&first].into_iter()).unwrap();
-        assert_eq!(conflict.reason, "ListKindConflict");
-        assert_eq!(names_conflict(&first, [&first, &second].into_iter()), None);
+        let conflicts = name_conflicts(&second, [&first].into_iter());
+        let reasons: Vec<_> = conflicts.iter().map(|conflict| conflict.reason).collect();
+        assert_eq!(reasons, ["SingularConflict", "KindConflict", "ListKindConflict"]);
+        assert_eq!(name_conflicts(&first, [&first, &second].into_iter()), []);
     }
 }

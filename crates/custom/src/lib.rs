@@ -25,8 +25,8 @@ mod validate;
 
 pub use columns::Columns;
 pub use definition::{
-    ConversionWebhook, Definition, NameConflict, Names, Scope, Version, begin, names_conflict,
-    remember_version, set_condition, validate_create, validate_status, validate_update,
+    ConversionWebhook, Definition, NameConflict, Names, Scope, Version, begin, name_conflicts,
+    remember_version, set_condition, validate_create, validate_status, validate_update, warnings,
 };
 pub use fill::fill;
 pub use prune::prune;

@@ -52,18 +52,24 @@ pub struct Schema {
     /// The number must be a multiple of this.
     pub multiple_of: Option<f64>,
     /// The fewest characters.
+    #[serde(deserialize_with = "count")]
     pub min_length: Option<usize>,
     /// The most characters.
+    #[serde(deserialize_with = "count")]
     pub max_length: Option<usize>,
     /// The fewest elements.
+    #[serde(deserialize_with = "count")]
     pub min_items: Option<usize>,
     /// The most elements.
+    #[serde(deserialize_with = "count")]
     pub max_items: Option<usize>,
     /// True if elements must differ.
     pub unique_items: bool,
     /// The fewest fields.
+    #[serde(deserialize_with = "count")]
     pub min_properties: Option<usize>,
     /// The most fields.
+    #[serde(deserialize_with = "count")]
     pub max_properties: Option<usize>,
     /// All of these must hold too.
     pub all_of: Vec<Schema>,
@@ -180,4 +186,10 @@ impl Schema {
         let items = self.items.as_deref().map(|schema| (".items".to_owned(), schema));
         named.chain(unnamed).chain(items)
     }
+}
+
+/// A bound on how many there may be. One below zero is taken as zero: it is allowed in a schema and bounds nothing else.
+fn count<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let bound = Option::<i64>::deserialize(deserializer)?;
+    Ok(bound.map(|bound| usize::try_from(bound).unwrap_or(0)))
 }

@@ -98,10 +98,13 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     match schema.list_type.as_str() {
         "" | "atomic" | "set" if schema.list_map_keys.is_empty() => {}
         "map" if !schema.list_map_keys.is_empty() => keys(schema, path, errors),
-        "map" => errors.push(FieldError::required(
-            format!("{path}.x-kubernetes-list-map-keys"),
-            "must not be empty if x-kubernetes-list-type is map",
-        )),
+        "map" => {
+            keys(schema, path, errors);
+            errors.push(FieldError::required(
+                format!("{path}.x-kubernetes-list-map-keys"),
+                "must not be empty if x-kubernetes-list-type is map",
+            ));
+        }
         "" => {
             errors.push(FieldError::required(field, "must be map if x-kubernetes-list-map-keys is non-empty"))
         }

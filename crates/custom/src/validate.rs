@@ -3,18 +3,12 @@
 //! Expression rules are not here but in [`crate::Rules`]; they run only when this found nothing.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::LazyLock;
 
 use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrors};
 
 use crate::format;
 use crate::schema::Schema;
-
-/// The types that `x-kubernetes-int-or-string` allows.
-static EITHER: LazyLock<[Schema; 2]> = LazyLock::new(|| {
-    ["integer", "string"].map(|name| Schema { type_name: name.to_owned(), ..Schema::default() })
-});
 
 /// Checks a value, and on update only what changed: a part equal to the old one is not judged again, so that a
 /// tightened schema does not lock up objects that were valid once.
@@ -34,9 +28,10 @@ impl ValidateWalk {
         if old == Some(value) || self.errors.is_full() || (value.is_null() && schema.nullable) {
             return;
         }
-        let fits = self.has_type(schema, value);
+        // A value of another type is held to the rules of the type that it has, as kube-apiserver does it.
+        self.check_type(schema, value);
         self.combinations(schema, value);
-        if !fits {
+        if value.is_null() {
             return;
         }
         match value {
@@ -49,48 +44,49 @@ impl ValidateWalk {
         self.enumeration(schema, value);
     }
 
-    fn has_type(&mut self, schema: &Schema, value: &Value) -> bool {
+    fn check_type(&mut self, schema: &Schema, value: &Value) {
         let actual = type_of(value);
         if schema.int_or_string {
             return self.expect_type(matches!(actual, "integer" | "string"), "integer,string", actual);
         }
         match schema.type_name.as_str() {
-            "" => true,
+            "" => {}
             "number" => self.expect_type(matches!(actual, "integer" | "number"), "number", actual),
             "integer" if actual == "number" => {
                 self.expect_type(false, "integer", actual);
                 // kube-apiserver checks the default integer format too and loses the path on the way.
-                let detail =
-                    format!("Checked value must be of type integer (default format) in {}", self.path);
+                let field = self.field();
+                let detail = format!("Checked value must be of type integer (default format) in {field}");
                 self.errors.push(FieldError::invalid("<nil>", "", detail));
-                false
             }
             expected => self.expect_type(expected == actual, expected, actual),
         }
     }
 
-    fn expect_type(&mut self, fits: bool, expected: &str, actual: &str) -> bool {
+    fn expect_type(&mut self, fits: bool, expected: &str, actual: &str) {
         if !fits {
             let detail = self.in_body(&format!("must be of type {expected}: {actual:?}"));
             self.errors.push(FieldError::type_invalid(self.field(), actual, detail));
         }
-        fits
     }
 
     fn string(&mut self, schema: &Schema, text: &str) {
-        let length = text.chars().count();
-        if let Some(max) = schema.max_length.filter(|&max| length > max) {
-            self.errors.push(FieldError::too_long(self.field(), max));
-        }
-        if let Some(min) = schema.min_length.filter(|&min| length < min) {
-            self.refuse(text, &format!("should be at least {min} chars long"));
-        }
-        if !schema.pattern.matches(text) {
-            self.refuse(text, &format!("should match '{}'", schema.pattern.text()));
-        }
+        self.string_form(schema, text);
         if !format::is_valid(&schema.format, text) {
             let detail = self.in_body(&format!("must be of type {}: {text:?}", schema.format));
             self.errors.push(FieldError::type_invalid(self.field(), text, detail));
+        }
+    }
+
+    /// The first of these rules that a text breaks is the one that is told.
+    fn string_form(&mut self, schema: &Schema, text: &str) {
+        let length = text.chars().count();
+        if let Some(max) = schema.max_length.filter(|&max| length > max) {
+            self.errors.push(FieldError::too_long(self.field(), max));
+        } else if let Some(min) = schema.min_length.filter(|&min| length < min) {
+            self.refuse(text, &format!("should be at least {min} chars long"));
+        } else if !schema.pattern.matches(text) {
+            self.refuse(text, &format!("should match '{}'", schema.pattern.text()));
         }
     }
 
@@ -130,7 +126,7 @@ impl ValidateWalk {
         if !fits {
             let (kind, format) = (&schema.type_name, &schema.format);
             let detail =
-                format!("Checked value must be of type {kind} with format {format} in {}", self.path);
+                format!("Checked value must be of type {kind} with format {format} in {}", self.field());
             self.errors.push(FieldError::invalid("<nil>", "", detail));
         }
     }
@@ -201,10 +197,6 @@ impl ValidateWalk {
     }
 
     fn combinations(&mut self, schema: &Schema, value: &Value) {
-        let says_it = schema.all_of.first().is_some_and(|first| !first.any_of.is_empty());
-        if schema.int_or_string && schema.any_of.is_empty() && !says_it {
-            self.any_of(&*EITHER, value);
-        }
         self.any_of(&schema.any_of, value);
         self.one_of(&schema.one_of, value);
         self.all_of(&schema.all_of, value);

@@ -143,7 +143,9 @@ fn names(names: &Value) -> Vec<FieldError> {
         let is_kind = matches!(name, "kind" | "listKind");
         let fits = if is_kind { is_label(&value.to_lowercase()) } else { is_label(value) };
         if !value.is_empty() && !fits {
-            errors.push(FieldError::invalid(format!("spec.names.{name}"), value, LABEL_RULE));
+            let mixed = if is_kind { "may have mixed case, but should otherwise match: " } else { "" };
+            let detail = format!("{mixed}{LABEL_RULE}");
+            errors.push(FieldError::invalid(format!("spec.names.{name}"), value, detail));
         }
     }
     for list in ["shortNames", "categories"] {
@@ -191,7 +193,7 @@ fn version_names(versions: &[Value]) -> Vec<FieldError> {
     }
     // kube-apiserver also keeps the first one's name in a field of its own.
     let first = versions.first().and_then(|version| text(version, "name")).unwrap_or_default();
-    if !versions.is_empty() && !is_label(first) {
+    if !first.is_empty() && !is_label(first) {
         errors.push(FieldError::invalid("spec.version", first, LABEL_RULE));
     }
     if !unique {

@@ -2,6 +2,7 @@
 //! conversion, deprecation.
 
 use listwatch_wire::json::{Map, Value};
+use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::status::FieldError;
 
 use super::text;
@@ -180,7 +181,12 @@ fn conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
                 Some(client) if !exact(client) => {
                     errors.push(FieldError::required(CLIENT, "exactly one of url or service is required"));
                 }
-                Some(client) => errors.extend(webhook_url(client, CLIENT)),
+                Some(client) => {
+                    errors.extend(webhook_url(client, CLIENT));
+                    if let Some(service) = client.get("service") {
+                        webhook_service(service, &format!("{CLIENT}.service"), errors);
+                    }
+                }
             }
             if reviews.is_empty() {
                 errors.push(FieldError::required(VERSIONS, ""));
@@ -203,6 +209,37 @@ fn conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
 fn webhook_url(client: &Value, path: &str) -> Option<FieldError> {
     let url = text(client, "url").filter(|url| !url.starts_with("https://"))?;
     Some(FieldError::invalid(format!("{path}.url"), url, "'https' is the only allowed URL scheme"))
+}
+
+fn webhook_service(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (key, what) in [("name", "service name is required"), ("namespace", "service namespace is required")]
+    {
+        if text(service, key).is_none_or(str::is_empty) {
+            errors.push(FieldError::required(format!("{path}.{key}"), what));
+        }
+    }
+    if let Some(port) =
+        service.get("port").and_then(Value::as_i64).filter(|port| !(1..=65_535).contains(port))
+    {
+        let detail = "port is not valid: must be between 1 and 65535, inclusive";
+        errors.push(FieldError::invalid(format!("{path}.port"), port, detail));
+    }
+    let Some(at) = text(service, "path").filter(|at| !at.is_empty()) else { return };
+    let field = format!("{path}.path");
+    if !at.starts_with('/') {
+        errors.push(FieldError::invalid(field.clone(), at, "must start with a '/'"));
+    }
+    let inside = at.get(1..).unwrap_or_default();
+    let inside = inside.strip_suffix('/').unwrap_or(inside);
+    for (index, segment) in inside.split('/').enumerate().filter(|_| at != "/") {
+        if segment.is_empty() {
+            let detail = format!("segment[{index}] may not be empty");
+            errors.push(FieldError::invalid(field.clone(), at, detail));
+        }
+        for why in subdomain_errors(segment).into_iter().filter(|_| !segment.is_empty()) {
+            errors.push(FieldError::invalid(field.clone(), at, format!("segment[{index}]: {why}")));
+        }
+    }
 }
 
 /// The community's own groups are for what it has approved.

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use listwatch_custom::{Definition, names_conflict};
+use listwatch_custom::{Definition, NameConflict, name_conflicts};
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::{Expect, Write};
 use listwatch_wire::json::Value;
@@ -103,21 +103,15 @@ impl Definitions {
 
     /// Brings names and conditions up to date; returns whether the names are accepted.
     async fn accept(&self, stored: &mut StoredDefinition, all: &[Arc<Definition>]) -> bool {
-        let conflict = names_conflict(&stored.definition, all.iter().map(|other| &**other));
+        let conflicts = name_conflicts(&stored.definition, all.iter().map(|other| &**other));
         let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
-        let accepted = conflict.is_none();
-        match conflict {
+        let accepted = conflicts.is_empty();
+        grant_names(&mut object, &conflicts);
+        match conflicts.last() {
             None => {
                 condition(&mut object, "NamesAccepted", true, "NoConflicts", "no conflicts found");
-                condition(
-                    &mut object,
-                    "Established",
-                    true,
-                    "InitialNamesAccepted",
-                    "the initial names have been accepted",
-                );
-                let names = object.at("spec").at("names").clone();
-                set_status(&mut object, "acceptedNames", names);
+                let why = "the initial names have been accepted";
+                condition(&mut object, "Established", true, "InitialNamesAccepted", why);
             }
             Some(conflict) => {
                 condition(&mut object, "NamesAccepted", false, conflict.reason, &conflict.message);
@@ -253,9 +247,22 @@ fn belongs(resource: &Resource, definition: &str) -> bool {
     resource.is_custom() && resource.collection.name() == definition
 }
 
-fn set_status(object: &mut Value, field: &str, value: Value) {
-    if let Some(status) = object.inner_or_new("status") {
-        status.put(field, value);
+/// Brings `acceptedNames` up to date with `spec.names`, but for those that others have.
+fn grant_names(object: &mut Value, conflicts: &[NameConflict]) {
+    let wanted = object.at("spec").at("names").clone();
+    let Some(accepted) =
+        object.inner_or_new("status").and_then(|status| status.inner_or_new("acceptedNames"))
+    else {
+        return;
+    };
+    for field in ["plural", "singular", "shortNames", "kind", "listKind", "categories"] {
+        if conflicts.iter().any(|conflict| conflict.field == field) {
+            continue;
+        }
+        match wanted.get(field) {
+            Some(name) => accepted.put(field, name.clone()),
+            None => drop(accepted.remove(field)),
+        }
     }
 }
 

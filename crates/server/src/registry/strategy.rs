@@ -247,7 +247,11 @@ impl Strategy for Builtin {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        warnings::of(self.kind, object, old)
+        let mut told = warnings::of(self.kind, object, old);
+        if self.is_definition() {
+            told.extend(listwatch_custom::warnings(object, old));
+        }
+        told
     }
 
     fn unconditional_update(&self) -> bool {
