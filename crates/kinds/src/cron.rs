@@ -30,6 +30,16 @@ pub enum ScheduleError {
         /// The field as written.
         field: String,
     },
+    /// A range that ends before it begins.
+    #[error("beginning of range ({start}) beyond end of range ({end}): {field}")]
+    Backwards {
+        /// Where it begins.
+        start: u32,
+        /// Where it ends.
+        end: u32,
+        /// The field as written.
+        field: String,
+    },
     /// A step of zero never gets anywhere.
     #[error("step of range should be a positive number: {0}")]
     ZeroStep(String),
@@ -84,13 +94,17 @@ fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), Schedule
         if matches!(span, "*" | "?") {
             return Ok(());
         }
+        let mut before = None;
         span.splitn(2, '-').try_for_each(|end| {
             let value = number(end, names, low)?;
-            let within = (low..=high).contains(&value);
-            if within {
-                Ok(())
-            } else {
-                Err(ScheduleError::OutOfRange { value, low, high, field: range.to_owned() })
+            if !(low..=high).contains(&value) {
+                return Err(ScheduleError::OutOfRange { value, low, high, field: range.to_owned() });
+            }
+            match before.replace(value) {
+                Some(start) if start > value => {
+                    Err(ScheduleError::Backwards { start, end: value, field: range.to_owned() })
+                }
+                _ => Ok(()),
             }
         })
     })

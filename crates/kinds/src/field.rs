@@ -114,6 +114,13 @@ impl Errors {
         kept
     }
 
+    /// Adds the complaints of a part that was checked by itself.
+    pub(crate) fn append(&mut self, part: Self) {
+        for error in part.into_vec() {
+            self.0.push(error);
+        }
+    }
+
     /// The elements of a list that something is wrong with.
     pub(crate) fn elements(&self, list: &Path<'_>) -> HashSet<usize> {
         if self.0.is_empty() {
@@ -151,6 +158,12 @@ impl Errors {
     /// Adds an error for a value that breaks the rule in `detail`.
     pub fn invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) {
         self.push(FieldErrorKind::Invalid, path, value.into(), detail);
+    }
+
+    /// The same, where the value says nothing that the words do not.
+    pub(crate) fn invalid_without_value(&mut self, path: &Path<'_>, detail: impl Into<String>) {
+        let error = FieldError::new(FieldErrorKind::Invalid, path.to_string(), Value::Null, detail);
+        self.0.push(error.without_value());
     }
 
     /// The rule could not be applied.

@@ -176,36 +176,46 @@ pub fn validate_annotations(meta: &Value, path: &Path<'_>, errors: &mut Errors) 
 
 fn validate_owners(owners: &Value, path: &Path<'_>, errors: &mut Errors) {
     let mut controller: Option<&Value> = None;
-    for owner in owners.as_array().into_iter().flatten() {
-        for key in ["apiVersion", "kind", "name", "uid"] {
-            if owner.text(key).is_empty() {
-                let detail = match key {
-                    "apiVersion" => "version must not be empty",
-                    "kind" => "kind must not be empty",
-                    "name" => "name must not be empty",
-                    _ => "uid must not be empty",
-                };
-                errors.invalid(&path.child(key), owner.at(key).clone(), detail);
-            }
-        }
-        if owner.text("kind") == "Event" && matches!(owner.text("apiVersion"), "v1" | "events.k8s.io/v1") {
-            errors.invalid(
-                path,
-                owner.clone(),
-                format!("{} is disallowed from being an owner", owner.text("kind")),
-            );
-        }
+    for (index, owner) in owners.as_array().into_iter().flatten().enumerate() {
+        validate_owner(owner, &path.index(index), errors);
         if owner.flag("controller") {
             if let Some(first) = controller {
+                let named = |owner: &Value| format!("{}/{}", owner.text("kind"), owner.text("name"));
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
-                    first.text("name"),
-                    owner.text("name")
+                    named(first),
+                    named(owner)
                 );
                 errors.invalid(path, owners.clone(), detail);
+            } else {
+                controller = Some(owner);
             }
-            controller = Some(owner);
         }
+    }
+}
+
+fn validate_owner(owner: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for key in ["apiVersion", "kind", "name", "uid"] {
+        if owner.text(key).is_empty() {
+            errors.required(&path.child(key), "must not be empty");
+        } else if key == "apiVersion" && !is_group_version(owner.text(key)) {
+            errors.invalid(&path.child(key), owner.text(key), "must be <group>/<version> or <version>");
+        }
+    }
+    if owner.text("kind") == "Event" && matches!(owner.text("apiVersion"), "v1" | "events.k8s.io/v1") {
+        let kind = match owner.text("apiVersion") {
+            "v1" => "/v1, Kind=Event",
+            _ => "events.k8s.io/v1, Kind=Event",
+        };
+        errors.invalid(path, owner.clone(), format!("{kind} is disallowed from being an owner"));
+    }
+}
+
+/// A version, or a group and a version.
+fn is_group_version(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((_, version)) => !version.is_empty() && !version.contains('/'),
+        None => true,
     }
 }
 
@@ -247,8 +257,14 @@ pub fn unqualified_finalizers(meta: &Value, before: Option<&Value>) -> Vec<Strin
     let new = meta.list("finalizers").iter().filter(|name| !known.contains(name)).filter_map(Value::as_str);
     let mut names: Vec<&str> = new.filter(|name| is_unqualified(name)).collect();
     names.sort_unstable();
-    let advice = "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers";
-    names.into_iter().map(|name| format!("metadata.finalizers: {name:?}: {advice}")).collect()
+    let advice = |name: &str| {
+        // A name with a dot may be a domain that lacks a path.
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        format!(
+            "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        )
+    };
+    names.into_iter().map(|name| format!("metadata.finalizers: {name:?}: {}", advice(name))).collect()
 }
 
 fn is_unqualified(finalizer: &str) -> bool {
@@ -286,7 +302,7 @@ mod tests {
             (
                 json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}),
                 false,
-                vec!["metadata.ownerReferences.uid"],
+                vec!["metadata.ownerReferences[0].uid"],
             ),
             (json!({"name": "a", "annotations": {"A.b/c": "x"}}), false, vec![]),
             (

@@ -30,7 +30,9 @@ impl NameRule {
     }
 }
 
-pub(crate) fn label_1035_errors(name: &str) -> Vec<String> {
+/// Returns what keeps a name from being a DNS label that begins with a letter.
+#[must_use]
+pub fn label_1035_errors(name: &str) -> Vec<String> {
     let mut found = label_errors(name);
     if found.is_empty() && name.starts_with(|first: char| first.is_ascii_digit()) {
         found.push(pattern_error(LABEL_1035_TEXT, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));

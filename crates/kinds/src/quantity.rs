@@ -50,6 +50,24 @@ pub fn canonical(text: &str) -> Result<Cow<'_, str>, InvalidQuantity> {
     Ok(if written == text { Cow::Borrowed(text) } else { Cow::Owned(written) })
 }
 
+/// Returns true if an amount is made of whole pieces of a size, and that size is a whole number above zero.
+pub(crate) fn is_multiple(amount: &str, size: &str) -> bool {
+    const WHOLE: i128 = 1_000_000_000;
+    let (Ok(amount), Ok(size)) = (Quantity::parse(amount), Quantity::parse(size)) else { return false };
+    // As kube-apiserver reads an amount in whole numbers, a fraction counts as one more.
+    let amount = amount.finest.saturating_add(WHOLE - 1).div_euclid(WHOLE);
+    size.finest > 0 && size.finest % WHOLE == 0 && amount % (size.finest / WHOLE) == 0
+}
+
+/// Rounds a canonical quantity up to thousandths, which is as fine as amounts of resources are counted.
+pub(crate) fn to_thousandths(text: &str) -> Option<String> {
+    const THOUSANDTH: i128 = 1_000_000;
+    let fine = text.ends_with(['u', 'n']).then(|| Quantity::parse(text).ok())??;
+    let (size, sign) = (fine.finest.unsigned_abs(), fine.finest.signum());
+    let up = i128::try_from(size.div_ceil(THOUSANDTH.unsigned_abs())).ok()?;
+    Some(Quantity { finest: up.saturating_mul(THOUSANDTH).saturating_mul(sign), ..fine }.to_string())
+}
+
 /// Recognises the common canonical forms without parsing: a short whole number that its suffix cannot shorten.
 fn is_canonical(text: &str) -> bool {
     let end = text.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());

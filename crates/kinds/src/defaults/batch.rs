@@ -13,6 +13,15 @@ use crate::tree::Tree;
 type Fields = Map;
 
 pub(super) fn job(object: &mut Fields) {
+    // Where the selector is generated, the labels follow once they have been added to the template.
+    let labels = object.at("spec").path(&["template", "metadata", "labels"]).clone();
+    if object.at("spec").flag("manualSelector")
+        && labels.is_object()
+        && let Some(meta) = object.inner_or_new("metadata")
+        && meta.count("labels") == 0
+    {
+        meta.put("labels", labels);
+    }
     let Some(spec) = object.inner_or_new("spec") else { return };
     pod::template(spec);
     // Neither number given means one Pod once; only parallelism given means a work queue, which has no completions.

@@ -171,7 +171,9 @@ pub(super) fn definition(object: &mut Fields) {
     if let Some(names) = spec.inner("names") {
         let kind = names.text("kind").to_owned();
         names.fill_text("singular", &kind.to_lowercase());
-        names.fill_text("listKind", &format!("{kind}List"));
+        if !kind.is_empty() {
+            names.fill_text("listKind", &format!("{kind}List"));
+        }
     }
     spec.fill("conversion", json!({"strategy": "None"}));
     let service = spec

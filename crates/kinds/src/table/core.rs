@@ -56,7 +56,7 @@ pub(super) const KINDS: &[Kind] = &[
         .verbs(&["create", "delete", "get", "list", "patch", "update", "watch"])
         .names(NameRule::Label)
         .sub(&[Sub::other("finalize", "Namespace", &["update"]), Sub::status("Namespace")])
-        .fields(&[Field::text("status.phase"), Field::text("metadata.name").label("name")]),
+        .fields(&[Field::text("status.phase")]),
     Kind::cluster("", "Node", "nodes", "node")
         .short(&["no"])
         .sub(&[Sub::other("proxy", "NodeProxyOptions", CONNECT), Sub::status("Node")])

@@ -64,8 +64,8 @@ pub const GROUPS: &[&str] = &[
     "coordination.k8s.io",
     "node.k8s.io",
     "discovery.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
     "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
     "storagemigration.k8s.io",
 ];
 

@@ -61,12 +61,12 @@ pub(super) const KINDS: &[Kind] = &[
     .virtual_review(),
     Kind::cluster(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview")
         .virtual_review(),
-    admission("MutatingAdmissionPolicy", "mutatingadmissionpolicies", "mutatingadmissionpolicy", &[]),
+    admission("MutatingAdmissionPolicy", "mutatingadmissionpolicies", "mutatingadmissionpolicy", EXTENSIONS),
     admission(
         "MutatingAdmissionPolicyBinding",
         "mutatingadmissionpolicybindings",
         "mutatingadmissionpolicybinding",
-        &[],
+        EXTENSIONS,
     ),
     admission(
         "MutatingWebhookConfiguration",

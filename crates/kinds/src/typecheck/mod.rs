@@ -158,6 +158,11 @@ impl TypeWalk {
             let go_type = place.go_type.and_then(|go| go.strip_prefix("[]"));
             self.value(item, value, ValuePlace { path: &path, go_type, ..place }, before);
             zero_if_null(item, value);
+            if item == Type::Quantity
+                && let Some(rounded) = value.as_str().and_then(crate::quantity::to_thousandths)
+            {
+                *value = rounded.into();
+            }
         }
     }
 

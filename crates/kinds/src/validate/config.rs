@@ -23,15 +23,15 @@ const MAX_SIZE: usize = 1024 * 1024;
 
 fn config_map_fits(at: &At<'_>, errors: &mut Errors) {
     let mut size = 0;
-    for (_, value) in at.value.entries("data") {
+    let path = at.path.child("data");
+    for (name, value) in at.value.entries("data") {
         size += value.as_str().map_or(0, str::len);
-    }
-    let path = at.path.child("binaryData");
-    for (name, value) in at.value.entries("binaryData") {
-        size += decoded_len(value.as_str().unwrap_or_default());
-        if at.value.at("data").has(name) {
-            errors.invalid(&path.key(name), name.as_str(), "duplicate of key present in data");
+        if at.value.at("binaryData").has(name) {
+            errors.invalid(&path.key(name), name.as_str(), "duplicate of key present in binaryData");
         }
+    }
+    for (_, value) in at.value.entries("binaryData") {
+        size += decoded_len(value.as_str().unwrap_or_default());
     }
     if size > MAX_SIZE {
         // kube-apiserver reports it at the index of nothing.

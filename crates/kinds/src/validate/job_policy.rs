@@ -137,33 +137,43 @@ fn success(completions: i64, rule: &Value, path: &Path<'_>, errors: &mut Errors)
 }
 
 /// The number of indexes that a list of intervals names (`1,3-5`).
-fn indexes(text: &str, completions: i64) -> Result<i64, String> {
-    let number = |digits: &str| match digits.parse::<i64>() {
-        Err(_) => Err(format!("cannot convert string to integer for index: {digits:?}")),
-        Ok(index) if index >= completions => Err(format!("too large index: {digits:?}")),
-        Ok(index) => Ok(index),
-    };
+pub(super) fn indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last) = (0, None);
-    for interval in text.split(',').filter(|_| !text.is_empty()) {
-        let parts: Vec<&str> = interval.split('-').collect();
-        let (first, end) = match parts.as_slice() {
-            [one] => (number(one)?, number(one)?),
-            [first, end] => (number(first)?, number(end)?),
-            _ => {
-                return Err(format!(
-                    "the fragment {interval:?} violates the requirement that an index interval can have at most two parts separated by '-'"
-                ));
-            }
-        };
-        let order = |last: i64, now: i64| format!("non-increasing order, previous: {last}, current: {now}");
-        if parts.len() == 2 && first >= end {
-            return Err(order(first, end));
-        }
+    for text in text.split(',').filter(|_| !text.is_empty()) {
+        let (first, end) = interval(text, completions)?;
         if let Some(last) = last.filter(|last| *last >= first) {
-            return Err(order(last, first));
+            return Err(disorder(last, first));
         }
         total += end - first + 1;
         last = Some(end);
     }
     Ok(total)
+}
+
+/// The intervals of a list that can be read.
+pub(super) fn intervals(text: &str, completions: i64) -> impl Iterator<Item = (i64, i64)> + '_ {
+    text.split(',').filter_map(move |text| interval(text, completions).ok())
+}
+
+/// The first and the last index of one interval.
+fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
+    let number = |digits: &str| match digits.parse::<i64>() {
+        Err(_) => Err(format!("cannot convert string to integer for index: {digits:?}")),
+        Ok(index) if index >= completions => Err(format!("too large index: {digits:?}")),
+        Ok(index) => Ok(index),
+    };
+    match text.split('-').collect::<Vec<_>>().as_slice() {
+        [one] => number(one).map(|index| (index, index)),
+        [first, end] => match (number(first)?, number(end)?) {
+            (first, end) if first >= end => Err(disorder(first, end)),
+            both => Ok(both),
+        },
+        _ => Err(format!(
+            "the fragment {text:?} violates the requirement that an index interval can have at most two parts separated by '-'"
+        )),
+    }
+}
+
+fn disorder(last: i64, now: i64) -> String {
+    format!("non-increasing order, previous: {last}, current: {now}")
 }

@@ -18,6 +18,7 @@ mod flow;
 mod ingress;
 mod job;
 mod job_policy;
+mod job_status;
 mod metadata;
 mod network_policy;
 mod node;
@@ -155,6 +156,7 @@ pub fn status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
         ("", "Namespace") => config::namespace_status(new, &mut errors),
         ("", "Service") => service::status(new, &mut errors),
         ("", "Node") => node::status(new, &mut errors),
+        ("batch", "Job") => job_status::status(new, old, &mut errors),
         _ => {}
     }
     errors.into_vec()

@@ -102,7 +102,7 @@ fn user_namespaces_are_apart(at: &At<'_>, errors: &mut Errors) {
         check_unmasked(at.value, at.path, errors);
         return;
     }
-    for (key, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+    for (key, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if at.value.flag(key) {
             errors.forbidden(&at.path.child(shown), "when `hostUsers` is false");
         }

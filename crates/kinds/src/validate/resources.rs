@@ -28,6 +28,24 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
 
 fn container_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     requirements(at.value, container_name, at.path, errors);
+    if at.old.is_none() {
+        huge_pages_are_whole(at, errors);
+    }
+}
+
+/// Memory in huge pages comes in as many whole pages of the size that its name gives.
+fn huge_pages_are_whole(at: &At<'_>, errors: &mut Errors) {
+    for key in ["limits", "requests"] {
+        let path = at.path.child(key);
+        for (name, amount) in at.value.entries(key) {
+            let Some(page) = name.strip_prefix("hugepages-") else { continue };
+            let amount = amount.as_str().unwrap_or_default();
+            if !quantity::is_multiple(amount, page) {
+                let detail = format!("{amount} is not positive integer multiple of {name}");
+                errors.invalid(&path.key(name), amount, detail);
+            }
+        }
+    }
 }
 
 /// A Pod as a whole asks for less than its containers do.
@@ -104,8 +122,11 @@ pub(super) fn container_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn pod_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    container_name(name, path, errors);
-    if !matches!(name, "cpu" | "memory") && !is_huge_pages(name) {
+    let mut found = Errors::new();
+    any_name(name, path, &mut found);
+    if !found.is_empty() {
+        errors.append(found);
+    } else if !matches!(name, "cpu" | "memory") && !is_huge_pages(name) {
         errors.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
     }
 }

@@ -54,11 +54,12 @@ fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
             let place = path.index(index);
             match (kind, address.parse::<IpAddr>()) {
                 ("FQDN", _) => {
-                    errors.invalid_all(&place, address, subdomain_errors(address));
-                    if !address.contains('.') {
+                    let form = subdomain_errors(address);
+                    if form.is_empty() && !address.contains('.') {
                         let detail = "should be a domain with at least two segments separated by dots";
                         errors.invalid(&place, address, detail);
                     }
+                    errors.invalid_all(&place, address, form);
                 }
                 ("IPv4" | "IPv6", Err(_)) => {
                     let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";

@@ -11,10 +11,14 @@ fn time_zone_is_known(at: &At<'_>, errors: &mut Errors) {
     let Some(zone) = at.value.as_str().filter(|_| at.old != Some(at.value)) else { return };
     if zone.is_empty() {
         errors.invalid(at.path, zone, "timeZone must be nil or non-empty string");
-    } else if zone.eq_ignore_ascii_case("local") {
+        return;
+    }
+    if zone.eq_ignore_ascii_case("local") {
         let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(at.path, zone, detail);
-    } else if !is_zone(zone) {
+    }
+    // The word that a machine knows its own zone by is known, the same in other letters is not.
+    if zone != "Local" && !is_zone(zone) {
         errors.invalid(at.path, zone, format!("unknown time zone {zone}"));
     }
 }
