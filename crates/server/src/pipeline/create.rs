@@ -50,10 +50,25 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
         view: View::Whole,
         reservation: Reservation::new(&api.allocator),
     };
-    change.admit_new(&mut object).await?;
     let mut warnings = decoded.warnings;
-    let done = create_object(&change, options.is_dry_run(), object, &mut warnings).await?;
-    Ok(done.answer().with_warnings(warnings))
+    match admit_and_create(&change, options.is_dry_run(), object, &mut warnings).await {
+        Ok(done) => Ok(done.answer().with_warnings(warnings)),
+        Err(status) => {
+            // What was odd about the body is told although the write failed for another reason.
+            warnings.into_iter().for_each(|warning| request.record.warn(warning));
+            Err(status)
+        }
+    }
+}
+
+async fn admit_and_create(
+    change: &ObjectChange<'_>,
+    dry_run: bool,
+    mut object: Value,
+    warnings: &mut Vec<String>,
+) -> Result<Done, Status> {
+    change.admit_new(&mut object).await?;
+    create_object(change, dry_run, object, warnings).await
 }
 
 /// Names the object, trying other names if it was left to the server and the first ones are taken.
@@ -64,11 +79,16 @@ async fn create_object(
     warnings: &mut Vec<String>,
 ) -> Result<Done, Status> {
     let meta = object.at("metadata");
-    let generated = meta.text("name").is_empty() && !meta.text("generateName").is_empty();
-    if !generated {
-        return create_named(change, dry_run, object, warnings).await;
+    let (name, prefix) = (meta.text("name").to_owned(), meta.text("generateName").to_owned());
+    let resource = &change.request.resource;
+    let exhausted = |name: &str| Status::generate_name_exhausted(&resource.group, &resource.plural, name);
+    if !name.is_empty() || prefix.is_empty() {
+        let result = create_named(change, dry_run, object, warnings).await;
+        return result.map_err(|status| match is_taken(&status) && !prefix.is_empty() {
+            true => exhausted(&name),
+            false => status,
+        });
     }
-    let prefix = meta.text("generateName").to_owned();
     let mut attempt = 0;
     loop {
         attempt += 1;
@@ -76,13 +96,14 @@ async fn create_object(
         if let Some(meta) = named.inner("metadata") {
             meta.put("name", meta::generated_name(&prefix, rand::random()));
         }
+        // A namespace has its name as a label, too.
+        if &*resource.kind == "Namespace" {
+            resource.rules.complete(&mut named, None);
+        }
         let result = create_named(change, dry_run, named, warnings).await;
         match result {
             Err(status) if is_taken(&status) && attempt < NAME_ATTEMPTS => {}
-            Err(status) if is_taken(&status) => {
-                let resource = &change.request.resource;
-                return Err(Status::generate_name_exhausted(&resource.group, &resource.plural, &prefix));
-            }
+            Err(status) if is_taken(&status) => return Err(exhausted(&prefix)),
             other => return other,
         }
     }
@@ -104,6 +125,7 @@ async fn create_named(
     let name = sent.at("metadata").text("name").to_owned();
     let target = Target::new(&request.resource, request.namespace.as_deref(), &name);
     let reservation = Reservation::new(&api.allocator);
+    let has_version = !sent.at("metadata").text("resourceVersion").is_empty();
     loop {
         let mut object = sent.clone();
         let told = change.prepare_new(&reservation, &target, &mut object)?;
@@ -118,7 +140,7 @@ async fn create_named(
             };
         }
         // It is the store that has no use for it, after all is well otherwise.
-        if !object.at("metadata").text("resourceVersion").is_empty() {
+        if has_version {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
         match insert(api, &target, object, request.record.take_charges()).await? {

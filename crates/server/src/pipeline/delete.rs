@@ -7,6 +7,8 @@
 //!
 //! `verbs/delete.rs` reads the request; the commit is `transaction.rs`.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
@@ -15,6 +17,7 @@ use listwatch_wire::{Revision, Status};
 
 use crate::api::stored::Stored;
 use crate::api::{Api, Attributes, Operation, RequestOptions};
+use crate::cache::Object;
 use crate::pipeline::change::is_done;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Decide, Done, Verdict, change, remove_unreadable};
@@ -92,18 +95,25 @@ pub(crate) async fn delete_target(
     if let (true, Done::Stored { object, .. }) = (graceful, &done)
         && Value::read(object.stored()).is_ok_and(|object| is_done(&object))
     {
-        done = remove_marked(api, target).await?;
+        done = remove_marked(api, target, object).await?;
     }
     Ok(done)
 }
 
-/// Removes an object that is marked and whose grace period is over.
-async fn remove_marked(api: &Api, target: &Target<'_>) -> Result<Done, Status> {
-    change(api, target, false, |stored: Option<&Stored>| {
-        let stored = stored.ok_or_else(|| target.not_found())?;
+/// Removes an object that is marked and whose grace period is over. A kubelet that saw the mark may have done so first, which is as good.
+async fn remove_marked(api: &Api, target: &Target<'_>, marked: &Arc<Object>) -> Result<Done, Status> {
+    let uid = marked.field("metadata.uid").unwrap_or_default();
+    let same = |stored: &&Stored| stored.value.at("metadata").text("uid") == uid;
+    let removed = change(api, target, false, |stored: Option<&Stored>| {
+        let stored = stored.filter(same).ok_or_else(|| target.not_found())?;
         Ok(if is_done(&stored.value) { Verdict::Remove(stored.value.clone()) } else { Verdict::Keep })
-    })
-    .await
+    });
+    match removed.await {
+        Err(status) if status.code == 404 => {
+            Ok(Done::Removed { object: Arc::clone(marked), at: marked.revision() })
+        }
+        other => other,
+    }
 }
 
 /// 409 if the object is not the one that the deletion is about.

@@ -64,6 +64,10 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
         }
         _ => return Err(Status::unsupported_media_type(&[body::JSON, body::YAML, body::PROTOBUF])),
     };
+    if !value.is_object() {
+        let detail = "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct";
+        return Err(Status::bad_request(detail));
+    }
     let (kind, version) = (value.text("kind"), value.text("apiVersion"));
     if !matches!(kind, "" | "DeleteOptions") {
         return Err(Status::bad_request(format!(

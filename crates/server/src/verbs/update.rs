@@ -47,7 +47,7 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
         Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
     target.check_identity(&mut sent)?;
     resource.rules.complete(&mut sent, None);
-    let mut warnings = decoded.warnings;
+    let warnings = decoded.warnings;
     let change = ObjectChange {
         api,
         request: &request,
@@ -57,9 +57,15 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
         reservation: Reservation::new(&api.allocator),
     };
     let mut replacing = Replacing { change, target: &target, sent, warnings: Vec::new() };
-    let done = transaction::change(api, &target, options.is_dry_run(), &mut replacing).await?;
-    warnings.append(&mut replacing.warnings);
-    Ok(done.answer().with_warnings(warnings))
+    let done = transaction::change(api, &target, options.is_dry_run(), &mut replacing).await;
+    let warnings = [warnings, replacing.warnings].concat();
+    match done {
+        Ok(done) => Ok(done.answer().with_warnings(warnings)),
+        Err(status) => {
+            warnings.into_iter().for_each(|warning| request.record.warn(warning));
+            Err(status)
+        }
+    }
 }
 
 /// A PUT.
