@@ -51,11 +51,8 @@ impl View {
         }
         match self {
             Self::Whole | Self::Status => *new = sent,
-            Self::Finalize => {
-                if let Some(spec) = new.inner_or_new("spec") {
-                    adopt(spec, sent.at("spec"), "finalizers");
-                }
-            }
+            // These two take metadata as well, as in kube-apiserver.
+            Self::Finalize => take_with_metadata(new, sent, &["status"]),
             Self::EphemeralContainers => {
                 if let Some(spec) = new.inner_or_new("spec") {
                     adopt(spec, sent.at("spec"), "ephemeralContainers");
@@ -67,12 +64,24 @@ impl View {
                 bump_generation(new, old, false);
             }
             Self::Approval => {
+                let conditions = sent.at("status").clone();
+                take_with_metadata(new, sent, &["spec", "status"]);
                 if let Some(status) = new.inner_or_new("status") {
-                    adopt(status, sent.at("status"), "conditions");
+                    adopt(status, &conditions, "conditions");
                 }
             }
         }
     }
+}
+
+/// Takes everything that was sent but the fields that stay as stored.
+fn take_with_metadata(new: &mut Value, mut sent: Value, stay: &[&str]) {
+    if let Some(sent) = sent.as_object_mut() {
+        for key in stay {
+            adopt(sent, new, key);
+        }
+    }
+    *new = sent;
 }
 
 /// Copies a field, or removes it if it is absent.
@@ -116,11 +125,11 @@ mod tests {
         for (view, expected) in [
             (
                 View::Finalize,
-                json!({"metadata": {"generation": 1}, "spec": {"containers": [{"name": "a", "image": "i"}]}, "status": {}}),
+                json!({"metadata": {"labels": {"x": "y"}}, "spec": sent.at("spec").clone(), "status": {}}),
             ),
             (
                 View::Approval,
-                json!({"metadata": {"generation": 1}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": {"conditions": [{"type": "Approved"}]}}),
+                json!({"metadata": {"labels": {"x": "y"}}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": {"conditions": [{"type": "Approved"}]}}),
             ),
             (
                 View::EphemeralContainers,

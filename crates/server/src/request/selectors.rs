@@ -49,15 +49,26 @@ pub(crate) fn filter(
 /// Checks that the field can be selected by. The message differs for kinds without further selectable fields, as in
 /// kube-apiserver.
 fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
-    let known = matches!(field, "metadata.name" | "metadata.namespace")
-        || resource.fields.iter().any(|f| &*f.label == field);
+    // Kinds that list their fields themselves leave out the one that they do not have.
+    let placeless = !resource.is_custom() && !resource.namespaced && !resource.fields.is_empty();
+    let known = match field {
+        "metadata.name" => true,
+        "metadata.namespace" => !placeless,
+        _ => resource.fields.iter().any(|f| &*f.label == field),
+    };
     if known {
         return Ok(());
     }
-    let message = if resource.fields.is_empty() {
-        format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
-    } else {
-        format!("field label not supported: {field}")
+    let message = match &*resource.kind {
+        _ if resource.is_custom() => format!("field label not supported: {field}"),
+        _ if resource.fields.is_empty() => {
+            format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+        "Job" => format!("field label {field:?} not supported for Job"),
+        "ResourceSlice" => {
+            format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
+        }
+        _ => format!("field label not supported: {field}"),
     };
     Err(Status::bad_request(message))
 }

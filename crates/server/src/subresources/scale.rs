@@ -135,6 +135,7 @@ pub(crate) async fn patch(
             }
         }
         let told = check_patched(&mut scale, &parsed.complaints, options.validation(), decode)?;
+        target_of(request).check_identity(&mut scale)?;
         if let Ok(mut warnings) = warnings.lock() {
             *warnings = told;
         }
@@ -147,6 +148,11 @@ pub(crate) async fn patch(
 /// Apply: the applied Scale owns the one field of its target that it sets.
 async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Result<Answer, Status> {
     let mut applied = yaml::read(&request.body).map_err(Status::bad_request)?.value;
+    let (version, kind) = (applied.text("apiVersion"), applied.text("kind"));
+    let named = !version.is_empty() && !kind.is_empty();
+    if named && (version, kind) != ("autoscaling/v1", "Scale") {
+        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
+    }
     let (paths, target) = (paths_of(request)?, target_of(request));
     if applied.at("metadata").text("name").is_empty()
         && let Some(meta) = applied.inner_or_new("metadata")

@@ -158,7 +158,7 @@ fn check_applied(env: &Env, path: &str, source: &str, errors: &mut Vec<FieldErro
         }
         Ok(expression) => {
             let found = expression.output_type().to_string();
-            if found != "Object" && found != "dyn" {
+            if found != "Object" {
                 let detail = format!("must evaluate to Object but got {found}");
                 errors.push(FieldError::invalid(path, source, detail));
             }

@@ -102,8 +102,8 @@ impl Environments {
     }
 }
 
-/// Returns true if the type of an expression fits: what is only known at run time always does.
+/// Returns true if the type of an expression is one of those. A type that is only known at run time is none.
 pub(crate) fn has_type(expression: &Expression, wanted: &[Type]) -> bool {
     let own = expression.output_type();
-    matches!(own, Type::Dyn) || wanted.iter().any(|wanted| wanted.is_same(own))
+    wanted.iter().any(|wanted| wanted.is_same(own))
 }

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use listwatch_kinds::field::{Errors, Path};
+use listwatch_kinds::names::label_1035_errors;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_key_errors, subdomain_errors};
@@ -46,7 +47,11 @@ const RESERVED: [&str; 20] = [
 /// Validates a policy, apart from its expressions. Errors are in the order of kube-apiserver.
 pub(super) fn policy(family: PolicyFamily, name: &str, spec: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
-    errors.required_one_of(&path.child("failurePolicy"), spec.text("failurePolicy"), &["Fail", "Ignore"]);
+    let failure_policy = path.child("failurePolicy");
+    match spec.has("failurePolicy") {
+        true => errors.one_of(&failure_policy, spec.text("failurePolicy"), &["Fail", "Ignore"]),
+        false => errors.required(&failure_policy, ""),
+    }
     if spec.has("paramKind") {
         param_kind(spec.at("paramKind"), &path.child("paramKind"), errors);
     }
@@ -73,11 +78,20 @@ fn param_kind(kind: &Value, path: &Path<'_>, errors: &mut Errors) {
         errors.required(&at, "");
     } else if version.matches('/').count() > 1 {
         errors.invalid(&at, version, format!("unexpected GroupVersion string: {version}"));
-    } else if let Some((group, _)) = version.split_once('/') {
-        errors.invalid_all(&at, group, subdomain_errors(group));
+    } else {
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        if !group.is_empty() {
+            errors.invalid_all(&at, group, subdomain_errors(group));
+        }
+        errors.invalid_all(&at, version, label_1035_errors(version));
     }
-    if kind.text("kind").is_empty() {
-        errors.required(&path.child("kind"), "");
+    let (name, at) = (kind.text("kind"), path.child("kind"));
+    if name.is_empty() {
+        errors.required(&at, "");
+    } else {
+        let form = label_1035_errors(&name.to_lowercase());
+        let said = form.iter().map(|why| format!("may have mixed case, but should otherwise match: {why}"));
+        errors.invalid_all(&at, name, said);
     }
 }
 
@@ -105,6 +119,10 @@ fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
             let detail = format!("if '*' is present, must not specify other {what}");
             errors.invalid(&path, rule.at(key).clone(), detail);
         }
+    }
+    let versions = path.child("apiVersions");
+    for (index, _) in rule.list("apiVersions").iter().enumerate().filter(|(_, version)| *version == "") {
+        errors.required(&versions.index(index), "");
     }
     let operations = path.child("operations");
     for (index, operation) in rule.list("operations").iter().filter_map(Value::as_str).enumerate() {
@@ -297,7 +315,9 @@ fn mutation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn binding(family: PolicyFamily, spec: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     match spec.text("policyName") {
-        "" => errors.required(&path.child("policyName"), ""),
+        // The table of declared rules says so of the other family.
+        "" if family == PolicyFamily::Mutating => errors.required(&path.child("policyName"), ""),
+        "" => {}
         name => errors.invalid_all(&path.child("policyName"), name, subdomain_errors(name)),
     }
     if spec.has("paramRef") {
@@ -326,9 +346,6 @@ fn param_ref(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 fn actions(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let items: Vec<&str> = spec.list("validationActions").iter().filter_map(Value::as_str).collect();
-    if items.is_empty() {
-        errors.required(path, "");
-    }
     let mut seen = HashSet::new();
     for (index, action) in items.iter().enumerate() {
         errors.one_of(&path.index(index), action, &["Audit", "Deny", "Warn"]);
