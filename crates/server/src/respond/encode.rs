@@ -63,7 +63,7 @@ pub(crate) fn partial(object: &Object, revision: Revision, meta: MetaVersion) ->
 
 /// YAML with sorted keys, as kube-apiserver writes it.
 pub(crate) fn yaml(value: &listwatch_wire::json::Value) -> Vec<u8> {
-    serde_saphyr::to_string(value).unwrap_or_default().into_bytes()
+    crate::respond::yaml::write(value)
 }
 
 /// Spreads compact JSON over lines, two spaces per level, in the order it has.

@@ -10,6 +10,8 @@
 pub(crate) mod encode;
 pub(crate) mod protobuf;
 pub(crate) mod table;
+mod yaml;
+mod yaml_words;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
