@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admission::chain;
 use crate::allocate::claims::Claims;
+use crate::allocate::ranges::AddedRanges;
 use crate::allocate::services::{Allocator, KUBERNETES_ADDRESS};
 use crate::api::{Answers, Api, Bodies, Documents, Heavy};
 use crate::audit::{self, AuditLog};
@@ -157,7 +158,7 @@ impl Server {
         let feeder = cache.start().await?;
         // As in kube-apiserver a request waits for its turn a quarter of the time it has.
         let fairness = Fairness::new(&cache, options.requests.in_flight, options.requests.timeout / 4);
-        let allocator = Allocator::new(Claims::new(&cache));
+        let allocator = Allocator::new(Claims::new(&cache), AddedRanges::new(&cache));
         let api = Arc::new(Api {
             engine,
             cache,

@@ -6,4 +6,5 @@
 //! `lifecycle/addresses.rs`.
 
 pub(crate) mod claims;
+pub(crate) mod ranges;
 pub(crate) mod services;

@@ -16,6 +16,7 @@ use listwatch_wire::status::FieldError;
 use parking_lot::Mutex;
 
 use crate::allocate::claims::{Claims, Thing};
+use crate::allocate::ranges::AddedRanges;
 use crate::cache::{Collection, Object, Snapshot};
 use crate::registry::target::Target;
 
@@ -38,14 +39,15 @@ const TRIES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Allocator {
     pub(crate) claims: Claims,
+    added: AddedRanges,
     /// Values reserved by writes under way on this server. Those of other servers show at the commit.
     given: Mutex<HashSet<Thing>>,
 }
 
 impl Allocator {
     /// An allocator without values under way. It holds no table of used values: those are in the cache.
-    pub(crate) fn new(claims: Claims) -> Self {
-        Self { claims, given: Mutex::default() }
+    pub(crate) fn new(claims: Claims, added: AddedRanges) -> Self {
+        Self { claims, added, given: Mutex::default() }
     }
 
     /// Reserves the first free candidate. Other writes do not get it until it is given back.
@@ -265,7 +267,8 @@ fn free_address(
 ) -> Result<String, Status> {
     let random = (0..TRIES).map(|_| nth_address(rand::random_range(2..RANGE_SIZE - 1)));
     let in_order = (2..RANGE_SIZE - 1).map(nth_address);
-    match reservation.take(|thing| taken.has(thing), random.chain(in_order)) {
+    let elsewhere = reservation.allocator.added.addresses().map(Thing::Address);
+    match reservation.take(|thing| taken.has(thing), random.chain(in_order).chain(elsewhere)) {
         Some(Thing::Address(address)) => Ok(address.to_string()),
         _ => Err(Status::internal(format!(
             "failed to allocate a serviceIP for {}: range is full",
@@ -300,9 +303,11 @@ fn check_wanted_address(
 ) -> Result<(), Status> {
     // What is no address at all is left to validation.
     let Ok(address) = wanted.parse::<IpAddr>() else { return Ok(()) };
-    if !in_range(address) {
+    let added = &reservation.allocator.added;
+    if !in_range(address) && !added.has(address) {
         let detail = format!(
-            "failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {RANGE}/16"
+            "failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {}",
+            added.texts().join(",")
         );
         return Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]));
     }
@@ -347,7 +352,7 @@ mod tests {
 
     fn allocator() -> Allocator {
         let cache = Cache::new(Arc::new(MemoryEngine::default()), crate::CacheLimits::default());
-        Allocator::new(Claims::new(&cache))
+        Allocator::new(Claims::new(&cache), AddedRanges::new(&cache))
     }
 
     #[test]
