@@ -346,10 +346,7 @@ mod tests {
         let small = json!({"type": "integer", "format": "int32"});
         assert_eq!(errors(small.clone(), json!(2_147_483_648_i64)), ["<nil> Invalid"]);
         assert_eq!(errors(small, json!(-2_147_483_648_i64)), [""; 0]);
-        assert_eq!(
-            errors(json!({"x-kubernetes-int-or-string": true}), json!(true)),
-            ["f TypeInvalid", "<nil> Invalid", "f TypeInvalid"]
-        );
+        assert_eq!(errors(json!({"x-kubernetes-int-or-string": true}), json!(true)), ["f TypeInvalid"]);
     }
 
     #[test]

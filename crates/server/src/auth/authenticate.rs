@@ -237,9 +237,10 @@ impl Authenticator {
     fn own(&self, token: &str, audiences: &[&str]) -> Verdict {
         match (self.tokens.get(token), &self.service_accounts) {
             (Some(user), _) if audiences.contains(&ISSUER) => Ok((Arc::clone(user), vec![ISSUER.to_owned()])),
-            (Some(_), _) => Err(wrong_audience(&[ISSUER.to_owned()], audiences)),
+            // A token from the file says nothing of audiences, so there is nothing to tell.
+            (Some(_), _) => Err(crate::auth::UNKNOWN_TOKEN.to_owned()),
             (None, Some(accounts)) => accounts.check(token, audiences, Timestamp::now()),
-            (None, None) => Err("unknown token".to_owned()),
+            (None, None) => Err(crate::auth::UNKNOWN_TOKEN.to_owned()),
         }
     }
 }

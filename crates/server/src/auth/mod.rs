@@ -45,6 +45,7 @@ pub use oidc::OidcIssuer;
 use rbac::quoted;
 pub(crate) use recheck::Recheck;
 pub use roles::Roles;
+pub(crate) use service_account::UNKNOWN_TOKEN;
 pub use service_account::{Bound, ISSUER, Identity, ServiceAccounts, Ticket};
 pub use token_file::{Token, parse_token_file};
 pub(crate) use webhook::TokenWebhook;

@@ -11,7 +11,7 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::selector::{FieldSelector, FieldTerm};
 use listwatch_wire::status::FieldError;
 
-use crate::auth::{Attributes, Authenticator, Authorizer, Decision, ISSUER, User};
+use crate::auth::{Attributes, Authenticator, Authorizer, Decision, ISSUER, UNKNOWN_TOKEN, User};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
@@ -45,7 +45,13 @@ impl Reviewer<'_> {
     /// # Errors
     /// 422 for a review that asks about nothing or about two things, 400 for one without a token or namespace where
     /// that is needed.
-    pub fn answer(&self, plural: &str, namespace: Option<&str>, review: &mut Value) -> Result<(), Status> {
+    pub fn answer(
+        &self,
+        plural: &str,
+        namespace: Option<&str>,
+        review: &mut Value,
+        now: &str,
+    ) -> Result<(), Status> {
         let spec = review.get("spec").cloned().unwrap_or_default();
         check_metadata(plural, review.get("metadata").unwrap_or(&Value::Null))?;
         let status = match plural {
@@ -69,7 +75,10 @@ impl Reviewer<'_> {
         };
         if let Some(review) = review.as_object_mut() {
             review.insert("status".to_owned(), status);
-            review.entry("metadata").or_insert_with(|| json!({}));
+            let metadata = review.entry("metadata").or_insert_with(|| json!({}));
+            if plural == "selfsubjectreviews" {
+                metadata.put("creationTimestamp", now);
+            }
             if plural == "selfsubjectrulesreviews" {
                 // kube-apiserver clears `spec` in the response to this review.
                 review.insert("spec".to_owned(), json!({}));
@@ -141,6 +150,7 @@ impl Reviewer<'_> {
             Ok((user, meant)) => {
                 json!({"authenticated": true, "user": user_info(&user), "audiences": meant})
             }
+            Err(why) if why == UNKNOWN_TOKEN => json!({"user": {}, "error": "invalid bearer token"}),
             Err(why) => json!({"user": {}, "error": format!("[invalid bearer token, {why}]")}),
         })
     }
@@ -194,11 +204,29 @@ fn attribute_errors(spec: &Value) -> Vec<FieldError> {
     let path = spec.at("nonResourceAttributes");
     let (resource, paths) = (spec.has("resourceAttributes"), spec.has("nonResourceAttributes"));
     if resource != paths {
-        return Vec::new();
+        return selector_errors(spec.at("resourceAttributes"));
     }
     let asked = if paths { shown(path) } else { Value::Null };
     let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
     vec![FieldError::invalid("spec", asked, detail)]
+}
+
+/// A selector is written in one of two ways.
+fn selector_errors(attributes: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for key in ["fieldSelector", "labelSelector"].into_iter().filter(|key| attributes.has(key)) {
+        let (selector, path) = (attributes.at(key), format!("spec.resourceAttributes.{key}"));
+        let (raw, listed) = (selector.text("rawSelector"), selector.count("requirements") > 0);
+        if !raw.is_empty() && listed {
+            let detail = "may not specified at the same time as requirements";
+            errors.push(FieldError::invalid(format!("{path}.rawSelector"), raw, detail));
+        }
+        if raw.is_empty() && !listed {
+            let detail = format!("when {path} is specified, requirements or rawSelector is required");
+            errors.push(FieldError::required(format!("{path}.requirements"), detail));
+        }
+    }
+    errors
 }
 
 /// A local review speaks of its own namespace only.

@@ -18,6 +18,9 @@ use crate::cache::{Cache, Collection};
 /// The issuer of the tokens, which is also the audience of this server.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
+/// The verdict about a token that nobody knows, and that says nothing about itself.
+pub(crate) const UNKNOWN_TOKEN: &str = "unknown token";
+
 /// Verified tokens that are remembered. A program sends the same token with each request, and verifying a signature
 /// costs more than most requests. Beyond this number all are forgotten, which costs one verification each.
 const VERIFIED_TOKENS: usize = 4096;
@@ -167,7 +170,7 @@ impl ServiceAccounts {
         audiences: &[&str],
         now: Timestamp,
     ) -> Result<(Arc<User>, Vec<String>), String> {
-        let verified = self.verified(token).ok_or("unknown token")?;
+        let verified = self.verified(token).ok_or(crate::auth::UNKNOWN_TOKEN)?;
         let claims = &verified.claims;
         let meant: Vec<String> =
             claims.aud.iter().filter(|a| audiences.contains(&a.as_str())).cloned().collect();

@@ -71,6 +71,7 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
     Ok(match path {
         "/version" => Some(version::answer(api)),
         "/metrics" if request.path == path => Some(metrics::answer(api).await),
+        "/metrics/slis" => Some(health::indicators(api, service.is_stopping())),
         openid::CONFIGURATION => openid::configuration(api, request),
         openid::KEYS => openid::keys(api, request)?,
         path if path.starts_with("/debug/listwatch") => debug::answer(api, path),
@@ -83,7 +84,7 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
 /// Paths that answer to any method. In kube-apiserver these have plain handlers, all others have one handler per method.
 fn takes_any_method(path: &str) -> bool {
     let discovery = matches!(parts(path).as_slice(), [] | ["apis"] | ["apis", _]);
-    discovery || path.starts_with("/openapi/") || path == "/metrics"
+    discovery || path.starts_with("/openapi/") || path == "/metrics" || path == "/metrics/slis"
 }
 
 /// Calls the verb of a request for a resource, after checking that the path fits the resource.

@@ -17,7 +17,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::api::Api;
-use crate::endpoints::discovery_v2;
+use crate::endpoints::{discovery_v2, health, openid};
 use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::registry::extension::ExtensionServer;
@@ -35,7 +35,7 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
     let (served, remotes) = (api.registry.served(), api.registry.remotes.all());
     let known = Known { served: &served, remotes: &remotes };
     Ok(Some(match parts(path).as_slice() {
-        [] => json_of(&json!({"paths": paths(known)})),
+        [] => json_of(&json!({"paths": paths(api, known)})),
         ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, true),
         ["apis"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, false),
         ["api"] => document(
@@ -144,15 +144,29 @@ fn storage_version_hash((group, version): &(Arc<str>, Arc<str>), kind: &str) -> 
     STANDARD.encode(hash.get(..8).unwrap_or_default())
 }
 
-/// All paths that can be asked for.
-fn paths(known: Known<'_>) -> Vec<String> {
-    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+/// All paths that can be asked for, in order.
+fn paths(api: &Api, known: Known<'_>) -> Vec<String> {
+    let own = [
+        openid::CONFIGURATION,
+        openid::KEYS,
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/metrics",
+        "/metrics/slis",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/version",
+    ];
+    let mut paths: Vec<String> = own.map(str::to_owned).into();
+    paths.extend(health::paths(api));
     for (group, versions) in by_group(known).iter().filter(|(group, _)| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }
-    let others = ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
-    paths.extend(others.map(str::to_owned));
+    paths.sort();
     paths
 }
 
@@ -228,7 +242,8 @@ fn entries(resource: &Resource) -> impl Iterator<Item = ApiResource> + '_ {
         categories: resource.categories.clone(),
         storage_version_hash: resource
             .builtin
-            .is_none_or(|kind| kind.verbs.contains(&"list"))
+            // What is not stored has no stored version.
+            .is_none_or(|kind| kind.verbs.contains(&"watch"))
             .then(|| storage_version_hash(&resource.stored_as, &resource.kind)),
     };
     let sub = |sub: &Subresource| ApiResource {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha512};
 
 use crate::endpoints::discovery::{Known, by_group};
-use crate::http::body::{Body, Response};
+use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::registry::extension::ExtensionServer;
 use crate::registry::{Resource, Subresource};
@@ -199,12 +199,12 @@ fn with_etag(request: &Request, body: Vec<u8>) -> Response {
     let etag = format!("\"{hash}\"");
     let known = request.header(IF_NONE_MATCH).is_some_and(|sent| sent.split(',').any(|e| e.trim() == etag));
     let mut response = respond::json(StatusCode::OK, body);
-    if known {
-        response = response.map(|_| Body::Empty);
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-    }
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(CONTENT));
+    if known {
+        response = respond::empty(StatusCode::NOT_MODIFIED);
+    }
+    let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     if let Ok(etag) = HeaderValue::from_str(&etag) {

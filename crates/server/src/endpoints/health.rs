@@ -12,10 +12,13 @@ use listwatch_storage::Health;
 use crate::api::Api;
 use crate::http::body::Response;
 use crate::http::request::Request;
+use crate::observe::{family, line};
 use crate::respond;
 
 /// The task that keeps the watch cache up to date.
 pub(crate) const FEEDER: &str = "task/feeder";
+
+const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 /// Work that kube-apiserver does in hooks after its start, under the names that clients look for. Here it is done before the
 /// first connection is accepted, so that these checks pass whenever they can be asked.
@@ -57,9 +60,33 @@ struct HealthCheck {
 
 /// Returns true if a path, without a slash at its end, is one of these.
 pub(crate) fn serves(path: &str) -> bool {
-    ["/healthz", "/livez", "/readyz"]
+    let Some(path) = path.strip_prefix('/') else { return false };
+    ENDPOINTS
         .iter()
         .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+/// The paths of all checks, each endpoint's own first.
+pub(crate) fn paths(api: &Api) -> Vec<String> {
+    let of = |endpoint: &&str| {
+        let all = checks(api, false, endpoint);
+        let each = all.iter().map(|check| format!("/{endpoint}/{}", check.name));
+        std::iter::once(format!("/{endpoint}")).chain(each).collect::<Vec<_>>()
+    };
+    ENDPOINTS.iter().flat_map(of).collect()
+}
+
+/// Answers `/metrics/slis`: the result of every check, for those who count how long the server has been well.
+pub(crate) fn indicators(api: &Api, stopping: bool) -> Response {
+    let (mut text, name) = (String::new(), "kubernetes_healthcheck");
+    family(&mut text, name, "gauge", "The result of a single health check: 1 if it passes.");
+    for endpoint in ENDPOINTS {
+        for check in checks(api, stopping, endpoint) {
+            let labels = format_args!("name=\"{}\",type=\"{endpoint}\"", check.name);
+            line(&mut text, name, labels, u8::from(check.failure.is_none()));
+        }
+    }
+    respond::full(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
 }
 
 /// Answers any method, as probes differ.

@@ -9,7 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::StatusCode;
-use http::header::{ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+use http::header::{
+    ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+};
 use listwatch_kinds::openapi;
 use listwatch_wire::json;
 use listwatch_wire::json::{Map, Value, json};
@@ -40,7 +42,17 @@ pub(crate) async fn answer(api: &Arc<Api>, request: &Request, path: &str) -> Opt
             None => respond::empty(StatusCode::NOT_FOUND),
         },
     };
-    Some(gzip::compress(response, request, gzip_above))
+    let mut response = gzip::compress(response, request, gzip_above);
+    if path == "/openapi/v2" {
+        varies(response.headers_mut());
+    }
+    Some(response)
+}
+
+/// Tells caches that the document of everything comes in two types, and compressed.
+fn varies(headers: &mut HeaderMap) {
+    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    headers.append(VARY, HeaderValue::from_static("Accept"));
 }
 
 /// Writing a document takes milliseconds, which the threads that serve connections do not have.

@@ -3,7 +3,7 @@
 //! `major` and `minor` are those of the Kubernetes version whose behaviour is served: clients and Helm charts choose
 //! APIs by them. The version of this program is the build metadata after the plus sign in `gitVersion`.
 
-use listwatch_wire::json::json;
+use serde::Serialize;
 
 use crate::api::Api;
 use crate::endpoints::discovery::json_of;
@@ -13,6 +13,9 @@ use crate::observe::{escape, family, line};
 /// The Kubernetes version whose behaviour is served.
 const MINOR: &str = "37";
 
+/// The oldest version that this one can run beside.
+const MIN_COMPATIBILITY_MINOR: &str = "36";
+
 /// The state of the tree at build time is unknown: the build script reads the commit alone. kube-apiserver leaves it empty
 /// then, too.
 const TREE_STATE: &str = "";
@@ -20,22 +23,43 @@ const TREE_STATE: &str = "";
 const COMPILER: &str = "rustc";
 const GO_VERSION: &str = "none (rust)";
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionInfo<'a> {
+    major: &'static str,
+    minor: &'static str,
+    emulation_major: &'static str,
+    emulation_minor: &'static str,
+    min_compatibility_major: &'static str,
+    min_compatibility_minor: &'static str,
+    git_version: &'a str,
+    git_commit: &'a str,
+    git_tree_state: &'static str,
+    build_date: &'a str,
+    go_version: &'static str,
+    compiler: &'static str,
+    platform: &'a str,
+}
+
 /// Answers `/version`. No credentials are needed for it by default, as in kube-apiserver
 /// (`system:public-info-viewer`).
 pub(crate) fn answer(api: &Api) -> Response {
     let build = &api.options.build;
-    let document = json!({
-        "major": "1",
-        "minor": MINOR,
-        "gitVersion": git_version(),
-        "gitCommit": &*build.commit,
-        "gitTreeState": TREE_STATE,
-        "buildDate": &*build.date,
-        "goVersion": GO_VERSION,
-        "compiler": COMPILER,
-        "platform": platform(),
-    });
-    json_of(&document)
+    json_of(&VersionInfo {
+        major: "1",
+        minor: MINOR,
+        emulation_major: "1",
+        emulation_minor: MINOR,
+        min_compatibility_major: "1",
+        min_compatibility_minor: MIN_COMPATIBILITY_MINOR,
+        git_version: &git_version(),
+        git_commit: &build.commit,
+        git_tree_state: TREE_STATE,
+        build_date: &build.date,
+        go_version: GO_VERSION,
+        compiler: COMPILER,
+        platform: &platform(),
+    })
 }
 
 /// Writes the metric, whose value is always 1: the facts are its labels.

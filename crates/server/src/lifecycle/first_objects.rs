@@ -92,14 +92,14 @@ pub(super) fn objects() -> Vec<(&'static str, &'static str, Value, Option<Value>
 fn priority_classes() -> impl Iterator<Item = Value> {
     let classes = [
         (
-            "system-cluster-critical",
-            2_000_000_000,
-            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-        ),
-        (
             "system-node-critical",
             2_000_001_000,
             "Used for system critical pods that must not be moved from their current node.",
+        ),
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
         ),
     ];
     classes

@@ -14,6 +14,7 @@ pub(crate) mod pods;
 pub(crate) mod scale;
 pub(crate) mod tokens;
 
+use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{WriteKind, WriteOptions};
@@ -25,7 +26,7 @@ use crate::auth::review;
 use crate::auth::review::Reviewer;
 use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::with_version;
-use crate::pipeline::{Answer, WriteRequest, body};
+use crate::pipeline::{Answer, WriteRequest, body, now};
 use crate::registry::view::View;
 
 /// Answers a GET of a subresource: a Scale, or the object itself for views such as `status`.
@@ -105,9 +106,7 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut review = decoded.object;
-    if request.namespace.is_some() {
-        place(&mut review, request.namespace.as_deref())?;
-    }
+    place_review(&mut review, request.namespace.as_deref())?;
     admit(api, request, "", &options, &mut review).await?;
     validate(api, request, "", &options, &review).await?;
     let reviewer =
@@ -115,8 +114,19 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
     if &*resource.plural == "tokenreviews" {
         reviewer.prepare(&review).await;
     }
-    reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review)?;
+    reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review, &now())?;
     Ok(Answer::document(201, review).with_warnings(decoded.warnings))
+}
+
+/// Puts a review into the namespace of the path; one that is asked of the whole cluster is in none.
+fn place_review(review: &mut Value, namespace: Option<&str>) -> Result<(), Status> {
+    if namespace.is_some() {
+        return place(review, namespace);
+    }
+    if let Some(metadata) = review.inner("metadata") {
+        metadata.remove("namespace");
+    }
+    Ok(())
 }
 
 /// A subresource that does not take this verb, or does not exist.

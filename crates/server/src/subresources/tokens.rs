@@ -54,7 +54,7 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     let expires = now.saturating_add(spec.seconds);
     let mut status = json!({"token": "", "expirationTimestamp": time(expires)});
     if !options.is_dry_run() {
-        let account = Identity { name: name.to_owned(), uid };
+        let account = Identity { name: name.to_owned(), uid: uid.clone() };
         let audiences = spec.audiences.clone();
         let ticket = Ticket { namespace, account, audiences, bound, runs_on, issued: now, expires };
         let issuer = api.authenticator.service_accounts().ok_or_else(Status::method_not_allowed)?;
@@ -63,6 +63,7 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     if let Some(meta) = asked.inner_or_new("metadata") {
         meta.put("name", name);
         meta.put("creationTimestamp", time(now));
+        meta.put("uid", uid);
     }
     if let Some(written) = asked.inner_or_new("spec") {
         let reference = written.at("boundObjectRef").clone();

@@ -208,7 +208,7 @@ fn read(answer: &[u8], wanted: &[&str]) -> Result<Verdict, String> {
         serde_json::from_slice(answer).map_err(|_| "the answer is no TokenReview".to_owned())?;
     let ReviewStatus { authenticated, user, audiences, error } = review.status;
     if !authenticated {
-        let why = if error.is_empty() { "unknown token".to_owned() } else { error };
+        let why = if error.is_empty() { crate::auth::UNKNOWN_TOKEN.to_owned() } else { error };
         return Ok(Err(why));
     }
     // One that says nothing of audiences means this server.
@@ -216,7 +216,7 @@ fn read(answer: &[u8], wanted: &[&str]) -> Result<Verdict, String> {
     let meant: Vec<String> =
         told.into_iter().filter(|audience| wanted.contains(&audience.as_str())).collect();
     if meant.is_empty() || user.username.is_empty() {
-        return Ok(Err("unknown token".to_owned()));
+        return Ok(Err(crate::auth::UNKNOWN_TOKEN.to_owned()));
     }
     let ReviewUser { username, uid, mut groups, extra } = user;
     if !groups.iter().any(|group| group == "system:authenticated") {
