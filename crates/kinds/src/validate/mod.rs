@@ -31,6 +31,7 @@ mod policy;
 mod projected;
 mod quota;
 mod registration;
+mod resource_slice;
 mod resources;
 mod scheduling;
 mod selector;
@@ -97,8 +98,14 @@ pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
         template::CHECKS,
         volume::CHECKS,
     ];
-    let more: [&[(&str, Check)]; 5] =
-        [device::CHECKS, service_address::CHECKS, time_zone::CHECKS, webhook::CHECKS, workload::CHECKS];
+    let more: [&[(&str, Check)]; 6] = [
+        device::CHECKS,
+        resource_slice::CHECKS,
+        service_address::CHECKS,
+        time_zone::CHECKS,
+        webhook::CHECKS,
+        workload::CHECKS,
+    ];
     files.into_iter().chain(more).flatten().copied()
 }
 

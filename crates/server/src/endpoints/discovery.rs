@@ -35,7 +35,7 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
     let (served, remotes) = (api.registry.served(), api.registry.remotes.all());
     let known = Known { served: &served, remotes: &remotes };
     Ok(Some(match parts(path).as_slice() {
-        [] => json_of(&json!({"paths": paths(api, known)})),
+        [] | ["index.html"] => json_of(&json!({"paths": paths(api, known)})),
         ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, true),
         ["apis"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, false),
         ["api"] => document(
