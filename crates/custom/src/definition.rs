@@ -120,7 +120,7 @@ pub struct Definition {
     pub name: String,
     /// The API group.
     pub group: String,
-    /// Where objects live.
+    /// `Namespaced` or `Cluster`; it decides the paths and cannot change.
     pub scope: Scope,
     /// The names of the kind.
     pub names: Names,
@@ -249,7 +249,7 @@ pub struct NameConflict {
     pub field: &'static str,
     /// The reason of the condition, for example `KindConflict`.
     pub reason: &'static str,
-    /// Which name is taken.
+    /// The message of the condition, which names the taken name.
     pub message: String,
 }
 

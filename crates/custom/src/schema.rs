@@ -51,24 +51,24 @@ pub struct Schema {
     pub exclusive_maximum: bool,
     /// The number must be a multiple of this.
     pub multiple_of: Option<f64>,
-    /// The fewest characters.
+    /// The fewest characters of a string, in code points.
     #[serde(deserialize_with = "count")]
     pub min_length: Option<usize>,
-    /// The most characters.
+    /// The most characters of a string, in code points. It also bounds the cost estimate of rules.
     #[serde(deserialize_with = "count")]
     pub max_length: Option<usize>,
-    /// The fewest elements.
+    /// The fewest elements of an array.
     #[serde(deserialize_with = "count")]
     pub min_items: Option<usize>,
-    /// The most elements.
+    /// The most elements of an array. It also bounds the cost estimate of rules.
     #[serde(deserialize_with = "count")]
     pub max_items: Option<usize>,
     /// True if elements must differ.
     pub unique_items: bool,
-    /// The fewest fields.
+    /// The fewest fields of an object.
     #[serde(deserialize_with = "count")]
     pub min_properties: Option<usize>,
-    /// The most fields.
+    /// The most fields of an object. It also bounds the cost estimate of rules.
     #[serde(deserialize_with = "count")]
     pub max_properties: Option<usize>,
     /// All of these must hold too.
@@ -158,7 +158,7 @@ impl Schema {
         self.properties.get(name).or_else(|| self.additional())
     }
 
-    /// The schema that every unnamed field has.
+    /// The schema that every unnamed field has; `None` if they are unknown fields.
     #[must_use]
     pub fn additional(&self) -> Option<&Schema> {
         match &self.additional_properties {

@@ -1,6 +1,8 @@
-//! Checking values against a schema, in the words the API server uses.
+//! Validation of values against a structural schema, with the messages of kube-apiserver (kube-openapi's validator).
 //!
-//! Expression rules are not here but in [`crate::Rules`]; they run only when this found nothing.
+//! On an update, parts equal to the stored ones are skipped (ratcheting). Errors are bounded by [`FieldErrors`]; the
+//! walk ends when the list is full. Pruning and defaulting come before (`prune`, `fill`). Expression rules are not here
+//! but in [`crate::Rules`]; they run only when this found nothing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,6 +26,8 @@ struct ValidateWalk {
 }
 
 impl ValidateWalk {
+    /// Validates a value and everything below it. A value equal to the old one is skipped, so that a tightened schema
+    /// does not block unrelated updates.
     fn value(&mut self, schema: &Schema, value: &Value, old: Option<&Value>) {
         if old == Some(value) || self.errors.is_full() || (value.is_null() && schema.nullable) {
             return;
@@ -44,6 +48,7 @@ impl ValidateWalk {
         self.enumeration(schema, value);
     }
 
+    /// Checks the JSON type. A mismatch does not end the validation of the value.
     fn check_type(&mut self, schema: &Schema, value: &Value) {
         let actual = type_of(value);
         if schema.int_or_string {
@@ -90,6 +95,7 @@ impl ValidateWalk {
         }
     }
 
+    /// Checks the bounds of a number. Numbers are compared as doubles, so integers beyond 2^53 lose precision here.
     fn number(&mut self, schema: &Schema, number: f64, value: &Value) {
         self.number_format(schema, number);
         if let Some(max) = schema.maximum {
@@ -131,6 +137,8 @@ impl ValidateWalk {
         }
     }
 
+    /// Checks an array and its elements. Old elements are found by their keys in a `map` list, and not at all in
+    /// others, where nothing identifies them.
     fn array(&mut self, schema: &Schema, items: &[Value], old: Option<&Value>) {
         if let Some(max) = schema.max_items.filter(|&max| items.len() > max) {
             self.errors.push(FieldError::too_many(self.field(), items.len(), max));
@@ -164,6 +172,7 @@ impl ValidateWalk {
         }
     }
 
+    /// Checks an object and its fields. Unknown fields were pruned before; those that are preserved are not validated.
     fn object(&mut self, schema: &Schema, value: &Value, old: Option<&Value>) {
         let Some(fields) = value.as_object() else { return };
         if let Some(max) = schema.max_properties.filter(|&max| fields.len() > max) {
@@ -186,6 +195,7 @@ impl ValidateWalk {
         }
     }
 
+    /// Checks `enum` by equality of JSON values.
     fn enumeration(&mut self, schema: &Schema, value: &Value) {
         if schema.allowed.is_empty() || schema.allowed.contains(value) {
             return;
@@ -196,6 +206,7 @@ impl ValidateWalk {
         self.errors.push(FieldError::not_supported(self.field(), value.clone(), &supported));
     }
 
+    /// Checks `anyOf`, `oneOf`, `allOf` and `not`. Ratcheting ends here: alternatives have no old value.
     fn combinations(&mut self, schema: &Schema, value: &Value) {
         self.any_of(&schema.any_of, value);
         self.one_of(&schema.one_of, value);
@@ -214,6 +225,7 @@ impl ValidateWalk {
         }
     }
 
+    /// Exactly one must hold. If none does, the errors of the closest one are reported, too.
     fn one_of(&mut self, parts: &[Schema], value: &Value) {
         if parts.is_empty() {
             return;
@@ -233,6 +245,7 @@ impl ValidateWalk {
         }
     }
 
+    /// All must hold. The errors of each come before the summary.
     fn all_of(&mut self, parts: &[Schema], value: &Value) {
         let failures: Vec<_> = parts.iter().map(|part| self.alternative(part, value)).collect();
         let failed = failures.iter().filter(|errors| !errors.is_empty()).count();

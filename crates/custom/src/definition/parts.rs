@@ -1,5 +1,9 @@
-//! Validation of the parts of a definition beside its schemas: columns, subresources, selectable fields,
-//! conversion, deprecation.
+//! Validation of the parts of a definition beside its schemas: columns, subresources, selectable fields, conversion,
+//! deprecation.
+//!
+//! Most parts may differ between versions, but kube-apiserver's internal form has a part that all versions share only
+//! once, at its old place in the spec. Errors are reported where that representation has the part ([`places`]). Paths
+//! into objects (`jsonPath`) are checked for their form, and those of selectable fields also against the schema.
 
 use listwatch_wire::json::{Map, Value};
 use listwatch_wire::names::subdomain_errors;

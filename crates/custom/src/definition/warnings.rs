@@ -1,4 +1,7 @@
-//! Warnings about a definition that is valid and says something that will have no effect.
+//! Warnings about a definition that is valid but has parts without effect, for `Warning` headers.
+//!
+//! Unknown formats and sets of objects are accepted, because kube-apiserver has always accepted them, and refusing them
+//! now would break stored definitions. An update only warns about what it adds. Errors are in `check` and `parts`.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +39,7 @@ const STRING_FORMATS: [&str; 26] = [
     "uuid5",
 ];
 
-/// Returns what to tell whoever writes a definition. On an update, only what is new.
+/// Returns the warnings for the writer of a definition. On an update, only those that the old one did not have.
 #[must_use]
 pub fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     let (mut formats, mut sets) = Found::of(object);
