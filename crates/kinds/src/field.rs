@@ -166,7 +166,7 @@ impl Errors {
         self.0.push(error.without_value());
     }
 
-    /// The rule could not be applied.
+    /// Adds an error for a rule that could not be evaluated; the fault is the server's.
     pub fn internal(&mut self, path: &Path<'_>, detail: impl Into<String>) {
         self.push(FieldErrorKind::Internal, path, Value::Null, detail);
     }
