@@ -12,7 +12,7 @@
 //! 2. [`status`]: how a request fails, byte for byte.
 //! 3. [`names`], [`selector`], [`options`]: the parameters of a request.
 //! 4. [`json`]: the crate `listwatch_json`, re-exported because statuses and events carry its values.
-//! 5. [`event`]: the watch stream, both directions; [`delta`]: its events as patches.
+//! 5. [`event`]: the watch stream, both directions; [`delta`]: its events as patches; [`stream`]: many watches in one.
 //!
 //! # A tour
 //!
@@ -50,6 +50,7 @@ pub mod names;
 pub mod options;
 pub mod selector;
 pub mod status;
+pub mod stream;
 
 pub use listwatch_json::{self as json, go, skip_scalars};
 

@@ -3,10 +3,10 @@
 //! An event may be cut anywhere, and several may come at once. The object of an event stays bytes; the caller decodes it, or does not. A line is bounded,
 //! so that a server cannot fill the memory of a client.
 
-use bytes::{Bytes, BytesMut};
-use memchr::memchr;
+use bytes::Bytes;
 
 use super::EventType;
+use super::lines::Lines;
 use crate::json::raw;
 
 /// Bounds of a [`Decoder`].
@@ -70,34 +70,29 @@ pub enum DecodeError {
 /// decoder.finish()?;
 /// # Ok::<(), listwatch_wire::event::DecodeError>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Decoder {
-    options: DecoderOptions,
-    /// Bytes that came last and are not yet searched.
-    chunk: Bytes,
-    /// The beginning of an event whose end is not there yet; holds no newline.
-    partial: BytesMut,
+    deltas: bool,
+    lines: Lines,
     failed: Option<DecodeError>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new(DecoderOptions::default())
+    }
 }
 
 impl Decoder {
     /// A decoder with other bounds.
     #[must_use]
     pub fn new(options: DecoderOptions) -> Self {
-        Self { options, ..Self::default() }
+        Self { deltas: options.deltas, lines: Lines::new(options.max_event), failed: None }
     }
 
     /// Adds a chunk. Take all events out before adding the next, or the chunks are copied together.
     pub fn push(&mut self, chunk: impl Into<Bytes>) {
-        let chunk = chunk.into();
-        if self.chunk.is_empty() {
-            self.chunk = chunk;
-        } else {
-            let mut joined = BytesMut::with_capacity(self.chunk.len() + chunk.len());
-            joined.extend_from_slice(&self.chunk);
-            joined.extend_from_slice(&chunk);
-            self.chunk = joined.freeze();
-        }
+        self.lines.push(chunk.into());
     }
 
     /// The next event, or `None` until more bytes are pushed.
@@ -108,35 +103,10 @@ impl Decoder {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let deltas = self.options.deltas;
-        let result = self.next_line().and_then(|line| line.map(|line| parse(line, deltas)).transpose());
+        let deltas = self.deltas;
+        let result = self.lines.next_line().and_then(|line| line.map(|line| parse(line, deltas)).transpose());
         self.failed = result.as_ref().err().cloned();
         result
-    }
-
-    fn next_line(&mut self) -> Result<Option<Bytes>, DecodeError> {
-        loop {
-            let Some(end) = memchr(b'\n', &self.chunk) else {
-                self.check_size(self.chunk.len())?;
-                self.partial.extend_from_slice(&self.chunk);
-                self.chunk.clear();
-                return Ok(None);
-            };
-            self.check_size(end)?;
-            let mut line = self.chunk.split_to(end + 1);
-            if !self.partial.is_empty() {
-                self.partial.extend_from_slice(&line);
-                line = self.partial.split().freeze();
-            }
-            if !line.trim_ascii().is_empty() {
-                return Ok(Some(line));
-            }
-        }
-    }
-
-    fn check_size(&self, more: usize) -> Result<(), DecodeError> {
-        let max = self.options.max_event;
-        if self.partial.len() + more > max { Err(DecodeError::TooLarge(max)) } else { Ok(()) }
     }
 
     /// Says that the stream has ended.
@@ -144,12 +114,7 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError::Truncated`] if it ended within an event.
     pub fn finish(&self) -> Result<(), DecodeError> {
-        let rest = [self.partial.as_ref(), self.chunk.as_ref()];
-        if rest.iter().all(|bytes| bytes.trim_ascii().is_empty()) {
-            Ok(())
-        } else {
-            Err(DecodeError::Truncated)
-        }
+        self.lines.finish()
     }
 }
 
@@ -176,12 +141,12 @@ fn parse(line: Bytes, deltas: bool) -> Result<Event, DecodeError> {
     Ok(Event { event_type, object: line.slice(object), is_delta })
 }
 
-fn rest_is_empty(line: &[u8], brace: usize) -> bool {
+pub(crate) fn rest_is_empty(line: &[u8], brace: usize) -> bool {
     line.get(brace + 1..).unwrap_or_default().trim_ascii().is_empty()
 }
 
 /// Enough of a line to recognise it, not enough to fill a log.
-fn excerpt(line: &[u8]) -> String {
+pub(crate) fn excerpt(line: &[u8]) -> String {
     String::from_utf8_lossy(line.get(..120).unwrap_or(line)).trim_end().to_owned()
 }
 

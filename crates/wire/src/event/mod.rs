@@ -3,7 +3,8 @@
 //! The server frames bytes it already has; see [`frame`]. The client cuts the stream into events with a [`Decoder`]
 //! and leaves the objects as bytes.
 
-mod decoder;
+pub(crate) mod decoder;
+pub(crate) mod lines;
 
 pub use decoder::{DecodeError, Decoder, DecoderOptions, Event};
 

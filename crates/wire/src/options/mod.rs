@@ -11,4 +11,5 @@ mod write;
 pub use delete::{DeleteOptions, Preconditions, Propagation};
 pub use list::{ListOptions, VersionMatch};
 pub use query::Query;
+pub(crate) use query::QueryWriter;
 pub use write::{FieldValidation, PatchType, WriteKind, WriteOptions};

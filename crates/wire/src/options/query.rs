@@ -117,13 +117,13 @@ fn hex(digit: u8) -> Option<u8> {
 
 /// Collects pairs for a query string.
 #[derive(Debug, Default)]
-pub(super) struct QueryWriter {
+pub(crate) struct QueryWriter {
     text: String,
 }
 
 impl QueryWriter {
     /// Adds a pair unless the value is empty.
-    pub(super) fn text(&mut self, key: &str, value: &str) -> &mut Self {
+    pub(crate) fn text(&mut self, key: &str, value: &str) -> &mut Self {
         if !value.is_empty() {
             self.pair(key, value);
         }
@@ -131,7 +131,7 @@ impl QueryWriter {
     }
 
     /// Adds `key=true` if the flag is set.
-    pub(super) fn flag(&mut self, key: &str, value: bool) -> &mut Self {
+    pub(crate) fn flag(&mut self, key: &str, value: bool) -> &mut Self {
         if value {
             self.pair(key, "true");
         }
@@ -139,14 +139,14 @@ impl QueryWriter {
     }
 
     /// Adds a pair if there is a value.
-    pub(super) fn option(&mut self, key: &str, value: Option<impl ToString>) -> &mut Self {
+    pub(crate) fn option(&mut self, key: &str, value: Option<impl ToString>) -> &mut Self {
         if let Some(value) = value {
             self.pair(key, &value.to_string());
         }
         self
     }
 
-    pub(super) fn finish(&mut self) -> String {
+    pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 
